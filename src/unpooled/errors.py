@@ -1,0 +1,184 @@
+"""Everything this library raises on purpose.
+
+UnpooledError
+├── DataError              a silo's table does not fit the study (also a ValueError)
+├── ReleaseRefusedError    a party declined to let a value leave
+├── AggregationError       a secure sum could not be opened
+├── ConvergenceError       a solver stopped before its tolerance
+└── StudyError             a study, a run or a file of one is not what it should be
+
+At home these are rich. Across the silo boundary only the name of a rule travels: both
+ends look its sentence up in `RULES`, so no value, count or path can ride along.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+
+class UnpooledError(Exception):
+    """Anything this library raises on purpose.
+
+    Parameters
+    ----------
+    message : str
+        What came, what is allowed, what to do.
+    rule : str, optional
+        The key of `RULES` under which the error may cross the silo boundary; without
+        one it crosses as ``"failed_in_silo"``.
+    """
+
+    def __init__(self, message: str, *, rule: str = "failed_in_silo") -> None:
+        super().__init__(message)
+        self.rule = rule
+
+
+class DataError(UnpooledError, ValueError):
+    """A silo's table, or an argument about it, does not fit what was asked."""
+
+
+class ReleaseRefusedError(UnpooledError):
+    """A party declined to let a value leave its silo.
+
+    The message crosses the silo boundary, so it is itself a release: it names the
+    party, the step and the rule, and never a value, a row count or a path.
+    """
+
+    def __init__(self, party: str, step: str, rule: str, remedy: str = "") -> None:
+        sentence, default = RULES.get(rule, (rule, ""))
+        remedy = remedy or default
+        super().__init__(
+            f"{party} refused {step}: {rule} ({sentence}). {remedy}".rstrip(), rule=rule
+        )
+        self.party, self.step, self.remedy = party, step, remedy
+
+
+class AggregationError(UnpooledError):
+    """A secure sum could not be formed or opened, so nothing was learned from it."""
+
+
+class ConvergenceError(UnpooledError):
+    """A solver stopped before its tolerance; the message says how far it came."""
+
+
+class StudyError(UnpooledError):
+    """A study file, a run folder, a ledger or a model file is not what it should be."""
+
+
+# rule -> (what it says, what to do). The only sentences that cross the silo boundary.
+RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "min_parties": (
+            "the study has fewer parties than this silo's policy asks for",
+            "Add silos to the study, or let every silo lower min_parties in its policy: "
+            "with two parties a total tells each the other's value.",
+        ),
+        "min_rows": (
+            "too few rows would stand behind, or be left out of, the release",
+            "Leave this silo out of the study, or let it lower min_rows in its policy.",
+        ),
+        "min_rows_per_class": (
+            "a class has too few rows in this silo",
+            "Merge rare classes, or let the silo lower min_rows_per_class.",
+        ),
+        "max_feature_ratio": (
+            "too many features for the silo's rows in a release over pairs of features",
+            "Select fewer columns, or let the silo raise max_feature_ratio.",
+        ),
+        "max_row_share": (
+            "one row dominates a derived column",
+            "Derive the column otherwise, or let the silo raise max_row_share.",
+        ),
+        "allow_disclosed": (
+            "the step would show this silo's own value, not a total",
+            "Use a method that needs totals only, or let the silo set allow_disclosed.",
+        ),
+        "allow_row_level": (
+            "the release has an axis over people",
+            "Let the silo allow row-level releases for this study (allow_row_level).",
+        ),
+        "allow_roster_change": (
+            "the same step was answered for another set of parties before, and the "
+            "difference of the totals would be one party's own value",
+            "Keep the parties of the earlier study, or let the silo set "
+            "allow_roster_change.",
+        ),
+        "min_changed_rows": (
+            "too few rows changed since the step was answered before",
+            "Wait until more rows have changed, or let the silo lower "
+            "min_changed_rows.",
+        ),
+        "require_privacy": (
+            "the silo demands differential privacy and the release has none",
+            "Ask for a private release, or let the silo drop require_privacy.",
+        ),
+        "allowed_steps": (
+            "the step is not installed in the silo, or not on its list",
+            "Let the silo add the step to allowed_steps in its policy.",
+        ),
+        "allowed_columns": (
+            "the study reads a column that the silo does not allow",
+            "Select allowed columns only, or let the silo add to allowed_columns.",
+        ),
+        "transform_not_fitted": (
+            "the view applies a transform that this study did not fit in this silo",
+            "Fit the transform in the same study, or let the silo list its step in "
+            "allowed_steps.",
+        ),
+        "unknown_columns": (
+            "the silo's table lacks a column that the study names",
+            "Compare the study's columns with what the silo declares.",
+        ),
+        "missing_values": (
+            "Input X contains NaN: there are missing values and the step takes none",
+            "Impute first, for instance make_pipeline(SimpleImputer(), ...).",
+        ),
+        "infinite_values": (
+            "Input X contains infinity, or a value too large",
+            "Replace infinite values in the silo's source before the study.",
+        ),
+        "fixed_point_range": (
+            "a value is not finite or too large for the secure sum's code",
+            "Look in the silo for infinite values; rescale columns beyond 1e30.",
+        ),
+        "public_bound": (
+            "a value exceeds the bound that earlier totals put on it",
+            "The rows may have changed between two rounds: run the study again.",
+        ),
+        "declaration": (
+            "the step's result is not what it declares",
+            "This is a mistake in the step: compare its result with its decorator.",
+        ),
+        "arguments": (
+            "the public arguments are not the ones the step declares",
+            "Both ends must run the same version of the step.",
+        ),
+        "malformed_message": (
+            "a message is not in the form that the protocol gives it",
+            "Check that all ends run the same version and that nothing alters messages.",
+        ),
+        "wrong_signature": (
+            "a message is not signed by the identity that the roster pins",
+            "Compare the silos' roster files; a relay may have altered keys.",
+        ),
+        "wrong_roster": (
+            "the study's parties are not the ones on this silo's roster",
+            "Exchange public keys again, so that all silos pin the same roster.",
+        ),
+        "out_of_order": (
+            "a message does not belong to the round under way",
+            "Start the fit again: its keys are fresh each time.",
+        ),
+        "replayed": (
+            "the round was answered before, to another request",
+            "Start the fit again: a mask is never used twice.",
+        ),
+        "nothing_kept": (
+            "the silo keeps nothing under the name that the step reads",
+            "Run the steps of the fit in their order.",
+        ),
+        "failed_in_silo": (
+            "the step failed in the silo",
+            "The reason is in the silo's own log, which does not leave it.",
+        ),
+    }
+)
