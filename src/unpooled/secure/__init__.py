@@ -1,0 +1,1 @@
+"""Secure sums: both ends of each scheme in one file."""

@@ -1,0 +1,195 @@
+"""Numbers as words of a ring, so that they can be added under masks.
+
+Nothing is ever clipped or wrapped: a value that does not fit is refused, and so is a
+total that lies outside the range. Two codes:
+
+    WideCode     256 bits, quantum 2^-128, range ±2^126: totals whose size nobody knows
+                 yet (counts, sums, squares: p numbers). 32 bytes a number.
+    BoundedCode  64 bits for values already divided by a public bound on the total, so
+                 that they lie in [-1, 1]; quantum 2^-62. 8 bytes a number.
+
+Adding residues adds the signed values as long as the total stays in the range, which
+every party's share of the headroom (Wide) or the bound on the total (Bounded) assures.
+"""
+
+import abc
+from typing import final
+
+import numpy as np
+
+from unpooled.arrays import Array, Float, Shaped, UInt64
+from unpooled.errors import AggregationError
+
+_WIDE_FRACTION = 128
+_WIDE_RANGE = 2.0**126
+_LIMBS = 4
+_BOUNDED_SCALE = 2.0**62
+# A party's part is computed in float64, so it may exceed the bound on the total, which
+# another sum of float64 gave, by rounding; anything more is a broken promise.
+_SLACK = 1.0 + 2.0**-20
+# Numbers coded at a time, so that the intermediate arrays stay in the cache.
+_CHUNK = 2**15
+
+
+class Code(abc.ABC):
+    """How numbers become unsigned words whose residues can be added.
+
+    Attributes
+    ----------
+    bytes_per_number : int
+        On the wire.
+    dtype : str
+        Type of the words, as the ledger names it.
+    """
+
+    bytes_per_number: int
+    dtype: str
+
+    @abc.abstractmethod
+    def encode(self, values: Float[Array, " d"]) -> Shaped[Array, "..."]:
+        """Return the words of `values`, or raise `AggregationError`."""
+
+    @abc.abstractmethod
+    def decode(self, words: Shaped[Array, "..."]) -> Float[Array, " d"]:
+        """Return the values of summed words, or raise `AggregationError`."""
+
+    @abc.abstractmethod
+    def add(self, total: Shaped[Array, "..."], words: Shaped[Array, "..."]) -> None:
+        """Add `words` into `total` in the ring, in place."""
+
+    @abc.abstractmethod
+    def subtract(
+        self, total: Shaped[Array, "..."], words: Shaped[Array, "..."]
+    ) -> None:
+        """Subtract `words` from `total` in the ring, in place."""
+
+    @abc.abstractmethod
+    def shape(self, d: int) -> tuple[int, ...]:
+        """Return the shape of the words of d numbers."""
+
+
+@final
+class WideCode(Code):
+    """256-bit two's complement in four 64-bit limbs, least significant first.
+
+    Parameters
+    ----------
+    n_parties : int
+        Each may contribute at most its share of the range.
+    """
+
+    bytes_per_number = 8 * _LIMBS
+    dtype = "uint256"
+
+    def __init__(self, n_parties: int) -> None:
+        self.n_parties = n_parties
+
+    def encode(self, values: Float[Array, " d"]) -> UInt64[Array, "d 4"]:
+        """Round to multiples of 2^-128; a float64 above 2^-75 loses nothing."""
+        # `not (… <)` rather than `>=`: a NaN must fail here, not turn into a number.
+        if not (np.abs(values) < _WIDE_RANGE / self.n_parties).all():
+            raise AggregationError(
+                f"A value is not finite or exceeds ±{_WIDE_RANGE / self.n_parties:.3g},"
+                f" the range of the wide code for {self.n_parties} parties.",
+                rule="fixed_point_range",
+            )
+        rest = np.abs(np.rint(np.ldexp(values, _WIDE_FRACTION)))
+        words = np.empty((len(values), _LIMBS), np.uint64)
+        for limb in reversed(range(_LIMBS)):
+            # Exact: a float64 minus its own leading bits is a float64.
+            part = np.floor(np.ldexp(rest, -64 * limb))
+            rest -= np.ldexp(part, 64 * limb)
+            words[:, limb] = part.astype(np.uint64)
+        negative = values < 0
+        words[negative] = _negated(words[negative])
+        return words
+
+    def decode(self, words: Shaped[Array, "d 4"]) -> Float[Array, " d"]:
+        """Return the values; each is right to two units in its last place."""
+        negative = (words[:, -1] >> np.uint64(63)).astype(bool)
+        magnitude = words.copy()
+        magnitude[negative] = _negated(words[negative])
+        values = np.zeros(len(words))
+        for limb in reversed(range(_LIMBS)):
+            values += np.ldexp(
+                magnitude[:, limb].astype(float), 64 * limb - _WIDE_FRACTION
+            )
+        if (values > _WIDE_RANGE).any():
+            raise AggregationError(_OUTSIDE)
+        return np.where(negative, -values, values)
+
+    def add(self, total: Shaped[Array, "d 4"], words: Shaped[Array, "d 4"]) -> None:
+        """Add limb by limb with carries, modulo 2^256."""
+        carry = np.zeros(len(total), np.uint64)
+        for limb in range(_LIMBS):
+            # At most one of the two additions overflows.
+            first = total[:, limb] + words[:, limb]
+            second = first + carry
+            carry = ((first < words[:, limb]) | (second < first)).astype(np.uint64)
+            total[:, limb] = second
+
+    def subtract(
+        self, total: Shaped[Array, "d 4"], words: Shaped[Array, "d 4"]
+    ) -> None:
+        """Add the negation."""
+        self.add(total, _negated(words))
+
+    def shape(self, d: int) -> tuple[int, ...]:
+        """Return (d, 4)."""
+        return (d, _LIMBS)
+
+
+@final
+class BoundedCode(Code):
+    """64-bit two's complement for values divided by a public bound on the total."""
+
+    bytes_per_number = 8
+    dtype = "uint64"
+
+    def encode(self, values: Float[Array, " d"]) -> UInt64[Array, " d"]:
+        """Round to multiples of 2^-62."""
+        words = np.empty(len(values), np.int64)
+        for start in range(0, len(values), _CHUNK):
+            part = values[start : start + _CHUNK]
+            if not (np.abs(part) <= _SLACK).all():
+                raise AggregationError(
+                    "A value is not finite or exceeds its public bound.",
+                    rule="public_bound",
+                )
+            words[start : start + _CHUNK] = np.rint(part * _BOUNDED_SCALE)
+        return words.view(np.uint64)
+
+    def decode(self, words: Shaped[Array, " d"]) -> Float[Array, " d"]:
+        """Return the total in units of the bound."""
+        values = words.view(np.int64) / _BOUNDED_SCALE
+        if (np.abs(values) > _SLACK).any():
+            raise AggregationError(_OUTSIDE)
+        return values
+
+    def add(self, total: Shaped[Array, " d"], words: Shaped[Array, " d"]) -> None:
+        """Add modulo 2^64."""
+        np.add(total, words, out=total)
+
+    def subtract(self, total: Shaped[Array, " d"], words: Shaped[Array, " d"]) -> None:
+        """Subtract modulo 2^64."""
+        np.subtract(total, words, out=total)
+
+    def shape(self, d: int) -> tuple[int, ...]:
+        """Return (d,)."""
+        return (d,)
+
+
+_OUTSIDE = (
+    "The total lies outside the range that its code allows, so the masks did not "
+    "cancel: a party is missing, answered for another round, or does not share the "
+    "others' keys. Nothing was learned; run the fit again with fresh keys."
+)
+
+
+def _negated(words: UInt64[Array, "d 4"]) -> UInt64[Array, "d 4"]:
+    flipped = ~words
+    carry = np.ones(len(words), np.uint64)
+    for limb in range(_LIMBS):
+        flipped[:, limb] += carry
+        carry = carry & (flipped[:, limb] == 0).astype(np.uint64)
+    return flipped

@@ -1,0 +1,140 @@
+"""Pairwise additive masking without recovery of absent parties.
+
+Every two parties i < j share a 32-byte key k_ij, agreed afresh for each fit. Party i
+adds PRG(k_ij, context) for every j > i and subtracts it for every j < i, in the ring of
+the code, so the masks cancel in the total and in no smaller sum:
+
+    party 1:  x_1 + r_12 + r_13
+    party 2:  x_2 - r_12 + r_23          total:  x_1 + x_2 + x_3
+    party 3:  x_3 - r_13 - r_23
+
+A coordinator that follows the protocol learns the total; together with c parties it
+learns the sum over the other m - c, and nothing finer. No key is ever revealed, so a
+party that is missing ends the round instead of being subtracted: a total is over the
+study's roster, or it is not opened.
+
+A total meant for the parties alone carries one more mask, added by one party, whose key
+all parties know and the coordinator does not (`veil`, `unveil`).
+
+The context names study, session, round, step, view and release. HKDF turns the pair's
+key and the context into a fresh AES-256 key, so no part of a key stream is used twice.
+
+References
+----------
+Bonawitz et al., Practical Secure Aggregation for Privacy-Preserving Machine Learning,
+CCS 2017, section 4, the masking with one-time pads.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import final
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
+
+from unpooled.arrays import Array, Float, Shaped, UInt64
+from unpooled.errors import AggregationError
+from unpooled.secure.fixed_point import Code
+from unpooled.secure.protocol import SecureSum
+
+# Bytes of key stream made at a time: they stay in the cache until they are added.
+_CHUNK = 2**18
+_ZEROS = bytes(_CHUNK)
+
+
+@final
+class MaskedSum(SecureSum):
+    """Conceal each party's vector under masks that cancel in the total.
+
+    Parameters
+    ----------
+    party : str
+        This party's name; empty at the coordinator, which has no keys.
+    keys : mapping of str to bytes
+        The 32 bytes shared with every other party of the roster.
+    """
+
+    def __init__(
+        self, party: str = "", keys: Mapping[str, bytes] | None = None
+    ) -> None:
+        self.party = party
+        self._keys = dict(keys or {})
+
+    def conceal(
+        self, values: Float[Array, " d"], code: Code, context: bytes
+    ) -> Shaped[Array, "..."]:
+        """Return the encoded vector plus this party's masks for the context."""
+        if not self._keys:
+            raise AggregationError(
+                "A party without peers has no masks; a secure sum needs at least two.",
+                rule="min_parties",
+            )
+        words = code.encode(values)
+        for peer, key in self._keys.items():
+            _mask(words, code, key, context, negative=peer < self.party)
+        return words
+
+    def reveal(
+        self, concealed: Iterable[Shaped[Array, "..."]], code: Code
+    ) -> Float[Array, " d"]:
+        """Add the words of every party; what is left is the total."""
+        return code.decode(self.added(concealed, code))
+
+    def added(
+        self, concealed: Iterable[Shaped[Array, "..."]], code: Code
+    ) -> Shaped[Array, "..."]:
+        """Return the words of the total, which `unveil` may still have to open."""
+        parts = iter(concealed)
+        total = next(parts).copy()
+        for part in parts:
+            code.add(total, part)
+        return total
+
+
+def veil(words: Shaped[Array, "..."], code: Code, key: bytes, context: bytes) -> None:
+    """Add the mask that hides a total from the coordinator; one party does this."""
+    _mask(words, code, key, b"veil" + context, negative=False)
+
+
+def unveil(
+    total: Shaped[Array, "..."], code: Code, key: bytes, context: bytes
+) -> Float[Array, " d"]:
+    """Open, in a silo, a total that was veiled."""
+    words = total.copy()
+    _mask(words, code, key, b"veil" + context, negative=True)
+    return code.decode(words)
+
+
+def _mask(
+    words: Shaped[Array, "..."],
+    code: Code,
+    key: bytes,
+    context: bytes,
+    *,
+    negative: bool,
+) -> None:
+    apply = code.subtract if negative else code.add
+    # Chunks hold whole numbers: 32 bytes, the widest word, divides their size.
+    rows = _CHUNK // code.bytes_per_number
+    for start, pad in _pads(key, context, words.nbytes):
+        first = start // code.bytes_per_number
+        part = words[first : first + rows]
+        apply(part, pad.reshape(part.shape))
+
+
+def _pads(
+    key: bytes, context: bytes, n_bytes: int
+) -> Iterator[tuple[int, UInt64[Array, " c"]]]:
+    """Yield the key stream of a (key, context), a chunk at a time.
+
+    The same buffer is yielded each time.
+    """
+    stream_key = HKDFExpand(SHA256(), 32, context).derive(key)
+    # The key is used for this one stream, so the counter may start anywhere.
+    stream = Cipher(algorithms.AES(stream_key), modes.CTR(bytes(16))).encryptor()
+    buffer = bytearray(_CHUNK + 15)
+    for start in range(0, n_bytes, _CHUNK):
+        size = min(_CHUNK, n_bytes - start)
+        stream.update_into(_ZEROS[:size], buffer)
+        yield start, np.frombuffer(buffer, np.uint64, size // 8)

@@ -1,0 +1,155 @@
+"""Messages between the coordinator and a party: JSON and arrays, never code.
+
+    magic ‖ header length ‖ header (JSON) ‖ signature (64 bytes) ‖ padding ‖ arrays
+
+The header lists each array's name, type, shape and SHA-256, so a signature under the
+header covers the arrays as well. Anything that is not exactly this form is refused.
+"""
+
+import hashlib
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from unpooled.arrays import Array
+from unpooled.errors import AggregationError
+from unpooled.ledger import canonical
+from unpooled.secure.roster import Identity, Roster
+
+_MAGIC = b"UNPOOLED1"
+_PREFIX = struct.Struct(f"<{len(_MAGIC)}sI")
+_SIGNATURE = 64
+_ALIGNMENT = 64
+_HEADER_LIMIT = 2**24
+_DTYPES = ("<f8", "<i8", "<u8", "|u1", "|b1")
+
+
+@final
+@dataclass(frozen=True)
+class Message:
+    """A decoded message.
+
+    Attributes
+    ----------
+    header : dict
+        JSON values.
+    arrays : dict of str to array
+        Read-only views of the message's bytes.
+    digests : dict of str to str
+        SHA-256 of each array's bytes, hexadecimal, checked.
+    """
+
+    header: dict[str, Any]
+    arrays: dict[str, Array]
+    digests: dict[str, str]
+
+
+def digest(data: Any) -> str:
+    """Return the SHA-256 of bytes, hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def encode(
+    header: Mapping[str, Any],
+    arrays: Mapping[str, Array],
+    identity: Identity | None = None,
+    digests: Mapping[str, str] | None = None,
+) -> bytes:
+    """Return the bytes of a message, signed where an identity is given.
+
+    `digests` spares hashing arrays again whose SHA-256 the caller knows.
+    """
+    digests = digests or {}
+    parts = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    manifest = [
+        [name, part.dtype.str, list(part.shape), digests.get(name) or digest(part.data)]
+        for name, part in parts.items()
+    ]
+    text = canonical({"header": header, "arrays": manifest})
+    front = _PREFIX.pack(_MAGIC, len(text)) + text
+    signature = identity.sign(front) if identity else bytes(_SIGNATURE)
+    padding = bytes(-(len(front) + _SIGNATURE) % _ALIGNMENT)
+    return b"".join(
+        [front, signature, padding, *(part.data for part in parts.values())]
+    )
+
+
+def decode(data: bytes, roster: Roster | None = None, party: str = "") -> Message:
+    """Read a message, checking its form, its digests and, with a roster, who signed.
+
+    Raises
+    ------
+    AggregationError
+        With the rule "malformed_message" or "wrong_signature".
+    """
+    view = memoryview(data)
+    try:
+        magic, length = _PREFIX.unpack_from(view)
+        if magic != _MAGIC or length > _HEADER_LIMIT:
+            raise ValueError("not a message of this version")
+        front = view[: _PREFIX.size + length]
+        signature = bytes(view[len(front) : len(front) + _SIGNATURE])
+        if len(signature) != _SIGNATURE:
+            raise ValueError("truncated")
+        if roster is not None:
+            roster.check(party, bytes(front), signature)
+        content = _strict_json(bytes(front[_PREFIX.size :]))
+        header, manifest = content["header"], content["arrays"]
+        if set(content) != {"header", "arrays"} or not isinstance(header, dict):
+            raise ValueError("header")
+        start = len(front) + _SIGNATURE
+        arrays, digests = _arrays(view[start + -start % _ALIGNMENT :], manifest)
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        RecursionError,
+        OverflowError,
+        struct.error,
+    ) as wrong:
+        raise AggregationError(
+            "A message is not in the form that the protocol gives it: it was "
+            "truncated or altered, or comes from another version.",
+            rule="malformed_message",
+        ) from wrong
+    return Message(header, arrays, digests)
+
+
+def _arrays(
+    payload: memoryview, manifest: Any
+) -> tuple[dict[str, Array], dict[str, str]]:
+    arrays, digests, start = {}, {}, 0
+    for name, dtype, shape, expected in manifest:
+        if dtype not in _DTYPES or not isinstance(name, str) or name in arrays:
+            raise ValueError("array")
+        if not all(type(size) is int and size >= 0 for size in shape):
+            raise ValueError("shape")
+        count = 1
+        for size in shape:
+            count *= size
+        size = count * np.dtype(dtype).itemsize
+        part = payload[start : start + size]
+        if len(part) != size or digest(part) != expected:
+            raise ValueError("digest")
+        arrays[name] = np.frombuffer(part, dtype).reshape(shape)
+        digests[name] = expected
+        start += size
+    if start != len(payload):
+        raise ValueError("trailing bytes")
+    return arrays, digests
+
+
+def _strict_json(text: bytes) -> Any:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) != len(pairs):
+            raise ValueError("a key stands twice")
+        return dict(pairs)
+
+    def refuse(constant: str) -> None:
+        raise ValueError(constant)
+
+    return json.loads(text, object_pairs_hook=unique, parse_constant=refuse)

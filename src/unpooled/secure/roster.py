@@ -1,0 +1,107 @@
+"""Identities and the roster that pins them.
+
+Each silo makes one Ed25519 key pair for itself. The public halves are exchanged once,
+by people, and every silo pins them in its own roster file; from then on a relay that
+swaps a key, or a party that is not on the roster, is noticed before anything is sent.
+"""
+
+import hashlib
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import final
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+    Ed25519PrivateKey,
+    Ed25519PublicKey,
+)
+
+from unpooled.errors import AggregationError, StudyError
+from unpooled.ledger import canonical
+
+
+@final
+class Identity:
+    """A silo's own signing key; it never leaves the silo.
+
+    Parameters
+    ----------
+    private : bytes, optional
+        32 bytes of an Ed25519 private key; a new key when omitted.
+    """
+
+    def __init__(self, private: bytes | None = None) -> None:
+        if private is None:
+            self._key = Ed25519PrivateKey.generate()
+        else:
+            self._key = Ed25519PrivateKey.from_private_bytes(private)
+        self.public = self._key.public_key().public_bytes_raw()
+
+    def sign(self, statement: bytes) -> bytes:
+        """Return the 64-byte signature under a statement."""
+        return self._key.sign(statement)
+
+    def private_bytes(self) -> bytes:
+        """Return the private key, to be written to a file that only the silo reads."""
+        return self._key.private_bytes_raw()
+
+
+@final
+class Roster(Mapping[str, bytes]):
+    """The parties of a study and their public keys, as one silo pins them.
+
+    Parameters
+    ----------
+    keys : mapping of str to bytes
+        32 bytes of an Ed25519 public key by party.
+    """
+
+    def __init__(self, keys: Mapping[str, bytes]) -> None:
+        self._keys = {name: bytes(keys[name]) for name in sorted(keys)}
+
+    def __getitem__(self, party: str) -> bytes:
+        return self._keys[party]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def digest(self) -> str:
+        """Return the SHA-256 of names and keys: equal where the rosters are."""
+        keys = {name: key.hex() for name, key in self._keys.items()}
+        return hashlib.sha256(canonical(keys)).hexdigest()
+
+    def check(self, party: str, statement: bytes, signature: bytes) -> None:
+        """Raise `AggregationError` unless `party` signed `statement`."""
+        try:
+            key = Ed25519PublicKey.from_public_bytes(self._keys[party])
+            key.verify(signature, statement)
+        except (KeyError, ValueError, InvalidSignature) as wrong:
+            raise AggregationError(
+                f"A message in the name of {party} is not signed by the identity that "
+                f"the roster pins. Nothing was opened.",
+                rule="wrong_signature",
+            ) from wrong
+
+    def to_toml(self) -> str:
+        """Return the roster as the text of a file that `from_file` reads."""
+        lines = [f'{canonical(n).decode()} = "{k.hex()}"' for n, k in self.items()]
+        return "\n".join(["[roster]", *lines, ""])
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> "Roster":
+        """Read a roster: a TOML table of hexadecimal public keys by party."""
+        try:
+            table = tomllib.loads(Path(path).read_text("utf-8"))["roster"]
+            keys = {str(name): bytes.fromhex(key) for name, key in table.items()}
+            if any(len(key) != 32 for key in keys.values()):
+                raise ValueError("a key has not 32 bytes")
+        except (OSError, KeyError, TypeError, ValueError, AttributeError) as wrong:
+            raise StudyError(
+                f"{path} is not a roster ({wrong}). It needs a table [roster] with one "
+                f'line per party: name = "64 hexadecimal digits".'
+            ) from wrong
+        return cls(keys)
