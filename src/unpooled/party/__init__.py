@@ -1,0 +1,1 @@
+"""The role that runs in a silo: the only code that sees rows."""

@@ -1,0 +1,67 @@
+"""Public bounds on totals: what lets a large release travel in few bytes.
+
+A bound is computed by both ends from arguments that both know, so it says nothing new.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, final
+
+import numpy as np
+
+from unpooled.arrays import Array, Float
+
+# Squares come out of the wide code in multiples of 2^-128; this covers what that and
+# the rounding of a constant column's mean can hide, so that no bound is ever zero.
+_QUANTUM = 2.0**-120
+
+
+class Bound(Protocol):
+    """A public bound on every entry of a total, known to both ends of a release."""
+
+    def divide(
+        self, values: Float[Array, "..."], public: Mapping[str, Any]
+    ) -> Float[Array, "..."]:
+        """Return the values in units of their bounds, so within [-1, 1]."""
+        ...
+
+    def multiply(
+        self, units: Float[Array, "..."], public: Mapping[str, Any]
+    ) -> Float[Array, "..."]:
+        """Return what `divide` was given."""
+        ...
+
+
+@final
+@dataclass(frozen=True)
+class CauchySchwarz:
+    """``|S_jk| <= sqrt(S_jj S_kk)``: a scatter is bounded by its own diagonal.
+
+    Parameters
+    ----------
+    squares : str
+        The public argument that holds the diagonal of the total, (p,).
+    """
+
+    squares: str
+
+    def divide(
+        self, values: Float[Array, "p p"], public: Mapping[str, Any]
+    ) -> Float[Array, "p p"]:
+        """Return the upper triangle as correlations; the rest is not looked at."""
+        radius = self._radius(public)
+        units = np.empty_like(values, order="C")
+        for j in range(len(values)):
+            np.divide(values[j, j:], radius[j:], out=units[j, j:])
+            units[j, j:] /= radius[j]
+        return units
+
+    def multiply(
+        self, units: Float[Array, "p p"], public: Mapping[str, Any]
+    ) -> Float[Array, "p p"]:
+        """Return the scatter."""
+        radius = self._radius(public)
+        return units * radius * radius[:, None]
+
+    def _radius(self, public: Mapping[str, Any]) -> Float[Array, " p"]:
+        return np.sqrt(public[self.squares] + _QUANTUM)

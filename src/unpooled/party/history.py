@@ -1,0 +1,42 @@
+"""What a silo answered before, so that two totals cannot be subtracted.
+
+Totals over overlapping rosters combine to one silo's own value even when no silo sees
+both (A+B+C, C+D+E and A+B+D+E give C twice). So each silo answers a step about given
+columns for one set of parties only, whatever the study or the public arguments.
+"""
+
+from collections.abc import Sequence
+from typing import final
+
+from unpooled.party.policy import Policy, Refusal
+from unpooled.party.request import Request
+
+
+@final
+class History:
+    """The rosters for which a silo answered each step, for as long as the party lives."""
+
+    def __init__(self) -> None:
+        self._rosters: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
+
+    def check(
+        self,
+        policy: Policy,
+        request: Request,
+        columns: Sequence[str],
+        parties: tuple[str, ...],
+    ) -> None:
+        """Refuse a step that was answered for another set of parties before."""
+        before = self._rosters.get(_key(request, columns), parties)
+        if before != parties and not policy.allow_roster_change:
+            raise Refusal("allow_roster_change")
+
+    def record(
+        self, request: Request, columns: Sequence[str], parties: tuple[str, ...]
+    ) -> None:
+        """Remember that the step was answered."""
+        self._rosters[_key(request, columns)] = parties
+
+
+def _key(request: Request, columns: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    return request.step, tuple(sorted(columns))

@@ -1,0 +1,64 @@
+"""What a party remembers: between the rounds of a fit, and between fits of a study."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+from unpooled.arrays import Array
+from unpooled.ledger import Ledger
+from unpooled.linalg.moments import pack, unpack
+from unpooled.party.policy import Refusal
+
+
+@final
+class Shelf:
+    """Arrays that stay in the silo, by view and name; symmetric ones as a triangle."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[tuple[str, str], tuple[Array, int]] = {}
+
+    def put(self, view: str, name: str, value: Array, *, symmetric: bool) -> None:
+        """Keep an array, in place of an earlier one of the same name."""
+        size = len(value) if symmetric else 0
+        self._arrays[view, name] = (pack(value) if symmetric else value, size)
+
+    def get(self, view: str, name: str) -> Array | None:
+        """Return an array in whole, or None."""
+        if (view, name) not in self._arrays:
+            return None
+        stored, size = self._arrays[view, name]
+        return unpack(stored, size) if size else stored
+
+
+@final
+class KeptArrays:
+    """What a step reads as `kept`: arrays that earlier steps kept for the same view."""
+
+    def __init__(self, view: str, shelves: Sequence[Shelf]) -> None:
+        self._view, self._shelves = view, shelves
+
+    def __getitem__(self, name: str) -> Array:
+        for shelf in self._shelves:
+            if (value := shelf.get(self._view, name)) is not None:
+                return value
+        raise Refusal("nothing_kept")
+
+
+@final
+@dataclass(eq=False)
+class Study:
+    """What a party remembers of a study between fits.
+
+    Attributes
+    ----------
+    kept : Shelf
+        Arrays that stay until the study ends.
+    fitted : set of (str, tuple of str)
+        Steps that ran, with the transforms in front of them: what a view may apply.
+    ledger : Ledger
+        The silo's own record of what crossed its door.
+    """
+
+    kept: Shelf = field(default_factory=Shelf)
+    fitted: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
+    ledger: Ledger = field(default_factory=Ledger)

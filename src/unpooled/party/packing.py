@@ -1,0 +1,30 @@
+"""Arrays as they travel: flat, symmetric ones as a triangle, bounded ones in units."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from unpooled.arrays import Array, Float
+from unpooled.linalg.moments import pack, unpack
+from unpooled.party.step import Declared
+
+
+def flattened(
+    value: Float[Array, "..."], declared: Declared, public: Mapping[str, Any]
+) -> Float[Array, " d"]:
+    """Return the numbers that travel, in units of their bound where there is one."""
+    if declared.bound is not None:
+        value = declared.bound.divide(value, public)
+    return pack(value) if declared.symmetric else np.ravel(value)
+
+
+def restored(
+    flat: Float[Array, " d"],
+    declared: Declared,
+    shape: tuple[int, ...],
+    public: Mapping[str, Any],
+) -> Float[Array, "..."]:
+    """Return the array whose `flattened` form is given."""
+    value = unpack(flat, shape[0]) if declared.symmetric else flat.reshape(shape)
+    return value if declared.bound is None else declared.bound.multiply(value, public)

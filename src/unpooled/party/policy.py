@@ -1,0 +1,191 @@
+"""The silo's own rules, checked in the silo before a step runs and before values leave.
+
+A policy is a small TOML file that the silo owns. Every default refuses: what is not
+allowed in the file does not happen, and an unknown key is an error rather than a rule
+that silently does nothing.
+"""
+
+import dataclasses
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, final
+
+from unpooled.errors import StudyError
+from unpooled.party.step import Declared, Step
+
+
+class Refusal(Exception):
+    """A rule said no; the party's door turns it into a reply that names the rule."""
+
+    def __init__(self, rule: str) -> None:
+        super().__init__(rule)
+        self.rule = rule
+
+
+@final
+@dataclass(frozen=True)
+class Policy:
+    """What a silo allows.
+
+    Parameters
+    ----------
+    min_parties : int, default 3
+        Fewest parties in a study. With two, a total hands each the other's value.
+    min_rows : int, default 10
+        Fewest rows behind a release, and fewest that a fold or split may leave out.
+    min_rows_per_class : int, default 5
+        Fewest rows of any class that is present, in a release by class.
+    max_feature_ratio : float, default 0.33
+        Largest ratio of features to the silo's rows in a release over pairs of
+        features; with more features than rows a covariance can be solved for records.
+    max_row_share : float, default 0.5
+        Largest share of a derived column's scatter that one row may carry.
+    allow_disclosed : bool, default False
+        Whether the silo's own value may be seen (`collect`, `exchange`).
+    allow_row_level : bool, default False
+        Whether a release may have an axis over people.
+    allow_roster_change : bool, default False
+        Whether a step may be answered again for another set of parties.
+    min_changed_rows : int, default 10
+        Fewest rows that must differ between two versions of the table.
+    require_privacy : bool, default False
+        Whether only differentially private totals may leave.
+    allowed_steps : sequence of str, optional
+        Steps that may run, with ``*`` as wildcard. None: the library's own and, in
+        one process, those that the process declared. A transform that the study did not
+        fit is accepted only if it is listed here.
+    allowed_columns : sequence of str, optional
+        Source columns that may be read, with ``*`` as wildcard. None: all.
+    """
+
+    min_parties: int = 3
+    min_rows: int = 10
+    min_rows_per_class: int = 5
+    max_feature_ratio: float = 0.33
+    max_row_share: float = 0.5
+    allow_disclosed: bool = False
+    allow_row_level: bool = False
+    allow_roster_change: bool = False
+    min_changed_rows: int = 10
+    require_privacy: bool = False
+    allowed_steps: Sequence[str] | None = None
+    allowed_columns: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            default = field.default
+            if default is None:
+                good = value is None or (
+                    not isinstance(value, str)
+                    and all(isinstance(item, str) for item in value)
+                )
+                wanted = "a list of names"
+            elif isinstance(default, bool):
+                good, wanted = isinstance(value, bool), "true or false"
+            else:
+                number = isinstance(value, int | float) and not isinstance(value, bool)
+                good = number and value >= 0
+                wanted = "a number that is not negative"
+                if isinstance(default, int):
+                    good, wanted = good and value == int(value), "a whole number"
+            if not good:
+                raise StudyError(f"Policy {field.name} = {value!r}: it takes {wanted}.")
+
+    @classmethod
+    def open(cls) -> "Policy":
+        """Return a policy that allows everything, for data that is not secret."""
+        return cls(
+            min_parties=1,
+            min_rows=0,
+            min_rows_per_class=0,
+            max_feature_ratio=math.inf,
+            max_row_share=1.0,
+            allow_disclosed=True,
+            allow_row_level=True,
+            allow_roster_change=True,
+            min_changed_rows=0,
+            allowed_steps=("*",),
+        )
+
+    @classmethod
+    def of(cls, policy: "Policy | Mapping[str, Any] | None") -> "Policy":
+        """Return a policy from a policy, a mapping of its keys, or None (default)."""
+        if isinstance(policy, Policy):
+            return policy
+        known = [field.name for field in dataclasses.fields(cls)]
+        if unknown := sorted(set(policy or {}) - set(known)):
+            raise StudyError(
+                f"Unknown policy keys {unknown}. The keys are {', '.join(known)}."
+            )
+        return cls(**(policy or {}))
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> "Policy":
+        """Read a TOML file with the keys at its top or in a table [policy]."""
+        try:
+            content = tomllib.loads(Path(path).read_text("utf-8"))
+        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
+            raise StudyError(f"Cannot read the policy {path}: {wrong}.") from wrong
+        return cls.of(content.get("policy", content))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the keys and values, for reports."""
+        return dataclasses.asdict(self)
+
+    def check_parties(self, n_parties: int) -> None:
+        """Refuse a study of too few parties."""
+        if n_parties < self.min_parties:
+            raise Refusal("min_parties")
+
+    def check_step(self, step: Step, visibility: str) -> None:
+        """Refuse a step, or a way of seeing its values, that the silo does not allow."""
+        if self.allowed_steps is not None and not self.lists_step(step.name):
+            raise Refusal("allowed_steps")
+        for declared in step.leaves.values():
+            if visibility == "disclosed" and not self.allow_disclosed:
+                raise Refusal("allow_disclosed")
+            if declared.level == "row" and not self.allow_row_level:
+                raise Refusal("allow_row_level")
+            if self.require_privacy:
+                raise Refusal("require_privacy")
+
+    def check_columns(self, source_columns: Sequence[str]) -> None:
+        """Refuse to read a column that is not on the silo's list."""
+        if self.allowed_columns is not None and not all(
+            _listed(column, self.allowed_columns) for column in source_columns
+        ):
+            raise Refusal("allowed_columns")
+
+    def check_rows(self, n_rows: int, left_out: Sequence[int] = ()) -> None:
+        """Refuse a release over few rows, or one whose complement is few rows."""
+        counts = [n_rows, *(count for count in left_out if count)]
+        if min(counts) < self.min_rows:
+            raise Refusal("min_rows")
+
+    def check_features(self, declared: Declared, n_features: int, n_rows: int) -> None:
+        """Refuse pairs of features in number too near the number of rows."""
+        if declared.pairs_features and n_features > self.max_feature_ratio * n_rows:
+            raise Refusal("max_feature_ratio")
+
+    def check_dominance(self, share: float) -> None:
+        """Refuse a derived column of which one row carries too much."""
+        if share > self.max_row_share:
+            raise Refusal("max_row_share")
+
+    def check_classes(self, counts: Sequence[int]) -> None:
+        """Refuse a release by class when a class that is present has few rows."""
+        if any(0 < count < self.min_rows_per_class for count in counts):
+            raise Refusal("min_rows_per_class")
+
+    def lists_step(self, name: str) -> bool:
+        """Whether the silo named this step itself."""
+        return self.allowed_steps is not None and _listed(name, self.allowed_steps)
+
+
+def _listed(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

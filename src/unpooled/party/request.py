@@ -1,0 +1,245 @@
+"""A request to run a step, and the ledger lines that it will make at both ends.
+
+Coordinator and party write the same lines from the same declaration: neither takes the
+other's word for what was released.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from unpooled.arrays import Array, Shaped
+from unpooled.errors import AggregationError
+from unpooled.ledger import Release, canonical
+from unpooled.party.step import Declared, Step
+from unpooled.party.view import Derive, Operation, array_digest, operation_from_json
+from unpooled.secure.fixed_point import BoundedCode, Code, WideCode
+from unpooled.secure.message import Message, digest
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Veiled:
+    """A total that only the parties can open; to the coordinator it is noise.
+
+    Passing it as a public argument of a later step hands it to the parties, who open
+    it. `shape` is that of the total.
+    """
+
+    round: int
+    name: str
+    shape: tuple[int, ...]
+    words: Shaped[Array, "..."]
+    code: str
+
+
+@final
+@dataclass(frozen=True)
+class Request:
+    """What the coordinator asks of every party in one round.
+
+    Attributes
+    ----------
+    study, session : str
+        The study, and the fit (with keys of its own) within it.
+    round : int
+        Counted from 1 over the study.
+    step : str
+        Name of a declared step.
+    to : str
+        "coordinator" or "parties": who may open the totals.
+    operations : tuple of Operation
+        The view that the step reads.
+    public : mapping
+        Public arguments: JSON values, arrays, or `Veiled` totals.
+    fresh : frozenset of str
+        Digests of transform arrays that come with this request; others came before.
+    """
+
+    study: str
+    session: str
+    round: int
+    step: str
+    to: str
+    operations: tuple[Operation, ...]
+    public: Mapping[str, Any]
+    fresh: frozenset[str] = frozenset()
+
+    def view_digest(self) -> str:
+        """Return a name for the view: equal for equal operations and arrays."""
+        return digest(canonical([o.as_json() for o in self.operations]))
+
+    def context(self, name: str) -> bytes:
+        """Return what separates the masks of this release from all others."""
+        return canonical(
+            [
+                self.study,
+                self.session,
+                self.round,
+                self.step,
+                self.to,
+                self.view_digest(),
+                name,
+            ]
+        )
+
+    def as_message(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return the request as a header and arrays."""
+        arrays = {
+            f"view.{key}": value
+            for key, value in view_arrays(self.operations).items()
+            if key in self.fresh
+        }
+        public: dict[str, Any] = {}
+        for name, value in self.public.items():
+            if isinstance(value, Veiled):
+                arrays[f"public.{name}"] = value.words
+                public[name] = {"veiled": [value.round, value.name]}
+            elif isinstance(value, np.ndarray):
+                arrays[f"public.{name}"] = value
+                public[name] = {"array": True}
+            else:
+                public[name] = {"value": value}
+        header = {
+            "kind": "step",
+            "study": self.study,
+            "session": self.session,
+            "round": self.round,
+            "step": self.step,
+            "to": self.to,
+            "view": [operation.as_json() for operation in self.operations],
+            "public": public,
+        }
+        return header, arrays
+
+    @classmethod
+    def from_message(cls, message: Message, known: Mapping[str, Array]) -> "Request":
+        """Read a request; `known` holds transform arrays that came earlier.
+
+        Raises
+        ------
+        AggregationError
+            With the rule "malformed_message".
+        """
+        try:
+            return cls._read(message, known)
+        except (KeyError, TypeError, ValueError, AttributeError) as wrong:
+            raise AggregationError(
+                "A message is not a request to run a step.", rule="malformed_message"
+            ) from wrong
+
+    @classmethod
+    def _read(cls, message: Message, known: Mapping[str, Array]) -> "Request":
+        header, arrays = message.header, message.arrays
+        fresh = {
+            key.removeprefix("view."): value
+            for key, value in arrays.items()
+            if key.startswith("view.")
+        }
+        if any(message.digests[f"view.{key}"] != key for key in fresh):
+            raise ValueError("a transform's array is not the one its digest names")
+        if header["to"] not in ("coordinator", "parties"):
+            raise ValueError("to")
+        if not all(type(header[n]) is str for n in ("study", "session", "step")):
+            raise TypeError("header")
+        if type(header["round"]) is not int:
+            raise TypeError("round")
+        everything = {**known, **fresh}
+        return cls(
+            header["study"],
+            header["session"],
+            header["round"],
+            header["step"],
+            header["to"],
+            tuple(operation_from_json(o, everything) for o in header["view"]),
+            {
+                name: _argument(record, arrays.get(f"public.{name}"))
+                for name, record in header["public"].items()
+            },
+            frozenset(fresh),
+        )
+
+
+def _argument(record: Mapping[str, Any], array: Array | None) -> Any:
+    if "value" in record:
+        return record["value"]
+    if array is None:
+        raise ValueError("an argument's array is absent")
+    if "veiled" in record:
+        round_number, name = record["veiled"]
+        return Veiled(int(round_number), str(name), (), array, "")
+    return array
+
+
+def view_arrays(operations: Sequence[Operation]) -> dict[str, Array]:
+    """Return the arrays of a view's transforms by digest."""
+    return {
+        array_digest(value): value
+        for operation in operations
+        if isinstance(operation, Derive)
+        for value in operation.arrays().values()
+    }
+
+
+def code_for(declared: Declared, n_parties: int) -> Code:
+    """Return the code of a release: narrow where a public bound is declared."""
+    return BoundedCode() if declared.bound is not None else WideCode(n_parties)
+
+
+def ledger_lines(
+    request: Request,
+    step: Step,
+    sizes: Mapping[str, int],
+    protection: str,
+    parties: tuple[str, ...],
+) -> list[tuple[Release, str]]:
+    """Return the lines of a round in their order: what comes in, then what goes out.
+
+    Each comes with the name of its array in the message, empty for what is kept.
+
+    Parameters
+    ----------
+    protection : {"masked", "plain"}
+        How totals travel; disclosed values always travel as they are.
+    parties : tuple of str
+        All parties of the session; their number sets the room in the wide code.
+    """
+    lines: list[tuple[Release, str]] = []
+
+    def write(source: str, step_name: str, name: str, *rest: Any) -> None:
+        head = (request.study, request.round, step_name, name)
+        lines.append((Release(*head, *rest, parties=parties), source))
+
+    told = set[str]()
+    for operation in request.operations:
+        if isinstance(operation, Derive):
+            for name, value in operation.arrays().items():
+                key = array_digest(value)
+                if key in request.fresh - told:
+                    told.add(key)
+                    what = (value.shape, str(value.dtype), value.nbytes)
+                    write(f"view.{key}", operation.step, name, *what, "public", "in")
+    for name, value in request.public.items():
+        if isinstance(value, Veiled):
+            words, visibility = value.words, "summed"
+            kind = "uint256" if words.ndim == 2 else str(words.dtype)
+        elif isinstance(value, np.ndarray):
+            words, visibility, kind = value, "public", str(value.dtype)
+        else:
+            continue
+        what = (value.shape, kind, words.nbytes)
+        write(f"public.{name}", step.name, name, *what, visibility, "in")
+    for name, declared in step.declared.items():
+        shape = declared.shape(sizes)
+        numbers = declared.numbers(shape)
+        if declared.kept:
+            write("", step.name, name, shape, "float64", 0, "kept", "in")
+            continue
+        kind, size = "float64", 8
+        if step.verb == "summed" and protection == "masked":
+            code = code_for(declared, len(parties))
+            kind, size = code.dtype, code.bytes_per_number
+        write(name, step.name, name, shape, kind, numbers * size, step.verb, "out")
+    return lines

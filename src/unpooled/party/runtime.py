@@ -1,0 +1,272 @@
+"""The party: the silo's door. A request comes in as bytes, a reply goes out as bytes.
+
+Every exception is caught here. What crosses is the name of a rule; the reason, with its
+values and paths, stays in the silo's own log.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, final
+
+from unpooled.arrays import Array
+from unpooled.data.table import Table
+from unpooled.errors import (
+    RULES,
+    AggregationError,
+    DataError,
+    ReleaseRefusedError,
+    UnpooledError,
+)
+from unpooled.ledger import Release, Seal
+from unpooled.party.history import History
+from unpooled.party.memory import Study
+from unpooled.party.policy import Policy, Refusal
+from unpooled.party.request import Request
+from unpooled.party.session import Session
+from unpooled.secure.agreement import Agreement
+from unpooled.secure.message import Message, decode, digest, encode
+from unpooled.secure.roster import Identity, Roster
+
+log = logging.getLogger("unpooled.party")
+
+Answer = tuple[dict[str, Any], dict[str, Array]]
+
+
+@final
+class Party:
+    """One silo's end of all studies.
+
+    Parameters
+    ----------
+    name : str
+        As the roster has it.
+    table : Table
+        The silo's rows.
+    policy : Policy
+        The silo's rules.
+    identity : Identity
+        Signs every reply.
+    roster : Roster
+        The parties that this silo pins, itself included.
+
+    Attributes
+    ----------
+    studies : dict of str to Study
+        What the silo remembers, with its own ledger of what crossed its door.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        table: Table,
+        policy: Policy,
+        identity: Identity,
+        roster: Roster,
+    ) -> None:
+        self.name, self.policy, self.table = name, policy, table
+        self._identity, self._roster = identity, roster
+        self._history = History()
+        self.studies: dict[str, Study] = {}
+        self._sessions: dict[tuple[str, str], Session] = {}
+        # (study, session) -> (round, digest of its request, the reply's bytes)
+        self._answered: dict[tuple[str, str], tuple[int, str, bytes]] = {}
+
+    def handle(self, request: bytes) -> bytes:
+        """Answer one message. Never raises: a mistake inside is a reply too."""
+        try:
+            message = decode(request)
+            kind = message.header.get("kind")
+            if kind == "step":
+                return self._handle_step(message, request)
+            answers: dict[Any, Callable[[Message], Answer]] = {
+                "describe": self._describe,
+                "join": self._join,
+                "agree": self._agree,
+                "offer group key": self._offer_group_key,
+                "accept group key": self._accept_group_key,
+                "plan": self._plan,
+                "leave": self._leave,
+            }
+            if kind not in answers:
+                raise Refusal("malformed_message")
+            try:
+                header, arrays = answers[kind](message)
+            except (KeyError, TypeError, ValueError, AttributeError) as wrong:
+                raise Refusal("malformed_message") from wrong
+        except Exception as reason:
+            return self._refusal(request, reason)
+        return self._reply(request, header, arrays)
+
+    def _reply(
+        self,
+        request: bytes,
+        header: dict[str, Any],
+        arrays: dict[str, Array],
+        digests: Mapping[str, str] | None = None,
+    ) -> bytes:
+        # The digest ties the reply to the request as it arrived, so an altered,
+        # replayed or reordered request shows at the coordinator.
+        header = {"party": self.name, "request": digest(request), **header}
+        return encode(header, arrays, self._identity, digests)
+
+    def _refusal(self, request: bytes, reason: Exception) -> bytes:
+        rule = getattr(reason, "rule", "failed_in_silo")
+        if isinstance(reason, Refusal | UnpooledError):
+            log.info("%s refused a request: %s", self.name, reason)
+        else:
+            log.error("%s failed on a request", self.name, exc_info=reason)
+        error = "ReleaseRefusedError"
+        for kind in (DataError, AggregationError):
+            if isinstance(reason, kind):
+                error = kind.__name__
+        rule = rule if rule in RULES else "failed_in_silo"
+        return self._reply(
+            request, {"kind": "refused", "error": error, "rule": rule}, {}
+        )
+
+    def _describe(self, message: Message) -> Answer:
+        columns = list(self.table.columns)
+        if self.policy.allowed_columns is not None:
+            columns = [c for c in columns if self._allows_column(c)]
+        return {
+            "kind": "described",
+            "columns": columns,
+            "named": self.table.named,
+            "label": self.table.label,
+        }, {}
+
+    def _allows_column(self, column: str) -> bool:
+        try:
+            self.policy.check_columns([column])
+        except Refusal:
+            return False
+        return True
+
+    def _join(self, message: Message) -> Answer:
+        header = message.header
+        parties = tuple(sorted(header["parties"]))
+        if header["roster"] != self._pinned(parties).digest():
+            raise Refusal("wrong_roster")
+        self.policy.check_parties(len(parties))
+        session, protection = _key(message), header["protection"]
+        if session in self._sessions or protection not in ("masked", "plain"):
+            raise Refusal("replayed")
+        agreement = Agreement(
+            self.name,
+            self._identity,
+            self._pinned(parties),
+            "\0".join(session).encode(),
+        )
+        study = self.studies.setdefault(header["study"], Study())
+        self._sessions[session] = Session(
+            self.name, self.table, self.policy, study, agreement, parties, protection
+        )
+        public, signature = agreement.offer()
+        return {"kind": "offer", "key": public.hex(), "signature": signature.hex()}, {}
+
+    def _pinned(self, parties: tuple[str, ...]) -> Roster:
+        if self.name not in parties or not set(parties) <= set(self._roster):
+            raise Refusal("wrong_roster")
+        return Roster({name: self._roster[name] for name in parties})
+
+    def _session(self, message: Message) -> Session:
+        session = self._sessions.get(_key(message))
+        if session is None:
+            raise Refusal("out_of_order")
+        return session
+
+    def _agree(self, message: Message) -> Answer:
+        offers = {
+            name: (bytes.fromhex(key), bytes.fromhex(signature))
+            for name, (key, signature) in message.header["offers"].items()
+        }
+        self._session(message).agree(offers)
+        return {"kind": "agreed"}, {}
+
+    def _offer_group_key(self, message: Message) -> Answer:
+        sealed = self._session(message).offer_group_key()
+        return {"kind": "group", "sealed": {p: s.hex() for p, s in sealed.items()}}, {}
+
+    def _accept_group_key(self, message: Message) -> Answer:
+        header = message.header
+        sealed = bytes.fromhex(header["sealed"][self.name])
+        self._session(message).accept_group_key(header["leader"], sealed)
+        return {"kind": "accepted"}, {}
+
+    def _plan(self, message: Message) -> Answer:
+        """Say which rule would refuse a step, before the study asks for it."""
+        header = message.header
+        study = Study()
+        session = Session(
+            self.name,
+            self.table,
+            self.policy,
+            study,
+            Agreement(self.name, self._identity, self._roster, b"plan"),
+            tuple(sorted(header["parties"])),
+            "masked",
+        )
+        try:
+            session.check(Request.from_message(message, {}))
+        except Refusal as refusal:
+            return {"kind": "planned", "rule": refusal.rule}, {}
+        except ReleaseRefusedError as refusal:
+            return {"kind": "planned", "rule": refusal.rule}, {}
+        return {"kind": "planned", "rule": ""}, {}
+
+    def _leave(self, message: Message) -> Answer:
+        self._sessions.pop(_key(message), None)
+        self._answered.pop(_key(message), None)
+        return {"kind": "left"}, {}
+
+    def _handle_step(self, message: Message, data: bytes) -> bytes:
+        key, session = _key(message), self._session(message)
+        request = Request.from_message(message, session.known_arrays)
+        number, asked, reply = self._answered.get(key, (0, "", b""))
+        if request.round == number and digest(data) == asked:
+            # Asked again after a lost reply: the same bytes, never a second encoding.
+            return reply
+        if request.round <= number:
+            raise Refusal("replayed")
+        # Written before anything is computed: whatever fails below, this round's
+        # masks are spent.
+        self._answered[key] = (request.round, "", b"")
+        columns = session.check(request)[1].source_columns
+        self._history.check(self.policy, request, columns, session.parties)
+        lines, arrays = session.answer(request)
+        self._history.record(request, columns, session.parties)
+        reply = self._released(data, message.digests, lines, arrays)
+        self._answered[key] = (request.round, digest(data), reply)
+        return reply
+
+    def _released(
+        self,
+        data: bytes,
+        received: Mapping[str, str],
+        lines: list[tuple[Release, str]],
+        arrays: dict[str, Array],
+    ) -> bytes:
+        """Seal every line in the silo's own ledger, and reply."""
+        digests = {name: digest(array.data) for name, array in arrays.items()}
+        known = {**received, **digests, "": digest(b"")}
+        seals = []
+        for line, source in lines:
+            study = self.studies[line.study]
+            content, sequence = known[source], len(study.ledger)
+            signature = self._identity.sign(
+                line.statement(self.name, sequence, content)
+            )
+            key = self._identity.public.hex()
+            seal = Seal(key, sequence, content, signature.hex())
+            study.ledger.append(replace(line, parties=(self.name,)), {self.name: seal})
+            seals.append([seal.sequence, seal.digest, seal.signature])
+        header = {"kind": "released", "seals": seals}
+        return self._reply(data, header, arrays, digests)
+
+
+def _key(message: Message) -> tuple[str, str]:
+    study, session = message.header["study"], message.header["session"]
+    if not (isinstance(study, str) and isinstance(session, str)):
+        raise Refusal("malformed_message")
+    return study, session

@@ -1,0 +1,273 @@
+"""Steps: functions that run in a silo, with what they release declared above them.
+
+    @summed(count=release("", meaning="how many rows there are"), total="p")
+    def local_total(X): ...
+
+The declaration is the only source for checking, policy, codes, ledger, plan, report and
+documentation. A step is a pure function of the silo's rows (`X`, `y`), of what was kept
+there (`kept`) and of public arguments (keyword-only), and returns one array per
+declared name. With ``by="rows"``, the default, it must be additive over rows: a silo
+may run it block by block, over files larger than memory, and add.
+"""
+
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+from unpooled.arrays import Array
+from unpooled.errors import DataError, ReleaseRefusedError
+from unpooled.party.bounds import Bound
+
+LIBRARY = "unpooled.models."
+# Axis letters over people; everything else is an aggregate.
+ROW_AXES = frozenset("nN")
+FEATURE_AXES = frozenset("pq")
+
+
+@final
+@dataclass(frozen=True)
+class Declared:
+    """What a step says about one of its arrays.
+
+    Attributes
+    ----------
+    axes : str
+        Axis letters or sizes, separated by blanks; empty for a number.
+    meaning : str
+        A plain phrase for people who never saw the library.
+    symmetric : bool
+        Only the upper triangle is read, sent and kept.
+    bound : Bound, optional
+        A public bound on the total; without one the wide code is used.
+    kept : bool
+        Stays in the silo and is never sent.
+    until : str
+        How long a kept array stays: to the end of the "fit" or of the "study".
+    """
+
+    axes: str
+    meaning: str = ""
+    symmetric: bool = False
+    bound: Bound | None = None
+    kept: bool = False
+    until: str = "study"
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """The axes, one by one."""
+        return tuple(self.axes.split())
+
+    @property
+    def level(self) -> str:
+        """ "row" when an axis is over people, else "aggregate"."""
+        return "row" if ROW_AXES & set(self.letters) else "aggregate"
+
+    @property
+    def pairs_features(self) -> bool:
+        """Whether the release is over pairs of features, like a covariance."""
+        return sum(letter in FEATURE_AXES for letter in self.letters) >= 2
+
+    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """Return the shape under the given sizes of the axis letters."""
+        return tuple(
+            int(letter) if letter.isdigit() else sizes[letter]
+            for letter in self.letters
+        )
+
+    def numbers(self, shape: tuple[int, ...]) -> int:
+        """Return how many numbers travel for an array of this shape."""
+        if self.symmetric:
+            return shape[0] * (shape[0] + 1) // 2
+        count = 1
+        for size in shape:
+            count *= size
+        return count
+
+
+def release(
+    axes: str, *, meaning: str = "", symmetric: bool = False, bound: Bound | None = None
+) -> Declared:
+    """Declare an array that leaves the silo; see `Declared`."""
+    return Declared(axes, meaning, symmetric, bound)
+
+
+def stays(
+    axes: str, *, meaning: str = "", symmetric: bool = False, until: str = "study"
+) -> Declared:
+    """Declare an array that is kept in the silo and never sent; see `Declared`."""
+    return Declared(axes, meaning, symmetric, kept=True, until=until)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A declared function. Calling it runs the function, for tests and notebooks.
+
+    Attributes
+    ----------
+    name : str
+        "pca.local_total" for the library's own, the full dotted name for others.
+    verb : str
+        "summed", "disclosed", "kept" or "derived".
+    by : str
+        "rows" when additive over rows, "party" when it needs the silo's rows together.
+    takes : mapping of str to str
+        Axes of the public arguments that are arrays; they are checked, and bind
+        letters that no table knows, such as k.
+    fitted_by : tuple of str
+        Of a derived step: the steps of which one must have run in the same study.
+    """
+
+    name: str
+    verb: str
+    function: Callable[..., Any]
+    declared: Mapping[str, Declared]
+    by: str
+    takes: Mapping[str, str]
+    reads: tuple[str, ...]
+    public: tuple[str, ...]
+    fitted_by: tuple[str, ...] = ()
+
+    def __call__(self, *args: Any, **public: Any) -> Any:
+        return self.function(*args, **public)
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        return self.function.__doc__
+
+    @property
+    def leaves(self) -> dict[str, Declared]:
+        """The arrays that are sent."""
+        return {name: d for name, d in self.declared.items() if not d.kept}
+
+    def sizes(self, n_features: int, public: Mapping[str, Any]) -> dict[str, int]:
+        """Return the sizes of axis letters, checking the public arguments.
+
+        Raises
+        ------
+        DataError
+            When an argument is absent, unknown, or not of the declared axes.
+        """
+        if set(public) != set(self.public):
+            raise DataError(
+                f"{self.name} takes the public arguments {list(self.public)}, "
+                f"not {sorted(public)}.",
+                rule="arguments",
+            )
+        sizes = {"p": n_features}
+        for name, value in public.items():
+            letters = self.takes.get(name, "").split()
+            shape = tuple(getattr(value, "shape", ()))
+            wanted = tuple(
+                sizes.setdefault(letter, size)
+                for letter, size in zip(letters, shape, strict=False)
+            )
+            if shape != wanted or len(letters) != len(shape):
+                raise DataError(
+                    f"{self.name} takes {name} with axes ({', '.join(letters)}), "
+                    f"not an array of shape {shape}.",
+                    rule="arguments",
+                )
+        return sizes
+
+
+def summed(
+    *, by: str = "rows", takes: Mapping[str, str] | None = None, **declared: Any
+) -> Callable[[Callable[..., Any]], Step]:
+    """Declare a step whose arrays are opened only as totals over all parties.
+
+    Parameters
+    ----------
+    by : {"rows", "party"}
+        Whether the step is additive over rows.
+    takes : mapping of str to str, optional
+        Axes of array-valued public arguments.
+    **declared : str or Declared
+        Axes of each array the step returns, or a full declaration.
+    """
+    return _declaring("summed", by, takes, declared)
+
+
+def disclosed(
+    *, by: str = "rows", takes: Mapping[str, str] | None = None, **declared: Any
+) -> Callable[[Callable[..., Any]], Step]:
+    """Declare a step whose arrays the coordinator sees, one value per party."""
+    return _declaring("disclosed", by, takes, declared)
+
+
+def kept(
+    *, by: str = "rows", takes: Mapping[str, str] | None = None, **declared: Any
+) -> Callable[[Callable[..., Any]], Step]:
+    """Declare a step whose arrays stay in the silo under (study, name)."""
+    stay = {name: replace(_as_declared(d), kept=True) for name, d in declared.items()}
+    return _declaring("kept", by, takes, stay)
+
+
+def derived(
+    *, takes: Mapping[str, str], fitted_by: tuple[str, ...]
+) -> Callable[[Callable[..., Any]], Step]:
+    """Declare a transform of rows that views apply inside the silo.
+
+    It takes a block (n, p) and returns a block with the same rows; nothing leaves.
+    """
+    return _declaring("derived", "rows", takes, {}, fitted_by)
+
+
+def find_step(name: str) -> Step:
+    """Look a step up in what is installed here; no code ever comes with a request.
+
+    Library steps are found under ``unpooled.models``, others only in modules that this
+    process has already imported for its own reasons.
+    """
+    module_name, _, attribute = name.rpartition(".")
+    if re.fullmatch(r"[a-z_]+\.[a-z_]+", name):
+        # Imported by name, because models are built upon this layer.
+        library_module = LIBRARY + module_name
+        if importlib.util.find_spec(library_module) is not None:
+            importlib.import_module(library_module)
+            module_name = library_module
+    step = getattr(sys.modules.get(module_name), attribute, None)
+    if not isinstance(step, Step) or step.name != name:
+        raise ReleaseRefusedError("the silo", "a step", "allowed_steps")
+    return step
+
+
+def _as_declared(declaration: str | Declared) -> Declared:
+    return Declared(declaration) if isinstance(declaration, str) else declaration
+
+
+def _declaring(
+    verb: str,
+    by: str,
+    takes: Mapping[str, str] | None,
+    declared: Mapping[str, str | Declared],
+    fitted_by: tuple[str, ...] = (),
+) -> Callable[[Callable[..., Any]], Step]:
+    if by not in ("rows", "party"):
+        raise ValueError(f'by={by!r}; choose "rows" or "party".')
+
+    def declare(function: Callable[..., Any]) -> Step:
+        parameters = inspect.signature(function).parameters.values()
+        reads = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
+        if not set(reads) <= {"X", "y", "kept"}:
+            raise TypeError(f"{function.__name__} may read X, y and kept, not {reads}.")
+        return Step(
+            name=f"{function.__module__}.{function.__name__}".removeprefix(LIBRARY),
+            verb=verb,
+            function=function,
+            declared={name: _as_declared(d) for name, d in declared.items()},
+            by=by,
+            takes=dict(takes or {}),
+            reads=reads,
+            public=tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY),
+            fitted_by=fitted_by,
+        )
+
+    return declare
+
+
+Result = Mapping[str, Array]

@@ -1,0 +1,277 @@
+"""Views: a silo's table seen through a chain of operations, block by block.
+
+A view travels as data (which columns, which rows, which fitted transform with which
+arrays) and is evaluated inside the silo when a step reads it. Nothing is stored.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, final
+
+import numpy as np
+
+from unpooled.arrays import Array, Bool, Float
+from unpooled.data.table import Block, Table
+from unpooled.party.step import find_step
+from unpooled.secure.message import digest
+
+# Rows are dealt to folds within stretches of this length, so that the memory for it
+# does not grow with the table.
+_STRETCH = 10_000
+
+
+@final
+@dataclass(frozen=True)
+class Select:
+    """Keep some columns, in this order."""
+
+    columns: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the operation as it travels."""
+        return {"operation": "select", "columns": list(self.columns)}
+
+
+@final
+@dataclass(frozen=True)
+class Rows:
+    """Keep the rows whose rank in their stretch, after shuffling, is in one part.
+
+    Attributes
+    ----------
+    fold, of : int
+        With ``of > 0``: ranks equal to `fold` modulo `of` are the part.
+    share : float
+        With ``of == 0``: the first ``ceil(share * length)`` ranks are the part.
+    complement : bool
+        Keep the other rows.
+    seed : int
+        Of the shuffle; -1 keeps the table's order.
+    """
+
+    fold: int
+    of: int
+    share: float
+    complement: bool
+    seed: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the operation as it travels."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {"operation": "rows", **values}
+
+    def chosen(self, start: int, stop: int, n_rows: int) -> Bool[Array, " n"]:
+        """Return which of the rows from `start` to `stop` are kept."""
+        parts = []
+        for stretch in range(start // _STRETCH, math.ceil(stop / _STRETCH)):
+            first = stretch * _STRETCH
+            kept = self._of_stretch(stretch, min(_STRETCH, n_rows - first))
+            parts.append(kept[max(start - first, 0) : stop - first])
+        return np.concatenate(parts) if parts else np.zeros(0, bool)
+
+    def count(self, n_rows: int) -> int:
+        """Return how many of n rows are kept."""
+        full, rest = divmod(n_rows, _STRETCH)
+        return sum(
+            times * int(self._of_stretch(0, length).sum())
+            for times, length in ((full, _STRETCH), (1, rest))
+            if times and length
+        )
+
+    def _of_stretch(self, stretch: int, length: int) -> Bool[Array, " n"]:
+        ranks = np.arange(length)
+        if self.seed >= 0:
+            ranks = np.random.default_rng([self.seed, stretch]).permutation(length)
+        if self.of:
+            part = ranks % self.of == self.fold
+        else:
+            part = ranks < math.ceil(self.share * length)
+        return ~part if self.complement else part
+
+
+@final
+@dataclass(frozen=True)
+class Derive:
+    """Apply a fitted transform: a derived step with its public arguments."""
+
+    step: str
+    columns: tuple[str, ...]
+    public: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the operation as it travels; arrays by digest, sent on the side."""
+        public = {
+            name: {"array": array_digest(value)}
+            if isinstance(value, np.ndarray)
+            else value
+            for name, value in self.public.items()
+        }
+        return {
+            "operation": "derive",
+            "step": self.step,
+            "columns": list(self.columns),
+            "public": public,
+        }
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the array arguments by name."""
+        return {n: v for n, v in self.public.items() if isinstance(v, np.ndarray)}
+
+
+Operation = Select | Rows | Derive
+
+
+def array_digest(array: Array) -> str:
+    """Return the SHA-256 of an array's bytes in C order, hexadecimal."""
+    return digest(np.ascontiguousarray(array).data)
+
+
+def operation_from_json(
+    record: Mapping[str, Any], arrays: Mapping[str, Array]
+) -> Operation:
+    """Read an operation as it travels; `arrays` holds array arguments by digest."""
+    kind = record["operation"]
+    if kind == "select":
+        return Select(tuple(map(str, record["columns"])))
+    if kind == "rows":
+        rows = Rows(**{n: record[n] for n in Rows.__dataclass_fields__})
+        if not (0 <= rows.fold <= max(rows.of, 0) and 0.0 <= rows.share <= 1.0):
+            raise ValueError("rows")
+        return rows
+    if kind != "derive":
+        raise ValueError("operation")
+    public = {
+        str(name): arrays[value["array"]] if isinstance(value, dict) else value
+        for name, value in record["public"].items()
+    }
+    return Derive(str(record["step"]), tuple(map(str, record["columns"])), public)
+
+
+@final
+class View:
+    """What a step reads: the table after the operations.
+
+    Parameters
+    ----------
+    table : Table
+        The silo's rows.
+    operations : sequence of Operation
+        Applied in order.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The features a step sees as the columns of X.
+    source_columns : tuple of str
+        The table's columns that are read for it.
+    left_out : list of int
+        Rows that each `Rows` operation leaves out.
+    """
+
+    def __init__(self, table: Table, operations: Sequence[Operation]) -> None:
+        self._table = table
+        self.source_columns = tuple(table.columns)
+        while operations and isinstance(operations[0], Select):
+            # Unread columns of a file larger than memory are never loaded.
+            self.source_columns = _known(self.source_columns, operations[0].columns)
+            operations = operations[1:]
+        self._operations = list(operations)
+        self.columns, self.n_rows = self.source_columns, table.n_rows
+        self.left_out: list[int] = []
+        self._counts = []
+        for operation in self._operations:
+            self._counts.append(self.n_rows)
+            if isinstance(operation, Select):
+                self.columns = _known(self.columns, operation.columns)
+            elif isinstance(operation, Derive):
+                self.columns = operation.columns
+            else:
+                kept = operation.count(self.n_rows)
+                self.left_out.append(self.n_rows - kept)
+                self.n_rows = kept
+
+    @property
+    def transforms(self) -> list[str]:
+        """The names of the derived steps in the chain."""
+        return [o.step for o in self._operations if isinstance(o, Derive)]
+
+    def source(self) -> "View":
+        """Return the same rows of the source columns, before any transform."""
+        rows = [o for o in self._operations if isinstance(o, Rows)]
+        return View(self._table, [Select(self.source_columns), *rows])
+
+    def blocks(self, extra: Sequence[str] = ()) -> Iterator[Block]:
+        """Yield the rows; at least one block, which may be empty."""
+        blocks: Iterator[Block] = self._table.blocks(self.source_columns, extra)
+        columns = self.source_columns
+        for operation, n_rows in zip(self._operations, self._counts, strict=True):
+            blocks = _applied(operation, blocks, columns, n_rows)
+            if not isinstance(operation, Rows):
+                columns = operation.columns
+        return blocks
+
+    def largest_row_share(self) -> float:
+        """Return the largest share of any column's scatter that one row carries.
+
+        About the silo's own mean. One pass over the rows: the largest deviation from a
+        mean is at a column's minimum or maximum.
+        """
+        n, total, squares = 0, 0.0, 0.0
+        low: Any = np.inf
+        high: Any = -np.inf
+        origin: Any = None
+        for block in self.blocks():
+            if not len(block.X):
+                continue
+            if origin is None:
+                # Shifted by some row, so that the squares keep their digits.
+                origin = np.nan_to_num(block.X[0])
+            X = block.X - origin
+            low = np.fmin(low, np.fmin.reduce(X))
+            high = np.fmax(high, np.fmax.reduce(X))
+            n = n + (~np.isnan(X)).sum(axis=0)
+            total = total + np.nansum(X, axis=0)
+            squares = squares + np.nansum(X * X, axis=0)
+        if origin is None:
+            return 0.0
+        mean = total / np.maximum(n, 1)
+        scatter = squares - n * mean * mean
+        largest = np.maximum(mean - low, high - mean) ** 2
+        # A column that is constant here has no scatter to carry.
+        constant = (high - low) <= 1e-12 * (np.abs(high) + np.abs(low) + np.abs(origin))
+        share = largest / np.where(constant | (scatter <= 0), np.inf, scatter)
+        return float(np.nanmax(share, initial=0.0))
+
+
+def _applied(
+    operation: Operation,
+    blocks: Iterator[Block],
+    columns: Sequence[str],
+    n_rows: int,
+) -> Iterator[Block]:
+    start = kept_rows = 0
+    if isinstance(operation, Derive):
+        step, public = find_step(operation.step), dict(operation.public)
+    elif isinstance(operation, Select):
+        picked = [columns.index(column) for column in operation.columns]
+    for block in blocks:
+        if isinstance(operation, Derive):
+            X: Float[Array, "n q"] = step(block.X, **public)
+            if X.shape != (len(block.X), len(operation.columns)):
+                raise ValueError("a derived block does not fit its declaration")
+            yield replace(block, X=X)
+        elif isinstance(operation, Select):
+            yield replace(block, X=block.X[:, picked])
+        else:
+            chosen = operation.chosen(start, start + len(block.X), n_rows)
+            extra = {name: values[chosen] for name, values in block.extra.items()}
+            start += len(block.X)
+            yield Block(kept_rows, block.X[chosen], extra)
+            kept_rows += int(chosen.sum())
+
+
+def _known(columns: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
+    if not wanted or not set(wanted) <= set(columns) or len(set(wanted)) != len(wanted):
+        raise LookupError("unknown_columns")
+    return tuple(wanted)
