@@ -1,0 +1,1 @@
+"""How a step reaches the parties: the same verbs over every channel."""

@@ -1,0 +1,291 @@
+"""The federation: what an estimator talks to, in a few verbs.
+
+It stands where scikit-learn's X stands. A view of it (columns, rows, a fitted transform)
+is a federation too: the same parties, asked through a longer chain of operations that
+each silo applies to its own rows, lazily.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, final
+
+import numpy as np
+
+from unpooled.arrays import Array
+from unpooled.errors import DataError
+from unpooled.federation.rounds import RoundRecord
+from unpooled.ledger import Ledger
+from unpooled.party.request import Veiled
+from unpooled.party.step import Step
+from unpooled.party.view import Derive, Operation, Rows, Select
+
+
+class Rounds(Protocol):
+    """What runs rounds for a federation: a coordinator, or a plan of one."""
+
+    ledger: Ledger
+    records: list[RoundRecord]
+    study: str
+    protection: str
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """The parties, in the study's order."""
+        ...
+
+    def enter(self) -> None:
+        """Begin a fit."""
+        ...
+
+    def exit(self) -> None:
+        """End a fit."""
+        ...
+
+    def ask(
+        self,
+        step: Step,
+        operations: tuple[Operation, ...],
+        n_features: int,
+        to: str,
+        public: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Run a step at every party."""
+        ...
+
+
+@final
+class Federation:
+    """Parties, and a view of their tables. Made by `unpooled.simulate` or a study.
+
+    Attributes
+    ----------
+    partition : {"rows", "columns"}
+        Whether the parties have different rows or different columns.
+    parties : tuple of str
+        Their names, in the study's order.
+    feature_names : tuple of str
+        Columns of the view, which a step sees as the columns of X.
+    n_features : int
+        How many.
+    named : bool
+        Whether the names came with the data (a bare array has none).
+    label : str or None
+        The column that is carried along and never a feature.
+    ledger : Ledger
+        What crossed the silos' doors so far, shared by all views.
+    rounds : list of RoundRecord
+        What each exchange cost.
+    """
+
+    def __init__(
+        self,
+        coordinator: Rounds,
+        *,
+        partition: str,
+        columns: tuple[str, ...],
+        named: bool,
+        label: str | None = None,
+        random_state: int | None = None,
+        operations: tuple[Operation, ...] = (),
+    ) -> None:
+        self.coordinator = coordinator
+        self.partition, self.label, self.named = partition, label, named
+        self.feature_names = columns
+        self.random_state = random_state
+        self.operations = operations or (Select(columns),)
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Names of the parties, in the study's order."""
+        return self.coordinator.parties
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of the view."""
+        return len(self.feature_names)
+
+    @property
+    def ledger(self) -> Ledger:
+        """What crossed the silos' doors so far."""
+        return self.coordinator.ledger
+
+    @property
+    def rounds(self) -> list[RoundRecord]:
+        """What each exchange cost, in seconds and bytes."""
+        return self.coordinator.records
+
+    def __repr__(self) -> str:
+        return (
+            f"<Federation: {len(self.parties)} parties, {self.n_features} columns, "
+            f"partition by {self.partition}>"
+        )
+
+    def sum(self, step: Step, to: str = "coordinator", **public: Any) -> dict[str, Any]:
+        """Return totals over all parties, and nothing finer.
+
+        Parameters
+        ----------
+        step : Step
+            Declared with `summed`.
+        to : {"coordinator", "parties"}, default "coordinator"
+            With "parties" the totals come back as `Veiled`: noise to the coordinator,
+            opened by the parties when passed as a public argument of a later step.
+        **public
+            The step's keyword-only arguments: numbers, texts, arrays or `Veiled`.
+
+        Returns
+        -------
+        dict of str to array
+            By the names of the declaration.
+
+        Raises
+        ------
+        ReleaseRefusedError, DataError, AggregationError
+            When a silo's rule, a silo's data or the protocol stops the round.
+        """
+        if to not in ("coordinator", "parties"):
+            raise DataError(f'to={to!r}; choose "coordinator" or "parties".')
+        return self._ask("summed", step, to, public)
+
+    def collect(self, step: Step, **public: Any) -> dict[str, dict[str, Array]]:
+        """Return each party's own values: a disclosure that every silo must allow."""
+        return self._ask("disclosed", step, "coordinator", public)
+
+    def keep(self, step: Step, **public: Any) -> None:
+        """Run a step whose results stay in the silos."""
+        self._ask("kept", step, "coordinator", public)
+
+    def _ask(
+        self, verb: str, step: Step, to: str, public: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        if step.verb != verb:
+            raise DataError(f"{step.name} is declared {step.verb}, not {verb}.")
+        values = {name: _plain(value) for name, value in public.items()}
+        return self.coordinator.ask(step, self.operations, self.n_features, to, values)
+
+    @contextmanager
+    def fitting(self) -> Iterator["Federation"]:
+        """Hold one session, with keys of its own, for all rounds of a fit."""
+        self.coordinator.enter()
+        try:
+            yield self
+        finally:
+            self.coordinator.exit()
+
+    def select(self, columns: Sequence[str]) -> "Federation":
+        """Return a view of some columns, in the order given."""
+        wanted = tuple([columns] if isinstance(columns, str) else columns)
+        if unknown := [column for column in wanted if column not in self.feature_names]:
+            raise DataError(
+                f"Unknown columns {unknown}. The columns are "
+                f"{', '.join(self.feature_names)}."
+            )
+        if not wanted or len(set(wanted)) != len(wanted):
+            raise DataError("Select at least one column, and none twice.")
+        return self._view(Select(wanted), wanted)
+
+    def folds(
+        self, n: int = 5, *, shuffle: bool = True, random_state: int | None = None
+    ) -> "list[tuple[Federation, Federation]]":
+        """Return n pairs of views (train, test) for cross-validation.
+
+        Every silo deals its own rows to the folds, so each fold has its share of every
+        silo; who is in which fold never leaves.
+
+        Parameters
+        ----------
+        n : int, default 5
+            Number of folds, at least 2.
+        shuffle : bool, default True
+            Deal rows at random rather than in turn.
+        random_state : int, optional
+            Seed of the shuffle.
+        """
+        if int(n) != n or n < 2:
+            raise DataError(f"n={n!r} folds; choose a whole number of at least 2.")
+        seed = _seed(random_state) if shuffle else -1
+        return [
+            (
+                self._view(Rows(k, int(n), 0.0, True, seed), self.feature_names),
+                self._view(Rows(k, int(n), 0.0, False, seed), self.feature_names),
+            )
+            for k in range(int(n))
+        ]
+
+    def train_test_split(
+        self, *, test_size: float = 0.25, random_state: int | None = None
+    ) -> "tuple[Federation, Federation]":
+        """Return two views (train, test): every silo splits its own rows.
+
+        Parameters
+        ----------
+        test_size : float, default 0.25
+            Share of each silo's rows in the test view, rounded up.
+        random_state : int, optional
+            Seed of the shuffle.
+        """
+        if not 0.0 < test_size < 1.0:
+            raise DataError(f"test_size={test_size!r}; choose a share between 0 and 1.")
+        seed = _seed(random_state)
+        return (
+            self._view(Rows(0, 0, test_size, True, seed), self.feature_names),
+            self._view(Rows(0, 0, test_size, False, seed), self.feature_names),
+        )
+
+    def derive(self, step: Step, columns: Sequence[str], **public: Any) -> "Federation":
+        """Return a view whose rows each silo transforms by a fitted, derived step."""
+        if step.verb != "derived":
+            raise DataError(f"{step.name} is declared {step.verb}, not derived.")
+        step.sizes(self.n_features, public)
+        names = tuple(map(str, columns))
+        values = {name: _plain(value) for name, value in public.items()}
+        view = self._view(Derive(step.name, names, values), names)
+        return view
+
+    def over(self, coordinator: Rounds) -> "Federation":
+        """Return the same view with another end of the rounds, such as a plan."""
+        return Federation(
+            coordinator,
+            partition=self.partition,
+            columns=self.feature_names,
+            named=self.named,
+            label=self.label,
+            random_state=self.random_state,
+            operations=self.operations,
+        )
+
+    def _view(self, operation: Operation, columns: tuple[str, ...]) -> "Federation":
+        if self.partition != "rows":
+            raise DataError(
+                "Views are made on row partitions; on a column partition select the "
+                "columns in each silo's source."
+            )
+        view = self.over(self.coordinator)
+        view.feature_names = columns
+        view.operations = (*self.operations, operation)
+        return view
+
+
+def _plain(value: Any) -> Any:
+    """Return an argument as it travels: JSON values, float64 arrays, veiled totals."""
+    if isinstance(value, np.generic) or (
+        isinstance(value, np.ndarray) and value.ndim == 0
+    ):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        kind = np.int64 if value.dtype.kind in "iub" else np.float64
+        return np.ascontiguousarray(value, dtype=kind)
+    if isinstance(value, Veiled | int | float | str | bool | list | dict | None):
+        return value
+    raise DataError(
+        f"A public argument is {type(value).__name__}; numbers, texts and arrays of "
+        f"numbers can travel."
+    )
+
+
+def _seed(random_state: int | None) -> int:
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**31))
+    if int(random_state) != random_state or random_state < 0:
+        raise DataError(f"random_state={random_state!r}; choose a whole number >= 0.")
+    return int(random_state)

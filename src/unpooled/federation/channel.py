@@ -1,0 +1,24 @@
+"""What carries messages to parties and their replies back."""
+
+import abc
+from collections.abc import Iterator, Mapping
+
+
+class Channel(abc.ABC):
+    """Carry bytes; know nothing of what they mean.
+
+    Attributes
+    ----------
+    parties : tuple of str
+        Names of the parties that can be reached, in the study's order.
+    """
+
+    parties: tuple[str, ...]
+
+    @abc.abstractmethod
+    def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
+        """Send each party its request and yield (party, reply) as replies arrive.
+
+        A party that does not answer is left out, in whatever time the channel allows;
+        the coordinator decides what that means.
+        """

@@ -1,0 +1,158 @@
+"""Every party in this process, through the same messages as between organisations."""
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, final
+
+import numpy as np
+
+from unpooled.data.alignment import agree_on_columns
+from unpooled.data.sources import open_source
+from unpooled.data.table import Table
+from unpooled.errors import DataError
+from unpooled.federation.base import Federation
+from unpooled.federation.channel import Channel
+from unpooled.federation.rounds import Coordinator
+from unpooled.party.policy import Policy
+from unpooled.party.runtime import Party
+from unpooled.secure.roster import Identity, Roster
+
+
+@final
+class LocalChannel(Channel):
+    """Call each party's door in turn.
+
+    Parameters
+    ----------
+    doors : mapping of str to callable
+        `Party.handle` by party.
+    """
+
+    def __init__(self, doors: Mapping[str, Callable[[bytes], bytes]]) -> None:
+        self.parties = tuple(doors)
+        self._doors = dict(doors)
+
+    def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
+        """Yield each party's reply as soon as it is made."""
+        for name, request in requests.items():
+            yield name, self._doors[name](request)
+
+
+def simulate(
+    parties: Mapping[str, Any],
+    partition: str = "rows",
+    label: str | None = None,
+    ids: str | None = None,
+    secure_sum: str = "masked",
+    policy: Policy | Mapping[str, Any] | None = None,
+    random_state: int | None = None,
+    *,
+    study: str | None = None,
+) -> Federation:
+    """Make a federation whose parties all live in this process.
+
+    The protocol is the one used between organisations: identities, fresh keys for each
+    fit, masks, policies and the ledger are all real; only the network is missing.
+
+    Parameters
+    ----------
+    parties : mapping of str to source
+        Each party's rows: a 2-D array, a pandas, polars or pyarrow table, the path of a
+        CSV or Parquet file, or a `Table`.
+    partition : {"rows", "columns"}, default "rows"
+        Whether parties have the same columns about different rows, or the reverse.
+    label : str, optional
+        A column that is carried along and never a feature.
+    ids : str, optional
+        A column that identifies rows, never a feature.
+    secure_sum : {"masked", "plain"}, default "masked"
+        Plain adds numbers in clear: an oracle for tests, no protection.
+    policy : Policy or mapping, optional
+        Every silo's rules; None is a silo's default, which refuses fewer than three
+        parties. A mapping of party names gives each its own.
+    random_state : int, optional
+        Unused by row partitions; kept for methods that draw starting values.
+    study : str, optional
+        The study's name in ledger and report.
+
+    Returns
+    -------
+    Federation
+        Stands where scikit-learn's X stands: ``PCA().fit(federation)``.
+
+    Raises
+    ------
+    DataError
+        When a source cannot be read, columns differ between silos, or a column is not
+        numeric; the message names silo and column.
+    """
+    if not parties:
+        raise DataError("A federation needs at least one party, as {name: source}.")
+    if partition not in ("rows", "columns"):
+        raise DataError(f'partition={partition!r}; choose "rows" or "columns".')
+    if secure_sum not in ("masked", "plain"):
+        raise DataError(f'secure_sum={secure_sum!r}; choose "masked" or "plain".')
+    if any(not isinstance(name, str) or not name for name in parties):
+        raise DataError("Party names are texts that are not empty.")
+    tables = {
+        name: _opened(name, source, label, ids) for name, source in parties.items()
+    }
+    policies = _policies(policy, tuple(tables))
+    identities = {name: Identity() for name in tables}
+    roster = Roster({name: identity.public for name, identity in identities.items()})
+    members = {
+        name: Party(name, table, policies[name], identities[name], roster)
+        for name, table in tables.items()
+    }
+    channel = LocalChannel({name: member.handle for name, member in members.items()})
+    coordinator = Coordinator(
+        channel,
+        roster,
+        study=study or f"study-{secrets.token_hex(4)}",
+        protection=secure_sum,
+    )
+    columns = _columns(tables, partition)
+    return Federation(
+        coordinator,
+        partition=partition,
+        columns=columns,
+        named=all(table.named for table in tables.values()),
+        label=label,
+        random_state=random_state,
+    )
+
+
+def _opened(name: str, source: Any, label: str | None, ids: str | None) -> Table:
+    try:
+        return open_source(source, label=label, ids=ids)
+    except DataError as wrong:
+        raise DataError(f"Silo {name!r}: {wrong}") from wrong
+
+
+def _policies(
+    policy: Policy | Mapping[str, Any] | None, parties: tuple[str, ...]
+) -> dict[str, Policy]:
+    if isinstance(policy, Mapping) and policy and set(policy) <= set(parties):
+        return {name: Policy.of(policy.get(name)) for name in parties}
+    return dict.fromkeys(parties, Policy.of(policy))
+
+
+def _columns(tables: Mapping[str, Table], partition: str) -> tuple[str, ...]:
+    by_party = {name: table.columns for name, table in tables.items()}
+    if partition == "rows":
+        return agree_on_columns(by_party)
+    rows = {name: table.n_rows for name, table in tables.items()}
+    if len(set(rows.values())) > 1:
+        raise DataError(
+            f"On a column partition all silos have the same rows in the same order, "
+            f"but these have {rows} rows. Align them first."
+        )
+    columns = [column for names in by_party.values() for column in names]
+    if not all(table.named for table in tables.values()):
+        return tuple(f"x{j}" for j in range(len(columns)))
+    if twice := sorted({c for c in columns if columns.count(c) > 1}):
+        raise DataError(
+            f"On a column partition every column belongs to one silo, but {twice} "
+            f"stand in several. Rename or drop them."
+        )
+    return tuple(np.array(columns, dtype=object).tolist())

@@ -1,0 +1,165 @@
+"""Plans: what would leave, before anything does.
+
+The estimator itself is run, against an end that writes the ledger's lines from the same
+declarations and answers with placeholders; silos are asked only which of their rules
+would refuse.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+
+from unpooled.federation.base import Federation
+from unpooled.federation.rounds import Coordinator, RoundRecord
+from unpooled.ledger import Ledger, Release
+from unpooled.party.request import Request, Veiled, code_for, ledger_lines, view_arrays
+from unpooled.party.step import Declared, Step
+from unpooled.party.view import Operation
+
+# Stands for numbers of rows, which a plan does not ask the silos for.
+_PLACEHOLDER_ROWS = 10**6
+
+
+@final
+@dataclass(frozen=True)
+class Plan:
+    """What a fit would exchange.
+
+    Attributes
+    ----------
+    releases : tuple of Release
+        The lines the ledger would have, in order (without times, hashes and seals).
+    refusals : tuple of (str, str, str)
+        Party, step and rule, for each step that a silo would refuse.
+    parties : tuple of str
+        Whose doors would be crossed.
+    protection : str
+        "masked" or "plain".
+    """
+
+    releases: tuple[Release, ...]
+    refusals: tuple[tuple[str, str, str], ...]
+    parties: tuple[str, ...]
+    protection: str
+
+    @property
+    def rounds(self) -> int:
+        """Number of synchronous exchanges, the agreement on keys not counted."""
+        return len({line.round for line in self.releases})
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of arrays that each party would send."""
+        return sum(line.bytes for line in self.releases if line.direction == "out")
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes of arrays that each party would receive."""
+        return sum(line.bytes for line in self.releases if line.direction == "in")
+
+    def __str__(self) -> str:
+        head = (
+            f"{len(self.parties)} parties, {self.rounds} rounds, each sends "
+            f"{self.bytes:,} bytes ({self.protection})"
+        )
+        refused = [
+            f"{party} would refuse {step}: {rule}"
+            for party, step, rule in self.refusals
+        ]
+        return "\n".join([head, str(Ledger(self.releases)), *refused])
+
+
+@final
+@dataclass(eq=False)
+class DryRounds:
+    """The coordinator's end of rounds that are planned, not run."""
+
+    parties: tuple[str, ...]
+    study: str
+    protection: str
+    requests: list[Request] = field(default_factory=list)
+    lines: list[Release] = field(default_factory=list)
+    ledger: Ledger = field(default_factory=Ledger)
+    records: list[RoundRecord] = field(default_factory=list)
+    depth: int = 0
+    sent: set[str] = field(default_factory=set)
+
+    def enter(self) -> None:
+        """Begin a fit: transforms are sent anew in each."""
+        if self.depth == 0:
+            self.sent.clear()
+        self.depth += 1
+
+    def exit(self) -> None:
+        """End a fit."""
+        self.depth -= 1
+
+    def ask(
+        self,
+        step: Step,
+        operations: tuple[Operation, ...],
+        n_features: int,
+        to: str,
+        public: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Write the lines of the round and return placeholders of the right shapes."""
+        sizes = step.sizes(n_features, public)
+        fresh = frozenset(set(view_arrays(operations)) - self.sent)
+        self.sent |= fresh
+        number = len(self.requests) + 1
+        request = Request(
+            self.study, "", number, step.name, to, operations, dict(public), fresh
+        )
+        self.requests.append(request)
+        parties = tuple(sorted(self.parties))
+        written = ledger_lines(request, step, sizes, self.protection, parties)
+        self.lines += [line for line, _ in written]
+        values = {
+            name: _placeholder(name, declared, declared.shape(sizes), request, step)
+            for name, declared in step.leaves.items()
+        }
+        if step.verb == "disclosed":
+            return {party: dict(values) for party in self.parties}
+        return values
+
+
+def _placeholder(
+    name: str, declared: Declared, shape: tuple[int, ...], request: Request, step: Step
+) -> Any:
+    if request.to == "parties":
+        code = code_for(declared, 2)
+        words = np.zeros(code.shape(declared.numbers(shape)), np.uint64)
+        return Veiled(request.round, name, shape, words, code.dtype)
+    if declared.symmetric:
+        return np.eye(shape[0])
+    return np.full(shape, _PLACEHOLDER_ROWS if name == "count" else 1.0)
+
+
+def plan(model: Any, federation: Federation, y: Any = None) -> Plan:
+    """Tell what fitting a model would exchange, without exchanging it.
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+        Not changed; a clone is run.
+    federation : Federation
+        Its silos are asked for their rules only.
+    y : str or list of str, optional
+        As for ``model.fit``.
+
+    Returns
+    -------
+    Plan
+        `releases`, `rounds`, `bytes`, `refusals`.
+    """
+    from sklearn.base import clone
+
+    live = federation.coordinator
+    dry = DryRounds(live.parties, live.study, live.protection)
+    clone(model).fit(federation.over(dry), *([] if y is None else [y]))
+    refusals: list[tuple[str, str, str]] = []
+    if isinstance(live, Coordinator):
+        refusals = live.would_refuse(dry.requests)
+    return Plan(tuple(dry.lines), tuple(refusals), live.parties, live.protection)

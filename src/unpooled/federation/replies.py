@@ -1,0 +1,166 @@
+"""Checking what comes back: who signed it, which request it answers, what it holds."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import final
+
+import numpy as np
+
+from unpooled.arrays import Array
+from unpooled.errors import RULES, AggregationError, DataError, ReleaseRefusedError
+from unpooled.federation.channel import Channel
+from unpooled.ledger import Ledger, Release, Seal
+from unpooled.secure.fixed_point import Code
+from unpooled.secure.message import Message, decode, digest
+from unpooled.secure.roster import Roster
+
+
+@final
+@dataclass(eq=False)
+class Replies:
+    """What one exchange brought.
+
+    Attributes
+    ----------
+    messages : dict of str to Message
+        One checked reply per party that sent one, in the order of the requests.
+    problem : AggregationError or None
+        Why nothing may be opened. It is raised after what did arrive is in the ledger.
+    bytes_out : int
+        Of all replies together.
+    """
+
+    messages: dict[str, Message] = field(default_factory=dict)
+    problem: AggregationError | None = None
+    bytes_out: int = 0
+
+
+def gather(
+    channel: Channel,
+    roster: Roster,
+    requests: Mapping[str, bytes],
+    step: str,
+    arrived: Callable[[str], None],
+) -> Replies:
+    """Send requests and check every reply; `arrived` is called with each party."""
+    replies = Replies()
+    for party, data in channel.exchange(requests):
+        replies.bytes_out += len(data)
+        try:
+            if party not in requests or party in replies.messages:
+                raise AggregationError(
+                    f"{party} answered {step} twice, or without being asked. The round "
+                    f"was not opened.",
+                    rule="out_of_order",
+                )
+            replies.messages[party] = _checked(roster, party, requests[party], data)
+        except AggregationError as problem:
+            replies.problem = replies.problem or problem
+        arrived(party)
+    missing = [party for party in requests if party not in replies.messages]
+    if missing and replies.problem is None:
+        replies.problem = AggregationError(
+            f"{', '.join(missing)} did not answer {step}. A total is over the whole "
+            f"roster or it is not opened; run the fit again when every party is back.",
+            rule="out_of_order",
+        )
+    order = [party for party in requests if party in replies.messages]
+    replies.messages = {party: replies.messages[party] for party in order}
+    return replies
+
+
+def log_lines(
+    ledger: Ledger,
+    roster: Roster,
+    written: list[tuple[Release, str]],
+    replies: Mapping[str, Message],
+) -> dict[str, Message]:
+    """Write a round's lines, with the seals of all parties that released something.
+
+    Returns
+    -------
+    dict of str to Message
+        The replies of those parties.
+    """
+    released = {
+        party: reply
+        for party, reply in replies.items()
+        if reply.header.get("kind") == "released"
+    }
+    if not released:
+        return {}
+    for number, (line, source) in enumerate(written):
+        seals = {
+            party: _seal(roster, party, reply, number, line, source)
+            for party, reply in released.items()
+        }
+        ledger.append(replace(line, parties=tuple(released)), seals)
+    return released
+
+
+def raise_refusals(step: str, replies: Mapping[str, Message]) -> None:
+    """Raise the error of the first party that did not do what was asked."""
+    for party, reply in replies.items():
+        if reply.header.get("kind") != "refused":
+            continue
+        rule = str(reply.header.get("rule"))
+        rule = rule if rule in RULES else "failed_in_silo"
+        sentence, remedy = RULES[rule]
+        text = f"{party} could not answer {step}: {rule} ({sentence}). {remedy}"
+        if reply.header.get("error") == "DataError":
+            raise DataError(text, rule=rule)
+        if reply.header.get("error") == "AggregationError":
+            raise AggregationError(text, rule=rule)
+        raise ReleaseRefusedError(party, step, rule)
+
+
+def released_array(
+    message: Message, name: str, numbers: int, code: Code | None
+) -> Array:
+    """Return an array of a reply, if it is what was declared; `code` None is clear."""
+    shape, kind = (numbers,), np.dtype(np.float64)
+    if code is not None:
+        shape, kind = code.shape(numbers), np.dtype(np.uint64)
+    array = message.arrays.get(name)
+    if array is None or array.shape != shape or array.dtype != kind:
+        raise AggregationError(
+            f"{message.header['party']} sent something else than is declared for "
+            f"{name}.",
+            rule="malformed_message",
+        )
+    return array
+
+
+def _checked(roster: Roster, party: str, request: bytes, reply: bytes) -> Message:
+    message = decode(reply, roster, party)
+    header = message.header
+    if header.get("party") != party or header.get("request") != digest(request):
+        raise AggregationError(
+            f"A reply of {party} belongs to another request. The round was not opened.",
+            rule="out_of_order",
+        )
+    return message
+
+
+def _seal(
+    roster: Roster,
+    party: str,
+    reply: Message,
+    number: int,
+    line: Release,
+    source: str,
+) -> Seal:
+    try:
+        sequence, content, signature = reply.header["seals"][number]
+        seal = Seal(roster[party].hex(), sequence, content, signature)
+        statement = line.statement(party, sequence, content)
+        roster.check(party, statement, bytes.fromhex(signature))
+    except (KeyError, IndexError, TypeError, ValueError) as wrong:
+        raise AggregationError(
+            f"{party} did not seal {line.step}, {line.name}.", rule="malformed_message"
+        ) from wrong
+    if line.direction == "out" and content != reply.digests.get(source):
+        raise AggregationError(
+            f"{party} sealed another array than it sent.", rule="wrong_signature"
+        )
+    return seal

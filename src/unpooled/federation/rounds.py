@@ -1,0 +1,289 @@
+"""The coordinator's end of a round: ask every party, check every reply, open the total.
+
+A total is over the study's roster, or it is not opened: a party that is absent, answers
+twice, answers another request, or does not sign as the roster pins ends the round.
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+from unpooled.errors import UnpooledError
+from unpooled.federation.channel import Channel
+from unpooled.federation.replies import (
+    Replies,
+    gather,
+    log_lines,
+    raise_refusals,
+    released_array,
+)
+from unpooled.ledger import Ledger
+from unpooled.party.packing import restored
+from unpooled.party.request import Request, Veiled, code_for, ledger_lines, view_arrays
+from unpooled.party.step import Step
+from unpooled.party.view import Operation
+from unpooled.secure.masking import MaskedSum
+from unpooled.secure.message import Message, encode
+from unpooled.secure.plain import PlainSum
+from unpooled.secure.protocol import SecureSum
+from unpooled.secure.roster import Roster
+
+
+@final
+@dataclass(frozen=True)
+class RoundRecord:
+    """What a round cost: bytes count whole messages, with headers and signatures.
+
+    `round` 0 is the agreement on fresh keys that every fit begins with.
+    """
+
+    round: int
+    step: str
+    seconds: float
+    bytes_out: int
+    bytes_in: int
+
+
+@final
+class Coordinator:
+    """Runs rounds over a channel and keeps the ledger.
+
+    Parameters
+    ----------
+    channel : Channel
+        Carries the messages.
+    roster : Roster
+        Identities of the parties.
+    study : str
+        Its name, in every request and line.
+    protection : {"masked", "plain"}
+        How totals travel.
+    ledger : Ledger, optional
+        To continue, when a study is resumed.
+    first_round : int, default 1
+        Number of the next round.
+
+    Attributes
+    ----------
+    records : list of RoundRecord
+        Time and bytes by round.
+    listeners : list of callable
+        Called with (party, step, round) whenever a reply has arrived.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        roster: Roster,
+        *,
+        study: str,
+        protection: str = "masked",
+        ledger: Ledger | None = None,
+        first_round: int = 1,
+    ) -> None:
+        self.channel, self.roster = channel, roster
+        self.study, self.protection = study, protection
+        self.ledger = Ledger() if ledger is None else ledger
+        self.records: list[RoundRecord] = []
+        self.listeners: list[Callable[[str, str, int], None]] = []
+        self._parties = tuple(sorted(channel.parties))
+        self._round = first_round - 1
+        self._session = ""
+        self._depth = 0
+        self._sent: set[str] = set()
+        self._has_group_key = False
+        self._sum: SecureSum = MaskedSum() if protection == "masked" else PlainSum()
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """The parties, in the study's order."""
+        return self.channel.parties
+
+    def enter(self) -> None:
+        """Begin a fit; its first round will agree on fresh keys."""
+        if self._depth == 0:
+            self._leave()
+        self._depth += 1
+
+    def exit(self) -> None:
+        """End a fit; the parties forget its keys and what they kept for it."""
+        self._depth -= 1
+        if self._depth == 0:
+            self._leave()
+
+    def ask(
+        self,
+        step: Step,
+        operations: tuple[Operation, ...],
+        n_features: int,
+        to: str,
+        public: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Run a step at every party and return what its verb gives the coordinator.
+
+        For a summed step a dict of totals by name (`Veiled` ones with
+        ``to="parties"``); for a disclosed one a dict of such dicts by party.
+        """
+        sizes = step.sizes(n_features, public)
+        if not self._session:
+            self._join()
+        if to == "parties" and self.protection == "masked" and not self._has_group_key:
+            self._share_group_key()
+        self._round += 1
+        fresh = frozenset(set(view_arrays(operations)) - self._sent)
+        request = Request(
+            self.study,
+            self._session,
+            self._round,
+            step.name,
+            to,
+            operations,
+            dict(public),
+            fresh,
+        )
+        written = ledger_lines(request, step, sizes, self.protection, self._parties)
+        data = encode(*request.as_message())
+        replies = self._exchange(dict.fromkeys(self.parties, data), step.name)
+        self._sent |= fresh
+        # Written first: the ledger tells what left, also when nothing can be opened.
+        released = log_lines(self.ledger, self.roster, written, replies.messages)
+        if replies.problem:
+            raise replies.problem
+        raise_refusals(step.name, replies.messages)
+        if step.verb == "disclosed":
+            return self._shown(request, step, sizes, released)
+        return self._opened(request, step, sizes, released)
+
+    def would_refuse(self, requests: Iterable[Request]) -> list[tuple[str, str, str]]:
+        """Ask each silo which planned steps its rules refuse: (party, step, rule)."""
+        found = []
+        for request in requests:
+            everything = frozenset(view_arrays(request.operations))
+            header, arrays = replace(request, fresh=everything).as_message()
+            header |= {"kind": "plan", "parties": list(self._parties)}
+            data = encode(header, arrays)
+            replies = self._exchange(dict.fromkeys(self.parties, data), "plan")
+            if replies.problem:
+                raise replies.problem
+            for party, reply in replies.messages.items():
+                if rule := reply.header.get("rule", ""):
+                    found.append((party, request.step, rule))
+        return list(dict.fromkeys(found))
+
+    def _join(self) -> None:
+        session = secrets.token_hex(16)
+        header = {
+            "kind": "join",
+            "study": self.study,
+            "session": session,
+            "parties": list(self._parties),
+            "roster": self.roster.digest(),
+            "protection": self.protection,
+        }
+        offers = self._control(header)
+        self._control(
+            {
+                "kind": "agree",
+                "study": self.study,
+                "session": session,
+                "offers": {
+                    party: [reply.header["key"], reply.header["signature"]]
+                    for party, reply in offers.items()
+                },
+            }
+        )
+        self._session = session
+
+    def _share_group_key(self) -> None:
+        leader, others = self._parties[0], self._parties[1:]
+        where = {"study": self.study, "session": self._session}
+        offer = self._control({"kind": "offer group key", **where}, (leader,))
+        sealed = offer[leader].header["sealed"]
+        accept = {"kind": "accept group key", "leader": leader, "sealed": sealed}
+        self._control(accept | where, others)
+        self._has_group_key = True
+
+    def _control(
+        self, header: dict[str, Any], parties: tuple[str, ...] | None = None
+    ) -> dict[str, Message]:
+        data = encode(header, {})
+        chosen = self.parties if parties is None else parties
+        replies = self._exchange(dict.fromkeys(chosen, data), str(header["kind"]))
+        if replies.problem:
+            raise replies.problem
+        raise_refusals(str(header["kind"]), replies.messages)
+        return replies.messages
+
+    def _leave(self) -> None:
+        if self._session:
+            header = {"kind": "leave", "study": self.study, "session": self._session}
+            # A fit that failed because a party is absent must not fail again here.
+            with suppress(UnpooledError):
+                self._control(header)
+        self._session, self._has_group_key = "", False
+        self._sent.clear()
+
+    def _exchange(self, requests: dict[str, bytes], step: str) -> Replies:
+        def arrived(party: str) -> None:
+            for listener in self.listeners:
+                listener(party, step, self._round)
+
+        started = time.perf_counter()
+        replies = gather(self.channel, self.roster, requests, step, arrived)
+        if step != "plan":
+            record = RoundRecord(
+                self._round if "." in step else 0,
+                step,
+                time.perf_counter() - started,
+                replies.bytes_out // max(len(replies.messages), 1),
+                sum(map(len, requests.values())) // len(requests),
+            )
+            self.records.append(record)
+        return replies
+
+    def _opened(
+        self,
+        request: Request,
+        step: Step,
+        sizes: Mapping[str, int],
+        released: Mapping[str, Message],
+    ) -> dict[str, Any]:
+        results: dict[str, Any] = {}
+        for name, declared in step.leaves.items():
+            shape = declared.shape(sizes)
+            code = code_for(declared, len(self._parties))
+            concealed = [
+                released_array(
+                    released[party],
+                    name,
+                    declared.numbers(shape),
+                    code if self.protection == "masked" else None,
+                )
+                for party in self._parties
+            ]
+            if request.to == "parties":
+                words = self._sum.added(concealed, code)
+                results[name] = Veiled(request.round, name, shape, words, code.dtype)
+            else:
+                total = self._sum.reveal(concealed, code)
+                results[name] = restored(total, declared, shape, request.public)
+        return results
+
+    def _shown(
+        self,
+        request: Request,
+        step: Step,
+        sizes: Mapping[str, int],
+        released: Mapping[str, Message],
+    ) -> dict[str, dict[str, Any]]:
+        results: dict[str, dict[str, Any]] = {party: {} for party in self.parties}
+        for name, declared in step.leaves.items():
+            shape = declared.shape(sizes)
+            numbers = declared.numbers(shape)
+            for party in self.parties:
+                value = released_array(released[party], name, numbers, None)
+                results[party][name] = restored(value, declared, shape, request.public)
+        return results
