@@ -1,0 +1,81 @@
+"""Multivariate statistics across organisations that may not share rows.
+
+>>> import unpooled as up
+>>> federation = up.simulate({"a": rows_a, "b": rows_b, "c": rows_c})  # doctest: +SKIP
+>>> pca = up.PCA(2).fit(federation)  # doctest: +SKIP
+>>> print(federation.ledger)  # doctest: +SKIP
+
+Names load when they are first used, so importing the package costs next to nothing.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unpooled.data.partition import partition_columns, partition_rows
+    from unpooled.federation.base import Federation
+    from unpooled.federation.local import simulate
+    from unpooled.federation.planning import Plan, plan
+    from unpooled.ledger import Ledger
+    from unpooled.models.files import load, save
+    from unpooled.models.imputer import SimpleImputer
+    from unpooled.models.pca import PCA
+    from unpooled.models.scaler import StandardScaler
+    from unpooled.party.policy import Policy
+    from unpooled.report.html import report
+    from unpooled.study import Study
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Federation": "federation.base",
+    "Ledger": "ledger",
+    "PCA": "models.pca",
+    "Plan": "federation.planning",
+    "Policy": "party.policy",
+    "SimpleImputer": "models.imputer",
+    "StandardScaler": "models.scaler",
+    "Study": "study",
+    "load": "models.files",
+    "partition_columns": "data.partition",
+    "partition_rows": "data.partition",
+    "plan": "federation.planning",
+    "report": "report.html",
+    "save": "models.files",
+    "simulate": "federation.local",
+}
+
+__all__ = [
+    "PCA",
+    "Federation",
+    "Ledger",
+    "Plan",
+    "Policy",
+    "SimpleImputer",
+    "StandardScaler",
+    "Study",
+    "__version__",
+    "load",
+    "partition_columns",
+    "partition_rows",
+    "plan",
+    "report",
+    "save",
+    "simulate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(f"unpooled.{_HOMES[name]}"), name)
+        # Written over whatever the import left there: `unpooled.report` is both a
+        # package and the function that users call.
+        globals()[name] = value
+        return value
+    if name == "errors":
+        return importlib.import_module("unpooled.errors")
+    raise AttributeError(f"module 'unpooled' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "errors"])

@@ -1,0 +1,107 @@
+"""What all estimators share: fitting happens on a federation, in one session."""
+
+import abc
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
+from unpooled.federation.base import Federation
+
+
+class FederatedEstimator(BaseEstimator, abc.ABC):
+    """An estimator whose `fit` takes a federation where scikit-learn's takes X.
+
+    Subclasses write `_fit`; `fit` holds one session around it, so that all rounds of a
+    fit are under keys made for it.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Columns seen in `fit`.
+    feature_names_in_ : (p,) array of str
+        Their names; only where the silos' tables have names.
+    """
+
+    _partitions = ("rows",)
+
+    def fit(self, X: Federation, y: Any = None) -> Any:
+        """Fit on a federation.
+
+        Parameters
+        ----------
+        X : Federation
+            Made by `unpooled.simulate` or a study, or a view of one.
+        y : optional
+            Column names for supervised models; others ignore it.
+
+        Returns
+        -------
+        self
+        """
+        import numpy as np
+
+        federation = check_federation(self, X)
+        if federation.partition not in self._partitions:
+            raise DataError(
+                f"{type(self).__name__} works on partitions by "
+                f"{' and '.join(self._partitions)}, not by {federation.partition}."
+            )
+        with federation.fitting():
+            self._fit(federation, y)
+        self.n_features_in_ = federation.n_features
+        if federation.named:
+            self.feature_names_in_ = np.array(federation.feature_names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self
+
+    @abc.abstractmethod
+    def _fit(self, federation: Federation, y: Any) -> None:
+        """Estimate everything that ends in ``_``, by the verbs of the federation."""
+
+    def _check_rows(self, X: Any, *, missing: bool = False) -> Float[Array, "n p"]:
+        """Check an array of new rows as scikit-learn does, against what was fitted."""
+        check_is_fitted(self)
+        return validate_data(
+            self,
+            X,
+            reset=False,
+            dtype="float64",
+            ensure_all_finite="allow-nan" if missing else True,
+        )
+
+    def _check_view(self, federation: Federation) -> Federation:
+        """Check that a federation has the fitted columns, in any order."""
+        check_is_fitted(self)
+        output = getattr(self, "_sklearn_output_config", {}).get("transform")
+        if output not in (None, "default"):
+            raise DataError(
+                f'set_output(transform="{output}") makes data frames of arrays; a '
+                f"federation stays in its silos. Unset it, or transform an array."
+            )
+        names = getattr(self, "feature_names_in_", None)
+        if names is None or not federation.named:
+            if federation.n_features != self.n_features_in_:
+                raise DataError(
+                    f"X has {federation.n_features} features, but "
+                    f"{type(self).__name__} is expecting {self.n_features_in_} "
+                    f"features as input."
+                )
+            return federation
+        if tuple(names) == federation.feature_names:
+            return federation
+        return federation.select(list(names))
+
+
+def check_federation(estimator: Any, X: Any) -> Federation:
+    """Return X if it is a federation, else say what to do."""
+    if isinstance(X, Federation):
+        return X
+    raise DataError(
+        f"{type(estimator).__name__}.fit takes a Federation, not {type(X).__name__}. "
+        f"Make one with unpooled.simulate({{name: data, ...}}), or use scikit-learn for "
+        f"data in one place."
+    )

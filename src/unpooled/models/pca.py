@@ -1,0 +1,324 @@
+"""Principal component analysis of rows that stay in their silos.
+
+    round 1   silos ── N, feature sums ──────────────────────────────> mean
+    round 2   silos <── mean ──   each forms its scatter about it, keeps it,
+              silos ── the diagonal ─────────────────────────────────> squares
+    round 3   silos <── squares ── silos ── the triangle, in units of
+              sqrt(squares_j squares_k), which bounds it ────────────> scatter
+    solve     scatter / (N - 1) = V diag(λ) Vᵀ, the k largest λ
+
+The rows are read twice and never centred in whole. Every array is opened as a total
+over all silos only.
+
+References
+----------
+P-COV (paper 003), sections 3 to 5: C = (1/N) Σ n_i [C_i + (μ_i - μ)(μ_i - μ)ᵀ]. There
+each silo's n_i, μ_i and C_i are sent in clear; here the same C is reached without any
+of them being seen, by forming scatters about the pooled mean.
+"""
+
+from typing import Any, final
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
+from unpooled.federation.base import Federation
+from unpooled.linalg.eigen import leading_eigenpairs
+from unpooled.linalg.moments import column_sums, scatter
+from unpooled.models.base import FederatedEstimator
+from unpooled.party.bounds import CauchySchwarz
+from unpooled.party.step import derived, release, stays, summed
+
+
+@summed(
+    count=release("", meaning="how many rows there are"),
+    total=release("p", meaning="the sum of each column"),
+)
+def local_total(X: Float[Array, "n p"]) -> dict[str, Any]:
+    """Count and add this silo's rows."""
+    total = column_sums(X)
+    if not np.isfinite(total).all():
+        missing = bool(np.isnan(X).any())
+        raise DataError(
+            "PCA takes no missing or infinite values; impute first.",
+            rule="missing_values" if missing else "infinite_values",
+        )
+    return {"count": np.array(len(X), float), "total": total}
+
+
+@summed(
+    takes={"mean": "p"},
+    squares=release(
+        "p", meaning="each column's squared distances from its mean, added"
+    ),
+    scatter=stays(
+        "p p",
+        symmetric=True,
+        until="fit",
+        meaning="products of every two columns' distances from their means, added",
+    ),
+)
+def local_squares(
+    X: Float[Array, "n p"], *, mean: Float[Array, " p"]
+) -> dict[str, Any]:
+    """Form the scatter about the federation's mean; release its diagonal."""
+    S = scatter(X, mean)
+    return {"squares": S.diagonal().copy(), "scatter": S}
+
+
+@summed(
+    takes={"squares": "p"},
+    scatter=release(
+        "p p",
+        symmetric=True,
+        bound=CauchySchwarz("squares"),
+        meaning="products of every two columns' distances from their means, added",
+    ),
+)
+def local_scatter(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, Any]:
+    """Release the scatter that was kept; no row is read again."""
+    return {"scatter": kept["scatter"]}
+
+
+@derived(
+    takes={"mean": "p", "components": "k p", "scale": "k"},
+    fitted_by=("pca.local_scatter",),
+)
+def projected(
+    X: Float[Array, "n p"],
+    *,
+    mean: Float[Array, " p"],
+    components: Float[Array, "k p"],
+    scale: Float[Array, " k"],
+) -> Float[Array, "n k"]:
+    """Return coordinates of rows along the components, divided by `scale`."""
+    return (X - mean) @ components.T / scale
+
+
+@final
+class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator):
+    """Principal component analysis over a federation: the pooled answer.
+
+    Parameters
+    ----------
+    n_components : int, float in (0, 1) or None, default None
+        How many components: a number, the share of variance to explain, or all.
+    svd_solver : {"auto", "covariance_eigh"}, default "auto"
+        "covariance_eigh" sums the scatter, p (p + 1) / 2 numbers per silo.
+    whiten : bool, default False
+        Scale the coordinates to unit variance.
+
+    Attributes
+    ----------
+    components_ : (k, p) array
+        Orthonormal rows, by decreasing variance; in each the entry of largest
+        magnitude is positive.
+    explained_variance_ : (k,) array
+        Variance along each component, with denominator N - 1.
+    explained_variance_ratio_ : (k,) array
+        Its share of the total variance.
+    singular_values_ : (k,) array
+        ``sqrt((N - 1) explained_variance_)``, those of the centred pooled rows.
+    mean_ : (p,) array
+        Mean of all rows.
+    n_components_ : int
+        k.
+    n_samples_ : int
+        N, the rows of all silos.
+    noise_variance_ : float
+        Mean variance along the p - k other directions (probabilistic PCA), 0 when
+        k = min(N, p).
+    n_features_in_ : int
+        p.
+    feature_names_in_ : (p,) array of str
+        Names of the columns, where the silos' tables have names.
+
+    Raises
+    ------
+    DataError
+        Missing values, fewer than two rows, or `n_components` beyond min(N, p).
+
+    Notes
+    -----
+    Released, as totals only: N, the p column sums, the p sums of squares about the mean,
+    and the p × p scatter about it. Never released: a row, or any silo's own count,
+    mean or covariance.
+
+    Columns may differ in scale by sixteen orders of magnitude and means may be 1e8
+    times the spread: the sums keep twelve digits of every entry's own bound, and small
+    eigenvalues of such graded matrices are found to their own digits.
+
+    See Also
+    --------
+    sklearn.decomposition.PCA : its twin on pooled rows, same names, signs and order.
+    """
+
+    components_: Float[Array, "k p"]
+    explained_variance_: Float[Array, " k"]
+    explained_variance_ratio_: Float[Array, " k"]
+    singular_values_: Float[Array, " k"]
+    mean_: Float[Array, " p"]
+
+    def __init__(
+        self,
+        n_components: int | float | None = None,
+        *,
+        svd_solver: str = "auto",
+        whiten: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.svd_solver = svd_solver
+        self.whiten = whiten
+
+    def _fit(self, federation: Federation, y: Any) -> None:
+        _check_parameters(self, federation.n_features)
+        totals = federation.sum(local_total)
+        N, p = round(float(totals["count"])), federation.n_features
+        _check_rows_suffice(self.n_components, N, p)
+        mean = totals["total"] / N
+        squares = federation.sum(local_squares, mean=mean)["squares"]
+        S = federation.sum(local_scatter, squares=squares)["scatter"]
+
+        S /= N - 1
+        k, variance, axes = _leading(S, self.n_components, min(N, p))
+        total_variance = float(S.trace())
+        self.mean_, self.n_samples_, self.n_components_ = mean, N, k
+        self.components_ = np.ascontiguousarray(axes[:, :k].T)
+        self.explained_variance_ = variance[:k].copy()
+        self.explained_variance_ratio_ = variance[:k] / (total_variance or 1.0)
+        self.singular_values_ = np.sqrt((N - 1) * variance[:k])
+        self.noise_variance_ = 0.0
+        if k < min(N, p):
+            if len(variance) == p:
+                rest = float(variance[k:].sum())
+            else:
+                rest = max(total_variance - float(variance.sum()), 0.0)
+            self.noise_variance_ = rest / (p - k)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def transform(self, X: Any) -> Any:
+        """Project an array, or every silo's rows, lazily.
+
+        Parameters
+        ----------
+        X : (n, p) array-like or Federation
+            A federation gives a view whose columns are pca0, pca1, ...; nothing leaves
+            a silo.
+
+        Returns
+        -------
+        (n, k) array or Federation
+        """
+        if isinstance(X, Federation):
+            view = self._check_view(X)
+            return view.derive(
+                projected, list(self.get_feature_names_out()), **self._axes()
+            )
+        return projected(self._check_rows(X), **self._axes())
+
+    def inverse_transform(self, X: Float[Array, "n k"]) -> Float[Array, "n p"]:
+        """Return the rows whose projections are given, as far as k components tell.
+
+        Parameters
+        ----------
+        X : (n, k) array-like
+            Coordinates as `transform` gives them.
+        """
+        from sklearn.utils import check_array
+
+        check_is_fitted(self)
+        coordinates = check_array(X, dtype="float64") * self._axes()["scale"]
+        return coordinates @ self.components_ + self.mean_
+
+    def get_covariance(self) -> Float[Array, "p p"]:
+        """Return the covariance of the fitted probabilistic model."""
+        return self.to_sklearn().get_covariance()
+
+    def get_precision(self) -> Float[Array, "p p"]:
+        """Return the inverse of `get_covariance`."""
+        return self.to_sklearn().get_precision()
+
+    def score_samples(self, X: Float[Array, "n p"]) -> Float[Array, " n"]:
+        """Return the log-likelihood of each row under the probabilistic model."""
+        return self.to_sklearn().score_samples(self._check_rows(X))
+
+    def score(self, X: Float[Array, "n p"], y: Any = None) -> float:
+        """Return the mean log-likelihood of rows under the probabilistic model."""
+        return float(np.mean(self.score_samples(X)))
+
+    def to_sklearn(self) -> Any:
+        """Return a fitted `sklearn.decomposition.PCA`, usable without this library."""
+        import sklearn.decomposition
+
+        check_is_fitted(self)
+        twin = sklearn.decomposition.PCA(
+            self.n_components, whiten=self.whiten, svd_solver="covariance_eigh"
+        )
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            value = getattr(self, name)
+            setattr(twin, name, value.copy() if isinstance(value, Array) else value)
+        return twin
+
+    def _axes(self) -> dict[str, Array]:
+        check_is_fitted(self)
+        scale = np.ones(len(self.components_))
+        if self.whiten:
+            # A direction without variance is left at 0 rather than divided by it.
+            scale = np.sqrt(self.explained_variance_)
+            scale = np.maximum(scale, np.finfo(float).eps)
+        return {"mean": self.mean_, "components": self.components_, "scale": scale}
+
+
+def _check_parameters(model: PCA, p: int) -> None:
+    if model.svd_solver not in ("auto", "covariance_eigh"):
+        raise DataError(
+            f'svd_solver={model.svd_solver!r}; on a row partition choose "auto" or '
+            f'"covariance_eigh".'
+        )
+    k = model.n_components
+    if k is None or (isinstance(k, float) and 0.0 < k < 1.0):
+        return
+    whole = isinstance(k, int | np.integer) and not isinstance(k, bool)
+    if not whole or not 1 <= k <= p:
+        raise DataError(
+            f"n_components={k!r} must be None, a share strictly between 0 and 1, or a "
+            f"whole number from 1 to the {p} features."
+        )
+
+
+def _check_rows_suffice(n_components: int | float | None, N: int, p: int) -> None:
+    if N < 2:
+        raise DataError("PCA needs at least 2 rows over all silos, for a variance.")
+    if isinstance(n_components, int | np.integer) and n_components > min(N, p):
+        raise DataError(
+            f"n_components={n_components} must be between 1 and min(n_samples, "
+            f"n_features)={min(N, p)}."
+        )
+
+
+def _leading(
+    C: Float[Array, "p p"], n_components: int | float | None, most: int
+) -> tuple[int, Float[Array, " l"], Float[Array, "p l"]]:
+    """Return k and at least k eigenpairs; all p where that is as cheap."""
+    p = len(C)
+    if n_components is not None and n_components >= 1 and p > _SMALL:
+        k = int(n_components)
+        return k, *leading_eigenpairs(C, k)
+    variance, axes = leading_eigenpairs(C, p)
+    if n_components is None:
+        return most, variance, axes
+    if n_components >= 1:
+        return int(n_components), variance, axes
+    share = np.cumsum(variance / (variance.sum() or 1.0))
+    k = int(np.searchsorted(share, n_components, side="right")) + 1
+    return min(k, most), variance, axes
+
+
+# Up to this size all eigenvalues cost no more than a few.
+_SMALL = 256
