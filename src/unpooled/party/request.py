@@ -14,7 +14,13 @@ from unpooled.arrays import Array, Shaped
 from unpooled.errors import AggregationError
 from unpooled.ledger import Release, canonical
 from unpooled.party.step import Declared, Step
-from unpooled.party.view import Derive, Operation, array_digest, operation_from_json
+from unpooled.party.view import (
+    Derive,
+    Operation,
+    array_digest,
+    array_key,
+    operation_from_json,
+)
 from unpooled.secure.fixed_point import BoundedCode, Code, WideCode
 from unpooled.secure.message import Message, digest
 
@@ -55,7 +61,7 @@ class Request:
     public : mapping
         Public arguments: JSON values, arrays, or `Veiled` totals.
     fresh : frozenset of str
-        Digests of transform arrays that come with this request; others came before.
+        Keys of transform arrays that come with this request; others came before.
     """
 
     study: str
@@ -138,7 +144,9 @@ class Request:
             for key, value in arrays.items()
             if key.startswith("view.")
         }
-        if any(message.digests[f"view.{key}"] != key for key in fresh):
+        if any(
+            message.digests[f"view.{key}"] != key.rpartition(".")[2] for key in fresh
+        ):
             raise ValueError("a transform's array is not the one its digest names")
         if header["to"] not in ("coordinator", "parties"):
             raise ValueError("to")
@@ -153,7 +161,10 @@ class Request:
             header["round"],
             header["step"],
             header["to"],
-            tuple(operation_from_json(o, everything) for o in header["view"]),
+            tuple(
+                operation_from_json(record, position, everything)
+                for position, record in enumerate(header["view"])
+            ),
             {
                 name: _argument(record, arrays.get(f"public.{name}"))
                 for name, record in header["public"].items()
@@ -174,12 +185,12 @@ def _argument(record: Mapping[str, Any], array: Array | None) -> Any:
 
 
 def view_arrays(operations: Sequence[Operation]) -> dict[str, Array]:
-    """Return the arrays of a view's transforms by digest."""
+    """Return the arrays of a view's transforms by `array_key`."""
     return {
-        array_digest(value): value
-        for operation in operations
+        array_key(position, name, array_digest(value)): value
+        for position, operation in enumerate(operations)
         if isinstance(operation, Derive)
-        for value in operation.arrays().values()
+        for name, value in operation.arrays().items()
     }
 
 
@@ -212,13 +223,11 @@ def ledger_lines(
         head = (request.study, request.round, step_name, name)
         lines.append((Release(*head, *rest, parties=parties), source))
 
-    told = set[str]()
-    for operation in request.operations:
+    for position, operation in enumerate(request.operations):
         if isinstance(operation, Derive):
             for name, value in operation.arrays().items():
-                key = array_digest(value)
-                if key in request.fresh - told:
-                    told.add(key)
+                key = array_key(position, name, array_digest(value))
+                if key in request.fresh:
                     what = (value.shape, str(value.dtype), value.nbytes)
                     write(f"view.{key}", operation.step, name, *what, "public", "in")
     for name, value in request.public.items():

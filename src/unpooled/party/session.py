@@ -89,7 +89,7 @@ class Session:
 
     @property
     def known_arrays(self) -> Mapping[str, Array]:
-        """Arrays of transforms that came with earlier requests, by digest."""
+        """Arrays of transforms that came with earlier requests, by `array_key`."""
         return self._view_arrays
 
     def agree(self, offers: Mapping[str, tuple[bytes, bytes]]) -> None:

@@ -127,10 +127,20 @@ def array_digest(array: Array) -> str:
     return digest(np.ascontiguousarray(array).data)
 
 
+def array_key(position: int, name: str, content: str) -> str:
+    """Name an array of a transform: its place in the chain, argument and digest.
+
+    The place belongs to it, so that two transforms with equal numbers (means that
+    filled no cell, and the means of a scaler after it) are two arrays on the wire and
+    two lines in the ledger, as the plan said before anybody knew the numbers.
+    """
+    return f"{position}.{name}.{content}"
+
+
 def operation_from_json(
-    record: Mapping[str, Any], arrays: Mapping[str, Array]
+    record: Mapping[str, Any], position: int, arrays: Mapping[str, Array]
 ) -> Operation:
-    """Read an operation as it travels; `arrays` holds array arguments by digest."""
+    """Read an operation as it travels; `arrays` holds its arrays by `array_key`."""
     kind = record["operation"]
     if kind == "select":
         return Select(tuple(map(str, record["columns"])))
@@ -142,7 +152,9 @@ def operation_from_json(
     if kind != "derive":
         raise ValueError("operation")
     public = {
-        str(name): arrays[value["array"]] if isinstance(value, dict) else value
+        str(name): arrays[array_key(position, name, value["array"])]
+        if isinstance(value, dict)
+        else value
         for name, value in record["public"].items()
     }
     return Derive(str(record["step"]), tuple(map(str, record["columns"])), public)
