@@ -50,10 +50,8 @@ class CauchySchwarz:
     ) -> Float[Array, "p p"]:
         """Return the upper triangle as correlations; the rest is not looked at."""
         radius = self._radius(public)
-        units = np.empty_like(values, order="C")
-        for j in range(len(values)):
-            np.divide(values[j, j:], radius[j:], out=units[j, j:])
-            units[j, j:] /= radius[j]
+        units = values / radius
+        units /= radius[:, None]
         return units
 
     def multiply(
