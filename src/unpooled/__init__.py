@@ -40,7 +40,6 @@ _HOMES = {
     "partition_columns": "data.partition",
     "partition_rows": "data.partition",
     "plan": "federation.planning",
-    "report": "report.html",
     "save": "models.files",
     "simulate": "federation.local",
 }
@@ -68,12 +67,12 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = getattr(importlib.import_module(f"unpooled.{_HOMES[name]}"), name)
-        # Written over whatever the import left there: `unpooled.report` is both a
-        # package and the function that users call.
         globals()[name] = value
         return value
-    if name == "errors":
-        return importlib.import_module("unpooled.errors")
+    if name in ("errors", "report"):
+        # `unpooled.report` is a package that can be called: whatever is imported
+        # first, the name means the same object.
+        return importlib.import_module(f"unpooled.{name}")
     raise AttributeError(f"module 'unpooled' has no attribute {name!r}")
 
 

@@ -69,8 +69,8 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "min_parties": (
             "the study has fewer parties than this silo's policy asks for",
-            "Add silos to the study, or let every silo lower min_parties in its policy: "
-            "with two parties a total tells each the other's value.",
+            "Add silos to the study, or let every silo lower min_parties in its "
+            "policy: with two parties a total tells each the other's value.",
         ),
         "min_rows": (
             "too few rows would stand behind, or be left out of, the release",
@@ -154,7 +154,7 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "malformed_message": (
             "a message is not in the form that the protocol gives it",
-            "Check that all ends run the same version and that nothing alters messages.",
+            "Check that all ends run the same version and nothing alters messages.",
         ),
         "wrong_signature": (
             "a message is not signed by the identity that the roster pins",

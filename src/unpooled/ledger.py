@@ -17,6 +17,7 @@ from typing import Any, final, overload
 
 from unpooled.errors import StudyError
 
+Bytes = bytes  # a line has a field of that name
 VISIBILITIES = ("summed", "disclosed", "kept", "exchanged", "compared", "public")
 _GENESIS = "0" * 64
 
@@ -96,7 +97,7 @@ class Release:
     hash: str = ""
     seals: Mapping[str, Seal] = field(default_factory=dict)
 
-    def statement(self, party: str, sequence: int, digest: str) -> bytes:
+    def statement(self, party: str, sequence: int, digest: str) -> "Bytes":
         """Return the bytes that a party signs to seal this line."""
         body = {name: getattr(self, name) for name in _SEALED}
         body |= {"party": party, "sequence": sequence, "digest": digest}

@@ -1,8 +1,8 @@
 """The federation: what an estimator talks to, in a few verbs.
 
-It stands where scikit-learn's X stands. A view of it (columns, rows, a fitted transform)
-is a federation too: the same parties, asked through a longer chain of operations that
-each silo applies to its own rows, lazily.
+It stands where scikit-learn's X stands. A view of it (columns, rows, a fitted
+transform) is a federation too: the same parties, asked through a longer chain of
+operations that each silo applies to its own rows, lazily.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -111,6 +111,7 @@ def simulate(
         study=study or f"study-{secrets.token_hex(4)}",
         protection=secure_sum,
     )
+    coordinator.policies = {name: rules.as_dict() for name, rules in policies.items()}
     columns = _columns(tables, partition)
     return Federation(
         coordinator,

@@ -72,6 +72,8 @@ class Coordinator:
         Time and bytes by round.
     listeners : list of callable
         Called with (party, step, round) whenever a reply has arrived.
+    policies : mapping of str to mapping, or None
+        The silos' rules by party, for reports, where the silos have told them.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Coordinator:
         self.ledger = Ledger() if ledger is None else ledger
         self.records: list[RoundRecord] = []
         self.listeners: list[Callable[[str, str, int], None]] = []
+        self.policies: Mapping[str, Mapping[str, Any]] | None = None
         self._parties = tuple(sorted(channel.parties))
         self._round = first_round - 1
         self._session = ""

@@ -1,1 +1,1 @@
-"""Estimators: one file each, the protocol, the party's steps and the solver together."""
+"""Estimators: one file each, with the protocol, the party's steps and the solver."""

@@ -102,6 +102,6 @@ def check_federation(estimator: Any, X: Any) -> Federation:
         return X
     raise DataError(
         f"{type(estimator).__name__}.fit takes a Federation, not {type(X).__name__}. "
-        f"Make one with unpooled.simulate({{name: data, ...}}), or use scikit-learn for "
-        f"data in one place."
+        f"Make one with unpooled.simulate({{name: data, ...}}), or use scikit-learn "
+        f"for data in one place."
     )

@@ -97,8 +97,8 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
             if n == 0
         ]:
             raise DataError(
-                f"No silo has a value in {', '.join(empty)}, so there is no mean to fill "
-                f"in. Leave these columns out with select."
+                f"No silo has a value in {', '.join(empty)}, so there is no mean to "
+                f"fill in. Leave these columns out with select."
             )
         self.statistics_ = totals["total"] / count
 

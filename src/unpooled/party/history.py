@@ -14,7 +14,7 @@ from unpooled.party.request import Request
 
 @final
 class History:
-    """The rosters for which a silo answered each step, for as long as the party lives."""
+    """The rosters for which a silo answered each step, while the party lives."""
 
     def __init__(self) -> None:
         self._rosters: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}

@@ -18,7 +18,7 @@ from unpooled.errors import StudyError
 from unpooled.party.step import Declared, Step
 
 
-class Refusal(Exception):
+class Refusal(Exception):  # noqa: N818 - a reply, caught at the door
     """A rule said no; the party's door turns it into a reply that names the rule."""
 
     def __init__(self, rule: str) -> None:
@@ -143,7 +143,7 @@ class Policy:
             raise Refusal("min_parties")
 
     def check_step(self, step: Step, visibility: str) -> None:
-        """Refuse a step, or a way of seeing its values, that the silo does not allow."""
+        """Refuse a step, or a way of seeing its values, that is not allowed."""
         if self.allowed_steps is not None and not self.lists_step(step.name):
             raise Refusal("allowed_steps")
         for declared in step.leaves.values():

@@ -227,17 +227,19 @@ class Session:
             )
         if not {"X", "y"} & set(step.reads):
             return dict(step(**inputs, **public))
-        label = [self._table.label] if "y" in step.reads and self._table.label else []
-        blocks = view.blocks(label)
+        label = self._table.label if "y" in step.reads else None
+        blocks = view.blocks([] if label is None else [label])
         if step.by == "party":
             parts = list(blocks)
             inputs["X"] = np.concatenate([part.X for part in parts])
-            for name in label:
-                inputs["y"] = np.concatenate([part.extra[name] for part in parts])
+            if label is not None:
+                inputs["y"] = np.concatenate([part.extra[label] for part in parts])
             return dict(step(**inputs, **public))
         totals: dict[str, Array] = {}
         for number, block in enumerate(blocks):
-            inputs |= {"X": block.X} | {"y": block.extra[name] for name in label}
+            inputs["X"] = block.X
+            if label is not None:
+                inputs["y"] = block.extra[label]
             for name, value in step(**inputs, **public).items():
                 # The first block's arrays may be views of the silo's rows.
                 if number == 0:

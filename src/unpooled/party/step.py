@@ -11,6 +11,7 @@ may run it block by block, over files larger than memory, and add.
 """
 
 import importlib
+import importlib.util
 import inspect
 import re
 import sys
@@ -63,7 +64,7 @@ class Declared:
 
     @property
     def level(self) -> str:
-        """ "row" when an axis is over people, else "aggregate"."""
+        """Either "row", when an axis is over people, or "aggregate"."""
         return "row" if ROW_AXES & set(self.letters) else "aggregate"
 
     @property
@@ -133,6 +134,7 @@ class Step:
     fitted_by: tuple[str, ...] = ()
 
     def __call__(self, *args: Any, **public: Any) -> Any:
+        """Run the function as it is: nothing is checked, nothing leaves."""
         return self.function(*args, **public)
 
     @property

@@ -218,9 +218,14 @@ class View:
         blocks: Iterator[Block] = self._table.blocks(self.source_columns, extra)
         columns = self.source_columns
         for operation, n_rows in zip(self._operations, self._counts, strict=True):
-            blocks = _applied(operation, blocks, columns, n_rows)
-            if not isinstance(operation, Rows):
-                columns = operation.columns
+            if isinstance(operation, Rows):
+                blocks = _kept_rows(operation, blocks, n_rows)
+                continue
+            if isinstance(operation, Derive):
+                blocks = _derived(operation, blocks)
+            else:
+                blocks = _selected(operation, blocks, columns)
+            columns = operation.columns
         return blocks
 
     def largest_row_share(self) -> float:
@@ -256,31 +261,33 @@ class View:
         return float(np.nanmax(share, initial=0.0))
 
 
-def _applied(
-    operation: Operation,
-    blocks: Iterator[Block],
-    columns: Sequence[str],
-    n_rows: int,
-) -> Iterator[Block]:
-    start = kept_rows = 0
-    if isinstance(operation, Derive):
-        step, public = find_step(operation.step), dict(operation.public)
-    elif isinstance(operation, Select):
-        picked = [columns.index(column) for column in operation.columns]
+def _derived(operation: Derive, blocks: Iterator[Block]) -> Iterator[Block]:
+    step, public = find_step(operation.step), dict(operation.public)
     for block in blocks:
-        if isinstance(operation, Derive):
-            X: Float[Array, "n q"] = step(block.X, **public)
-            if X.shape != (len(block.X), len(operation.columns)):
-                raise ValueError("a derived block does not fit its declaration")
-            yield replace(block, X=X)
-        elif isinstance(operation, Select):
-            yield replace(block, X=block.X[:, picked])
-        else:
-            chosen = operation.chosen(start, start + len(block.X), n_rows)
-            extra = {name: values[chosen] for name, values in block.extra.items()}
-            start += len(block.X)
-            yield Block(kept_rows, block.X[chosen], extra)
-            kept_rows += int(chosen.sum())
+        X: Float[Array, "n q"] = step(block.X, **public)
+        if X.shape != (len(block.X), len(operation.columns)):
+            raise ValueError("a derived block does not fit its declaration")
+        yield replace(block, X=X)
+
+
+def _selected(
+    operation: Select, blocks: Iterator[Block], columns: Sequence[str]
+) -> Iterator[Block]:
+    picked = [columns.index(column) for column in operation.columns]
+    for block in blocks:
+        yield replace(block, X=block.X[:, picked])
+
+
+def _kept_rows(
+    operation: Rows, blocks: Iterator[Block], n_rows: int
+) -> Iterator[Block]:
+    read = kept = 0
+    for block in blocks:
+        chosen = operation.chosen(read, read + len(block.X), n_rows)
+        extra = {name: values[chosen] for name, values in block.extra.items()}
+        yield Block(kept, block.X[chosen], extra)
+        read += len(block.X)
+        kept += int(chosen.sum())
 
 
 def _known(columns: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """Fresh keys between every two parties, agreed through a relay that nobody trusts.
 
     party i ── offer: X25519 public key, signed by i's identity ──> relay ──> party j
-    both:      k_ij = HKDF(X25519(own private, other's public), study ‖ session ‖ roster)
+    both:      k_ij = HKDF(X25519(own private, other's public),
+                           study ‖ session ‖ roster)
 
 The signature covers study, session and roster, so an offer of another fit, of another
 roster, or in another's name is refused. Private halves live for one session.
