@@ -92,7 +92,9 @@ class Federation:
         self.partition, self.label, self.named = partition, label, named
         self.feature_names = columns
         self.random_state = random_state
-        self.operations = operations or (Select(columns),)
+        # On a column partition every silo reads its own columns, all of them.
+        everything = (Select(columns),) if partition == "rows" else ()
+        self.operations = operations or everything
 
     @property
     def parties(self) -> tuple[str, ...]:

@@ -144,8 +144,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     Notes
     -----
     Released, as totals only: N, the p column sums, the p sums of squares about the
-    mean, and the p × p scatter about it. Never released: a row, or any silo's own count,
-    mean or covariance.
+    mean, and the p × p scatter about it. Never released: a row, or any silo's own
+    count, mean or covariance.
 
     Columns may differ in scale by sixteen orders of magnitude and means may be 1e8
     times the spread: the sums keep twelve digits of every entry's own bound, and small

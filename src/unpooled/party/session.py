@@ -137,7 +137,9 @@ class Session:
         public, request = self._public(request)
         sizes = step.sizes(len(view.columns), public)
         self._check_classes(step, view)
-        totals = self._run(step, view, request, public)
+        # What is not finite is refused when it is encoded; a warning would be noise.
+        with np.errstate(all="ignore"):
+            totals = self._run(step, view, request, public)
         arrays = {}
         for name, declared in step.declared.items():
             value = _declared_array(totals, name, declared, declared.shape(sizes))
