@@ -1,6 +1,7 @@
 """What all estimators share: fitting happens on a federation, in one session."""
 
 import abc
+import warnings
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -65,13 +66,17 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     def _check_rows(self, X: Any, *, missing: bool = False) -> Float[Array, "n p"]:
         """Check an array of new rows as scikit-learn does, against what was fitted."""
         check_is_fitted(self)
-        return validate_data(
-            self,
-            X,
-            reset=False,
-            dtype="float64",
-            ensure_all_finite="allow-nan" if missing else True,
-        )
+        with warnings.catch_warnings():
+            # Fitted on a federation, every step of a pipeline knows the columns' names;
+            # applied to a frame, all but the first are handed plain arrays.
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            return validate_data(
+                self,
+                X,
+                reset=False,
+                dtype="float64",
+                ensure_all_finite="allow-nan" if missing else True,
+            )
 
     def _check_view(self, federation: Federation) -> Federation:
         """Check that a federation has the fitted columns, in any order."""
