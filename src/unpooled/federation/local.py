@@ -13,6 +13,7 @@ from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.federation.channel import Channel
 from unpooled.federation.rounds import Coordinator
+from unpooled.ledger import Ledger
 from unpooled.party.policy import Policy
 from unpooled.party.runtime import Party
 from unpooled.secure.roster import Identity, Roster
@@ -86,6 +87,42 @@ def simulate(
         When a source cannot be read, columns differ between silos, or a column is not
         numeric; the message names silo and column.
     """
+    return in_one_process(
+        parties,
+        partition=partition,
+        label=label,
+        ids=ids,
+        secure_sum=secure_sum,
+        policy=policy,
+        random_state=random_state,
+        study=study,
+    )[0]
+
+
+def in_one_process(
+    parties: Mapping[str, Any],
+    *,
+    partition: str,
+    label: str | None,
+    ids: str | None,
+    secure_sum: str,
+    policy: Policy | Mapping[str, Any] | None,
+    random_state: int | None,
+    study: str | None,
+    ledger: Ledger | None = None,
+    first_round: int = 1,
+) -> tuple[Federation, dict[str, Party]]:
+    """Return both ends: the federation, and the parties by name.
+
+    Parameters
+    ----------
+    parties, partition, label, ids, secure_sum, policy, random_state, study
+        As of `simulate`.
+    ledger : Ledger, optional
+        To continue, with `first_round`, when a study is resumed.
+    first_round : int, default 1
+        Number of the next round.
+    """
     if not parties:
         raise DataError("A federation needs at least one party, as {name: source}.")
     if partition not in ("rows", "columns"):
@@ -110,17 +147,19 @@ def simulate(
         roster,
         study=study or f"study-{secrets.token_hex(4)}",
         protection=secure_sum,
+        ledger=ledger,
+        first_round=first_round,
     )
     coordinator.policies = {name: rules.as_dict() for name, rules in policies.items()}
-    columns = _columns(tables, partition)
-    return Federation(
+    federation = Federation(
         coordinator,
         partition=partition,
-        columns=columns,
+        columns=_columns(tables, partition),
         named=all(table.named for table in tables.values()),
         label=label,
         random_state=random_state,
     )
+    return federation, members
 
 
 def _opened(name: str, source: Any, label: str | None, ids: str | None) -> Table:

@@ -72,6 +72,9 @@ class Coordinator:
         Time and bytes by round.
     listeners : list of callable
         Called with (party, step, round) whenever a reply has arrived.
+    recorders : list of callable
+        Called without arguments when a round stands in `ledger` and `records`, before
+        any total of it is opened.
     policies : mapping of str to mapping, or None
         The silos' rules by party, for reports, where the silos have told them.
     """
@@ -91,6 +94,7 @@ class Coordinator:
         self.ledger = Ledger() if ledger is None else ledger
         self.records: list[RoundRecord] = []
         self.listeners: list[Callable[[str, str, int], None]] = []
+        self.recorders: list[Callable[[], None]] = []
         self.policies: Mapping[str, Mapping[str, Any]] | None = None
         self._parties = tuple(sorted(channel.parties))
         self._round = first_round - 1
@@ -152,7 +156,11 @@ class Coordinator:
         replies = self._exchange(dict.fromkeys(self.parties, data), step.name)
         self._sent |= fresh
         # Written first: the ledger tells what left, also when nothing can be opened.
-        released = log_lines(self.ledger, self.roster, written, replies.messages)
+        try:
+            released = log_lines(self.ledger, self.roster, written, replies.messages)
+        finally:
+            for recorder in self.recorders:
+                recorder()
         if replies.problem:
             raise replies.problem
         raise_refusals(step.name, replies.messages)

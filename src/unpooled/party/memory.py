@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, final
 
 from unpooled.arrays import Array
+from unpooled.errors import StudyError
 from unpooled.ledger import Ledger
 from unpooled.linalg.moments import pack, unpack
 from unpooled.party.policy import Refusal
@@ -62,3 +63,26 @@ class Study:
     kept: Shelf = field(default_factory=Shelf)
     fitted: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
     ledger: Ledger = field(default_factory=Ledger)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return what a party must know to go on after a restart, as JSON values.
+
+        Which steps ran, never what they gave: kept arrays end with the process, and a
+        step that needs one is refused as "nothing_kept".
+        """
+        return {"fitted": [[step, list(front)] for step, front in sorted(self.fitted)]}
+
+    @classmethod
+    def from_record(cls, record: Any) -> "Study":
+        """Read what `as_record` returned; anything else is a `StudyError`."""
+        try:
+            fitted = {(step, tuple(front)) for step, front in record["fitted"]}
+            if not all(isinstance(n, str) for s, front in fitted for n in (s, *front)):
+                raise TypeError("a step's name is not a text")
+            if not all(isinstance(front, list) for _, front in record["fitted"]):
+                raise TypeError("transforms are not a list")
+        except (KeyError, TypeError, ValueError) as wrong:
+            raise StudyError(
+                f"This is not what a party remembers of a study: {wrong}."
+            ) from wrong
+        return cls(fitted=fitted)
