@@ -138,7 +138,14 @@ def in_one_process(
     identities = {name: Identity() for name in tables}
     roster = Roster({name: identity.public for name, identity in identities.items()})
     members = {
-        name: Party(name, table, policies[name], identities[name], roster)
+        name: Party(
+            name,
+            table,
+            policies[name],
+            identities[name],
+            roster,
+            plain=secure_sum == "plain",
+        )
         for name, table in tables.items()
     }
     channel = LocalChannel({name: member.handle for name, member in members.items()})

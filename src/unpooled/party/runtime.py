@@ -18,7 +18,7 @@ from unpooled.errors import (
     ReleaseRefusedError,
     UnpooledError,
 )
-from unpooled.ledger import Release, Seal
+from unpooled.ledger import Release, Seal, canonical
 from unpooled.party.history import History
 from unpooled.party.memory import Study
 from unpooled.party.policy import Policy, Refusal
@@ -49,6 +49,10 @@ class Party:
         Signs every reply.
     roster : Roster
         The parties that this silo pins, itself included.
+    plain : bool, default False
+        Whether the silo answers where totals travel in clear, which shows its own
+        values: for simulations, as a test's oracle. Otherwise a study without masks
+        needs `allow_disclosed`.
 
     Attributes
     ----------
@@ -63,9 +67,12 @@ class Party:
         policy: Policy,
         identity: Identity,
         roster: Roster,
+        *,
+        plain: bool = False,
     ) -> None:
         self.name, self.policy, self.table = name, policy, table
         self._identity, self._roster = identity, roster
+        self._plain = plain
         self._history = History()
         self.studies: dict[str, Study] = {}
         self._sessions: dict[tuple[str, str], Session] = {}
@@ -120,7 +127,8 @@ class Party:
         for kind in (DataError, AggregationError):
             if isinstance(reason, kind):
                 error = kind.__name__
-        rule = rule if rule in RULES else "failed_in_silo"
+        known = isinstance(rule, str) and rule in RULES
+        rule = rule if known else "failed_in_silo"
         return self._reply(
             request, {"kind": "refused", "error": error, "rule": rule}, {}
         )
@@ -145,18 +153,21 @@ class Party:
 
     def _join(self, message: Message) -> Answer:
         header = message.header
-        parties = tuple(sorted(header["parties"]))
-        if header["roster"] != self._pinned(parties).digest():
+        roster = self._pinned(header["parties"])
+        parties = tuple(roster)
+        if header["roster"] != roster.digest():
             raise Refusal("wrong_roster")
         self.policy.check_parties(len(parties))
         session, protection = _key(message), header["protection"]
-        if session in self._sessions or protection not in ("masked", "plain"):
+        if protection not in ("masked", "plain"):
+            raise Refusal("malformed_message")
+        # The coordinator must not talk a silo into sending its values in clear.
+        if protection == "plain" and not (self._plain or self.policy.allow_disclosed):
+            raise Refusal("allow_disclosed")
+        if session in self._sessions:
             raise Refusal("replayed")
         agreement = Agreement(
-            self.name,
-            self._identity,
-            self._pinned(parties),
-            "\0".join(session).encode(),
+            self.name, self._identity, roster, canonical(list(session))
         )
         study = self.studies.setdefault(header["study"], Study())
         self._sessions[session] = Session(
@@ -165,8 +176,11 @@ class Party:
         public, signature = agreement.offer()
         return {"kind": "offer", "key": public.hex(), "signature": signature.hex()}, {}
 
-    def _pinned(self, parties: tuple[str, ...]) -> Roster:
-        if self.name not in parties or not set(parties) <= set(self._roster):
+    def _pinned(self, parties: list[str]) -> Roster:
+        # A name that stands twice would count as two parties and hide one total.
+        if len(set(parties)) != len(parties) or self.name not in parties:
+            raise Refusal("wrong_roster")
+        if not set(parties) <= set(self._roster):
             raise Refusal("wrong_roster")
         return Roster({name: self._roster[name] for name in parties})
 
@@ -204,7 +218,7 @@ class Party:
             self.policy,
             study,
             Agreement(self.name, self._identity, self._roster, b"plan"),
-            tuple(sorted(header["parties"])),
+            tuple(self._pinned(header["parties"])),
             "masked",
         )
         try:

@@ -79,7 +79,8 @@ class Session:
         self._table, self._policy, self._study = table, policy, study
         self._agreement = agreement
         self._keys: dict[str, bytes] = {}
-        self._sum: SecureSum = PlainSum()
+        # None until the keys are agreed: before that nothing may leave.
+        self._sum: SecureSum | None = None
         self._group_key: bytes | None = None
         self._kept = Shelf()
         self._shares: dict[str, float] = {}
@@ -95,8 +96,8 @@ class Session:
     def agree(self, offers: Mapping[str, tuple[bytes, bytes]]) -> None:
         """Derive the keys of the session from every party's signed offer."""
         self._keys = self._agreement.agree(offers)
-        if self.protection == "masked":
-            self._sum = MaskedSum(self.party, self._keys)
+        masked = self.protection == "masked"
+        self._sum = MaskedSum(self.party, self._keys) if masked else PlainSum()
 
     def offer_group_key(self) -> dict[str, bytes]:
         """Make the key of totals for the parties alone, sealed for each peer."""
@@ -132,6 +133,8 @@ class Session:
         self, request: Request
     ) -> tuple[list[tuple[Release, str]], dict[str, Array]]:
         """Run a step; return its ledger lines and what may leave, by name."""
+        if self._sum is None:
+            raise Refusal("out_of_order")
         step, view = self.check(request)
         self._check_transforms(request, view)
         public, request = self._public(request)
@@ -146,7 +149,9 @@ class Session:
             if declared.kept:
                 self._keep(request, name, declared, value)
             else:
-                arrays[name] = self._conceal(step, request, name, value, public)
+                arrays[name] = self._conceal(
+                    self._sum, step, request, name, value, public
+                )
         if set(totals) != set(step.declared):
             raise Refusal("declaration")
         self._view_arrays |= view_arrays(request.operations)
@@ -254,6 +259,7 @@ class Session:
 
     def _conceal(
         self,
+        total: SecureSum,
         step: Step,
         request: Request,
         name: str,
@@ -265,7 +271,7 @@ class Session:
         if step.verb == "disclosed":
             return PlainSum().conceal(flat, code_for(declared, 1), b"")
         code, context = code_for(declared, len(self.parties)), request.context(name)
-        words = self._sum.conceal(flat, code, context)
+        words = total.conceal(flat, code, context)
         if request.to == "parties":
             if self.party == self.parties[0] and self.protection == "masked":
                 veil(words, code, self._key_of_group(), context)
