@@ -232,7 +232,8 @@ def find_step(name: str) -> Step:
         if importlib.util.find_spec(library_module) is not None:
             importlib.import_module(library_module)
             module_name = library_module
-    step = getattr(sys.modules.get(module_name), attribute, None)
+    # Not getattr: a module's own __getattr__ would run code, and may import more.
+    step = getattr(sys.modules.get(module_name), "__dict__", {}).get(attribute)
     if not isinstance(step, Step) or step.name != name:
         raise ReleaseRefusedError("the silo", "a step", "allowed_steps")
     return step

@@ -13,6 +13,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Bool, Float
 from unpooled.data.table import Block, Table
+from unpooled.errors import DataError
 from unpooled.party.step import find_step
 from unpooled.secure.message import digest
 
@@ -146,7 +147,10 @@ def operation_from_json(
         return Select(tuple(map(str, record["columns"])))
     if kind == "rows":
         rows = Rows(**{n: record[n] for n in Rows.__dataclass_fields__})
-        if not (0 <= rows.fold <= max(rows.of, 0) and 0.0 <= rows.share <= 1.0):
+        whole = all(type(n) is int for n in (rows.fold, rows.of, rows.seed))
+        if not whole or type(rows.complement) is not bool:
+            raise TypeError("rows")
+        if not (0 <= rows.fold < max(rows.of, 1) <= 2**31 and 0 <= rows.share <= 1):
             raise ValueError("rows")
         return rows
     if kind != "derive":
@@ -197,6 +201,7 @@ class View:
             if isinstance(operation, Select):
                 self.columns = _known(self.columns, operation.columns)
             elif isinstance(operation, Derive):
+                _check_arguments(operation, len(self.columns))
                 self.columns = operation.columns
             else:
                 kept = operation.count(self.n_rows)
@@ -261,10 +266,22 @@ class View:
         return float(np.nanmax(share, initial=0.0))
 
 
+def _check_arguments(operation: Derive, n_features: int) -> None:
+    # An array with an axis over rows, where one over columns is declared, would weigh
+    # single rows; with infinities and zeros a chain of transforms can pick rows out.
+    find_step(operation.step).sizes(n_features, operation.public)
+    if any(np.isinf(array).any() for array in operation.arrays().values()):
+        raise DataError("A transform's argument is infinite.", rule="arguments")
+
+
 def _derived(operation: Derive, blocks: Iterator[Block]) -> Iterator[Block]:
     step, public = find_step(operation.step), dict(operation.public)
     for block in blocks:
-        X: Float[Array, "n q"] = step(block.X, **public)
+        with np.errstate(all="ignore"):
+            X: Float[Array, "n q"] = step(block.X, **public)
+            # A sum is cheap and not finite if a cell is not; NaN may be a missing cell.
+            if not np.isfinite(X.sum()) and np.isinf(X).any():
+                raise DataError("A derived cell is infinite.", rule="infinite_values")
         if X.shape != (len(block.X), len(operation.columns)):
             raise ValueError("a derived block does not fit its declaration")
         yield replace(block, X=X)
