@@ -7,7 +7,7 @@ operations that each silo applies to its own rows, lazily.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, final
+from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from unpooled.party.step import Step
 from unpooled.party.view import Derive, Operation, Rows, Select
 
 
+@runtime_checkable
 class Rounds(Protocol):
     """What runs rounds for a federation: a coordinator, or a plan of one."""
 

@@ -5,7 +5,7 @@ A bound is computed by both ends from arguments that both know, so it says nothi
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, final
+from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from unpooled.arrays import Array, Float
 _QUANTUM = 2.0**-120
 
 
+@runtime_checkable
 class Bound(Protocol):
     """A public bound on every entry of a total, known to both ends of a release."""
 
