@@ -196,7 +196,7 @@ def view_arrays(operations: Sequence[Operation]) -> dict[str, Array]:
 
 def code_for(declared: Declared, n_parties: int) -> Code:
     """Return the code of a release: narrow where a public bound is declared."""
-    return BoundedCode() if declared.bound is not None else WideCode(n_parties)
+    return (WideCode if declared.bound is None else BoundedCode)(n_parties)
 
 
 def ledger_lines(

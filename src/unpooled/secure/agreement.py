@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import (
 )
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 
 from unpooled.errors import AggregationError
 from unpooled.secure.roster import Identity, Roster
@@ -100,16 +100,20 @@ def new_group_key() -> bytes:
 def seal_for(pair_key: bytes, secret: bytes) -> bytes:
     """Encrypt a group key for one peer; the relay carries it and cannot read it."""
     nonce = secrets.token_bytes(12)
-    return nonce + ChaCha20Poly1305(pair_key).encrypt(nonce, secret, b"group key")
+    return nonce + _sealing(pair_key).encrypt(nonce, secret, b"group key")
 
 
 def open_sealed(pair_key: bytes, sealed: bytes) -> bytes:
     """Decrypt what `seal_for` made, or raise `AggregationError`."""
     try:
-        return ChaCha20Poly1305(pair_key).decrypt(
-            sealed[:12], sealed[12:], b"group key"
-        )
+        return _sealing(pair_key).decrypt(sealed[:12], sealed[12:], b"group key")
     except (InvalidTag, ValueError) as wrong:
         raise AggregationError(
             "The group key was altered on its way.", rule="wrong_signature"
         ) from wrong
+
+
+def _sealing(pair_key: bytes) -> ChaCha20Poly1305:
+    # One key, one use: masks are expanded from the pair's key itself.
+    key = HKDFExpand(SHA256(), KEY_BYTES, b"seal group key").derive(pair_key)
+    return ChaCha20Poly1305(key)

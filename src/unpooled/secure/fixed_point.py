@@ -6,10 +6,12 @@ total that lies outside the range. Two codes:
     WideCode     256 bits, quantum 2^-128, range ±2^126: totals whose size nobody knows
                  yet (counts, sums, squares: p numbers). 32 bytes a number.
     BoundedCode  64 bits for values already divided by a public bound on the total, so
-                 that they lie in [-1, 1]; quantum 2^-62. 8 bytes a number.
+                 that they lie in [-1, 1]; quantum 2^-62 times the number of parties,
+                 rounded up to a power of 2. 8 bytes a number.
 
-Adding residues adds the signed values as long as the total stays in the range, which
-every party's share of the headroom (Wide) or the bound on the total (Bounded) assures.
+Adding residues adds the signed values as long as the total stays in the ring, which
+every party's share of the headroom assures: also parties that together break a bound
+that none of them breaks alone end in a refusal, not in a wrapped total.
 """
 
 import abc
@@ -23,7 +25,6 @@ from unpooled.errors import AggregationError
 _WIDE_FRACTION = 128
 _WIDE_RANGE = 2.0**126
 _LIMBS = 4
-_BOUNDED_SCALE = 2.0**62
 # A party's part is computed in float64, so it may exceed the bound on the total, which
 # another sum of float64 gave, by rounding; anything more is a broken promise.
 _SLACK = 1.0 + 2.0**-20
@@ -141,13 +142,23 @@ class WideCode(Code):
 
 @final
 class BoundedCode(Code):
-    """64-bit two's complement for values divided by a public bound on the total."""
+    """64-bit two's complement for values divided by a public bound on the total.
+
+    Parameters
+    ----------
+    n_parties : int
+        Room for each to reach the bound, though the total must keep it.
+    """
 
     bytes_per_number = 8
     dtype = "uint64"
 
+    def __init__(self, n_parties: int) -> None:
+        # A power of 2 scales without rounding.
+        self._scale = 2.0 ** (62 - (n_parties - 1).bit_length())
+
     def encode(self, values: Float[Array, " d"]) -> UInt64[Array, " d"]:
-        """Round to multiples of 2^-62."""
+        """Round to multiples of the quantum."""
         words = np.empty(len(values), np.int64)
         for start in range(0, len(values), _CHUNK):
             part = values[start : start + _CHUNK]
@@ -156,12 +167,12 @@ class BoundedCode(Code):
                     "A value is not finite or exceeds its public bound.",
                     rule="public_bound",
                 )
-            words[start : start + _CHUNK] = np.rint(part * _BOUNDED_SCALE)
+            words[start : start + _CHUNK] = np.rint(part * self._scale)
         return words.view(np.uint64)
 
     def decode(self, words: Shaped[Array, " d"]) -> Float[Array, " d"]:
         """Return the total in units of the bound."""
-        values = words.view(np.int64) / _BOUNDED_SCALE
+        values = words.view(np.int64) / self._scale
         if (np.abs(values) > _SLACK).any():
             raise AggregationError(_OUTSIDE)
         return values

@@ -101,8 +101,12 @@ def decode(data: bytes, roster: Roster | None = None, party: str = "") -> Messag
         header, manifest = content["header"], content["arrays"]
         if set(content) != {"header", "arrays"} or not isinstance(header, dict):
             raise ValueError("header")
-        start = len(front) + _SIGNATURE
-        arrays, digests = _arrays(view[start + -start % _ALIGNMENT :], manifest)
+        end = len(front) + _SIGNATURE
+        start = end + -end % _ALIGNMENT
+        # Neither signature nor digests cover the padding: it must not carry anything.
+        if bytes(view[end:start]) != bytes(start - end):
+            raise ValueError("padding")
+        arrays, digests = _arrays(view[start:], manifest)
     except (
         ValueError,
         TypeError,
