@@ -1,0 +1,139 @@
+"""Names of columns: which are features, and how to speak of those that are not."""
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from unpooled.errors import DataError
+
+# Under such names pandas writes its row index into Parquet and Arrow tables.
+ROW_INDEX = re.compile(r"__index_level_\d+__")
+
+
+def listing(names: Collection[str], limit: int = 12) -> str:
+    """Quote names for a message; beyond `limit`, count the rest."""
+    quoted = [repr(name) for name in names]
+    if len(quoted) <= limit:
+        return ", ".join(quoted)
+    return f"{', '.join(quoted[:limit])} and {len(quoted) - limit} more"
+
+
+def check_known(names: Sequence[str], known: Collection[str], source: str) -> None:
+    """Refuse names that are not columns of the source, with the nearest that are."""
+    present = set(known)
+    unknown = [name for name in names if name not in present]
+    if not unknown:
+        return
+    hints = []
+    for name in unknown[:3]:
+        close = difflib.get_close_matches(str(name), present, n=1)
+        hints += [f"{close[0]!r} for {name!r}"] if close else []
+    hint = f"Did you mean {', '.join(hints)}? " if hints else ""
+    raise DataError(
+        f"{source} has no column {listing(unknown)}. {hint}"
+        f"It has {listing(tuple(known)) or 'no columns'}.",
+        rule="unknown_columns",
+    )
+
+
+def feature_columns(
+    names: Sequence[str],
+    *,
+    label: str | None,
+    ids: str | None,
+    wanted: Sequence[str] | None,
+    source: str,
+) -> tuple[str, ...]:
+    """Return the columns that a study may compute with, in the order of the source.
+
+    Parameters
+    ----------
+    names : sequence of str
+        All columns of the source.
+    label, ids : str or None
+        Columns that travel along and are never features.
+    wanted : sequence of str or None
+        The only features to take; all but the label, the ids and the row index of a
+        pandas frame when None.
+    source : str
+        What to call the source in an error, for instance ``"the file a.csv"``.
+
+    Raises
+    ------
+    DataError
+        For names that are unknown, doubled or blank, or when no feature is left.
+    """
+    repeated = [name for name, times in Counter(names).items() if times > 1]
+    if repeated:
+        raise DataError(
+            f"{source} has more than one column named {listing(repeated)}; names must "
+            f"differ. Rename or drop the repeated columns."
+        )
+    others = [name for name in (label, ids) if name is not None]
+    check_known(others, names, source)
+    if len(set(others)) < len(others):
+        raise DataError(
+            f"{label!r} was named as the label and as the ids; one column cannot be "
+            f"both. Name two columns, or leave one out."
+        )
+    features = _features(names, others, wanted, source)
+    if not features:
+        raise DataError(
+            f"{source} has no feature columns (label: {label!r}, ids: {ids!r}). A "
+            f"study needs at least one column besides them."
+        )
+    return features
+
+
+def _features(
+    names: Sequence[str],
+    others: Sequence[str],
+    wanted: Sequence[str] | None,
+    source: str,
+) -> tuple[str, ...]:
+    if wanted is None:
+        if any(not name.strip() for name in names):
+            raise DataError(
+                f"{source} has a column without a name; it may be the row index of "
+                f"the program that wrote it. Write it without the index, name the "
+                f"column, or name the columns to study."
+            )
+        return tuple(
+            name for name in names if name not in others and not ROW_INDEX.match(name)
+        )
+    if isinstance(wanted, str):
+        raise DataError(
+            f"columns={wanted!r} is one string; a list of names is needed. "
+            f"Write [{wanted!r}]."
+        )
+    check_known(wanted, names, source)
+    taken = [name for name in wanted if name in others]
+    if taken:
+        raise DataError(
+            f"{listing(taken)} cannot be a feature and the label or the ids at once. "
+            f"Leave it out of the columns to study, or do not name it as label or ids."
+        )
+    chosen = set(wanted)
+    return tuple(name for name in names if name in chosen)
+
+
+def refuse_text(kinds: dict[str, str], source: str) -> None:
+    """Refuse feature columns that are not numbers.
+
+    Parameters
+    ----------
+    kinds : dict
+        Each such column, and what it holds.
+    source : str
+        What to call the source.
+    """
+    if not kinds:
+        return
+    named = [f"{name!r} ({kind})" for name, kind in kinds.items()]
+    shown = ", ".join(named[:12]) + (f" and {len(named) - 12} more" * (len(named) > 12))
+    raise DataError(
+        f"{source} has feature columns that are not numbers: {shown}. Encode them as "
+        f"numbers, name one as the label or the ids, or leave them out of the columns "
+        f"studied."
+    )

@@ -1,0 +1,88 @@
+"""A table seen through a choice of columns and codes that mean a missing cell."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from numbers import Real
+from typing import final
+
+import numpy as np
+
+from unpooled.arrays import Array, Float
+from unpooled.data.columns import check_known, feature_columns
+from unpooled.data.table import Block, Table, rows_per_block
+from unpooled.errors import DataError
+
+
+@final
+class RecodedTable(Table):
+    """A table with fewer feature columns, or with codes that mean a missing cell.
+
+    Parameters
+    ----------
+    table : Table
+        Where the rows are.
+    columns : sequence of str, optional
+        The only feature columns wanted.
+    missing : mapping of str to a sequence of numbers, optional
+        Per feature column, the cell values that mean "not measured".
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        *,
+        columns: Sequence[str] | None = None,
+        missing: Mapping[str, Sequence[int | float]] | None = None,
+    ) -> None:
+        names = [*table.columns, *(n for n in (table.label, table.ids) if n)]
+        self.columns = feature_columns(
+            names, label=table.label, ids=table.ids, wanted=columns, source="The table"
+        )
+        self.label, self.ids, self.named = table.label, table.ids, table.named
+        self._table = table
+        self._codes = _codes(missing or {}, self.columns)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the table underneath."""
+        return self._table.n_rows
+
+    def blocks(
+        self, columns: Sequence[str], extra: Sequence[str] = (), rows: int | None = None
+    ) -> Iterator[Block]:
+        """Read the table underneath and blank its codes; see `Table.blocks`."""
+        rows = rows_per_block(self, columns, extra, rows)
+        blocks = self._table.blocks(columns, extra, rows)
+        if not self._codes.keys() & {*columns, *extra}:
+            return blocks  # nothing to blank, so views stay views
+        return (self._recoded(block, list(columns)) for block in blocks)
+
+    def _recoded(self, block: Block, columns: list[str]) -> Block:
+        X = block.X.copy()
+        for j, name in enumerate(columns):
+            if name in self._codes:
+                X[:, j] = _blanked(X[:, j], self._codes[name])
+        values = {
+            name: _blanked(column, self._codes[name]) if name in self._codes else column
+            for name, column in block.extra.items()
+        }
+        return replace(block, X=X, extra=values)
+
+
+def _codes(
+    missing: Mapping[str, Sequence[int | float]], columns: Sequence[str]
+) -> dict[str, list[float]]:
+    check_known(list(missing), columns, "Among its features, the table")
+    for name, values in missing.items():
+        if not isinstance(values, Sequence | np.ndarray) or not all(
+            isinstance(value, Real) for value in values
+        ):
+            raise DataError(
+                f"missing[{name!r}] is {values!r}; it must be a list of numbers. "
+                f"Write, for instance, {name} = [0]."
+            )
+    return {name: [float(v) for v in values] for name, values in missing.items()}
+
+
+def _blanked(values: Float[Array, " n"], codes: Sequence[float]) -> Float[Array, " n"]:
+    return np.where(np.isin(values, codes), np.nan, values)

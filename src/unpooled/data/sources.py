@@ -1,0 +1,158 @@
+"""Opening whatever a silo has: arrays, DataFrames, CSV and Parquet files.
+
+Everything is checked on opening, at home, so errors here may name paths and columns.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unpooled.arrays import Array
+from unpooled.data.recoding import RecodedTable
+from unpooled.data.table import ArrayTable, Table
+from unpooled.errors import DataError
+
+if TYPE_CHECKING:
+    from unpooled.data.files import Reader
+
+Source = Any  # a Table, an array, a list of rows, a DataFrame or a path
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+ALLOWED = (
+    "Allowed are a 2-D array, a list of rows, a pandas, polars or pyarrow table, and "
+    "paths that end in .csv, .tsv (also with .gz after it) or .parquet."
+)
+
+
+def open_source(
+    source: Source,
+    *,
+    label: str | None = None,
+    ids: str | None = None,
+    columns: Sequence[str] | None = None,
+    missing: Mapping[str, Sequence[int | float]] | None = None,
+) -> Table:
+    """Open a silo's data as a table that is read in blocks of rows.
+
+    Parameters
+    ----------
+    source : Table, array, list of rows, DataFrame or path
+        Arrays may be NumPy or SciPy sparse; DataFrames of pandas, polars or pyarrow;
+        paths of CSV, TSV or Parquet files, which are read block by block. In text
+        files blank cells, ``NA``, ``NaN``, ``null`` and ``?`` are missing.
+    label, ids : str, optional
+        Columns that travel along and are never features; of any type.
+    columns : sequence of str, optional
+        The only feature columns wanted. Others are ignored, even those that are not
+        numbers.
+    missing : mapping of str to a sequence of numbers, optional
+        Per feature column, the cell values that mean missing, such as
+        ``{"chol": [0]}``.
+
+    Returns
+    -------
+    Table
+        A table given as the source is returned as it is unless `columns` or `missing`
+        is given.
+
+    Raises
+    ------
+    DataError
+        What came, what is allowed, what to do.
+    """
+    for role, name in (("label", label), ("ids", ids)):
+        if name is not None and not isinstance(name, str):
+            raise DataError(f"{role}={name!r}; give the name of one column.")
+    if isinstance(source, Table):
+        table = _as_given(source, label, ids)
+        if columns is None and not missing:
+            return table
+        return RecodedTable(table, columns=columns, missing=missing)
+    table = _open(source, {"label": label, "ids": ids, "columns": columns})
+    return RecodedTable(table, missing=missing) if missing else table
+
+
+def _open(source: Source, roles: dict[str, Any]) -> Table:
+    if isinstance(source, str | os.PathLike):
+        return _open_path(source, roles)
+    if isinstance(source, list | tuple):
+        return ArrayTable(_rows(source), **roles)
+    if isinstance(source, np.ndarray) or hasattr(source, "tocsr"):
+        return ArrayTable(source, **roles)
+    from unpooled.data.frames import FrameTable
+
+    return FrameTable(source, **roles)
+
+
+def _as_given(table: Table, label: str | None, ids: str | None) -> Table:
+    for role, name, own in (("label", label, table.label), ("ids", ids, table.ids)):
+        if name is not None and name != own:
+            raise DataError(
+                f"{role}={name!r}, but the table was opened with {role}={own!r}. Name "
+                f"the column when the table is opened."
+            )
+    return table
+
+
+def _open_path(source: str | os.PathLike[str], roles: dict[str, Any]) -> Table:
+    if "://" in os.fspath(source):
+        raise DataError(
+            f"{_scheme(source)}:// sources cannot be read: files must be local, and "
+            f"databases come with a later version. Export the table to Parquet or CSV. "
+            f"{ALLOWED}"
+        )
+    path = Path(source).expanduser()
+    if not path.exists():
+        raise DataError(
+            f"There is no file {path} (looked for {path.absolute()}). Check the path; "
+            f"a relative one starts at the working directory."
+        )
+    if path.is_dir():
+        raise DataError(
+            f"{path} is a directory; a source is one file. Join the files, or name one "
+            f"of them."
+        )
+    reader = _reader(path)
+    from unpooled.data.files import FileTable
+
+    return FileTable(path, reader, **roles)
+
+
+def _scheme(source: str | os.PathLike[str]) -> str:
+    # The rest of a URI may hold a password, which no error message should repeat.
+    return os.fspath(source).split("://")[0]
+
+
+def _reader(path: Path) -> "Reader":
+    endings = [ending.lower() for ending in path.suffixes]
+    if endings[-1:] == [".gz"]:
+        endings.pop()
+    elif endings[-1:] == [".parquet"]:
+        from unpooled.data.parquet import ParquetReader
+
+        return ParquetReader(path)
+    delimiter = DELIMITERS.get(endings[-1] if endings else "")
+    if delimiter is None:
+        raise DataError(f"The ending of {path} is not known. {ALLOWED}")
+    from unpooled.data.delimited import DelimitedReader
+
+    return DelimitedReader(path, delimiter)
+
+
+def _rows(source: Sequence[Any]) -> Array:
+    """Make a list of rows an array; None is a missing cell, text is refused."""
+    try:
+        cells = np.array(source)
+        if cells.dtype == object and cells.ndim == 2:
+            if not all(c is None or isinstance(c, Real) for c in cells.flat):
+                raise TypeError("a cell is not a number")
+            cells = cells.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"The list is not a table of numbers: {error}. Give rows of equal length "
+            f"with numbers, or None where one is missing."
+        ) from error
+    return cells

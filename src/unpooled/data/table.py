@@ -1,0 +1,223 @@
+"""A silo's rows: named numeric columns that are read in blocks of rows.
+
+        columns          label   ids
+      ┌───────────────┬───────┬──────┐
+      │ block 0       │       │      │   X: float64, missing cells are NaN
+      ├───────────────┼───────┼──────┤
+      │ block 1       │ extra │extra │   extra: label and id values as they are
+      └───────────────┴───────┴──────┘
+
+A sum over rows never needs more than one block in memory, so a step that adds runs over
+an array, a DataFrame or a file larger than memory alike.
+"""
+
+import abc
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, final
+
+import numpy as np
+
+from unpooled.arrays import Array, Float, Shaped
+from unpooled.data.columns import check_known, feature_columns
+from unpooled.errors import DataError
+
+Matrix = Any  # a NumPy array, or a SciPy sparse one, which is imported by its owner
+
+BLOCK_BYTES = 2**26  # 64 MB: large enough for BLAS, small beside a laptop's memory
+FEWEST_ROWS = 1024  # per block, however wide the table is
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive rows of a table.
+
+    Attributes
+    ----------
+    start : int
+        Index of the first row in the table.
+    X : (n, p) array
+        The rows as float64, columns in the order asked; missing cells are NaN. It may
+        be a read-only view of the owner's array: never write into it.
+    extra : dict
+        Label and id values of the same rows under their column names, any dtype. Text
+        is an array of objects with None where missing.
+    """
+
+    start: int
+    X: Float[Array, "n p"]
+    extra: dict[str, Shaped[Array, " n"]]
+
+
+class Table(abc.ABC):
+    """Rows with named numeric columns, perhaps a label and ids.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Feature columns in the order of the source; never the label or the ids.
+    label, ids : str or None
+        Columns that travel along.
+    named : bool
+        False when the source had no names and the columns are called x0, x1, ...
+    """
+
+    columns: tuple[str, ...]
+    label: str | None
+    ids: str | None
+    named: bool
+
+    @property
+    @abc.abstractmethod
+    def n_rows(self) -> int:
+        """Rows in the table, counted without loading them."""
+
+    @abc.abstractmethod
+    def blocks(
+        self, columns: Sequence[str], extra: Sequence[str] = (), rows: int | None = None
+    ) -> Iterator[Block]:
+        """Read the table from the first row to the last.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            Feature columns wanted, in any order.
+        extra : sequence of str
+            Columns wanted as they are: the label, the ids; a feature column comes as
+            float64.
+        rows : int, optional
+            Rows per block; the last block may have fewer. By default as many as fill
+            `BLOCK_BYTES`, at least `FEWEST_ROWS`.
+
+        Yields
+        ------
+        Block
+            The blocks joined are the table, whatever `rows` is.
+        """
+
+
+def rows_per_block(
+    table: Table, columns: Sequence[str], extra: Sequence[str], rows: int | None
+) -> int:
+    """Check what was asked of `Table.blocks`; return how many rows a block has."""
+    check_known(columns, table.columns, "The table")
+    others = [name for name in (table.label, table.ids) if name is not None]
+    check_known(extra, [*table.columns, *others], "The table")
+    if rows is None:
+        return max(FEWEST_ROWS, BLOCK_BYTES // (8 * max(1, len(columns))))
+    if not isinstance(rows, Integral) or rows < 1:
+        raise DataError(f"rows={rows!r} per block; give an integer of at least 1.")
+    return int(rows)
+
+
+@final
+class ArrayTable(Table):
+    """A 2-D array of real numbers, dense or sparse; blocks are converted one by one.
+
+    Parameters
+    ----------
+    X : (n, p) array or SciPy sparse array
+        Of any real dtype, bool included. Dense float64 is never copied as a whole:
+        blocks of adjacent columns are read-only views. Entries that a sparse array
+        does not store are zeros, not missing.
+    label, ids : str, optional
+        Columns by their names x0, x1, ...
+    columns : sequence of str, optional
+        The only feature columns wanted.
+    """
+
+    def __init__(
+        self,
+        X: Matrix,
+        *,
+        label: str | None = None,
+        ids: str | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        self._X = _real_matrix(X)
+        names = [f"x{j}" for j in range(self._X.shape[1])]
+        self._position = {name: j for j, name in enumerate(names)}
+        self.columns = feature_columns(
+            names, label=label, ids=ids, wanted=columns, source="The array"
+        )
+        self.label, self.ids, self.named = label, ids, False
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the array."""
+        return self._X.shape[0]
+
+    def blocks(
+        self, columns: Sequence[str], extra: Sequence[str] = (), rows: int | None = None
+    ) -> Iterator[Block]:
+        """Read the array from the first row to the last; see `Table.blocks`."""
+        whole = rows is None and isinstance(self._X, np.ndarray)
+        rows = rows_per_block(self, columns, extra, rows)
+        if whole and self._X.dtype == np.float64:
+            # Nothing is converted, so a smaller block would save no memory.
+            rows = self.n_rows
+        return self._blocks(list(columns), list(extra), rows)
+
+    def _blocks(
+        self, columns: list[str], extra: list[str], rows: int
+    ) -> Iterator[Block]:
+        chosen = _adjacent([self._position[name] for name in columns])
+        for start in range(0, self.n_rows, rows):
+            part = self._X[start : start + rows]
+            X = np.asarray(_dense(part[:, chosen]), np.float64)
+            values = {name: self._column(part, name) for name in extra}
+            yield Block(start, _read_only(X), values)
+
+    def _column(self, part: Matrix, name: str) -> Shaped[Array, " n"]:
+        j = self._position[name]
+        values = _dense(part[:, j : j + 1])[:, 0]
+        return _read_only(values.astype(float) if name in self.columns else values)
+
+
+def _real_matrix(X: Matrix) -> Matrix:
+    """Refuse what is not a matrix of real numbers; return it without a copy."""
+    if isinstance(X, np.ma.MaskedArray):
+        raise DataError(
+            "The array is masked, and its mask would be lost. Pass "
+            "X.astype(float).filled(numpy.nan)."
+        )
+    # A sparse array has an efficient row slice in CSR only.
+    X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
+    if X.ndim != 2:
+        raise DataError(
+            f"The array has {X.ndim} axes; two are needed, rows and columns. Reshape a "
+            f"single column with X.reshape(-1, 1), or images with "
+            f"X.reshape(len(X), -1)."
+        )
+    if X.dtype.kind not in "biuf":
+        raise DataError(
+            f"The array has dtype {X.dtype}; real numbers are needed. Encode text and "
+            f"dates as numbers and convert with X.astype(float)."
+        )
+    if 0 in X.shape:
+        raise DataError(
+            f"The array has shape {X.shape}; at least one row and one column are "
+            f"needed. Leave a silo without data out of the study."
+        )
+    return X
+
+
+def _adjacent(positions: list[int]) -> slice | list[int]:
+    """Positions as a slice where they follow one another: NumPy then takes a view."""
+    if not positions or positions != list(
+        range(positions[0], positions[0] + len(positions))
+    ):
+        return positions
+    return slice(positions[0], positions[0] + len(positions))
+
+
+def _dense(part: Matrix) -> Array:
+    return part.toarray() if hasattr(part, "toarray") else part
+
+
+def _read_only(values: Array) -> Array:
+    # A step that wrote into a view would change the owner's data.
+    view = values.view()
+    view.flags.writeable = False
+    return view
