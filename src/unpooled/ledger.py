@@ -113,35 +113,31 @@ class Release:
     def from_record(cls, record: Mapping[str, Any]) -> "Release":
         """Read a line from plain JSON values; anything else is a `StudyError`."""
         try:
-            names = {f.name for f in dataclasses.fields(cls)}
-            if set(record) != names:
-                raise ValueError(f"fields {sorted(set(record) ^ names)}")
-            values = dict(record)
-            for name in names - {"shape", "parties", "seals", "round", "bytes"}:
-                if not isinstance(values[name], str):
-                    raise TypeError(name)
-            for name in ("round", "bytes"):
-                if type(values[name]) is not int:
-                    raise TypeError(name)
-            values["shape"] = tuple(int(size) for size in record["shape"])
-            values["parties"] = tuple(str(party) for party in record["parties"])
-            values["seals"] = {p: Seal(**s) for p, s in record["seals"].items()}
-        except (TypeError, ValueError, AttributeError, KeyError) as wrong:
+            values: dict[str, Any] = {name: str(record[name]) for name in _TEXTS}
+            values |= {name: int(record[name]) for name in ("round", "bytes")}
+            values["shape"] = tuple(map(int, record["shape"]))
+            values["parties"] = tuple(map(str, record["parties"]))
+            values["seals"] = {
+                party: Seal(
+                    str(s["key"]),
+                    int(s["sequence"]),
+                    str(s["digest"]),
+                    str(s["signature"]),
+                )
+                for party, s in record["seals"].items()
+            }
+            line = cls(**values)
+            # Nothing may have been coerced: 5, 5.0, true and "5" are different texts.
+            if canonical(line.as_record()) != canonical(record):
+                raise ValueError("a field is absent, unknown or of another type")
+        except Exception as wrong:
             raise StudyError(f"This is not a line of a ledger: {wrong}.") from wrong
-        return cls(**values)
+        return line
 
 
-_SEALED = (
-    "study",
-    "round",
-    "step",
-    "name",
-    "shape",
-    "dtype",
-    "bytes",
-    "visibility",
-    "direction",
-)
+_TEXTS = ("study", "step", "name", "dtype", "visibility", "direction", "time", "hash")
+# Not `parties`, `time` and `hash`: those are the coordinator's own.
+_SEALED = "study round step name shape dtype bytes visibility direction".split()
 
 
 @final
@@ -244,6 +240,11 @@ class Ledger(Sequence[Release]):
                     f"altered, or lines before it were removed or reordered."
                 )
             head = line.hash
+            if not line.parties or set(line.seals) != set(line.parties):
+                raise StudyError(
+                    f"Line {number} of the ledger ({line.step}, {line.name}) has other "
+                    f"seals than those of its parties."
+                )
             for party in line.parties:
                 try:
                     _check_seal(line, party, counts, identities)
@@ -308,7 +309,9 @@ def _check_seal(
     if seal.sequence != expected:
         raise ValueError(f"line {expected} of this party is missing")
     counts[party, seal.key] = expected + 1
-    key = identities[party] if identities is not None else bytes.fromhex(seal.key)
+    key = bytes.fromhex(seal.key)
+    if identities is not None and identities[party] != key:
+        raise ValueError("another key than the one trusted")
     Ed25519PublicKey.from_public_bytes(key).verify(
         bytes.fromhex(seal.signature),
         line.statement(party, seal.sequence, seal.digest),
