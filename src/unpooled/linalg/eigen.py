@@ -8,6 +8,9 @@ from unpooled.arrays import Array, Float
 # `eigh` errs by about eps λ_1 in every eigenvalue, so below this share of λ_1 a small
 # eigenvalue would have lost more than the nine digits that are promised.
 _GRADED = 1e-6
+# Rounding errors in a correlation, in units of eps: a column whose variance given the
+# others is smaller than that is collinear as far as anybody can tell.
+_NOISE = 64
 
 
 def leading_eigenpairs(
@@ -39,8 +42,8 @@ def leading_eigenpairs(
             A, subset_by_index=[p - k, p - 1], check_finite=False
         )
         values, vectors = values[::-1], vectors[:, ::-1]
-        if values[-1] < _GRADED * values[0] and _is_graded(A):
-            values, vectors = _of_graded(A, k)
+        if values[-1] < _GRADED * values[0]:
+            values, vectors = _with_small_ones(A, values, vectors)
     return np.maximum(values, 0.0), with_positive_peaks(vectors)
 
 
@@ -59,19 +62,15 @@ def _of_diagonal(
     return diagonal[order], vectors
 
 
-def _is_graded(A: Float[Array, "p p"]) -> bool:
-    diagonal = A.diagonal()
-    return bool(diagonal.min() < _GRADED * diagonal.max())
-
-
-def _of_graded(
-    A: Float[Array, "p p"], k: int
+def _with_small_ones(
+    A: Float[Array, "p p"], values: Float[Array, " k"], vectors: Float[Array, "p k"]
 ) -> tuple[Float[Array, " k"], Float[Array, "p k"]]:
-    """Solve for columns of very different scale, each pair to its own digits.
+    """Give small eigenvalues their own digits, and zeros where there is no rank.
 
     With A = D R D, R a correlation matrix, and R = L L^T, the one-sided Jacobi method
     on D L finds small singular values to a relative error of about eps cond(R), where
-    a method that works on A finds them to eps λ_1.
+    a method that works on A finds them to eps λ_1. Collinear or constant columns end L
+    early; their eigenvalues would else be noise, with square roots of 1e-8 sqrt(λ_1).
 
     References
     ----------
@@ -81,17 +80,23 @@ def _of_graded(
     """
     from scipy.linalg.lapack import dgejsv, dpstrf
 
+    p, k = vectors.shape
     scale = np.sqrt(A.diagonal())
     divisor = np.where(scale > 0, scale, 1.0)
-    R = A / divisor / divisor[:, None]
     # Pivoted, so that collinear and constant columns end the factor early.
-    factor, pivots, rank, _ = dpstrf(R, lower=1)
-    L = np.zeros((len(A), rank))
+    factor, pivots, rank, _ = dpstrf(
+        A / divisor / divisor[:, None],
+        lower=1,
+        tol=max(p, _NOISE) * np.finfo(float).eps,
+    )
+    known = min(k, rank)
+    if scale.min() ** 2 >= _GRADED * scale.max() ** 2:
+        values[known:] = 0.0
+        return values, vectors
+    L = np.zeros((p, rank))
     L[pivots - 1] = np.tril(factor)[:, :rank]
     singular, U, _, work, _, _ = dgejsv(scale[:, None] * L, joba=2, jobu=0, jobv=3)
-    values = np.zeros(k)
-    vectors = np.zeros((len(A), k))
-    known = min(k, rank)
+    values, vectors = np.zeros(k), np.zeros((p, k))
     values[:known] = (singular[:known] * work[0] / work[1]) ** 2
     vectors[:, :known] = U[:, :known]
     if known < k:

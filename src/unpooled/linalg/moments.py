@@ -14,8 +14,9 @@ _CACHE_BYTES = 2**22
 # of a column sum by about (_RUN + n / _RUN) units instead of n.
 _RUN = 512
 # Raw products may stand in for centred ones while they are at most this many times as
-# large: the difference then keeps all but two of float64's sixteen digits.
-_RAW_RATIO = 100.0
+# large: the difference then keeps all but one of float64's sixteen digits. At 100 times
+# two equal columns would no longer be seen to be equal.
+_RAW_RATIO = 8.0
 # Rows looked at before choosing.
 _SAMPLE = 64
 
