@@ -81,7 +81,7 @@ class Policy:
             default = field.default
             if default is None:
                 good = value is None or (
-                    not isinstance(value, str)
+                    isinstance(value, list | tuple)
                     and all(isinstance(item, str) for item in value)
                 )
                 wanted = "a list of names"
@@ -92,7 +92,7 @@ class Policy:
                 good = number and value >= 0
                 wanted = "a number that is not negative"
                 if isinstance(default, int):
-                    good, wanted = good and value == int(value), "a whole number"
+                    good, wanted = good and value % 1 == 0, "a whole number"
             if not good:
                 raise StudyError(f"Policy {field.name} = {value!r}: it takes {wanted}.")
 
@@ -118,6 +118,8 @@ class Policy:
         if isinstance(policy, Policy):
             return policy
         known = [field.name for field in dataclasses.fields(cls)]
+        if not isinstance(policy, Mapping | None):
+            raise StudyError(f"A policy is a table of {', '.join(known)}.")
         if unknown := sorted(set(policy or {}) - set(known)):
             raise StudyError(
                 f"Unknown policy keys {unknown}. The keys are {', '.join(known)}."
@@ -131,7 +133,13 @@ class Policy:
             content = tomllib.loads(Path(path).read_text("utf-8"))
         except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
             raise StudyError(f"Cannot read the policy {path}: {wrong}.") from wrong
-        return cls.of(content.get("policy", content))
+        rules = content.pop("policy", content)
+        if rules is not content and content:
+            # Beside the table they would silently do nothing.
+            raise StudyError(
+                f"{path}: the keys {sorted(content)} stand outside the table [policy]."
+            )
+        return cls.of(rules)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the keys and values, for reports."""

@@ -121,11 +121,12 @@ class Session:
         policy = self._policy
         policy.check_parties(len(self.parties))
         policy.check_step(step, step.verb)
-        policy.check_columns(view.source_columns)
+        label = [self._table.label] if "y" in step.reads and self._table.label else []
+        policy.check_columns([*view.source_columns, *label])
         policy.check_rows(view.n_rows, view.left_out)
         for declared in step.leaves.values():
             policy.check_features(declared, len(view.columns), view.n_rows)
-        if "y" in step.reads and self._table.label is None:
+        if "y" in step.reads and not label:
             raise Refusal("unknown_columns")
         return step, view
 
