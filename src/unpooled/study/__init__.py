@@ -1,0 +1,11 @@
+"""Studies: a file that says what is asked of whom, and a folder that holds the answer.
+
+study.toml ─> Study ─> plan      what would leave, before anything does
+                   └─> run ────> a folder: models, ledger, rounds, log, report
+                   └─> resume ─> the same folder, continued after a crash
+"""
+
+from unpooled.study.definition import Study
+from unpooled.study.running import Run
+
+__all__ = ["Run", "Study"]

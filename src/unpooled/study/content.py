@@ -1,0 +1,125 @@
+"""The lists in a study file: who takes part under which rules, and what is fitted."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from unpooled.errors import StudyError
+from unpooled.models.base import FederatedEstimator
+from unpooled.models.catalogue import estimators, parameter_names
+from unpooled.party.policy import Policy
+from unpooled.study.reading import Section, is_plain, read_text, suggestion
+
+
+@final
+@dataclass(frozen=True)
+class Silo:
+    """A party of the study: where its rows are, and its rules."""
+
+    source: str
+    missing: Mapping[str, list[float]]
+    policy: Policy
+
+
+@final
+@dataclass(frozen=True)
+class StudyStep:
+    """A step of the study: a model by its class name, with its parameters."""
+
+    name: str
+    model: str
+    parameters: Mapping[str, Any]
+
+    def estimator(self) -> FederatedEstimator:
+        """Return a new estimator, not fitted."""
+        return estimators()[self.model](**self.parameters)
+
+
+def read_silos(top: Section, folder: Path) -> dict[str, Silo]:
+    """Read [parties] and [policy]; relative paths start at `folder`."""
+    parties = top.section("parties")
+    shared = _policy(top.section("policy", {}))
+    silos = {}
+    for party in parties:
+        # Names become names of files; two that differ in case alone would be one.
+        parties.check_name(party, party)
+        if party.casefold() in map(str.casefold, silos):
+            parties.fail(party, "differs from another party's name in case only")
+        own = parties.section(party)
+        own.only(("source", "missing", "policy"))
+        source = own.required("source")
+        if "://" not in source:
+            source = str(folder / Path(source).expanduser())
+        silos[party] = Silo(
+            source, own.codes("missing"), _own_policy(own, folder, shared)
+        )
+    if not silos:
+        parties.fail("", "needs at least one party, [parties.<name>] with a source")
+    return silos
+
+
+def _own_policy(own: Section, folder: Path, shared: Policy) -> Policy:
+    value = own.content.get("policy")
+    if value is None:
+        return shared
+    if not isinstance(value, str):
+        return _policy(own.section("policy"))
+    path = folder / Path(value).expanduser()
+    top = Section.from_text(path.name, read_text(path))
+    if "policy" in top:
+        top.only(("policy",), "table")
+        top = top.section("policy")
+    return _policy(top)
+
+
+def _policy(section: Section) -> Policy:
+    section.only(tuple(Policy.__dataclass_fields__))
+    try:
+        return Policy.of(section.content)
+    except StudyError as wrong:
+        return section.fail("", str(wrong).rstrip("."))
+
+
+def read_steps(top: Section) -> tuple[StudyStep, ...]:
+    """Read [[steps]]: models that are installed, with parameters that they have."""
+    tables = top.content.get("steps")
+    if not isinstance(tables, list) or not tables:
+        top.fail("[[steps]]", 'needs at least one table with a key model = "..."')
+    known = estimators()
+    steps: list[StudyStep] = []
+    for number, table in enumerate(tables, 1):
+        section = Section(top.file, f"steps {number}", table)
+        model = section.required("model")
+        if model not in known:
+            hint = suggestion(model, known)
+            section.fail("model", f'"{model}" is unknown. {hint}Known are '
+                         f"{', '.join(known)}")  # fmt: skip
+        parameters = {k: v for k, v in table.items() if k not in ("model", "name")}
+        inner = Section(top.file, section.title, parameters)
+        inner.only(parameter_names(known[model]), f"parameter of {model}")
+        for key, value in parameters.items():
+            if not is_plain(value):
+                section.fail(key, "must be a number, a text, true, false or a list")
+        name = section.name("name") if "name" in section else ""
+        steps.append(StudyStep(name, model, parameters))
+    return _named(top, steps)
+
+
+def _named(top: Section, steps: list[StudyStep]) -> tuple[StudyStep, ...]:
+    """Name steps as `make_pipeline` does where the file does not."""
+    lower = [step.model.lower() for step in steps if not step.name]
+    counts: dict[str, int] = {}
+    named = []
+    for step in steps:
+        name, base = step.name, step.model.lower()
+        if not name:
+            counts[base] = counts.get(base, 0) + 1
+            name = f"{base}-{counts[base]}" if lower.count(base) > 1 else base
+        if "__" in name or name in ("steps", "memory", "verbose", "transform_input"):
+            top.fail("[[steps]] name", f'"{name}" cannot name a step of a Pipeline')
+        named.append(StudyStep(name, step.model, step.parameters))
+    names = [step.name for step in named]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        top.fail("[[steps]] name", f"{', '.join(twice)} names more than one step")
+    return tuple(named)

@@ -1,0 +1,254 @@
+"""What a study file says.
+
+[study]               name, partition, columns, label, ids, secure_sum, random_state
+[parties.<name>]      source, missing, policy
+[policy]              rules of the parties that bring none of their own
+[[steps]]             model, name, and the model's own parameters
+[outputs]             folder, report
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+from unpooled.errors import DataError
+from unpooled.federation.base import Federation
+from unpooled.federation.local import in_one_process
+from unpooled.federation.planning import Plan, plan
+from unpooled.ledger import Ledger
+from unpooled.party.runtime import Party
+from unpooled.study.content import Silo, StudyStep, read_silos, read_steps
+from unpooled.study.reading import Section, read_text
+
+if TYPE_CHECKING:
+    from unpooled.study.running import Run
+
+Listener = Callable[[str, str, int], None]
+
+
+_HEAD = (
+    "name",
+    "partition",
+    "columns",
+    "label",
+    "ids",
+    "secure_sum",
+    "random_state",
+)
+
+
+@final
+@dataclass(frozen=True)
+class Study:
+    """What is asked of whom: the content of a study file.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    text : str
+        Its text, as it was read.
+    name : str
+        The study's name, in every request and ledger line.
+    partition : {"rows", "columns"}
+        How the parties' tables relate.
+    columns : tuple of str or None
+        The only columns studied; None for all that every silo has.
+    label, ids : str or None
+        Columns that travel along and are never features.
+    secure_sum : {"masked", "plain"}
+        How totals travel.
+    random_state : int or None
+        Seed for methods that draw starting values.
+    silos : mapping of str to Silo
+        By party.
+    steps : tuple of StudyStep
+        In order; each works on what the ones before it make of the rows.
+    folder : Path
+        Where a run is written.
+    report : bool
+        Whether a run writes its report.
+    """
+
+    path: Path
+    text: str = field(repr=False)
+    name: str
+    partition: str
+    columns: tuple[str, ...] | None
+    label: str | None
+    ids: str | None
+    secure_sum: str
+    random_state: int | None
+    silos: Mapping[str, Silo]
+    steps: tuple[StudyStep, ...]
+    folder: Path
+    report: bool
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> "Study":
+        """Read a study file.
+
+        Parameters
+        ----------
+        path : str or Path
+            A TOML file; relative paths in it start at its folder.
+
+        Raises
+        ------
+        StudyError
+            When the file cannot be read, lacks a key or has one that is not known; the
+            message names file and key.
+        """
+        path = Path(path).expanduser()
+        text = read_text(path)
+        top = Section.from_text(path.name, text)
+        top.only(("study", "parties", "policy", "steps", "outputs"), "table")
+        head, outputs = top.section("study"), top.section("outputs", {})
+        head.only(_HEAD)
+        outputs.only(("folder", "report"))
+        name = head.name("name")
+        partition = head.text("partition", choices=("rows", "columns")) or "rows"
+        columns = head.names("columns")
+        if columns and partition == "columns":
+            head.fail("columns", "names columns that every silo has; on a column "
+                      "partition each has its own, so leave it out")  # fmt: skip
+        folder = Path(outputs.text("folder") or f"runs/{name}").expanduser()
+        return cls(
+            path=path,
+            text=text,
+            name=name,
+            partition=partition,
+            columns=columns,
+            label=head.text("label"),
+            ids=head.text("ids"),
+            secure_sum=head.text("secure_sum", choices=("masked", "plain")) or "masked",
+            random_state=head.whole("random_state"),
+            silos=read_silos(top, path.parent),
+            steps=read_steps(top),
+            folder=path.parent / folder,
+            report=outputs.flag("report", True),
+        )
+
+    def federation(self) -> Federation:
+        """Open every party's source in this process; see `unpooled.simulate`."""
+        return self.assembled()[0]
+
+    def pipeline(self) -> Any:
+        """Return the steps as a scikit-learn Pipeline, not fitted."""
+        return pipeline_of((step.name, step.estimator()) for step in self.steps)
+
+    def plan(self) -> Plan:
+        """Tell what a run would exchange, and which silo would refuse, and run nothing.
+
+        Returns
+        -------
+        Plan
+            `releases`, `rounds`, `bytes`, `refusals`.
+        """
+        return self.plan_of(self.pipeline(), self.federation())
+
+    def plan_of(self, model: Any, federation: Federation) -> Plan:
+        """Tell what fitting a model, in this study, on a federation would exchange."""
+        try:
+            return plan(model, federation, self.label)
+        except DataError as wrong:
+            raise DataError(f"{self.path.name}, [[steps]]: {wrong}") from wrong
+
+    def run(
+        self,
+        folder: str | Path | None = None,
+        *,
+        listener: Listener | None = None,
+        planned: Callable[[Plan], None] | None = None,
+    ) -> "Run":
+        """Fit every step, and write models, ledger, log and report into a folder.
+
+        Parameters
+        ----------
+        folder : str or Path, optional
+            In place of the file's own; it must be empty or absent.
+        listener : callable, optional
+            Called with (party, step, round) whenever a reply has arrived.
+        planned : callable, optional
+            Called with the plan before anything is asked.
+
+        Returns
+        -------
+        Run
+            `models`, `pipeline`, `ledger`, `rounds`, `folder`, `report`.
+
+        Raises
+        ------
+        StudyError, DataError
+            When the folder or a source is not what it should be.
+        ReleaseRefusedError
+            When a silo's rules refuse a step; known before anything leaves where the
+            rule needs no rows.
+        """
+        from unpooled.study.running import run
+
+        return run(self, folder, listener, planned)
+
+    def resume(
+        self,
+        folder: str | Path | None = None,
+        *,
+        listener: Listener | None = None,
+        planned: Callable[[Plan], None] | None = None,
+    ) -> "Run":
+        """Continue a run that ended before it was done; parameters as of `run`.
+
+        Finished steps are read from the folder and not asked for again. The step that
+        was under way is asked again from its start; what had left by then stands in
+        the ledger. A run that is done is read and returned as it is.
+        """
+        from unpooled.study.running import resume
+
+        return resume(self, folder, listener, planned)
+
+    def assembled(
+        self, ledger: Ledger | None = None, first_round: int = 1
+    ) -> tuple[Federation, dict[str, Party]]:
+        """Return both ends of the study in this process, as of `in_one_process`."""
+        from unpooled.data.sources import open_source
+
+        tables = {}
+        for party, silo in self.silos.items():
+            try:
+                tables[party] = open_source(
+                    silo.source,
+                    label=self.label,
+                    ids=self.ids,
+                    columns=self.columns,
+                    missing=silo.missing,
+                )
+            except DataError as wrong:
+                where = f"{self.path.name}, [parties.{party}]"
+                raise DataError(f"{where}: {wrong}") from wrong
+        try:
+            federation, parties = in_one_process(
+                tables,
+                partition=self.partition,
+                label=self.label,
+                ids=self.ids,
+                secure_sum=self.secure_sum,
+                policy={party: silo.policy for party, silo in self.silos.items()},
+                random_state=self.random_state,
+                study=self.name,
+                ledger=ledger,
+                first_round=first_round,
+            )
+        except DataError as wrong:
+            raise DataError(f"{self.path.name}, [parties]: {wrong}") from wrong
+        if self.columns and self.columns != federation.feature_names:
+            # Silos keep the order of their sources; the study's own order counts.
+            federation = federation.select(self.columns)
+        return federation, parties
+
+
+def pipeline_of(models: Iterable[tuple[str, Any]]) -> Any:
+    """Return named models as a scikit-learn Pipeline."""
+    from sklearn.pipeline import Pipeline
+
+    return Pipeline(list(models))

@@ -1,0 +1,173 @@
+"""Reading TOML tables so that every mistake is an error that names file and key."""
+
+import difflib
+import math
+import re
+import tomllib
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, final
+
+from unpooled.errors import StudyError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+@final
+class Section:
+    """A table of a TOML file, read key by key.
+
+    Parameters
+    ----------
+    file : str
+        Name of the file, for messages.
+    title : str
+        Name of the table, for messages; empty for the file's top.
+    content : Any
+        What the file has there, of any type.
+    """
+
+    def __init__(self, file: str, title: str, content: Any) -> None:
+        self.file, self.title = file, title
+        if not isinstance(content, dict):
+            self.fail("", f"must be a table of keys, not {_shown(content)}")
+        self.content: dict[str, Any] = content
+
+    @classmethod
+    def from_text(cls, file: str, text: str) -> "Section":
+        """Parse a file's text; what is no TOML is a `StudyError`."""
+        try:
+            return cls(file, "", tomllib.loads(text))
+        except (tomllib.TOMLDecodeError, RecursionError) as wrong:
+            raise StudyError(f"{file} is not TOML: {wrong}.") from wrong
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.content
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.content)
+
+    def fail(self, key: str, problem: str) -> NoReturn:
+        """Raise a `StudyError` about a key."""
+        table = f"[{self.title}]" if self.title else ""
+        where = " ".join(part for part in (table, key) if part)
+        raise StudyError(f"{', '.join(p for p in (self.file, where) if p)}: {problem}.")
+
+    def only(self, known: Sequence[str], what: str = "key") -> None:
+        """Refuse keys that nobody would read."""
+        for key in self.content:
+            if key not in known:
+                hint = suggestion(key, known)
+                self.fail(key, f"no such {what}. {hint}Known are {', '.join(known)}")
+
+    def section(self, key: str, default: Any = None) -> "Section":
+        """Return a table within this one."""
+        title = f"{self.title}.{key}" if self.title else key
+        content = self.content.get(key, default)
+        if content is None:
+            self.fail(f"[{key}]", "this table is missing")
+        return Section(self.file, title, content)
+
+    def text(self, key: str, *, choices: Sequence[str] = ()) -> str | None:
+        """Return a text that is not empty, or None."""
+        value = self.content.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, str) or not value.strip() or "\0" in value:
+            self.fail(key, f"must be a text, not {_shown(value)}")
+        if choices and value not in choices:
+            hint = suggestion(value, choices)
+            known = " or ".join(f'"{choice}"' for choice in choices)
+            self.fail(key, f'"{value}" is unknown. {hint}Choose {known}')
+        return value
+
+    def required(self, key: str) -> str:
+        """Return a text that must be there."""
+        return self.text(key) or self.fail(key, "this key is missing; it takes a text")
+
+    def name(self, key: str) -> str:
+        """Return a text that can be part of a file's name."""
+        value = self.required(key)
+        self.check_name(key, value)
+        return value
+
+    def check_name(self, key: str, value: str) -> None:
+        """Refuse a name that could not be part of a file's name everywhere."""
+        if not _NAME.fullmatch(value):
+            self.fail(
+                key,
+                f'"{value}" must be letters, digits, "-" and "_", at most 64, and '
+                f"begin with a letter or digit",
+            )
+
+    def names(self, key: str) -> tuple[str, ...] | None:
+        """Return a list of different texts, or None."""
+        value = self.content.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+            self.fail(key, f"must be a list of texts, not {_shown(value)}")
+        if not value or len(set(value)) != len(value):
+            self.fail(key, "must have at least one entry, and none twice")
+        return tuple(value)
+
+    def flag(self, key: str, default: bool) -> bool:
+        """Return true or false."""
+        value = self.content.get(key, default)
+        if not isinstance(value, bool):
+            self.fail(key, f"must be true or false, not {_shown(value)}")
+        return value
+
+    def whole(self, key: str) -> int | None:
+        """Return a whole number that is not negative, or None."""
+        value = self.content.get(key)
+        if value is not None and (type(value) is not int or value < 0):
+            self.fail(key, f"must be a whole number from 0, not {_shown(value)}")
+        return value
+
+    def codes(self, key: str) -> dict[str, list[float]]:
+        """Return a table of lists of numbers."""
+        inner = self.section(key, {})
+        for name, values in inner.content.items():
+            if not isinstance(values, list) or not all(map(_is_number, values)):
+                problem = f"must be a list of numbers such as [0], not {_shown(values)}"
+                inner.fail(name, problem)
+        return {name: [float(v) for v in inner.content[name]] for name in inner}
+
+
+def suggestion(name: str, known: Collection[str]) -> str:
+    """Return ``'Did you mean "x"? '``, or nothing when no known name is near."""
+    # Compared in lower case: "pca" is nearer to "PCA" than the letters say.
+    folded = {other.casefold(): other for other in known}
+    close = difflib.get_close_matches(name.casefold(), folded, n=1)
+    return f'Did you mean "{folded[close[0]]}"? ' if close else ""
+
+
+def read_text(path: Path) -> str:
+    """Return a file's text, or raise a `StudyError`."""
+    try:
+        return path.read_text("utf-8")
+    except FileNotFoundError as absent:
+        raise StudyError(f"There is no file {path}.") from absent
+    except (OSError, UnicodeDecodeError) as wrong:
+        raise StudyError(f"Cannot read {path}: {wrong}.") from wrong
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a TOML value can be a parameter: numbers, texts, lists, tables."""
+    if isinstance(value, list):
+        return all(map(is_plain, value))
+    if isinstance(value, dict):
+        return all(map(is_plain, value.values()))
+    return isinstance(value, bool | int | float | str)
+
+
+def _is_number(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    # A whole number of a thousand digits is TOML, but no cell value.
+    return number and abs(value) < 1e300 and not math.isnan(value)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
