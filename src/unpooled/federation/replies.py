@@ -14,6 +14,17 @@ from unpooled.secure.fixed_point import Code
 from unpooled.secure.message import Message, decode, digest
 from unpooled.secure.roster import Roster
 
+# What answers a message that is not a step: its kind, and what its header holds beside
+# the fields of every reply.
+_ANSWERS: Mapping[str, tuple[str, set[str]]] = {
+    "join": ("offer", {"key", "signature"}),
+    "agree": ("agreed", set()),
+    "offer group key": ("group", {"sealed"}),
+    "accept group key": ("accepted", set()),
+    "leave": ("left", set()),
+}
+_ALWAYS = {"party", "request", "kind"}
+
 
 @final
 @dataclass(eq=False)
@@ -82,27 +93,36 @@ def log_lines(
     dict of str to Message
         The replies of those parties.
     """
-    released = {
-        party: reply
-        for party, reply in replies.items()
-        if reply.header.get("kind") == "released"
-    }
-    if not released:
-        return {}
-    for number, (line, source) in enumerate(written):
-        seals = {
-            party: _seal(roster, party, reply, number, line, source)
-            for party, reply in released.items()
-        }
-        ledger.append(replace(line, parties=tuple(released)), seals)
+    released, seals = dict[str, Message](), dict[str, list[Seal]]()
+    problem: AggregationError | None = None
+    for party, reply in replies.items():
+        if reply.header.get("kind") != "released":
+            continue
+        try:
+            seals[party] = _seals(roster, party, reply, written)
+            released[party] = reply
+        except AggregationError as wrong:
+            # The others' values have left all the same, and belong in the ledger.
+            problem = problem or wrong
+    for number, (line, _) in enumerate(written if released else []):
+        of_line = {party: seals[party][number] for party in released}
+        ledger.append(replace(line, parties=tuple(released)), of_line)
+    if problem:
+        raise problem
     return released
 
 
 def raise_refusals(step: str, replies: Mapping[str, Message]) -> None:
     """Raise the error of the first party that did not do what was asked."""
+    kind, names = _ANSWERS.get(step, ("released", {"seals"}))
     for party, reply in replies.items():
-        if reply.header.get("kind") != "refused":
+        if reply.header.get("kind") == kind and set(reply.header) == _ALWAYS | names:
             continue
+        if reply.header.get("kind") != "refused":
+            raise AggregationError(
+                f"{party} answered {step} with something else than an answer to it.",
+                rule="malformed_message",
+            )
         rule = str(reply.header.get("rule"))
         rule = rule if rule in RULES else "failed_in_silo"
         sentence, remedy = RULES[rule]
@@ -142,25 +162,29 @@ def _checked(roster: Roster, party: str, request: bytes, reply: bytes) -> Messag
     return message
 
 
-def _seal(
-    roster: Roster,
-    party: str,
-    reply: Message,
-    number: int,
-    line: Release,
-    source: str,
-) -> Seal:
+def _seals(
+    roster: Roster, party: str, reply: Message, written: list[tuple[Release, str]]
+) -> list[Seal]:
+    seals = []
     try:
-        sequence, content, signature = reply.header["seals"][number]
-        seal = Seal(roster[party].hex(), sequence, content, signature)
-        statement = line.statement(party, sequence, content)
-        roster.check(party, statement, bytes.fromhex(signature))
-    except (KeyError, IndexError, TypeError, ValueError) as wrong:
+        records = reply.header["seals"]
+        sources = {source for line, source in written if line.direction == "out"}
+        if set(reply.arrays) != sources:
+            raise ValueError("other arrays than are declared")
+        for (line, source), record in zip(written, records, strict=True):
+            sequence, content, signature = record
+            if type(sequence) is not int or type(content) is not str:
+                raise TypeError("a seal")
+            statement = line.statement(party, sequence, content)
+            roster.check(party, statement, bytes.fromhex(signature))
+            if line.direction == "out" and content != reply.digests.get(source):
+                raise AggregationError(
+                    f"{party} sealed another array than it sent.",
+                    rule="wrong_signature",
+                )
+            seals.append(Seal(roster[party].hex(), sequence, content, signature))
+    except (KeyError, TypeError, ValueError) as wrong:
         raise AggregationError(
-            f"{party} did not seal {line.step}, {line.name}.", rule="malformed_message"
+            f"{party} did not seal every line of the round.", rule="malformed_message"
         ) from wrong
-    if line.direction == "out" and content != reply.digests.get(source):
-        raise AggregationError(
-            f"{party} sealed another array than it sent.", rule="wrong_signature"
-        )
-    return seal
+    return seals

@@ -154,7 +154,6 @@ class Coordinator:
         written = ledger_lines(request, step, sizes, self.protection, self._parties)
         data = encode(*request.as_message())
         replies = self._exchange(dict.fromkeys(self.parties, data), step.name)
-        self._sent |= fresh
         # Written first: the ledger tells what left, also when nothing can be opened.
         try:
             released = log_lines(self.ledger, self.roster, written, replies.messages)
@@ -164,6 +163,8 @@ class Coordinator:
         if replies.problem:
             raise replies.problem
         raise_refusals(step.name, replies.messages)
+        # A silo that refused has not kept what came with the request.
+        self._sent |= fresh
         if step.verb == "disclosed":
             return self._shown(request, step, sizes, released)
         return self._opened(request, step, sizes, released)
