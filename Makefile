@@ -1,0 +1,70 @@
+# Needs Python 3.11 or later and make, nothing else: `make help` lists the targets.
+# All targets share .venv. `make demo` on its own installs the core only; once a target
+# for developers has made the editable install, the demo runs from that one.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip
+# Two installs, two stamps: both lie in the venv, so that they vanish with it.
+CORE := $(VENV)/.installed-core
+ALL := $(VENV)/.installed-all
+
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
+export NO_MKDOCS_2_WARNING = 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo install debian-packages test test-long lint types docs bench clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
+
+demo: $(if $(wildcard $(ALL)),$(ALL),$(CORE))  ## four hospitals, in a minute: a table and report.html
+	@$(BIN)/unpooled demo
+
+install: $(ALL)  ## .venv with the library (editable) and all extras
+
+debian-packages:  ## chromium and postgresql for the tests, where that is possible
+	@scripts/install-debian-packages
+
+test: $(ALL) debian-packages  ## the tests, without the slow ones
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-long: $(ALL) debian-packages  ## the slow tests
+	@$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+lint: $(ALL)  ## ruff: rules and format
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(ALL)  ## pyright
+	@$(BIN)/pyright
+
+docs: $(ALL)  ## the documentation, into site/
+	@$(BIN)/mkdocs build --strict --quiet
+
+bench: $(ALL)  ## every script under benchmarks/, one after the other
+	@for script in $(sort $(wildcard benchmarks/*.py)); do \
+	    echo "== $$script"; $(BIN)/python "$$script" || exit; done
+
+clean:  ## remove what the targets made, except .venv and the folders of studies
+	rm -rf dist site report.html .hypothesis .pytest_cache .ruff_cache $(CORE) $(ALL)
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The core install copies the sources, so it is made again when one of them changes.
+$(CORE): pyproject.toml $(wildcard README.md) $(shell find src -type f -not -name '*.pyc') | $(BIN)/pip
+	@echo "Installing unpooled into $(VENV) ..."
+	@$(PIP) install -q .
+	@touch $@
+
+$(ALL): pyproject.toml | $(BIN)/pip
+	@echo "Installing unpooled and the developers' tools into $(VENV) ..."
+	@$(PIP) install -q -e '.[all]'
+	@rm -f $(CORE)
+	@touch $@
+
+# pip is the last thing that venv writes: an interrupted one is completed, not trusted.
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "unpooled needs Python 3.11 or later; name one: make PYTHON=python3.11 ...")'
+	@$(PYTHON) -m venv $(VENV)
