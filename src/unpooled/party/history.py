@@ -17,7 +17,8 @@ class History:
     """The rosters for which a silo answered each step, while the party lives."""
 
     def __init__(self) -> None:
-        self._rosters: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
+        # By column, so that another selection with a column in common is no way round.
+        self._rosters: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def check(
         self,
@@ -27,16 +28,12 @@ class History:
         parties: tuple[str, ...],
     ) -> None:
         """Refuse a step that was answered for another set of parties before."""
-        before = self._rosters.get(_key(request, columns), parties)
-        if before != parties and not policy.allow_roster_change:
+        before = {self._rosters.get((request.step, c), parties) for c in columns}
+        if before - {parties} and not policy.allow_roster_change:
             raise Refusal("allow_roster_change")
 
     def record(
         self, request: Request, columns: Sequence[str], parties: tuple[str, ...]
     ) -> None:
         """Remember that the step was answered."""
-        self._rosters[_key(request, columns)] = parties
-
-
-def _key(request: Request, columns: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    return request.step, tuple(sorted(columns))
+        self._rosters |= {(request.step, column): parties for column in columns}

@@ -155,16 +155,22 @@ class Request:
         if type(header["round"]) is not int:
             raise TypeError("round")
         everything = {**known, **fresh}
+        operations = tuple(
+            operation_from_json(record, position, everything)
+            for position, record in enumerate(header["view"])
+        )
+        # What no operation and no argument reads would come in without a line.
+        wanted = {f"view.{key}" for key in view_arrays(operations)}
+        wanted |= {f"public.{name}" for name in header["public"]}
+        if not set(arrays) <= wanted:
+            raise ValueError("an array that nothing reads")
         return cls(
             header["study"],
             header["session"],
             header["round"],
             header["step"],
             header["to"],
-            tuple(
-                operation_from_json(record, position, everything)
-                for position, record in enumerate(header["view"])
-            ),
+            operations,
             {
                 name: _argument(record, arrays.get(f"public.{name}"))
                 for name, record in header["public"].items()
@@ -174,7 +180,9 @@ class Request:
 
 
 def _argument(record: Mapping[str, Any], array: Array | None) -> Any:
-    if "value" in record:
+    if len(record) != 1:
+        raise ValueError("an argument is one of three things")
+    if "value" in record and array is None:
         return record["value"]
     if array is None:
         raise ValueError("an argument's array is absent")
