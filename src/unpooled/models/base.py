@@ -5,6 +5,7 @@ import warnings
 from typing import Any
 
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unpooled.arrays import Array, Float
@@ -77,6 +78,22 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
                 dtype="float64",
                 ensure_all_finite="allow-nan" if missing else True,
             )
+
+    def _check_transformed(
+        self, X: Any, width: int, *, missing: bool = False
+    ) -> Float[Array, "n q"]:
+        """Check an array of rows as `transform` gives them, `width` columns."""
+        check_is_fitted(self)
+        X = check_array(
+            X, dtype="float64", ensure_all_finite="allow-nan" if missing else True
+        )
+        if X.shape[1] != width:
+            # Broadcasting would take a single column for all of them.
+            raise DataError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} gives "
+                f"{width}; pass rows as transform returns them."
+            )
+        return X
 
     def _check_view(self, federation: Federation) -> Federation:
         """Check that a federation has the fitted columns, in any order."""

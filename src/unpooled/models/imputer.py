@@ -6,10 +6,12 @@
 A column without any value at one silo is no error while the federation has some.
 """
 
+from numbers import Real
 from typing import Any, final
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
@@ -48,6 +50,9 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         "constant" fills with `fill_value` and asks the silos nothing.
     fill_value : float, optional
         For ``strategy="constant"``; 0 when omitted.
+    keep_empty_features : bool, default False
+        Fill a column without a value in any silo with 0, where else it is an error.
+        With ``strategy="constant"`` columns are always kept.
 
     Attributes
     ----------
@@ -63,8 +68,9 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     Released, as totals only: per column the number of cells that are there and their
     sum. Never released: a row, which cells are missing, or any silo's own count or sum.
 
-    A column without a value in any silo has no mean and is a `DataError`; scikit-learn
-    would drop it with a warning, which silos could not agree on without being asked.
+    A column without a value in any silo has no mean. scikit-learn drops it with a
+    warning; here it is a `DataError`, because later steps, and the silos' owners, count
+    on the columns that were agreed upon.
 
     See Also
     --------
@@ -74,15 +80,19 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     statistics_: Float[Array, " p"]
 
     def __init__(
-        self, strategy: str = "mean", *, fill_value: float | None = None
+        self,
+        strategy: str = "mean",
+        *,
+        fill_value: float | None = None,
+        keep_empty_features: bool = False,
     ) -> None:
         self.strategy = strategy
         self.fill_value = fill_value
+        self.keep_empty_features = keep_empty_features
 
     def _fit(self, federation: Federation, y: Any) -> None:
         if self.strategy == "constant":
-            fill = 0.0 if self.fill_value is None else float(self.fill_value)
-            self.statistics_ = np.full(federation.n_features, fill)
+            self.statistics_ = np.full(federation.n_features, self._fill())
             return
         if self.strategy != "mean":
             raise DataError(
@@ -91,16 +101,23 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
             )
         totals = federation.sum(local_observed)
         count = np.rint(totals["count"])
-        if empty := [
-            name
-            for name, n in zip(federation.feature_names, count, strict=True)
-            if n == 0
-        ]:
+        empty = [federation.feature_names[j] for j in np.flatnonzero(count == 0)]
+        if empty and not self.keep_empty_features:
             raise DataError(
                 f"No silo has a value in {', '.join(empty)}, so there is no mean to "
-                f"fill in. Leave these columns out with select."
+                f"fill in. Leave these columns out with select, or fill them with 0 "
+                f"by keep_empty_features=True."
             )
-        self.statistics_ = totals["total"] / count
+        self.statistics_ = totals["total"] / np.maximum(count, 1)
+
+    def _fill(self) -> float:
+        fill = 0.0 if self.fill_value is None else self.fill_value
+        if not isinstance(fill, Real) or not np.isfinite(fill):
+            raise DataError(
+                f"fill_value={fill!r} (of type {type(fill)!r}) cannot be cast to a "
+                f"finite number, which is what the columns hold."
+            )
+        return float(fill)
 
     def transform(self, X: Any) -> Any:
         """Fill missing cells of an array, or of every silo's rows, lazily.
@@ -119,8 +136,11 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         """Return a fitted `sklearn.impute.SimpleImputer`."""
         import sklearn.impute
 
+        check_is_fitted(self)
         twin = sklearn.impute.SimpleImputer(
-            strategy=self.strategy, fill_value=self.fill_value
+            strategy=self.strategy,
+            fill_value=self.fill_value,
+            keep_empty_features=self.keep_empty_features,
         )
         twin.fit(self.statistics_[None])
         twin.statistics_ = self.statistics_.copy()

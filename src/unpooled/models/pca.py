@@ -183,8 +183,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         S = federation.sum(local_scatter, squares=squares)["scatter"]
 
         S /= N - 1
-        k, variance, axes = _leading(S, self.n_components, min(N, p))
         total_variance = float(S.trace())
+        k, variance, axes = _leading(S, self.n_components, min(N, p), total_variance)
         self.mean_, self.n_samples_, self.n_components_ = mean, N, k
         self.components_ = np.ascontiguousarray(axes[:, :k].T)
         self.explained_variance_ = variance[:k].copy()
@@ -230,10 +230,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         X : (n, k) array-like
             Coordinates as `transform` gives them.
         """
-        from sklearn.utils import check_array
-
-        check_is_fitted(self)
-        coordinates = check_array(X, dtype="float64") * self._axes()["scale"]
+        axes = self._axes()
+        coordinates = self._check_transformed(X, len(self.components_)) * axes["scale"]
         return coordinates @ self.components_ + self.mean_
 
     def get_covariance(self) -> Float[Array, "p p"]:
@@ -282,7 +280,7 @@ def _check_parameters(model: PCA, p: int) -> None:
             f'"covariance_eigh".'
         )
     k = model.n_components
-    if k is None or (isinstance(k, float) and 0.0 < k < 1.0):
+    if k is None or (isinstance(k, float | np.floating) and 0.0 < k < 1.0):
         return
     whole = isinstance(k, int | np.integer) and not isinstance(k, bool)
     if not whole or not 1 <= k <= p:
@@ -303,7 +301,7 @@ def _check_rows_suffice(n_components: int | float | None, N: int, p: int) -> Non
 
 
 def _leading(
-    C: Float[Array, "p p"], n_components: int | float | None, most: int
+    C: Float[Array, "p p"], n_components: int | float | None, most: int, total: float
 ) -> tuple[int, Float[Array, " l"], Float[Array, "p l"]]:
     """Return k and at least k eigenpairs; all p where that is as cheap."""
     p = len(C)
@@ -315,7 +313,9 @@ def _leading(
         return most, variance, axes
     if n_components >= 1:
         return int(n_components), variance, axes
-    share = np.cumsum(variance / (variance.sum() or 1.0))
+    # Of the same total as `explained_variance_ratio_`, so that asking for a sum of
+    # those gives the number of components that follows from them.
+    share = np.cumsum(variance / (total or 1.0))
     k = int(np.searchsorted(share, n_components, side="right")) + 1
     return min(k, most), variance, axes
 

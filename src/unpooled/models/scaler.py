@@ -11,6 +11,7 @@ from typing import Any, final
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
@@ -143,11 +144,8 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         X : (n, p) array-like
             Standardised rows.
         """
-        from sklearn.utils import check_array
-        from sklearn.utils.validation import check_is_fitted
-
         check_is_fitted(self)
-        X = check_array(X, dtype="float64", ensure_all_finite="allow-nan")
+        X = self._check_transformed(X, self.n_features_in_, missing=True)
         mean, scale = self._mean_and_scale()
         return X * scale + mean
 
@@ -155,11 +153,13 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         """Return a fitted `sklearn.preprocessing.StandardScaler`."""
         import sklearn.preprocessing
 
+        check_is_fitted(self)
         twin = sklearn.preprocessing.StandardScaler(
             with_mean=self.with_mean, with_std=self.with_std
         )
         for name in ("mean_", "var_", "scale_", "n_samples_seen_", "n_features_in_"):
-            setattr(twin, name, getattr(self, name))
+            value = getattr(self, name)
+            setattr(twin, name, value.copy() if isinstance(value, Array) else value)
         if hasattr(self, "feature_names_in_"):
             twin.feature_names_in_ = self.feature_names_in_
         return twin
