@@ -42,7 +42,8 @@ types: $(ALL)  ## pyright
 	@$(BIN)/pyright
 
 docs: $(ALL)  ## the documentation, into site/
-	@$(BIN)/mkdocs build --strict --quiet
+	@# Without --quiet: it drops the warnings before --strict can count them.
+	@$(BIN)/mkdocs build --strict
 
 bench: $(ALL)  ## every script under benchmarks/, one after the other
 	@for script in $(sort $(wildcard benchmarks/*.py)); do \
