@@ -1,9 +1,16 @@
 """What more than one test file uses."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
+
+# Never imported at the top: this file loads before the hook that checks array shapes.
+if TYPE_CHECKING:
+    import unpooled
 
 pytest_plugins = ["pytester", "skip_list"]
 
@@ -23,3 +30,62 @@ def shared_data() -> Path:
     if not beside.is_dir():
         pytest.skip("shared data absent")
     return beside
+
+
+def cut(*shares: float) -> Callable[[Any], list[Any]]:
+    """Return what cuts rows, in their order, after these shares of them."""
+    return lambda y: np.split(
+        np.arange(len(y)), [max(int(share * len(y)), 1) for share in shares]
+    )
+
+
+def dirichlet(y: Any) -> list[Any]:
+    """Share every class out by a Dirichlet(0.1) draw: silos of very different kinds."""
+    from unpooled.data.partition import partition_rows
+
+    rows = np.arange(len(y))[:, None]
+    pieces = partition_rows(rows, 4, y=y, alpha=0.1, random_state=0)
+    return [piece[:, 0] for piece in pieces.values()]
+
+
+# How rows may lie in silos: (n,) classes -> the rows of each silo.
+SPLITS: dict[str, Callable[[Any], list[Any]]] = {
+    "balanced": cut(1 / 3, 2 / 3),
+    "skewed": cut(0.03, 0.06),
+    "one-row": cut(0.0, 0.5),
+    "six": cut(1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6),
+    "dirichlet": dirichlet,
+    "sorted": lambda y: np.array_split(np.argsort(y, kind="stable"), 3),
+}
+
+
+@pytest.fixture(params=["plain", "masked"])
+def secure_sum(request: pytest.FixtureRequest) -> str:
+    """Every way of adding: in clear, which is the oracle, and under masks."""
+    return request.param
+
+
+@pytest.fixture(params=list(SPLITS))
+def split(request: pytest.FixtureRequest) -> Callable[[Any], list[Any]]:
+    """Every way in which rows may lie in silos."""
+    return SPLITS[request.param]
+
+
+@pytest.fixture
+def federate(
+    secure_sum: str, split: Callable[[Any], list[Any]]
+) -> "Callable[..., unpooled.Federation]":
+    """Put an array's rows into silos: on every secure sum and every split.
+
+    The silos' policies allow everything, for some splits have a silo with one row.
+    """
+
+    from unpooled import Policy, simulate
+
+    def federate(X: Any, y: Any = None, **options: Any) -> "unpooled.Federation":
+        pieces = split(np.arange(len(X)) % 3 if y is None else y)
+        options = {"policy": Policy.open(), "secure_sum": secure_sum, **options}
+        silos = {f"silo{i}": X[rows] for i, rows in enumerate(pieces, start=1)}
+        return simulate(silos, **options)
+
+    return federate
