@@ -238,7 +238,8 @@ def ledger_lines(
                 if key in request.fresh:
                     what = (value.shape, str(value.dtype), value.nbytes)
                     write(f"view.{key}", operation.step, name, *what, "public", "in")
-    for name, value in request.public.items():
+    # Sorted, since a message's JSON does not keep the order of the caller.
+    for name, value in sorted(request.public.items()):
         if isinstance(value, Veiled):
             words, visibility = value.words, "summed"
             kind = "uint256" if words.ndim == 2 else str(words.dtype)

@@ -116,8 +116,9 @@ class Derive:
         }
 
     def arrays(self) -> dict[str, Array]:
-        """Return the array arguments by name."""
-        return {n: v for n, v in self.public.items() if isinstance(v, np.ndarray)}
+        """Return the array arguments by name, sorted: JSON keeps no other order."""
+        arrays = {n: v for n, v in self.public.items() if isinstance(v, np.ndarray)}
+        return dict(sorted(arrays.items()))
 
 
 Operation = Select | Rows | Derive
