@@ -260,7 +260,8 @@ class View:
             return 0.0
         mean = total / np.maximum(n, 1)
         scatter = squares - n * mean * mean
-        largest = np.maximum(mean - low, high - mean) ** 2
+        # A column without a value here has no largest one either.
+        largest = np.where(n > 0, np.maximum(mean - low, high - mean), 0.0) ** 2
         # A column that is constant here has no scatter to carry.
         constant = (high - low) <= 1e-12 * (np.abs(high) + np.abs(low) + np.abs(origin))
         share = largest / np.where(constant | (scatter <= 0), np.inf, scatter)
