@@ -1,0 +1,118 @@
+"""What a study shows while rounds run: a bar on a terminal, else plain lines."""
+
+from itertools import accumulate
+from types import TracebackType
+from typing import Any, final
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from unpooled.cli.words import count, printable, size
+from unpooled.federation.planning import Plan
+
+
+@final
+class Display:
+    """Follows a run by its plan and its events.
+
+    Parameters
+    ----------
+    console : Console
+        Where to write.
+    quiet : bool
+        Plain lines even on a terminal.
+
+    Notes
+    -----
+    Its methods are what `Study.run` takes as `planned` and `listener`. Bytes are those
+    of the plan, which the ledger equals line by line.
+    """
+
+    def __init__(self, console: Console, *, quiet: bool = False) -> None:
+        self._console = console
+        self._plain = quiet or not console.is_terminal
+        self._bar: Progress | None = None
+        self._parties, self._bytes = 0, [0]
+        self._round, self._answered, self._done = 0, set[str](), 0
+
+    def __enter__(self) -> "Display":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._show("done" if error is None else "stopped")
+            self._bar.stop()
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds the plan has."""
+        return len(self._bytes) - 1
+
+    def planned(self, plan: Plan) -> None:
+        """Take the plan of what is about to run."""
+        by_round: dict[int, int] = {}
+        for line in plan.releases:
+            sent = line.bytes if line.direction == "out" else 0
+            by_round[line.round] = by_round.get(line.round, 0) + sent
+        self._parties = len(plan.parties)
+        self._bytes = [0, *accumulate(by_round[number] for number in sorted(by_round))]
+        if not self._plain:
+            self._bar = _bar(self._console)
+            self._bar.add_task("starting", total=self.rounds, **self._fields())
+            self._bar.start()
+
+    def listener(self, party: str, step: str, number: int) -> None:
+        """Take the news that a party's reply to a step has arrived."""
+        if "." not in step:
+            # The handshake of a fit is not a round.
+            if step != "leave":
+                self._show("agreeing on keys")
+            return
+        if number != self._round:
+            self._round, self._answered = number, set()
+        self._answered.add(party)
+        if len(self._answered) == self._parties:
+            self._done += 1
+            if self._plain:
+                self._line(step)
+        self._show(printable(step))
+
+    def _fields(self) -> dict[str, Any]:
+        # An adaptive solver may need more rounds than were planned.
+        sent = self._bytes[min(self._done, self.rounds)]
+        return {
+            "sent": size(sent),
+            "silos": f"{len(self._answered)}/{self._parties} silos",
+        }
+
+    def _show(self, step: str) -> None:
+        if self._bar is not None:
+            fields: dict[str, Any] = {"completed": self._done, "description": step}
+            self._bar.update(self._bar.task_ids[0], **fields, **self._fields())
+
+    def _line(self, step: str) -> None:
+        now, before = min(self._done, self.rounds), min(self._done - 1, self.rounds)
+        sent = self._bytes[now] - self._bytes[before]
+        self._console.print(
+            f"round {self._done} of {self.rounds}: {printable(step)}, "
+            f"{count(self._parties, 'silo')}, {size(sent)} from each",
+            style=None,
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def _bar(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}", style="dim"),
+        BarColumn(bar_width=14, complete_style="cyan", finished_style="green"),
+        TextColumn("{task.completed}/{task.total} rounds"),
+        TextColumn("{task.fields[sent]} per silo", style="dim"),
+        TextColumn("{task.fields[silos]}", style="dim"),
+        console=console,
+    )
