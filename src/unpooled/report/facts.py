@@ -1,0 +1,176 @@
+"""What a report is made of, kept apart from how it looks.
+
+A run folder holds the same facts, so its report can be written again at any time.
+"""
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+
+from unpooled.errors import DataError, ReleaseRefusedError
+from unpooled.federation.base import Federation
+from unpooled.federation.local import LocalChannel
+from unpooled.federation.rounds import RoundRecord
+from unpooled.ledger import Ledger, Release
+from unpooled.party.step import LIBRARY, Declared, find_step
+
+SIMULATED = (
+    "This was a simulation: all silos ran in one process on one machine. The messages, "
+    "keys and rules were those used between organisations, but whoever ran the process "
+    "had everybody’s rows at hand."
+)
+
+
+@final
+@dataclass(frozen=True)
+class Facts:
+    """Everything a report says, and nothing about its looks.
+
+    Attributes
+    ----------
+    title, study : str
+        The heading, and the study's name in the ledger.
+    parties : tuple of str
+        The silos, in the study's order.
+    partition : {"rows", "columns"}
+        What differs between silos.
+    protection : {"masked", "plain"}
+        How totals travelled.
+    ledger : Ledger
+        What crossed the silos' doors.
+    rounds : list of RoundRecord
+        What each exchange cost.
+    models : list of (str, estimator)
+        Fitted, with the names of their steps.
+    feature_names : tuple of str
+        Columns of the federation.
+    policies : dict of str to dict, or None
+        Each silo's rules by its name, where the silos have told them.
+    notes : list of str
+        Plain sentences for the first page.
+    """
+
+    title: str
+    study: str
+    parties: tuple[str, ...]
+    partition: str
+    protection: str
+    ledger: Ledger
+    rounds: list[RoundRecord]
+    models: list[tuple[str, Any]]
+    feature_names: tuple[str, ...]
+    policies: dict[str, dict[str, Any]] | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def n_rows(self) -> int | None:
+        """N, the rows of all silos together, where a model has learned it."""
+        counts = [0]
+        for _, model in self.models:
+            for name in ("n_samples_", "n_samples_seen_"):
+                counts.append(int(np.max(getattr(model, name, 0))))
+        return max(counts) or None
+
+    def lines(self, direction: str) -> list[Release]:
+        """Return the ledger's lines of one direction; what is kept is neither."""
+        return [
+            line
+            for line in self.ledger
+            if line.direction == direction and line.visibility != "kept"
+        ]
+
+
+def facts_of(model: Any, federation: Federation, title: str | None = None) -> Facts:
+    """Gather the facts of a fit.
+
+    Parameters
+    ----------
+    model : estimator, Pipeline, or a list or dict of them
+        Fitted.
+    federation : Federation
+        The one it was fitted on, or a view of it.
+    title : str, optional
+        The heading; by default what the last model does.
+    """
+    from sklearn.utils.validation import check_is_fitted
+
+    if not isinstance(federation, Federation):
+        raise DataError(
+            f"The report needs the Federation that the model was fitted on, not "
+            f"{type(federation).__name__}: report(model, federation, path)."
+        )
+    models = named_models(model)
+    for _, estimator in models:
+        check_is_fitted(estimator)
+    coordinator = federation.coordinator
+    policies = getattr(coordinator, "policies", None)
+    local = isinstance(getattr(coordinator, "channel", None), LocalChannel)
+    return Facts(
+        title=title or (subject(models[-1][1]) if models else "A federated study"),
+        study=coordinator.study,
+        parties=federation.parties,
+        partition=federation.partition,
+        protection=coordinator.protection,
+        ledger=federation.ledger,
+        rounds=list(federation.rounds),
+        models=models,
+        feature_names=federation.feature_names,
+        policies=policies and {name: dict(policies[name]) for name in policies},
+        notes=[SIMULATED] if local else [],
+    )
+
+
+def named_models(model: Any) -> list[tuple[str, Any]]:
+    """Return (name, estimator) for every estimator in a model, in order."""
+    if isinstance(model, Mapping):
+        pairs = list(model.items())
+    elif hasattr(model, "steps"):
+        pairs = list(model.steps)
+    elif isinstance(model, Sequence) and not isinstance(model, str):
+        pairs = [(type(one).__name__.lower(), one) for one in model]
+    elif hasattr(model, "get_params"):
+        return [(type(model).__name__.lower(), model)]
+    else:
+        raise DataError(
+            f"The report takes a fitted estimator, a Pipeline, or a list or dict of "
+            f"them, not {type(model).__name__}."
+        )
+    found = []
+    for name, part in pairs:
+        if part is None or part == "passthrough":
+            continue
+        inner = named_models(part)
+        alone = len(inner) == 1 and inner[0][1] is part
+        found += [(str(name), part)] if alone else inner
+    return found
+
+
+def subject(model: Any) -> str:
+    """Return in a few words what a model does: the first line of its module."""
+    return first_line(type(model).__module__) or type(model).__name__
+
+
+def subject_of_step(step: str) -> str:
+    """Return in a few words what a step is part of."""
+    declaration(step, "")  # imports the step's module, if it is the library's
+    module = step.rpartition(".")[0]
+    return first_line(LIBRARY + module) or first_line(module) or step
+
+
+def first_line(module: str) -> str:
+    """Return the first line of a module's docstring, without its full stop."""
+    text = (getattr(sys.modules.get(module), "__doc__", None) or "").strip()
+    line = re.split(r"\n|(?<=\w)\.(?:\s|$)", text, maxsplit=1)[0].strip()
+    return line.replace("'", "’")
+
+
+def declaration(step: str, name: str) -> Declared | None:
+    """Return what a step says about one of its arrays, if it is known here."""
+    try:
+        return find_step(step).declared.get(name)
+    except ReleaseRefusedError:
+        return None

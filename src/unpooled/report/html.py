@@ -1,0 +1,301 @@
+"""The report as one file that asks for nothing else: no script, no font, no image.
+
+    facts ── wording, cautions, results ──> texts, tables, pictures ── template ──> page
+
+Names of silos, columns and studies come from outside. They reach the page through the
+template's escaping only, and the page forbids itself to load or run anything.
+"""
+
+import inspect
+import os
+import platform
+import reprlib
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from importlib import metadata
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from unpooled.federation.base import Federation
+from unpooled.report.cautions import cautions, could_learn, could_not_learn
+from unpooled.report.facts import Facts, facts_of, subject
+from unpooled.report.results import results
+from unpooled.report.rules import rules_table
+from unpooled.report.tables import Table, duration
+from unpooled.report.wording import (
+    byte_size,
+    clean,
+    counted,
+    listed,
+    shown_as_they_are,
+    span,
+    what_came_in,
+    what_left,
+    what_stayed,
+)
+
+__all__ = ["Facts", "facts_of", "render", "report"]
+
+_PACKAGES = ("unpooled", "numpy", "scipy", "scikit-learn", "cryptography")
+_CONTROL = {
+    "join": "joining a fit",
+    "agree": "agreeing on fresh keys",
+    "offer group key": "making a key for the silos alone",
+    "accept group key": "handing out that key",
+    "leave": "forgetting the keys",
+}
+
+
+def report(
+    model: Any,
+    federation: Federation,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+) -> Path:
+    """Write what was asked, what left each silo and what came of it, for people.
+
+    Parameters
+    ----------
+    model : estimator, Pipeline, or a list or dict of estimators
+        Fitted on the federation.
+    federation : Federation
+        Whose ledger is told. Everything in it is told, other fits included.
+    path : str or path
+        The HTML file to write; its folder is made if it is not there.
+    title : str, optional
+        The heading; by default what the last model does.
+
+    Returns
+    -------
+    Path
+        Where the report is.
+
+    Notes
+    -----
+    Nothing leaves a silo for it. The report names silos and columns, holds totals and
+    fitted models, and no silo's own numbers.
+    """
+    text = render(facts_of(model, federation, title))
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def render(facts: Facts) -> str:
+    """Return the report as HTML; the same facts give the same text."""
+    return _template().render(
+        facts=facts,
+        title=facts.title,
+        when=_when(facts),
+        summary=_summary(facts),
+        figures=_key_figures(facts),
+        cautions=cautions(facts),
+        asked=[_asked(name, model) for name, model in facts.models],
+        silos=_silos(facts),
+        sizes_hidden=facts.protection == "masked" and not shown_as_they_are(facts),
+        rules=rules_table(facts),
+        left=what_left(facts),
+        came_in=what_came_in(facts),
+        stayed=what_stayed(facts),
+        could=could_learn(facts),
+        could_not=could_not_learn(facts),
+        results=results(facts),
+        seals=_seals(facts),
+        head=facts.ledger[-1].hash if len(facts.ledger) else "",
+        costs=_costs(facts),
+        versions=_versions(),
+    )
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_readable,
+    )
+    environment.globals |= {"listed": listed, "counted": counted}
+    return environment.get_template("template.html.jinja")
+
+
+def _readable(value: Any) -> Any:
+    """Clean every text on its way into the page, but for markup of our own."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return clean(value)
+    return value
+
+
+def _summary(facts: Facts) -> str:
+    """Return the study in one sentence."""
+    N, m = facts.n_rows, len(facts.parties)
+    arrays, n_bytes = _most_sent(facts)
+    start = (
+        f"{_spelled(m).capitalize()} {'silo' if m == 1 else 'silos'} worked out one "
+        f"answer from {f'{N:,} rows' if N else 'rows'} that stayed where they were"
+    )
+    if not arrays:
+        return f"{start}; no numbers left a silo."
+    sent = f"each sent {counted(arrays, 'array')} of numbers ({byte_size(n_bytes)})"
+    fate = f"which the coordinator could open only as totals over all {_spelled(m)}"
+    if facts.protection != "masked":
+        fate = "unprotected, so the coordinator could read every silo’s own"
+    elif shown_as_they_are(facts):
+        fate = (
+            f"some shown as they are, the others only as totals over all {_spelled(m)}"
+        )
+    return f"{start}: {sent}, {fate}."
+
+
+def _most_sent(facts: Facts) -> tuple[int, int]:
+    """Return arrays and bytes of the silo that sent most: of each, if none refused."""
+    out = facts.lines("out")
+    sent = [
+        (sum(party in line.parties for line in out), facts.ledger.bytes_out(party))
+        for party in facts.parties
+    ]
+    return max(sent, default=(0, 0))
+
+
+def _spelled(n: int) -> str:
+    """Return a small number as a word."""
+    words = "no one two three four five six seven eight nine ten eleven twelve".split()
+    return words[n] if n < len(words) else f"{n:,}"
+
+
+def _key_figures(facts: Facts) -> list[tuple[str, str]]:
+    rounds = {(x.study, x.round) for x in facts.ledger}
+    arrays, n_bytes = _most_sent(facts)
+    size, unit = byte_size(n_bytes).split(" ")
+    found = [
+        (f"{len(facts.parties)}", "silo" if len(facts.parties) == 1 else "silos"),
+        (f"{len(facts.feature_names):,}", "columns"),
+        (f"{len(rounds):,}", "round" if len(rounds) == 1 else "rounds"),
+        (f"{arrays:,}", "arrays from each silo"),
+        (size, f"{unit} from each silo"),
+    ]
+    if facts.n_rows:
+        found.insert(1, (f"{facts.n_rows:,}", "rows in all"))
+    return found
+
+
+def _when(facts: Facts) -> str:
+    times = [datetime.fromisoformat(x.time) for x in facts.ledger if x.time]
+    if not times:
+        return ""
+    first, last = min(times), max(times)
+    start = f"{first.day} {first:%B %Y, %H:%M}"
+    end = f"{last:%H:%M}"
+    if first.date() != last.date():
+        end = f"{last.day} {last:%B %Y, %H:%M}"
+    return f"{start} UTC" if start.endswith(end) else f"{start} to {end} UTC"
+
+
+def _asked(name: str, model: Any) -> dict[str, Any]:
+    """Return a model's parameters, those that were chosen apart from the defaults."""
+    said = {k: reprlib.repr(v) for k, v in model.get_params(deep=False).items()}
+    signature = inspect.signature(type(model)).parameters
+    defaults = {k: reprlib.repr(signature[k].default) for k in said if k in signature}
+    chosen = {k: text for k, text in said.items() if text != defaults.get(k)}
+    usual = {k: text for k, text in said.items() if k not in chosen}
+    return {
+        "name": name,
+        "model": type(model).__name__,
+        "subject": subject(model),
+        "chosen": chosen,
+        "usual": usual,
+    }
+
+
+def _silos(facts: Facts) -> Table:
+    rows = []
+    for party in facts.parties:
+        lines = [x for x in facts.ledger if party in x.parties]
+        sent = [x for x in lines if x.direction == "out"]
+        told = sum(x.bytes for x in lines if x.direction == "in")
+        rows.append(
+            (
+                party,
+                f"{len(sent):,}",
+                f"{facts.ledger.bytes_out(party):,}",
+                f"{told:,}",
+            )
+        )
+    head = ("Silo", "Arrays sent", "Bytes sent", "Bytes received")
+    return Table("Arrays only; whole messages are under time and bytes.", head, rows)
+
+
+def _seals(facts: Facts) -> Table:
+    rows = []
+    for party in facts.parties:
+        seals = [x.seals[party] for x in facts.ledger if party in x.seals]
+        keys = list(dict.fromkeys(seal.key for seal in seals))
+        rows.append((party, " ".join(map(_grouped, keys)), f"{len(seals):,}"))
+    head = ("Silo", "Public key", "Lines signed")
+    return Table("Who signed the ledger, with which key.", head, rows, words=2)
+
+
+def _grouped(key: str) -> str:
+    """Return a key in groups, as people compare them."""
+    return " ".join(key[i : i + 8] for i in range(0, len(key), 8))
+
+
+def _costs(facts: Facts) -> Table:
+    arrays: dict[int, int] = {}
+    for line in facts.lines("out"):
+        arrays[line.round] = arrays.get(line.round, 0) + line.bytes
+    keys = [x for x in facts.rounds if x.round == 0]
+    rows = []
+    for step in dict.fromkeys(x.step for x in keys):
+        some = [x for x in keys if x.step == step]
+        times = f", {len(some)} times" if len(some) > 1 else ""
+        rows.append(_cost("Keys", _CONTROL.get(step, step) + times, some, 0))
+    for step, group in groupby(
+        [x for x in facts.rounds if x.round], key=lambda x: x.step
+    ):
+        some = list(group)
+        label = span(some[0].round, some[-1].round).partition(" ")[2]
+        rows.append(_cost(label, step, some, sum(arrays.get(x.round, 0) for x in some)))
+    rows.append(_cost("All", "", facts.rounds, sum(arrays.values())))
+    head = ("Round", "What", "Time", "Arrays out", "Messages out", "Messages in")
+    return Table(
+        "Bytes for each silo. Messages are arrays with their headers and signatures.",
+        head,
+        rows,
+        total=True,
+        words=2,
+    )
+
+
+def _cost(label: str, what: str, records: list[Any], arrays: int) -> tuple[str, ...]:
+    return (
+        label,
+        what,
+        duration(sum(x.seconds for x in records)),
+        f"{arrays:,}",
+        f"{sum(x.bytes_out for x in records):,}",
+        f"{sum(x.bytes_in for x in records):,}",
+    )
+
+
+def _versions() -> Mapping[str, str]:
+    found = {"Python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            module = sys.modules.get(package)
+            found[package] = getattr(module, "__version__", "not told")
+    # Not platform.platform() or node(): a name of the machine does not belong here.
+    found["System"] = f"{platform.system()} on {platform.machine()}"
+    return found

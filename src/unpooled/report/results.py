@@ -1,0 +1,247 @@
+"""What the fitted models say: tables, each under its picture where there is one."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+from markupsafe import Markup
+
+from unpooled.arrays import Array, Float
+from unpooled.report import figures
+from unpooled.report.facts import Facts, subject
+from unpooled.report.tables import Table, number, per_cent, signed
+from unpooled.report.wording import counted
+
+MANY_COLUMNS = 30  # beyond this, only the largest loadings of a component are shown
+TOP = 15
+MANY_COMPONENTS = 6  # panels and columns of loadings
+MANY_SHARES = 30  # bars and rows of explained variance
+
+
+@final
+@dataclass(frozen=True)
+class Exhibit:
+    """A picture, or none, over the tables that hold its numbers."""
+
+    heading: str
+    text: str
+    tables: list[Table]
+    picture: Markup | None = None
+
+
+@final
+@dataclass(frozen=True)
+class Result:
+    """What one model found."""
+
+    name: str
+    title: str
+    exhibits: list[Exhibit] = field(default_factory=list)
+
+
+def results(facts: Facts) -> list[Result]:
+    """Return the exhibits of every model."""
+    return [
+        Result(
+            name,
+            f"{type(model).__name__}: {_lower(subject(model))}",
+            _of(facts, model, i),
+        )
+        for i, (name, model) in enumerate(facts.models)
+    ]
+
+
+def _of(facts: Facts, model: Any, index: int) -> list[Exhibit]:
+    columns = columns_of(facts, model)
+    shown: list[Exhibit] = []
+    if hasattr(model, "explained_variance_ratio_"):
+        shown.append(_variance(model, f"scree-{index}"))
+    if hasattr(model, "components_"):
+        shown += _loadings(model.components_, columns, f"loadings-{index}")
+    if exhibit := _by_column(model, columns):
+        shown.append(exhibit)
+    return shown or [_attributes(model)]
+
+
+def columns_of(facts: Facts, model: Any) -> list[str]:
+    """Return names for the columns that a model was fitted on."""
+    names = getattr(model, "feature_names_in_", None)
+    p = getattr(model, "n_features_in_", len(facts.feature_names))
+    if names is None and len(facts.feature_names) == p:
+        names = facts.feature_names
+    return [str(x) for x in (range(p) if names is None else names)]
+
+
+def _variance(model: Any, name: str) -> Exhibit:
+    shares = np.asarray(model.explained_variance_ratio_)
+    k = min(len(shares), MANY_SHARES)
+    together = np.cumsum(shares)
+    rows = [
+        (f"{i + 1}", number(v), per_cent(s), per_cent(t))
+        for i, (v, s, t) in enumerate(
+            zip(model.explained_variance_[:k], shares[:k], together[:k], strict=True)
+        )
+    ]
+    table = Table(
+        "",
+        ("Component", "Variance", "Share", "Together"),
+        rows,
+        _left_out(k, len(shares), "components", "first"),
+    )
+    text = (
+        f"{counted(len(shares), 'component')} together "
+        f"{'explains' if len(shares) == 1 else 'explain'} {per_cent(together[-1])} of "
+        f"the variance of all columns. Variances have the denominator N − 1."
+    )
+    picture = figures.scree(
+        shares[:k],
+        name,
+        f"Bars: share of variance of components 1 to {k}, from {per_cent(shares[0])} "
+        f"down to {per_cent(shares[k - 1])}. Line: share of all components up to each, "
+        f"ending at {per_cent(together[k - 1])}. The numbers are in the table below.",
+    )
+    return Exhibit("Explained variance", text, [table], picture)
+
+
+def _loadings(
+    components: Float[Array, "k p"], columns: Sequence[str], name: str
+) -> list[Exhibit]:
+    k, p = components.shape
+    shown = min(k, MANY_COMPONENTS)
+    text = (
+        "How much each column weighs in each component: bars to the right are "
+        "positive, to the left negative. Within a component the squares add up to 1."
+    )
+    if p > MANY_COLUMNS:
+        return _largest(components[:shown], k, columns, name, text)
+    titles = [_component(i, shown) for i in range(shown)]
+    picture = figures.loadings(
+        components[:shown], columns, titles, name, _described(components[0], columns)
+    )
+    table = Table(
+        "",
+        ("Column", *[f"{i + 1}" for i in range(shown)]),
+        [
+            (column, *map(signed, components[:shown, j]))
+            for j, column in enumerate(columns)
+        ],
+        _left_out(shown, k, "components", "first"),
+    )
+    return [Exhibit("Loadings", text, [table], picture)]
+
+
+def _largest(
+    components: Float[Array, "l p"],
+    k: int,
+    columns: Sequence[str],
+    name: str,
+    text: str,
+) -> list[Exhibit]:
+    """Return an exhibit for each component with its largest loadings only."""
+    p = components.shape[1]
+    text += (
+        f" Of the {p:,} columns, the {TOP} with the largest loadings are shown for "
+        f"each component. {_left_out(len(components), k, 'components', 'first')}"
+    )
+    found = []
+    for i, values in enumerate(components):
+        order = np.argsort(-np.abs(values), kind="stable")[:TOP]
+        some: list[str] = [columns[int(j)] for j in order]
+        picture = figures.loadings(
+            values[None, order], some, [""], f"{name}-{i}", _described(values, columns)
+        )
+        share = float(np.sum(values[order] ** 2))
+        table = Table(
+            "",
+            ("Column", "Loading"),
+            [(columns[int(j)], signed(float(values[j]))) for j in order],
+            f"Their squares add up to {share:.3f}.",
+        )
+        heading = f"Loadings of component {i + 1}"
+        found.append(Exhibit(heading, "" if i else text.strip(), [table], picture))
+    return found
+
+
+def _described(values: Float[Array, " p"], columns: Sequence[str]) -> str:
+    order = np.argsort(-np.abs(values), kind="stable")[:3]
+    largest = ", ".join(f"{columns[int(j)]} {signed(float(values[j]))}" for j in order)
+    return (
+        f"Bars of loadings by column. The largest of the first component drawn are "
+        f"{largest}. The numbers are in the table below."
+    )
+
+
+# Fitted attributes with one number per column, as a reader would call them.
+_PER_COLUMN: dict[str, str] = {
+    "statistics_": "Value filled in",
+    "mean_": "Mean",
+    "scale_": "Divided by",
+    "lambdas_": "Exponent",
+}
+
+
+def _by_column(model: Any, columns: Sequence[str]) -> Exhibit | None:
+    found = {
+        words: np.asarray(value, dtype=float)
+        for name, words in _PER_COLUMN.items()
+        if _length(value := getattr(model, name, None)) == len(columns)
+    }
+    count = getattr(model, "n_samples_seen_", None)
+    variance = np.max(getattr(model, "explained_variance_", 0.0))
+    if "Mean" in found and np.abs(found["Mean"]).max() <= 1e-9 * np.sqrt(variance):
+        # Columns that were standardised before: what is left is rounding.
+        del found["Mean"]
+    if not found:
+        return None
+    formats: list[Callable[[float], str]] = [number] * len(found)
+    if _length(count) == len(columns):
+        found["Cells with a value"] = np.asarray(count, dtype=float)
+        formats.append(lambda n: f"{n:,.0f}")
+    shown = min(len(columns), MANY_COLUMNS)
+    rows = [
+        (
+            columns[j],
+            *[write(v[j]) for write, v in zip(formats, found.values(), strict=True)],
+        )
+        for j in range(shown)
+    ]
+    note = _left_out(shown, len(columns), "columns", "first")
+    table = Table("", ("Column", *found), rows, note)
+    return Exhibit("By column, over all silos together", "", [table])
+
+
+def _attributes(model: Any) -> Exhibit:
+    """Return what can be said of a model that the report has no picture for."""
+    rows = []
+    for name, value in sorted(vars(model).items()):
+        if not name.endswith("_") or name.startswith("_"):
+            continue
+        if isinstance(value, int | float | np.number):
+            rows.append((name, number(float(value))))
+        elif isinstance(value, np.ndarray):
+            rows.append(
+                (name, f"array, {' × '.join(map(str, value.shape)) or 'single'}")
+            )
+        else:
+            rows.append((name, type(value).__name__))
+    return Exhibit("Fitted attributes", "", [Table("", ("Attribute", "Value"), rows)])
+
+
+def _length(value: Any) -> int:
+    """Return the length of a vector, and -1 for anything else."""
+    return len(value) if isinstance(value, np.ndarray) and value.ndim == 1 else -1
+
+
+def _component(i: int, shown: int) -> str:
+    return f"component {i + 1}" if shown < 4 else f"{i + 1}"
+
+
+def _left_out(shown: int, all_of_them: int, what: str, which: str) -> str:
+    if shown >= all_of_them:
+        return ""
+    return f"Of {all_of_them:,} {what}, the {which} {shown} are shown."
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,76 @@
+"""The silos' own rules in plain words, and where they are looser than the defaults."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from unpooled.party.policy import Policy
+from unpooled.report.facts import Facts
+from unpooled.report.tables import Table, plain_number
+
+WORDS: Mapping[str, str] = {
+    "min_parties": "Fewest silos in a study",
+    "min_rows": "Fewest rows behind anything that leaves",
+    "min_rows_per_class": "Fewest rows of a class, in totals by class",
+    "max_feature_ratio": "Most columns per row, in totals over pairs of columns",
+    "max_row_share": "Largest share of a derived column that one row may carry",
+    "allow_disclosed": "May the silo’s own values be seen, not only totals?",
+    "allow_row_level": "May anything with entries for single people leave?",
+    "allow_roster_change": "May a question be answered again for other silos?",
+    "min_changed_rows": "Fewest rows that differ before a question is answered again",
+    "require_privacy": "Must random noise be added to what leaves?",
+    "allowed_steps": "Which steps may run",
+    "allowed_columns": "Which columns may be read",
+}
+_DEFAULTS = Policy().as_dict()
+
+
+def rules_table(facts: Facts) -> Table | None:
+    """Return every rule with its value, by silo where the silos differ."""
+    if not facts.policies:
+        return None
+    silos = list(facts.policies)
+    keys = [field.name for field in dataclasses.fields(Policy)]
+    same = all(facts.policies[silo] == facts.policies[silos[0]] for silo in silos)
+    shown = silos[:1] if same else silos
+    head = ("Rule", "Every silo") if same else ("Rule", *silos)
+    rows = []
+    for key in keys:
+        values = [said(key, facts.policies[silo].get(key)) for silo in shown]
+        rows.append((WORDS.get(key, key), *values))
+    return Table("The silos’ own rules, which nobody else can change.", head, rows)
+
+
+def said(key: str, value: Any) -> str:
+    """Return the value of a rule as people say it."""
+    if value is None:
+        return {
+            "allowed_steps": "those of this library",
+            "allowed_columns": "all",
+        }.get(key, "not told")
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return "no limit" if math.isinf(value) else plain_number(value)
+    if isinstance(value, str):
+        return value
+    names = [str(name) for name in value]
+    return "all" if "*" in names else ", ".join(names) or "none"
+
+
+def loosened(policy: Mapping[str, Any]) -> list[str]:
+    """Return the rules of a policy that allow more than the library's defaults."""
+    found = []
+    for key, default in _DEFAULTS.items():
+        value = policy.get(key, default)
+        if key.startswith("min_") or key == "require_privacy":
+            looser = value < default
+        elif key.startswith(("max_", "allow_")):
+            looser = value > default
+        else:
+            # A wildcard also admits transforms that no study fitted.
+            looser = key == "allowed_steps" and "*" in (value or ())
+        if looser:
+            found.append(key)
+    return found

@@ -1,0 +1,75 @@
+"""Tables of a report, and numbers as people write them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+
+@final
+@dataclass(frozen=True)
+class Table:
+    """A table: the first cell of each row names it.
+
+    Attributes
+    ----------
+    caption : str
+        What the table shows.
+    head : sequence of str
+        Names of the columns.
+    rows : sequence of sequence of str
+        Cells as they are shown.
+    note : str
+        What was left out, and why.
+    total : bool
+        Whether the last row adds up the others.
+    words : int
+        How many columns, from the left, hold words rather than numbers.
+    """
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+    total: bool = False
+    words: int = 1
+
+
+def number(x: float) -> str:
+    """Return a measured number with four significant digits."""
+    if not math.isfinite(x):
+        return "none" if math.isnan(x) else str(x)
+    if x == 0:
+        return "0"
+    exponent = math.floor(math.log10(abs(x)))
+    if -4 <= exponent < 6:
+        text = f"{x:,.{max(3 - exponent, 0)}f}"
+    else:
+        mantissa = f"{x / 10.0**exponent:.3f}"
+        text = f"{mantissa} × 10{str(exponent).translate(_RAISED)}"
+    return text.replace("-", "−")
+
+
+def plain_number(x: float) -> str:
+    """Return a number that people chose, with the digits they wrote."""
+    return f"{x:,g}".replace("-", "−")
+
+
+def signed(x: float) -> str:
+    """Return a number within [-1, 1] to three places, with its sign."""
+    return f"{x:+.3f}".replace("-", "−")
+
+
+def per_cent(share: float) -> str:
+    """Return a share as a percentage."""
+    return f"{100 * share:.1f} %"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the unit that suits it."""
+    if seconds < 0.0995:
+        return f"{1e3 * seconds:.1f} ms"
+    return f"{seconds:,.2f} s"
+
+
+_RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")

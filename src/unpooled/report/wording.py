@@ -1,0 +1,259 @@
+"""Plain sentences about the ledger's lines, made from the steps' own declarations."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import final
+
+from unpooled.ledger import Release
+from unpooled.report.facts import Facts, declaration, subject_of_step
+
+# Public arguments carry no meaning in a declaration; these are what the library's
+# steps call the numbers that silos are told.
+_TOLD = {
+    "mean": "the mean of each column over all silos",
+    "scale": "the number that each column is divided by",
+    "squares": "the total of each column’s squared distances from its mean",
+    "statistics": "the value that fills each column’s missing cells",
+    "components": "the directions found from earlier totals",
+}
+# Characters that change the order of the text around them: a column's name must not be
+# able to turn a sentence about it round.
+_TURNING = frozenset(
+    "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)
+
+# Control characters, halves of characters, and what no alphabet has.
+_UNREADABLE = ("Cc", "Cs", "Cn")
+
+
+@final
+@dataclass(frozen=True)
+class Sentence:
+    """What is said of one array.
+
+    Attributes
+    ----------
+    text : str
+        What it is and how large.
+    fate : str
+        How it was protected, or who may see it; empty where that goes without saying.
+    source : str
+        Step, array and type of number, for those who look it up in the ledger.
+    exposed : bool
+        Whether somebody saw more than a total over all silos.
+    """
+
+    text: str
+    fate: str
+    source: str
+    exposed: bool = False
+
+
+@final
+@dataclass(frozen=True)
+class Passage:
+    """One round, or a run of rounds that exchanged the same arrays."""
+
+    label: str
+    sentences: list[Sentence]
+
+
+@final
+@dataclass(frozen=True)
+class Chapter:
+    """What belongs to one model's fit."""
+
+    title: str
+    passages: list[Passage]
+
+
+def what_left(facts: Facts) -> list[Chapter]:
+    """Return a sentence for every array that left a silo."""
+    return _chapters(facts, facts.lines("out"))
+
+
+def what_came_in(facts: Facts) -> list[Chapter]:
+    """Return a sentence for every array that the silos were sent."""
+    return _chapters(facts, facts.lines("in"))
+
+
+def what_stayed(facts: Facts) -> list[Chapter]:
+    """Return a sentence for every array that a silo keeps for itself."""
+    return _chapters(facts, [one for one in facts.ledger if one.visibility == "kept"])
+
+
+def sentence(facts: Facts, line: Release, times: int = 1) -> Sentence:
+    """Say in plain words what one line of the ledger means."""
+    source = f"{line.step} · {line.name} · {line.dtype}"
+    what = meaning(line)
+    if line.visibility == "kept":
+        return Sentence(
+            f"{_capital(what)} ({_numbers(line)}).", _kept(facts, line), source
+        )
+    way = "from" if line.direction == "out" else "to"
+    whose = "each silo" if whole(facts, line) else listed(line.parties)
+    size = f"{_numbers(line)}, {byte_size(line.bytes)} {way} {whose}"
+    text = f"{_capital(what)} ({size}{', each time' if times > 1 else ''})."
+    if line.direction == "in":
+        return Sentence(text, _told(line), source)
+    fate, exposed = _protected(facts, line)
+    return Sentence(text, fate, source, exposed)
+
+
+def meaning(line: Release) -> str:
+    """Return the phrase that the step's declaration has for an array."""
+    declared = declaration(line.step, line.name)
+    if declared is not None and declared.meaning:
+        return declared.meaning.replace("'", "’")
+    if line.direction == "in" and line.visibility != "kept" and line.name in _TOLD:
+        return _TOLD[line.name]
+    return f"the array “{line.name}” of the step {line.step}"
+
+
+def whole(facts: Facts, line: Release) -> bool:
+    """Whether every silo of the study stands behind a line."""
+    return set(line.parties) == set(facts.parties)
+
+
+def shown_as_they_are(facts: Facts) -> bool:
+    """Whether anything left that was not summed, by the step's own declaration."""
+    return any(x.visibility in ("disclosed", "exchanged") for x in facts.lines("out"))
+
+
+def per_person(line: Release) -> bool:
+    """Whether an array has an axis over people."""
+    declared = declaration(line.step, line.name)
+    return declared is not None and declared.level == "row"
+
+
+def _protected(facts: Facts, line: Release) -> tuple[str, bool]:
+    """Return what is said of an array that left, and whether it was exposed."""
+    m, people = len(facts.parties), ""
+    if per_person(line):
+        people = " It has entries for single people."
+    if line.visibility == "disclosed":
+        return f"Shown to the coordinator as it is, silo by silo.{people}", True
+    if line.visibility == "exchanged":
+        return f"Shown as it is to neighbouring silos.{people}", True
+    if line.visibility == "compared":
+        return "Nobody sees it; all silos learn only the sign of a comparison.", False
+    if facts.protection != "masked":
+        return (
+            f"Sent in clear: the coordinator saw each silo’s own value.{people}",
+            True,
+        )
+    if not whole(facts, line):
+        return (
+            "Never opened: without a part from every silo the masks do not cancel.",
+            False,
+        )
+    return f"Seen only as the total over all {m} silos.{people}", bool(people)
+
+
+def _kept(facts: Facts, line: Release) -> str:
+    """Return how long an array stays, and where it was used."""
+    declared = declaration(line.step, line.name)
+    until = "fit" if declared is not None and declared.until == "fit" else "study"
+    text = f"Kept in the silo and forgotten at the end of the {until}."
+    later = {
+        one.round
+        for one in facts.lines("out")
+        if one.study == line.study
+        and one.round > line.round
+        and (one.name, one.shape) == (line.name, line.shape)
+        and one.step.rpartition(".")[0] == line.step.rpartition(".")[0]
+    }
+    if not later:
+        return text
+    if facts.protection != "masked":
+        return f"{text} It left in round {min(later)}."
+    return f"{text} Only its total over all silos was opened, in round {min(later)}."
+
+
+def _told(line: Release) -> str:
+    """Return what is said of an array that came in, if it is no plain argument."""
+    if line.visibility == "summed":
+        return "A total that only the silos can open; noise to everybody else."
+    return ""
+
+
+def _chapters(facts: Facts, lines: Iterable[Release]) -> list[Chapter]:
+    # Transforms are told to the silos in the round of another model's step, which is
+    # what they are for: a round belongs to the step that its last line names.
+    steps = {(line.study, line.round): line.step for line in facts.ledger}
+    subjects = {step: subject_of_step(step) for step in set(steps.values())}
+    chapters = []
+    for title, group in groupby(
+        lines, key=lambda line: subjects[steps[line.study, line.round]]
+    ):
+        rounds = [
+            list(r)
+            for _, r in groupby(group, key=lambda line: (line.study, line.round))
+        ]
+        stretches = [list(run) for _, run in groupby(rounds, key=_signature)]
+        chapters.append(Chapter(title, [_passage(facts, run) for run in stretches]))
+    return chapters
+
+
+def _passage(facts: Facts, rounds: Sequence[Sequence[Release]]) -> Passage:
+    label = span(rounds[0][0].round, rounds[-1][0].round)
+    return Passage(label, [sentence(facts, line, len(rounds)) for line in rounds[0]])
+
+
+def _signature(lines: Sequence[Release]) -> list[tuple[object, ...]]:
+    return [
+        (x.step, x.name, x.shape, x.dtype, x.bytes, x.visibility, x.parties)
+        for x in lines
+    ]
+
+
+def span(first: int, last: int) -> str:
+    """Return "Round 3" or "Rounds 3 to 7"."""
+    return f"Round {first}" if first == last else f"Rounds {first} to {last}"
+
+
+def _numbers(line: Release) -> str:
+    if line.shape in ((), (1,)):
+        return "one number"
+    text = "\u00a0×\u00a0".join(f"{size:,}" for size in line.shape) + " numbers"
+    declared = declaration(line.step, line.name)
+    if declared is not None and declared.symmetric and line.direction == "out":
+        text += ", each pair once"
+    return text
+
+
+def byte_size(n: int) -> str:
+    """Return a number of bytes as people write it."""
+    if n < 10_000:
+        return f"{n:,} bytes"
+    if n < 1_000_000:
+        return f"{n / 1e3:.1f} kB"
+    return f"{n / 1e6:,.1f} MB"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as "a, b and c"."""
+    names = [str(name) for name in names]
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def counted(n: int, one: str, many: str | None = None) -> str:
+    """Return "1 silo", "4 silos"."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def clean(text: str) -> str:
+    """Return a text from outside without characters that are not for reading."""
+    return "".join(
+        "\ufffd" if c in _TURNING or unicodedata.category(c) in _UNREADABLE else c
+        for c in re.sub(r"\s", " ", text)
+    )
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
