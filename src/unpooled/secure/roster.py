@@ -6,6 +6,7 @@ swaps a key, or a party that is not on the roster, is noticed before anything is
 """
 
 import hashlib
+import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -77,8 +78,10 @@ class Roster(Mapping[str, bytes]):
     def check(self, party: str, statement: bytes, signature: bytes) -> None:
         """Raise `AggregationError` unless `party` signed `statement`."""
         try:
-            key = Ed25519PublicKey.from_public_bytes(self._keys[party])
-            key.verify(signature, statement)
+            pinned = self._keys[party]
+            if _is_weak(pinned):
+                raise ValueError("anybody can sign under this key")
+            Ed25519PublicKey.from_public_bytes(pinned).verify(signature, statement)
         except (KeyError, ValueError, InvalidSignature) as wrong:
             raise AggregationError(
                 f"A message in the name of {party} is not signed by the identity that "
@@ -87,8 +90,13 @@ class Roster(Mapping[str, bytes]):
             ) from wrong
 
     def to_toml(self) -> str:
-        """Return the roster as the text of a file that `from_file` reads."""
-        lines = [f'{canonical(n).decode()} = "{k.hex()}"' for n, k in self.items()]
+        """Return the roster as the text of a file (UTF-8) that `from_file` reads."""
+        # JSON's escapes are TOML's but for pairs of surrogates and an unescaped DEL.
+        names = [json.dumps(name, ensure_ascii=False) for name in self]
+        names = [name.replace("\x7f", "\\u007f") for name in names]
+        lines = [
+            f'{n} = "{k.hex()}"' for n, k in zip(names, self.values(), strict=True)
+        ]
         return "\n".join(["[roster]", *lines, ""])
 
     @classmethod
@@ -99,9 +107,27 @@ class Roster(Mapping[str, bytes]):
             keys = {str(name): bytes.fromhex(key) for name, key in table.items()}
             if any(len(key) != 32 for key in keys.values()):
                 raise ValueError("a key has not 32 bytes")
+            # One silo under two names would count twice where parties are counted.
+            if len(set(keys.values())) != len(keys):
+                raise ValueError("two parties have the same key")
         except (OSError, KeyError, TypeError, ValueError, AttributeError) as wrong:
             raise StudyError(
                 f"{path} is not a roster ({wrong}). It needs a table [roster] with one "
                 f'line per party: name = "64 hexadecimal digits".'
             ) from wrong
         return cls(keys)
+
+
+# The field of Curve25519, and the y of a point of order 8; 0, 1 and -1 are the y of
+# the points of order 4, 1 and 2.
+_P = 2**255 - 19
+_Y = int("7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd84d3d706a17c7", 16)
+
+
+def _is_weak(key: bytes) -> bool:
+    """Whether a key is a point of small order, such as a placeholder of zeros.
+
+    A signature of zeros is good under such a key for every fourth message or more.
+    """
+    y = int.from_bytes(key, "little") % 2**255 % _P
+    return y in (0, 1, _P - 1, _Y, _P - _Y)

@@ -1,0 +1,226 @@
+"""What an adversary holds: the wire between the ends, and a coordinator of its own.
+
+`Wire` stands in a coordinator's channel and sees, drops or alters all that passes.
+`Rogue` is a coordinator that keeps no rule: it says what it likes at the silos' doors.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from unpooled.arrays import Array
+from unpooled.federation.base import Federation
+from unpooled.federation.channel import Channel
+from unpooled.federation.local import in_one_process
+from unpooled.federation.rounds import Coordinator
+from unpooled.ledger import Ledger
+from unpooled.party.packing import restored
+from unpooled.party.request import Request, code_for, view_arrays
+from unpooled.party.runtime import Party
+from unpooled.party.step import find_step
+from unpooled.party.view import Operation, Select
+from unpooled.secure.masking import MaskedSum
+from unpooled.secure.message import Message, decode, encode
+from unpooled.secure.plain import PlainSum
+from unpooled.secure.roster import Roster
+
+COLUMNS = ("x0", "x1", "x2")
+
+
+def rows(n: int = 30, p: int = 3, seed: int = 0) -> Array:
+    """Rows of one silo."""
+    return np.random.default_rng(seed).standard_normal((n, p)) + 5.0
+
+
+def kind(data: bytes) -> str:
+    """What a message is."""
+    return decode(data).header["kind"]
+
+
+@final
+class Wire(Channel):
+    """A channel that shows everything and lets an adversary change it.
+
+    Attributes
+    ----------
+    sent, received : list of (str, bytes)
+        What passed, as the adversary took it.
+    on_request : callable
+        From (party, request) to the request that the party gets; None drops it.
+    on_replies : callable
+        From the list of (party, reply) of an exchange to the one that arrives.
+    """
+
+    def __init__(self, inner: Channel) -> None:
+        self.parties, self._inner = inner.parties, inner
+        self.sent: list[tuple[str, bytes]] = []
+        self.received: list[tuple[str, bytes]] = []
+        self.on_request: Callable[[str, bytes], bytes | None] = lambda _, data: data
+        self.on_replies: Callable[
+            [list[tuple[str, bytes]]], list[tuple[str, bytes]]
+        ] = lambda replies: replies
+
+    def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
+        """Carry an exchange through the adversary's hands."""
+        asked = {}
+        for party, data in requests.items():
+            self.sent.append((party, data))
+            altered = self.on_request(party, data)
+            if altered is not None:
+                asked[party] = altered
+        replies = list(self._inner.exchange(asked))
+        self.received += replies
+        yield from self.on_replies(replies)
+
+    def of_kind(self, wanted: str) -> list[tuple[str, bytes]]:
+        """Return the replies of one kind."""
+        return [(party, data) for party, data in self.received if kind(data) == wanted]
+
+
+@final
+@dataclass(eq=False)
+class Silos:
+    """Both ends of a federation in one process, with the wire between them."""
+
+    federation: Federation
+    parties: dict[str, Party]
+    wire: Wire
+    roster: Roster
+
+    @property
+    def ledger(self) -> Ledger:
+        """The coordinator's."""
+        return self.federation.ledger
+
+
+def silos(tables: Any = None, **options: Any) -> Silos:
+    """Make three silos, or those of `tables`, on a wire."""
+    tables = tables or {name: rows(seed=i) for i, name in enumerate("abc")}
+    settings = {
+        "partition": "rows",
+        "label": None,
+        "ids": None,
+        "secure_sum": "masked",
+        "policy": None,
+        "random_state": None,
+        "study": "study",
+    }
+    federation, parties = in_one_process(tables, **(settings | options))
+    coordinator = federation.coordinator
+    assert isinstance(coordinator, Coordinator)
+    wire = Wire(coordinator.channel)
+    coordinator.channel = wire
+    return Silos(federation, parties, wire, coordinator.roster)
+
+
+@final
+class Rogue:
+    """A coordinator that keeps no rule.
+
+    Parameters
+    ----------
+    silos : Silos
+        Whose doors it knocks at.
+    names : sequence of str, optional
+        The parties of its study; all.
+    listed : sequence of str, optional
+        The parties it says there are.
+    study, session, protection : str
+        What it says these are.
+    """
+
+    def __init__(
+        self,
+        silos: Silos,
+        names: Sequence[str] | None = None,
+        *,
+        listed: Sequence[str] | None = None,
+        study: str = "study",
+        session: str = "rogue",
+        protection: str = "masked",
+    ) -> None:
+        self.silos, self.names = silos, list(names or silos.parties)
+        self.listed = list(listed or self.names)
+        self.where = {"study": study, "session": session}
+        self.protection, self.round = protection, 0
+        self._sent: set[str] = set()
+
+    def say(
+        self, party: str, header: Mapping[str, Any], arrays: Mapping[str, Array] = {}
+    ) -> Message:
+        """Send one message and return the reply."""
+        data = self.silos.parties[party].handle(encode(header, arrays))
+        return decode(data, self.silos.roster, party)
+
+    def ask_all(self, header: Mapping[str, Any]) -> dict[str, Message]:
+        """Send every party of the study the same message."""
+        return {
+            party: self.say(party, {**self.where, **header}) for party in self.names
+        }
+
+    def join(self) -> dict[str, Message]:
+        """Ask for offers."""
+        pinned = {name: self.silos.roster[name] for name in set(self.listed)}
+        header = {"parties": self.listed, "roster": Roster(pinned).digest()}
+        return self.ask_all({"kind": "join", "protection": self.protection, **header})
+
+    def agree(self, offers: Mapping[str, Message]) -> dict[str, Message]:
+        """Hand the offers round."""
+        keys = {p: [m.header["key"], m.header["signature"]] for p, m in offers.items()}
+        return self.ask_all({"kind": "agree", "offers": keys})
+
+    def enter(self) -> "Rogue":
+        """Join and agree, as a coordinator that means well."""
+        replies = self.agree(self.join())
+        assert {reply.header["kind"] for reply in replies.values()} == {"agreed"}
+        return self
+
+    def request(
+        self,
+        step: str,
+        public: Mapping[str, Any] | None = None,
+        operations: tuple[Operation, ...] = (Select(COLUMNS),),
+        to: str = "coordinator",
+    ) -> Request:
+        """Make the request of the next round."""
+        self.round += 1
+        fresh = frozenset(set(view_arrays(operations)) - self._sent)
+        self._sent |= fresh
+        where = (self.where["study"], self.where["session"], self.round)
+        return Request(*where, step, to, operations, dict(public or {}), fresh)
+
+    def step(self, step: str, *rest: Any, **more: Any) -> dict[str, Message]:
+        """Run a step, with the arguments of `request`, and return every reply."""
+        header, arrays = self.request(step, *rest, **more).as_message()
+        return {party: self.say(party, header, arrays) for party in self.names}
+
+    def rules(self, step: str, *rest: Any, **more: Any) -> dict[str, str]:
+        """Run a step and return the rule under which each party refused, if it did."""
+        replies = self.step(step, *rest, **more)
+        return {p: reply.header.get("rule", "") for p, reply in replies.items()}
+
+    def totals(self, step: str, *rest: Any, **more: Any) -> dict[str, Array]:
+        """Run a step and open what it gave."""
+        request = self.request(step, *rest, **more)
+        header, arrays = request.as_message()
+        replies = [self.say(party, header, arrays) for party in self.names]
+        declared = find_step(step)
+        return {
+            name: _opened(self, replies, name, declared.declared[name], request)
+            for name in declared.leaves
+        }
+
+
+def _opened(
+    rogue: Rogue, replies: list[Message], name: str, declared: Any, request: Request
+) -> Array:
+    parts = [reply.arrays[name] for reply in replies]
+    secure = MaskedSum() if rogue.protection == "masked" else PlainSum()
+    flat = secure.reveal(parts, code_for(declared, len(set(rogue.listed))))
+    p = len(COLUMNS)
+    for operation in request.operations:
+        p = len(getattr(operation, "columns", range(p)))
+    shape = declared.shape({"p": p})
+    return restored(flat, declared, shape, request.public)
