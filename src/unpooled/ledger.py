@@ -201,9 +201,9 @@ class Ledger(Sequence[Release]):
         return "\n".join(
             "  ".join(
                 cell.ljust(width) for cell, width in zip(row, widths, strict=True)
-            )
+            ).rstrip()
             for row in rows
-        ).replace(" \n", "\n")
+        )
 
     def append(self, line: Release, seals: Mapping[str, Seal]) -> Release:
         """Write a line at the end of the chain and return it as written."""
