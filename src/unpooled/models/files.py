@@ -9,6 +9,7 @@ A file is read as input from a stranger: sizes are checked before anything is un
 classes come from the library's own list, and arrays are never Python objects.
 """
 
+import io
 import json
 import math
 import os
@@ -151,8 +152,7 @@ def _read(archive: zipfile.ZipFile, path: Path) -> Any:
 
     def array(name: str) -> Array:
         # Taken out of the list: a file could else refer to one array a million times.
-        with archive.open(members.pop(f"{name}.npy")) as stream:
-            return _array(stream)
+        return _array(io.BytesIO(archive.read(members.pop(f"{name}.npy"))))
 
     return model_of(content["model"], array)
 
@@ -170,7 +170,7 @@ def _check_version(content: Any, path: Path) -> None:
         )
 
 
-def _array(stream: IO[bytes]) -> Array:
+def _array(stream: io.BytesIO) -> Array:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         if np.lib.format.read_magic(stream) != (1, 0):

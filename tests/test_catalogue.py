@@ -1,0 +1,50 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import unpooled as up
+from unpooled.models.base import FederatedEstimator
+from unpooled.models.catalogue import estimators, parameter_names
+
+
+def test_every_public_estimator_is_listed():
+    public = [getattr(up, name) for name in up.__all__]
+    ours = {
+        kind.__name__: kind
+        for kind in public
+        if isinstance(kind, type) and issubclass(kind, FederatedEstimator)
+    }
+
+    assert {"PCA", "SimpleImputer", "StandardScaler"} <= set(ours)
+    assert ours.items() <= estimators().items()
+    assert list(estimators()) == sorted(estimators())
+
+
+def test_the_list_is_whole_in_a_process_that_has_imported_nothing_yet():
+    code = "from unpooled.models.catalogue import estimators; print(*estimators())"
+    source = Path(up.__file__).parents[1]
+    shown = subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(source)},
+    )
+
+    assert shown.stdout.split() == list(estimators())
+
+
+def test_classes_from_elsewhere_are_not_listed():
+    class Foreign(FederatedEstimator):
+        def _fit(self, federation, y):
+            pass
+
+    assert "Foreign" not in estimators()
+    assert "FederatedEstimator" not in estimators()
+    del Foreign
+
+
+def test_parameters_are_those_of_the_constructor():
+    assert parameter_names(up.PCA)[:2] == ("n_components", "svd_solver")
+    assert set(parameter_names(up.PCA)) == set(up.PCA().get_params())
