@@ -8,6 +8,7 @@ header covers the arrays as well. Anything that is not exactly this form is refu
 
 import hashlib
 import json
+import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -148,12 +149,19 @@ def _arrays(
 
 
 def _strict_json(text: bytes) -> Any:
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(dict(pairs)) != len(pairs):
-            raise ValueError("a key stands twice")
-        return dict(pairs)
+    return json.loads(
+        text, object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite
+    )
 
-    def refuse(constant: str) -> None:
-        raise ValueError(constant)
 
-    return json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) != len(pairs):
+        raise ValueError("a key stands twice")
+    return dict(pairs)
+
+
+def _finite(digits: str) -> float:
+    # 1e999 is JSON too; NaN and Infinity come here as well.
+    if not math.isfinite(value := float(digits)):
+        raise ValueError("a number that is not finite")
+    return value

@@ -1,0 +1,181 @@
+"""Keys between parties: only from offers of this session, signed as the roster pins."""
+
+import itertools
+from collections.abc import Mapping
+
+import pytest
+
+from unpooled.errors import AggregationError
+from unpooled.secure.agreement import (
+    KEY_BYTES,
+    Agreement,
+    new_group_key,
+    open_sealed,
+    seal_for,
+)
+from unpooled.secure.roster import Identity, Roster
+
+NAMES = ("a", "b", "c", "d")
+IDENTITIES = {name: Identity() for name in NAMES}
+ROSTER = Roster({name: identity.public for name, identity in IDENTITIES.items()})
+
+
+def agreements(session: bytes = b"s", roster: Roster = ROSTER) -> dict[str, Agreement]:
+    return {n: Agreement(n, IDENTITIES[n], roster, session) for n in roster}
+
+
+def offers_of(members: Mapping[str, Agreement]) -> dict[str, tuple[bytes, bytes]]:
+    return {name: member.offer() for name, member in members.items()}
+
+
+def test_every_pair_has_one_key_of_its_own():
+    members = agreements()
+    offers = offers_of(members)
+    keys = {name: member.agree(offers) for name, member in members.items()}
+
+    pairs = list(itertools.combinations(NAMES, 2))
+    assert all(keys[i][j] == keys[j][i] for i, j in pairs)
+    assert len({keys[i][j] for i, j in pairs}) == len(pairs)
+    assert all(len(keys[i][j]) == KEY_BYTES for i, j in pairs)
+    assert all(set(keys[i]) == set(NAMES) - {i} for i in NAMES)
+
+
+def test_every_session_has_keys_of_its_own():
+    seen = set()
+    for session in (b"s", b"s", b"t"):
+        members = agreements(session)
+        seen |= set(members["a"].agree(offers_of(members)).values())
+    assert len(seen) == 9
+
+
+def _swap(offers, members, relay):
+    # The relay puts its own key in b's place and cannot sign it as b.
+    return {**offers, "b": relay.offer()}
+
+
+def _own_signature(offers, members, relay):
+    public, _ = relay.offer()
+    return {**offers, "b": (public, offers["b"][1])}
+
+
+def _exchanged(offers, members, relay):
+    return {**offers, "b": offers["c"], "c": offers["b"]}
+
+
+def _earlier_session(offers, members, relay):
+    return {**offers, "b": agreements(b"earlier")["b"].offer()}
+
+
+def _other_roster(offers, members, relay):
+    smaller = Roster({name: ROSTER[name] for name in "abc"})
+    return {**offers, "b": agreements(b"s", smaller)["b"].offer()}
+
+
+def _missing(offers, members, relay):
+    return {name: offer for name, offer in offers.items() if name != "b"}
+
+
+def _stranger(offers, members, relay):
+    return {**offers, "mallory": relay.offer()}
+
+
+def _own_offer_altered(offers, members, relay):
+    # Also a party's own offer must come back as it went out.
+    return {**offers, "a": offers["b"]}
+
+
+def _small_order(offers, members, relay):
+    public = bytes(32)
+    statement = members["b"]._statement("b", public)
+    return {**offers, "b": (public, IDENTITIES["b"].sign(statement))}
+
+
+def _short(offers, members, relay):
+    public = offers["b"][0][:31]
+    statement = members["b"]._statement("b", public)
+    return {**offers, "b": (public, IDENTITIES["b"].sign(statement))}
+
+
+def _flipped(offers, members, relay):
+    public, signature = offers["b"]
+    return {**offers, "b": (bytes([public[0] ^ 1, *public[1:]]), signature)}
+
+
+ATTACKS = [
+    _swap,
+    _own_signature,
+    _exchanged,
+    _earlier_session,
+    _other_roster,
+    _missing,
+    _stranger,
+    _own_offer_altered,
+    _small_order,
+    _short,
+    _flipped,
+]
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
+def test_a_relay_that_alters_offers_is_noticed(attack):
+    members = agreements()
+    relay = Agreement("b", Identity(), ROSTER, b"s")
+    offers = attack(offers_of(members), members, relay)
+
+    with pytest.raises(AggregationError) as refused:
+        members["a"].agree(offers)
+
+    assert refused.value.rule in ("wrong_signature", "wrong_roster")
+
+
+def test_a_stranger_cannot_answer_for_the_offer():
+    # The relay knows both publics and all signatures, and no private half.
+    members = agreements()
+    offers = offers_of(members)
+    relay = Agreement("a", IDENTITIES["a"], ROSTER, b"s")
+    assert relay.agree({**offers, "a": relay.offer()})["b"] not in set(
+        members["b"].agree(offers).values()
+    )
+
+
+def test_group_keys_pass_sealed_and_unaltered():
+    pair, other = b"p" * 32, b"o" * 32
+    key = new_group_key()
+    sealed = seal_for(pair, key)
+
+    assert key not in sealed
+    assert open_sealed(pair, sealed) == key
+    assert seal_for(pair, key) != sealed
+    broken = [sealed[:-1], sealed + b"\0", sealed[1:], b"", sealed[:12]]
+    for bit in range(0, 8 * len(sealed), 11):
+        flipped = bytearray(sealed)
+        flipped[bit // 8] ^= 1 << bit % 8
+        broken.append(bytes(flipped))
+    for bad in broken:
+        with pytest.raises(AggregationError, match="altered on its way") as refused:
+            open_sealed(pair, bad)
+        assert refused.value.rule == "wrong_signature"
+    with pytest.raises(AggregationError):
+        open_sealed(other, sealed)
+
+
+def test_group_keys_are_fresh():
+    assert len({new_group_key() for _ in range(100)}) == 100
+
+
+def test_signatures_of_one_kind_do_not_serve_as_another():
+    """A party signs offers, messages and ledger lines with one identity.
+
+    Each begins differently, so that none can be taken for another.
+    """
+    from unpooled.ledger import Release
+    from unpooled.secure.message import encode
+
+    member = agreements()["a"]
+    line = Release("s", 1, "t", "n", (), "f", 8, "summed", "out", ("a",))
+    starts = {
+        member._statement("a", bytes(32))[:9],
+        encode({}, {})[:9],
+        line.statement("a", 0, "")[:9],
+    }
+    assert len({start[:2] for start in starts}) == 3
