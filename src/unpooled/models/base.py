@@ -29,7 +29,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
 
     _partitions = ("rows",)
 
-    def fit(self, X: Federation, y: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None) -> Any:
         """Fit on a federation.
 
         Parameters

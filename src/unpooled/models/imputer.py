@@ -6,7 +6,6 @@
 A column without any value at one silo is no error while the federation has some.
 """
 
-from numbers import Real
 from typing import Any, final
 
 import numpy as np
@@ -83,7 +82,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         self,
         strategy: str = "mean",
         *,
-        fill_value: float | None = None,
+        fill_value: Any = None,
         keep_empty_features: bool = False,
     ) -> None:
         self.strategy = strategy
@@ -112,7 +111,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
 
     def _fill(self) -> float:
         fill = 0.0 if self.fill_value is None else self.fill_value
-        if not isinstance(fill, Real) or not np.isfinite(fill):
+        if not isinstance(fill, int | float | np.number) or not np.isfinite(fill):
             raise DataError(
                 f"fill_value={fill!r} (of type {type(fill)!r}) cannot be cast to a "
                 f"finite number, which is what the columns hold."

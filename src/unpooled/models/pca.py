@@ -164,7 +164,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
 
     def __init__(
         self,
-        n_components: int | float | None = None,
+        n_components: Any = None,
         *,
         svd_solver: str = "auto",
         whiten: bool = False,
@@ -174,29 +174,26 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         self.whiten = whiten
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        _check_parameters(self, federation.n_features)
+        wanted = _wanted(self, federation.n_features)
         totals = federation.sum(local_total)
         N, p = round(float(totals["count"])), federation.n_features
-        _check_rows_suffice(self.n_components, N, p)
+        _check_rows_suffice(wanted, N, p)
         mean = totals["total"] / N
         squares = federation.sum(local_squares, mean=mean)["squares"]
         S = federation.sum(local_scatter, squares=squares)["scatter"]
 
         S /= N - 1
-        total_variance = float(S.trace())
-        k, variance, axes = _leading(S, self.n_components, min(N, p), total_variance)
+        total = float(S.trace())
+        k, variance, axes = _leading(S, wanted, min(N, p), total)
         self.mean_, self.n_samples_, self.n_components_ = mean, N, k
         self.components_ = np.ascontiguousarray(axes[:, :k].T)
         self.explained_variance_ = variance[:k].copy()
-        self.explained_variance_ratio_ = variance[:k] / (total_variance or 1.0)
+        self.explained_variance_ratio_ = variance[:k] / (total or 1.0)
         self.singular_values_ = np.sqrt((N - 1) * variance[:k])
         self.noise_variance_ = 0.0
         if k < min(N, p):
-            if len(variance) == p:
-                rest = float(variance[k:].sum())
-            else:
-                rest = max(total_variance - float(variance.sum()), 0.0)
-            self.noise_variance_ = rest / (p - k)
+            rest = variance[k:] if len(variance) == p else total - variance.sum()
+            self.noise_variance_ = max(float(rest.sum()), 0.0) / (p - k)
 
     @property
     def _n_features_out(self) -> int:
@@ -222,7 +219,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             )
         return projected(self._check_rows(X), **self._axes())
 
-    def inverse_transform(self, X: Float[Array, "n k"]) -> Float[Array, "n p"]:
+    def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
         """Return the rows whose projections are given, as far as k components tell.
 
         Parameters
@@ -242,11 +239,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         """Return the inverse of `get_covariance`."""
         return self.to_sklearn().get_precision()
 
-    def score_samples(self, X: Float[Array, "n p"]) -> Float[Array, " n"]:
+    def score_samples(self, X: Any) -> Float[Array, " n"]:
         """Return the log-likelihood of each row under the probabilistic model."""
         return self.to_sklearn().score_samples(self._check_rows(X))
 
-    def score(self, X: Float[Array, "n p"], y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None) -> float:
         """Return the mean log-likelihood of rows under the probabilistic model."""
         return float(np.mean(self.score_samples(X)))
 
@@ -273,50 +270,48 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         return {"mean": self.mean_, "components": self.components_, "scale": scale}
 
 
-def _check_parameters(model: PCA, p: int) -> None:
+def _wanted(model: PCA, p: int) -> int | float | None:
+    """Return `n_components` as a number, a share of variance, or None for all."""
     if model.svd_solver not in ("auto", "covariance_eigh"):
         raise DataError(
             f'svd_solver={model.svd_solver!r}; on a row partition choose "auto" or '
             f'"covariance_eigh".'
         )
     k = model.n_components
-    if k is None or (isinstance(k, float | np.floating) and 0.0 < k < 1.0):
-        return
-    whole = isinstance(k, int | np.integer) and not isinstance(k, bool)
-    if not whole or not 1 <= k <= p:
-        raise DataError(
-            f"n_components={k!r} must be None, a share strictly between 0 and 1, or a "
-            f"whole number from 1 to the {p} features."
-        )
+    if k is None:
+        return None
+    if isinstance(k, int | np.integer) and not isinstance(k, bool) and 1 <= k <= p:
+        return int(k)
+    if isinstance(k, float | np.floating) and 0 < k < 1:
+        return float(k)
+    raise DataError(
+        f"n_components={k!r} must be None, a share strictly between 0 and 1, or a "
+        f"whole number from 1 to the {p} features."
+    )
 
 
-def _check_rows_suffice(n_components: int | float | None, N: int, p: int) -> None:
+def _check_rows_suffice(wanted: int | float | None, N: int, p: int) -> None:
     if N < 2:
         raise DataError("PCA needs at least 2 rows over all silos, for a variance.")
-    if isinstance(n_components, int | np.integer) and n_components > min(N, p):
-        raise DataError(
-            f"n_components={n_components} must be between 1 and min(n_samples, "
-            f"n_features)={min(N, p)}."
-        )
+    if wanted is not None and wanted > min(N, p):
+        most = f"min(n_samples, n_features)={min(N, p)}"
+        raise DataError(f"n_components={wanted} must be between 1 and {most}.")
 
 
 def _leading(
-    C: Float[Array, "p p"], n_components: int | float | None, most: int, total: float
+    C: Float[Array, "p p"], wanted: int | float | None, most: int, total: float
 ) -> tuple[int, Float[Array, " l"], Float[Array, "p l"]]:
     """Return k and at least k eigenpairs; all p where that is as cheap."""
     p = len(C)
-    if n_components is not None and n_components >= 1 and p > _SMALL:
-        k = int(n_components)
-        return k, *leading_eigenpairs(C, k)
+    if isinstance(wanted, int):
+        return wanted, *leading_eigenpairs(C, wanted if p > _SMALL else p)
     variance, axes = leading_eigenpairs(C, p)
-    if n_components is None:
+    if wanted is None:
         return most, variance, axes
-    if n_components >= 1:
-        return int(n_components), variance, axes
     # Of the same total as `explained_variance_ratio_`, so that asking for a sum of
     # those gives the number of components that follows from them.
     share = np.cumsum(variance / (total or 1.0))
-    k = int(np.searchsorted(share, n_components, side="right")) + 1
+    k = int(np.searchsorted(share, wanted, side="right")) + 1
     return min(k, most), variance, axes
 
 

@@ -136,7 +136,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         mean, scale = self._mean_and_scale()
         return standardised(X, mean=mean, scale=scale)
 
-    def inverse_transform(self, X: Float[Array, "n p"]) -> Float[Array, "n p"]:
+    def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
         """Return rows to the units of the data.
 
         Parameters
