@@ -66,7 +66,11 @@ def _own_policy(own: Section, folder: Path, shared: Policy) -> Policy:
     if not isinstance(value, str):
         return _policy(own.section("policy"))
     path = folder / Path(value).expanduser()
-    top = Section.from_text(path.name, read_text(path))
+    try:
+        text = read_text(path)
+    except StudyError as wrong:
+        own.fail("policy", str(wrong).rstrip("."))
+    top = Section.from_text(path.name, text)
     if "policy" in top:
         top.only(("policy",), "table")
         top = top.section("policy")
@@ -75,10 +79,17 @@ def _own_policy(own: Section, folder: Path, shared: Policy) -> Policy:
 
 def _policy(section: Section) -> Policy:
     section.only(tuple(Policy.__dataclass_fields__))
-    try:
-        return Policy.of(section.content)
-    except StudyError as wrong:
-        return section.fail("", str(wrong).rstrip("."))
+    for key in section:
+        default = getattr(Policy(), key)
+        if isinstance(default, bool):
+            section.flag(key, default)
+        elif isinstance(default, int):
+            section.whole(key)
+        elif isinstance(default, float):
+            section.number(key)
+        else:
+            section.names(key, empty=True)
+    return Policy.of(section.content)
 
 
 def read_steps(top: Section) -> tuple[StudyStep, ...]:

@@ -100,14 +100,14 @@ class Section:
                 f"begin with a letter or digit",
             )
 
-    def names(self, key: str) -> tuple[str, ...] | None:
+    def names(self, key: str, *, empty: bool = False) -> tuple[str, ...] | None:
         """Return a list of different texts, or None."""
         value = self.content.get(key)
         if value is None:
             return None
         if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
             self.fail(key, f"must be a list of texts, not {_shown(value)}")
-        if not value or len(set(value)) != len(value):
+        if (not value and not empty) or len(set(value)) != len(value):
             self.fail(key, "must have at least one entry, and none twice")
         return tuple(value)
 
@@ -123,6 +123,14 @@ class Section:
         value = self.content.get(key)
         if value is not None and (type(value) is not int or value < 0):
             self.fail(key, f"must be a whole number from 0, not {_shown(value)}")
+        return value
+
+    def number(self, key: str) -> float | None:
+        """Return a number that is not negative, perhaps infinite, or None."""
+        value = self.content.get(key)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if value is not None and not (number and value >= 0):
+            self.fail(key, f"must be a number from 0, not {_shown(value)}")
         return value
 
     def codes(self, key: str) -> dict[str, list[float]]:
