@@ -4,6 +4,7 @@
 `Rogue` is a coordinator that keeps no rule: it says what it likes at the silos' doors.
 """
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -27,6 +28,7 @@ from unpooled.secure.plain import PlainSum
 from unpooled.secure.roster import Roster
 
 COLUMNS = ("x0", "x1", "x2")
+_sessions = itertools.count()
 
 
 def rows(n: int = 30, p: int = 3, seed: int = 0) -> Array:
@@ -128,7 +130,7 @@ class Rogue:
     listed : sequence of str, optional
         The parties it says there are.
     study, session, protection : str
-        What it says these are.
+        What it says these are; a session of its own.
     """
 
     def __init__(
@@ -138,11 +140,12 @@ class Rogue:
         *,
         listed: Sequence[str] | None = None,
         study: str = "study",
-        session: str = "rogue",
+        session: str = "",
         protection: str = "masked",
     ) -> None:
         self.silos, self.names = silos, list(names or silos.parties)
         self.listed = list(listed or self.names)
+        session = session or f"rogue {next(_sessions)}"
         self.where = {"study": study, "session": session}
         self.protection, self.round = protection, 0
         self._sent: set[str] = set()
