@@ -168,15 +168,20 @@ def _about_rules(facts: Facts) -> list[Caution]:
     by_rules: dict[str, list[str]] = {}
     for silo, policy in (facts.policies or {}).items():
         if keys := loosened(policy):
-            loose = [f"{WORDS[key]} {said(key, policy[key])}" for key in keys]
+            loose = [f"{_as_phrase(key)} ({said(key, policy[key])})" for key in keys]
             by_rules.setdefault("; ".join(loose), []).append(silo)
     return [
         Caution(
             "Rules looser than the library’s own",
-            f"{listed(silos)} allowed more than the defaults. {rules}.",
+            f"{listed(silos)} allowed more than the defaults: {rules}.",
         )
         for rules, silos in by_rules.items()
     ]
+
+
+def _as_phrase(key: str) -> str:
+    words = WORDS[key].rstrip("?")
+    return words[:1].lower() + words[1:]
 
 
 def could_learn(facts: Facts) -> list[str]:

@@ -84,7 +84,7 @@ class Facts:
         ]
 
 
-def facts_of(model: Any, federation: Federation, title: str | None = None) -> Facts:
+def facts_of(model: Any, federation: Any, title: str | None = None) -> Facts:
     """Gather the facts of a fit.
 
     Parameters

@@ -6,7 +6,8 @@ that one picture serves light, dark and paper. Text stays text, in the page's ow
 
 import io
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from xml.etree import ElementTree
 
 import matplotlib
@@ -15,7 +16,6 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.text import Text
 
 from unpooled.arrays import Array, Float
 from unpooled.report.wording import clean
@@ -30,6 +30,20 @@ _TYPE = 12.0
 _NAMES = {True: (102, 14), False: (186, 28)}
 
 
+@contextmanager
+def _settings() -> Iterator[None]:
+    """Draw by these settings, whatever those of the user are, and restore them."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        settings = matplotlib.rcParams
+        settings["svg.fonttype"], settings["svg.hashsalt"] = "none", "unpooled"
+        settings["font.size"] = _TYPE
+        settings["axes.labelsize"] = settings["axes.titlesize"] = _TYPE
+        settings["xtick.labelsize"] = settings["ytick.labelsize"] = _TYPE
+        yield
+
+
+@_settings()
 def scree(shares: Float[Array, " k"], name: str, description: str) -> Markup:
     """Draw the share of variance of each component, and of all up to it.
 
@@ -73,6 +87,7 @@ def scree(shares: Float[Array, " k"], name: str, description: str) -> Markup:
     return _svg(figure, name, "Share of variance by component", description)
 
 
+@_settings()
 def loadings(
     components: Float[Array, "k p"],
     columns: Sequence[str],
@@ -126,7 +141,12 @@ def _drawing(
 
 
 def _panel(
-    figure: Figure, left: float, width: float, top: float, bottom: float, height: float
+    figure: Figure,
+    left: int | float,
+    width: int | float,
+    top: int | float,
+    bottom: int | float,
+    height: int | float,
 ) -> Axes:
     box = (
         left / WIDTH,
@@ -155,17 +175,12 @@ def _svg(figure: Figure, name: str, title: str, description: str) -> Markup:
     """Return a figure as an element of the page."""
     figure.patch.set_visible(False)
     text = io.StringIO()
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        # The reader's settings must not change a report, and a font that lacks a
-        # letter does not matter: the page sets the text in its own.
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "unpooled"})
+    for part in figure.findobj():
+        part.set_clip_on(False)
+    unsaid = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    with warnings.catch_warnings():
+        # A font that lacks a letter does not matter: the page sets the text in its own.
         warnings.simplefilter("ignore")
-        for part in figure.findobj():
-            part.set_clip_on(False)
-            if isinstance(part, Text):
-                part.set_fontsize(_TYPE)
-        unsaid = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         FigureCanvasSVG(figure).print_svg(text, metadata=unsaid)
     root = ElementTree.fromstring(text.getvalue())
     _adopt(root, name)

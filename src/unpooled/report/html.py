@@ -281,7 +281,7 @@ def _cost(label: str, what: str, records: list[Any], arrays: int) -> tuple[str, 
     return (
         label,
         what,
-        duration(sum(x.seconds for x in records)),
+        duration(sum((x.seconds for x in records), 0.0)),
         f"{arrays:,}",
         f"{sum(x.bytes_out for x in records):,}",
         f"{sum(x.bytes_in for x in records):,}",

@@ -45,12 +45,12 @@ def number(x: float) -> str:
     if -4 <= exponent < 6:
         text = f"{x:,.{max(3 - exponent, 0)}f}"
     else:
-        mantissa = f"{x / 10.0**exponent:.3f}"
-        text = f"{mantissa} × 10{str(exponent).translate(_RAISED)}"
+        mantissa, _, power = f"{x:.3e}".partition("e")
+        text = f"{mantissa} × 10{str(int(power)).translate(_RAISED)}"
     return text.replace("-", "−")
 
 
-def plain_number(x: float) -> str:
+def plain_number(x: int | float) -> str:
     """Return a number that people chose, with the digits they wrote."""
     return f"{x:,g}".replace("-", "−")
 

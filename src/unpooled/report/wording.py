@@ -251,7 +251,7 @@ def clean(text: str) -> str:
     """Return a text from outside without characters that are not for reading."""
     return "".join(
         "\ufffd" if c in _TURNING or unicodedata.category(c) in _UNREADABLE else c
-        for c in re.sub(r"\s", " ", text)
+        for c in re.sub("[\t-\r\u2028\u2029]", " ", text)
     )
 
 

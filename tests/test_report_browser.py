@@ -1,0 +1,192 @@
+"""The report in a real browser: quiet, alone, legible on screens and on paper."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.pipeline import make_pipeline
+
+import unpooled as up
+from unpooled.data import heart_disease
+from unpooled.report.html import report
+
+pytestmark = pytest.mark.browser
+
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+# No sandbox: tests often run as root in a container, and the page is our own.
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--no-default-browser-check",
+]
+WIDTHS, SCHEMES = (400, 1400), ("light", "dark")
+# WCAG 2, 1.4.3: the least contrast of text to what is behind it.
+LEAST_CONTRAST = 4.5
+
+CONTRASTS = """() => {
+  const canvas = document.createElement('canvas').getContext(
+    '2d', {willReadFrequently: true});
+  const rgb = colour => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const luminance = ([r, g, b]) => [r, g, b].map(c => c / 255)
+    .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = element => {
+    for (let e = element; e; e = e.parentElement) {
+      const colour = rgb(getComputedStyle(e).backgroundColor);
+      if (colour[3] > 0) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  for (const element of document.querySelectorAll('body *')) {
+    const own = [...element.childNodes].some(n => n.nodeType == 3 && n.data.trim());
+    if (!own || !element.getClientRects().length) continue;
+    const style = getComputedStyle(element);
+    const text = element instanceof SVGElement ? style.fill : style.color;
+    const [a, b] = [luminance(rgb(text)), luminance(behind(element))];
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    found.push([contrast, element.textContent]);
+  }
+  return found;
+}"""
+
+
+def heart(path: Path) -> Path:
+    federation = up.simulate(heart_disease.load(), label="num", study="heart")
+    model = make_pipeline(up.SimpleImputer(), up.StandardScaler(), up.PCA(5))
+    return report(model.fit(federation), federation, path)
+
+
+def warned(path: Path) -> Path:
+    """Every kind of warning, names that attack the page, and more columns than fit."""
+    rng = np.random.default_rng(0)
+    names = [f"a measurement with a rather long name, number {j}" for j in range(40)]
+    names[0], names[1] = "<script>alert(1)</script>", "x" * 120
+    rows = [rng.standard_normal((20, 40)) for _ in range(2)]
+    parties = {
+        f"University Hospital of a Long Name {i} <img src=x onerror=alert(1)>"
+        + i * "y" * 60: pd.DataFrame(X, columns=names)
+        for i, X in enumerate(rows)
+    }
+    federation = up.simulate(
+        parties, secure_sum="plain", policy=up.Policy.open(), study="s" * 200
+    )
+    return report(up.PCA().fit(federation), federation, path)
+
+
+@pytest.fixture(scope="module", params=[heart, warned])
+def address(request, tmp_path_factory) -> str:
+    folder = tmp_path_factory.mktemp("report")
+    return request.param(folder / "report.html").as_uri()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if not Path(CHROMIUM).exists():
+        pytest.skip("chromium absent")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(
+    scope="module", params=[(w, s) for w in WIDTHS for s in SCHEMES], ids=str
+)
+def visit(browser, address, request):
+    """Open the report and return (page, what the console said, what was asked for)."""
+    width, scheme = request.param
+    page = browser.new_page(
+        viewport={"width": width, "height": 900}, color_scheme=scheme
+    )
+    said: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
+    page.on("request", lambda message: asked.append(message.url))
+    page.goto(address)
+    yield page, said, asked
+    page.close()
+
+
+def test_page_is_quiet_and_asks_for_nothing(visit, address):
+    page, said, asked = visit
+    page.wait_for_load_state("networkidle")
+
+    assert said == []
+    assert [url for url in asked if not url.startswith("data:")] == [address]
+
+
+def test_nothing_is_wider_than_the_screen(visit):
+    page, _, _ = visit
+
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    # Wide tables scroll in a box of their own; everything else stays on the screen.
+    beyond = """() => [...document.querySelectorAll('body *')]
+      .filter(e => !e.closest('.scroll') && e.getClientRects().length)
+      .filter(e => e.getBoundingClientRect().right > innerWidth + 1)
+      .map(e => e.outerHTML.slice(0, 80))"""
+    assert page.evaluate(beyond) == []
+
+
+def test_text_stands_out_from_what_is_behind_it(visit):
+    page, _, _ = visit
+
+    faint = [
+        text for contrast, text in page.evaluate(CONTRASTS) if contrast < LEAST_CONTRAST
+    ]
+
+    assert faint == []
+
+
+def test_dark_is_dark_and_light_is_light(visit):
+    page, _, _ = visit
+    scheme = "matchMedia('(prefers-color-scheme: dark)').matches"
+    paper = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g)"
+
+    dark, colour = page.evaluate(f"[{scheme}, {paper}]")
+
+    assert (max(map(int, colour)) < 60) == dark
+
+
+def test_pictures_have_a_name_and_a_size(visit):
+    page, _, _ = visit
+
+    pictures: list[Any] = page.get_by_role("img").all()
+
+    assert len(pictures) >= 2
+    for picture in pictures:
+        box = picture.bounding_box()
+        assert box["width"] > 250
+        assert box["height"] > 100
+    tree = page.locator("main").aria_snapshot()
+    assert 'img "Share of variance by component' in tree
+
+
+def test_paper_has_no_list_of_sections_and_no_dark(browser, address):
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    page.emulate_media(media="print", color_scheme="dark")
+    page.goto(address)
+
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+    assert paper == "rgb(255, 255, 255)"
+    assert not page.locator("nav").is_visible()
+    assert page.pdf(format="A4").startswith(b"%PDF")
+    page.close()
