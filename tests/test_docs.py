@@ -25,6 +25,7 @@ from pathlib import Path
 import pytest
 
 import unpooled
+from unpooled.errors import RULES
 from unpooled.models.catalogue import estimators
 from unpooled.party.policy import Policy
 from unpooled.party.step import Step
@@ -169,26 +170,29 @@ def steps_of(estimator: type) -> list[Step]:
 
 
 def test_disclosure_page_lists_every_declared_release():
-    wanted = [
-        (
-            name,
-            step.name,
-            array,
-            declared.axes.replace(" ", " × ") or "one number",
-            declared.meaning,
-            "kept" if declared.kept else step.verb,
-        )
+    wanted = {
+        name: [
+            f"| {step.name} | {array} | {declared.axes.replace(' ', '×') or '1'} "
+            f"| {declared.meaning} | {'kept' if declared.kept else step.verb} |"
+            for step in steps_of(estimator)
+            for array, declared in step.declared.items()
+        ]
         for name, estimator in estimators().items()
-        for step in steps_of(estimator)
-        for array, declared in step.declared.items()
-    ]
-    rows = [f"| {' | '.join(row)} |" for row in wanted]
-    page = (DOCS / "disclosure.md").read_text("utf-8")
+    }
+    page = (DOCS / "disclosure.md").read_text("utf-8").replace("`", "")
 
-    table = re.search(r"^\| model \|.*?\n\|[-| ]+\n(.*?)\n\n", page, re.S | re.M)
+    row = r"\|.*\n"
+    tables = re.findall(rf"^### (\w+)\n\n{row}{row}((?:{row})+)", page, re.M)
 
-    assert table is not None
-    assert table[1].replace("`", "").splitlines() == rows, "\n".join(rows)
+    assert {name: rows.splitlines() for name, rows in tables} == wanted
+
+
+def test_error_page_lists_every_rule():
+    page = (DOCS / "api" / "errors.md").read_text("utf-8")
+
+    shown = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", page, re.M))
+
+    assert shown == {rule: sentence for rule, (sentence, _) in RULES.items()}
 
 
 def test_study_page_lists_every_policy_key_with_its_default():
