@@ -199,12 +199,17 @@ def _check_same(study: Study, place: RunFolder) -> None:
             f"{place.path / 'study.toml'} is the file as it was. Restore it, or run "
             f"the changed study in another folder."
         )
-    names = [step.name for step in study.steps]
     finished = place.state.finished
-    if finished != names[: len(finished)]:
+    if finished != [step.name for step in study.steps][: len(finished)]:
         raise StudyError(
             f"{place.path / 'state.json'} names finished steps that the study has not."
         )
+    for step, (_, model) in zip(study.steps, place.models(), strict=False):
+        if type(model).__name__ != step.model:
+            raise StudyError(
+                f"The file of step {step.name} in {place.path / 'models'} holds a "
+                f"{type(model).__name__}, not the {step.model} that was fitted."
+            )
 
 
 @contextmanager
