@@ -165,7 +165,7 @@ def _about_few_rows(facts: Facts) -> list[Caution]:
 
 
 def _about_rules(facts: Facts) -> list[Caution]:
-    by_rules: dict[str, list[str]] = {}
+    m, by_rules = len(facts.parties), dict[str, list[str]]()
     for silo, policy in (facts.policies or {}).items():
         if keys := loosened(policy):
             loose = [f"{_as_phrase(key)} ({said(key, policy[key])})" for key in keys]
@@ -173,7 +173,8 @@ def _about_rules(facts: Facts) -> list[Caution]:
     return [
         Caution(
             "Rules looser than the library’s own",
-            f"{listed(silos)} allowed more than the defaults: {rules}.",
+            f"{listed(silos) if len(by_rules) > 1 or len(silos) < m else 'Every silo'} "
+            f"allowed more than the defaults: {rules}.",
         )
         for rules, silos in by_rules.items()
     ]
@@ -240,9 +241,8 @@ def _together(m: int) -> str:
 
 def could_not_learn(facts: Facts) -> list[str]:
     """Return what stayed hidden, as far as that is true of this study."""
-    lines = facts.lines("out")
     m, found = len(facts.parties), []
-    if not any(per_person(x) for x in lines):
+    if _only_large_totals(facts):
         found.append("Any row, that is, the values of any one person or record.")
     shown = shown_as_they_are(facts)
     if facts.protection == "masked":
@@ -257,6 +257,20 @@ def could_not_learn(facts: Facts) -> list[str]:
             "would have stopped and nothing would have been opened."
         )
     return found
+
+
+def _only_large_totals(facts: Facts) -> bool:
+    """Whether what was opened says little enough of rows to promise that none shows.
+
+    The values of a silo with a single row are that row, so the promise needs totals
+    over all silos, and more rows than columns behind a total over pairs of columns.
+    """
+    lines, N = facts.lines("out"), facts.n_rows
+    exposed = facts.protection != "masked" or shown_as_they_are(facts)
+    if exposed or any(per_person(x) for x in lines):
+        return False
+    p = max([x.shape[0] for x in lines if _pairs(x)], default=0)
+    return N is None or N > max(p, len(facts.parties))
 
 
 def _repeated(facts: Facts) -> list[str]:

@@ -93,7 +93,6 @@ def render(facts: Facts) -> str:
     """Return the report as HTML; the same facts give the same text."""
     return _template().render(
         facts=facts,
-        title=facts.title,
         when=_when(facts),
         summary=_summary(facts),
         figures=_key_figures(facts),
