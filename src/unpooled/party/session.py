@@ -253,7 +253,8 @@ class Session:
                 if number == 0:
                     totals[name] = value
                 elif number == 1:
-                    totals[name] = np.add(totals[name], value)
+                    # A sum of numbers is a scalar, which nothing can be added into.
+                    totals[name] = np.asarray(np.add(totals[name], value))
                 else:
                     totals[name] = np.add(totals[name], value, out=totals[name])
         return totals
