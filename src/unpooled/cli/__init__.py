@@ -95,10 +95,11 @@ def _console() -> "Console":
     return Console(highlight=False)
 
 
-def _version(wanted: bool) -> None:
+def _version(wanted: bool) -> bool:
     if wanted:
         typer.echo(f"unpooled {sys.modules['unpooled'].__version__}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()
@@ -194,7 +195,8 @@ def _execute(study: "Study", folder: Path, quiet: bool, going_on: bool) -> None:
         with Display(console, quiet=quiet) as display:
             done = start(folder, listener=display.listener, planned=display.planned)
     except KeyboardInterrupt:
-        _complain(f"Stopped. Continue with: unpooled resume {study.path}")
+        where = "" if folder == study.folder else f" --out {folder}"
+        _complain(f"Stopped. Continue with: unpooled resume {study.path}{where}")
         raise typer.Exit(1) from None
     show_run(console, study, done)
 

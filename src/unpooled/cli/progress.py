@@ -101,8 +101,8 @@ class Display:
         self._console.print(
             f"round {self._done} of {self.rounds}: {printable(step)}, "
             f"{count(self._parties, 'silo')}, {size(sent)} from each",
-            style=None,
             markup=False,
+            highlight=False,
             soft_wrap=True,
         )
 

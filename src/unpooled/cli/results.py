@@ -55,7 +55,7 @@ def show_run(console: Console, study: Study, run: Run) -> None:
             tables = [variance_table(model)]
             names = getattr(model, "feature_names_in_", None)
             if names is not None:
-                tables.append(loadings_table(model, names))
+                tables.append(loadings_table(model, list(names)))
             part(console, name, "", *tables)
     left = left_table(run.ledger)
     part(console, "What left each silo", _HOW[study.secure_sum], left)

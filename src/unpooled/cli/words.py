@@ -1,7 +1,5 @@
 """Numbers and names as the command writes them."""
 
-import math
-
 _TERMINAL_SAFE = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -19,8 +17,12 @@ def size(n: int) -> str:
     """Return a number of bytes as people read it: 3,672 bytes, 51.2 kB, 38.0 MB."""
     if n < 10_000:
         return f"{n:,} bytes"
-    power = min(int(math.log10(n)) // 3, 3)
-    return f"{n / 1000**power:.1f} {['', 'kB', 'MB', 'GB'][power]}"
+    value, unit = n / 1000, "kB"
+    for larger in ("MB", "GB", "TB"):
+        # Rounded to one decimal, this would be 1000.0 of the smaller unit.
+        if value >= 999.95:
+            value, unit = value / 1000, larger
+    return f"{value:.1f} {unit}"
 
 
 def shape(axes: tuple[int, ...]) -> str:
