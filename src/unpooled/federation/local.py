@@ -123,34 +123,20 @@ def in_one_process(
     first_round : int, default 1
         Number of the next round.
     """
-    if not parties:
-        raise DataError("A federation needs at least one party, as {name: source}.")
-    if partition not in ("rows", "columns"):
-        raise DataError(f'partition={partition!r}; choose "rows" or "columns".')
-    if secure_sum not in ("masked", "plain"):
-        raise DataError(f'secure_sum={secure_sum!r}; choose "masked" or "plain".')
-    if any(not isinstance(name, str) or not name for name in parties):
-        raise DataError("Party names are texts that are not empty.")
+    _check_arguments(parties, partition, secure_sum)
     tables = {
         name: _opened(name, source, label, ids) for name, source in parties.items()
     }
     policies = _policies(policy, tuple(tables))
     identities = {name: Identity() for name in tables}
     roster = Roster({name: identity.public for name, identity in identities.items()})
+    plain = secure_sum == "plain"
     members = {
-        name: Party(
-            name,
-            table,
-            policies[name],
-            identities[name],
-            roster,
-            plain=secure_sum == "plain",
-        )
+        name: Party(name, table, policies[name], identities[name], roster, plain=plain)
         for name, table in tables.items()
     }
-    channel = LocalChannel({name: member.handle for name, member in members.items()})
     coordinator = Coordinator(
-        channel,
+        LocalChannel({name: member.handle for name, member in members.items()}),
         roster,
         study=study or f"study-{secrets.token_hex(4)}",
         protection=secure_sum,
@@ -167,6 +153,19 @@ def in_one_process(
         random_state=random_state,
     )
     return federation, members
+
+
+def _check_arguments(
+    parties: Mapping[str, Any], partition: str, secure_sum: str
+) -> None:
+    if not parties:
+        raise DataError("A federation needs at least one party, as {name: source}.")
+    if partition not in ("rows", "columns"):
+        raise DataError(f'partition={partition!r}; choose "rows" or "columns".')
+    if secure_sum not in ("masked", "plain"):
+        raise DataError(f'secure_sum={secure_sum!r}; choose "masked" or "plain".')
+    if any(not isinstance(name, str) or not name for name in parties):
+        raise DataError("Party names are texts that are not empty.")
 
 
 def _opened(name: str, source: Any, label: str | None, ids: str | None) -> Table:
