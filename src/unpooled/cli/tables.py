@@ -74,7 +74,7 @@ def plan_table(plan: Plan) -> Table:
 def left_table(ledger: Ledger) -> Table:
     """Return what left each silo, by step, with the sum at the bottom."""
     made = table(
-        "rounds",
+        "round",
         "step",
         "what left each silo, as a total only",
         "bytes",
@@ -94,7 +94,7 @@ def left_table(ledger: Ledger) -> Table:
         )
     made.add_section()
     made.add_row(
-        Text(str(len({line.round for line in lines})), "bold"),
+        Text(count(len({line.round for line in lines}), "round"), "bold"),
         "",
         Text(f"{count(len(lines), 'array')} in all", "bold"),
         Text(f"{ledger.bytes_out():,}", "bold"),

@@ -200,8 +200,8 @@ class Study:
         """Continue a run that ended before it was done; parameters as of `run`.
 
         Finished steps are read from the folder and not asked for again. The step that
-        was under way is asked again from its start; what had left by then stands in
-        the ledger. A run that is done is read and returned as it is.
+        was under way is asked again from its start; every total that was opened before
+        stands in the ledger. A run that is done is read and returned as it is.
         """
         from unpooled.study.running import resume
 

@@ -55,8 +55,8 @@ def facts_of_run(place: RunFolder) -> "Facts":
 def _interruptions(place: RunFolder) -> list[str]:
     return [
         f"The run ended before round {first} and was continued. The step that was "
-        f"under way was asked again from its start; what had left the silos by then "
-        f"stands in the ledger."
+        f"under way was asked again from its start. Every total that had been opened "
+        f"by then stands in the ledger."
         for first in place.state.resumed
     ]
 
