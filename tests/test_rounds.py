@@ -454,8 +454,9 @@ def test_what_left_is_in_the_ledger_although_the_round_failed(here):
 
 
 @pytest.mark.xfail(
+    raises=(AssertionError, UnpooledError, pytest.fail.Exception),
     reason="a reply lost on the wire leaves a gap in its party's count of lines, so "
-    "the ledger of the study never verifies again"
+    "the ledger of the study never verifies again",
 )
 def test_a_ledger_outlives_a_lost_reply(here):
     at(STEP, here, REPLY_FAULTS["dropped"])

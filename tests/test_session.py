@@ -385,8 +385,9 @@ def secret_total(X: Array) -> dict[str, Array]:
 
 
 @pytest.mark.xfail(
+    raises=(AssertionError, pytest.fail.Exception),
     reason="a total that only the parties may open is opened by any step with an "
-    "argument of its shape: squares about it tell it to the coordinator"
+    "argument of its shape: squares about it tell it to the coordinator",
 )
 def test_a_veiled_total_cannot_be_had_from_another_step(here):
     """Two sums of squares, about 0 and about the veiled total, give the total away."""
@@ -422,16 +423,12 @@ def test_a_transform_is_applied_only_after_its_fit(here):
 
     assert rules(scaled) == {"transform_not_fitted"}
     rogue.totals("scaler.local_sums")
-    rogue._sent.clear()
     assert rules(scaled) == {""}
     # The order is the pipeline's: nothing was fitted behind another transform.
-    rogue._sent.clear()
     assert rules(scaled, filled) == {"transform_not_fitted"}
-    rogue._sent.clear()
     assert rules(filled, scaled) == {"transform_not_fitted"}
     # A step that is no transform, and one that is not there.
     for name in ("pca.local_total", "scaler.local_sums", "os.system"):
-        rogue._sent.clear()
         refused = rules(Derive(name, COLUMNS, {"mean": mean, "scale": scale}))
         assert refused <= {"transform_not_fitted", "allowed_steps", "arguments"}
         assert refused
@@ -497,7 +494,6 @@ def test_transforms_that_divide_by_zero_pick_no_rows_out(here):
     for step in ("imputer.local_observed", "scaler.local_sums"):
         rules = rogue.rules(step, operations=chain)
         assert set(rules.values()) == {"infinite_values"}
-        rogue._sent.clear()
 
 
 def test_a_transform_that_overflows_is_refused(here):
@@ -523,7 +519,6 @@ def test_a_transform_gives_the_columns_that_it_names(here):
         )
         rules = rogue.rules("imputer.local_observed", operations=chain)
         assert set(rules.values()) == {"failed_in_silo"}
-        rogue._sent.clear()
 
 
 def test_folds_are_chosen_in_the_silo_and_partition_its_rows(in_blocks):

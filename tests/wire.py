@@ -148,7 +148,6 @@ class Rogue:
         session = session or f"rogue {next(_sessions)}"
         self.where = {"study": study, "session": session}
         self.protection, self.round = protection, 0
-        self._sent: set[str] = set()
 
     def say(
         self, party: str, header: Mapping[str, Any], arrays: Mapping[str, Array] = {}
@@ -189,8 +188,7 @@ class Rogue:
     ) -> Request:
         """Make the request of the next round."""
         self.round += 1
-        fresh = frozenset(set(view_arrays(operations)) - self._sent)
-        self._sent |= fresh
+        fresh = frozenset(view_arrays(operations))
         where = (self.where["study"], self.where["session"], self.round)
         return Request(*where, step, to, operations, dict(public or {}), fresh)
 

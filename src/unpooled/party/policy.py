@@ -77,24 +77,7 @@ class Policy:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            default = field.default
-            if default is None:
-                good = value is None or (
-                    isinstance(value, list | tuple)
-                    and all(isinstance(item, str) for item in value)
-                )
-                wanted = "a list of names"
-            elif isinstance(default, bool):
-                good, wanted = isinstance(value, bool), "true or false"
-            else:
-                number = isinstance(value, int | float) and not isinstance(value, bool)
-                good = number and value >= 0
-                wanted = "a number that is not negative"
-                if isinstance(default, int):
-                    good, wanted = good and value % 1 == 0, "a whole number"
-            if not good:
-                raise StudyError(f"Policy {field.name} = {value!r}: it takes {wanted}.")
+            _check_value(field.name, field.default, getattr(self, field.name))
 
     @classmethod
     def open(cls) -> "Policy":
@@ -117,13 +100,15 @@ class Policy:
         """Return a policy from a policy, a mapping of its keys, or None (default)."""
         if isinstance(policy, Policy):
             return policy
-        known = [field.name for field in dataclasses.fields(cls)]
+        known = {field.name: field.default for field in dataclasses.fields(cls)}
         if not isinstance(policy, Mapping | None):
             raise StudyError(f"A policy is a table of {', '.join(known)}.")
         if unknown := sorted(set(policy or {}) - set(known)):
             raise StudyError(
                 f"Unknown policy keys {unknown}. The keys are {', '.join(known)}."
             )
+        for name, value in (policy or {}).items():
+            _check_value(name, known[name], value)
         return cls(**(policy or {}))
 
     @classmethod
@@ -197,3 +182,19 @@ class Policy:
 
 def _listed(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _check_value(name: str, default: Any, value: Any) -> None:
+    if default is None:
+        listed = isinstance(value, list | tuple)
+        good = value is None or (listed and all(isinstance(v, str) for v in value))
+        wanted = "a list of names"
+    elif isinstance(default, bool):
+        good, wanted = isinstance(value, bool), "true or false"
+    else:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        good, wanted = number and value >= 0, "a number that is not negative"
+        if isinstance(default, int):
+            good, wanted = good and value % 1 == 0, "a whole number"
+    if not good:
+        raise StudyError(f"Policy {name} = {value!r}: it takes {wanted}.")
