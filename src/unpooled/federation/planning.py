@@ -113,8 +113,7 @@ class DryRounds:
             self.study, "", number, step.name, to, operations, dict(public), fresh
         )
         self.requests.append(request)
-        parties = tuple(sorted(self.parties))
-        written = ledger_lines(request, step, sizes, self.protection, parties)
+        written = ledger_lines(request, step, sizes, self.protection, self.parties)
         self.lines += [line for line, _ in written]
         values = {
             name: _placeholder(name, declared, declared.shape(sizes), request, step)

@@ -4,6 +4,7 @@ import abc
 import warnings
 from typing import Any
 
+from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -98,8 +99,9 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     def _check_view(self, federation: Federation) -> Federation:
         """Check that a federation has the fitted columns, in any order."""
         check_is_fitted(self)
-        output = getattr(self, "_sklearn_output_config", {}).get("transform")
-        if output not in (None, "default"):
+        own = getattr(self, "_sklearn_output_config", {})
+        output = own.get("transform", get_config()["transform_output"])
+        if output != "default":
             raise DataError(
                 f'set_output(transform="{output}") makes data frames of arrays; a '
                 f"federation stays in its silos. Unset it, or transform an array."

@@ -118,6 +118,11 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
             )
         return float(fill)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     def transform(self, X: Any) -> Any:
         """Fill missing cells of an array, or of every silo's rows, lazily.
 

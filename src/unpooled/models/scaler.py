@@ -120,6 +120,11 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
             self.var_ = np.where(count > 0, squares / np.maximum(count, 1), np.nan)
             self.scale_ = _scale(self.var_, mean, count)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     def transform(self, X: Any) -> Any:
         """Standardise an array, or every silo's rows, lazily.
 
