@@ -323,6 +323,11 @@ def test_a_projection_onto_one_person_is_refused():
     rules = rogue.rules("test_policy.squares", None, (Select(COLUMNS), onto_one))
     assert set(rules.values()) == {"max_row_share"}
     assert ran == []
+    # Far from zero, one person's 1 is a rounding error beside the column's values.
+    far = {**onto_one.public, "mean": np.array([-1e13, 0.0, 0.0])}
+    far_away = Derive("pca.projected", ("y0", "y1"), far)
+    rules = rogue.rules("test_policy.squares", None, (Select(COLUMNS), far_away))
+    assert set(rules.values()) == {"max_row_share"}
     honest = project(np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]))
     rules = rogue.rules("test_policy.squares", None, (Select(COLUMNS), honest))
     assert set(rules.values()) == {""}

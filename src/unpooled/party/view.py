@@ -234,8 +234,11 @@ class View:
             columns = operation.columns
         return blocks
 
+    @np.errstate(all="ignore")
     def largest_row_share(self) -> float:
         """Return the largest share of any column's scatter that one row carries.
+
+        Infinite where squares overflow, so that no transform can hide behind that.
 
         About the silo's own mean. One pass over the rows: the largest deviation from a
         mean is at a column's minimum or maximum.
@@ -243,29 +246,27 @@ class View:
         n, total, squares = 0, 0.0, 0.0
         low: Any = np.inf
         high: Any = -np.inf
-        origin: Any = None
+        origin = np.full(len(self.columns), np.nan)
         for block in self.blocks():
             if not len(block.X):
                 continue
-            if origin is None:
-                # Shifted by some row, so that the squares keep their digits.
-                origin = np.nan_to_num(block.X[0])
+            there = ~np.isnan(block.X)
+            # Shifted by some value of its own, a column's squares keep their digits.
+            first = np.take_along_axis(block.X, there.argmax(axis=0)[None], axis=0)[0]
+            origin = np.where(np.isnan(origin), first, origin)
             X = block.X - origin
             low = np.fmin(low, np.fmin.reduce(X))
             high = np.fmax(high, np.fmax.reduce(X))
-            n = n + (~np.isnan(X)).sum(axis=0)
+            n = n + there.sum(axis=0)
             total = total + np.nansum(X, axis=0)
             squares = squares + np.nansum(X * X, axis=0)
-        if origin is None:
-            return 0.0
+        # Exactly constant: under any tolerance a large offset would hide a person.
+        varies = (n > 0) & (high > low)
         mean = total / np.maximum(n, 1)
-        scatter = squares - n * mean * mean
-        # A column without a value here has no largest one either.
-        largest = np.where(n > 0, np.maximum(mean - low, high - mean), 0.0) ** 2
-        # A column that is constant here has no scatter to carry.
-        constant = (high - low) <= 1e-12 * (np.abs(high) + np.abs(low) + np.abs(origin))
-        share = largest / np.where(constant | (scatter <= 0), np.inf, scatter)
-        return float(np.nanmax(share, initial=0.0))
+        scatter = np.where(varies, squares - n * mean * mean, 1.0)
+        share = np.maximum(mean - low, high - mean) ** 2 / scatter
+        share = np.where(np.isfinite(share) & (scatter > 0), share, np.inf)
+        return float(np.max(share, where=varies, initial=0.0))
 
 
 def _check_arguments(operation: Derive, n_features: int) -> None:
