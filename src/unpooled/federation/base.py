@@ -236,7 +236,17 @@ class Federation:
         )
 
     def derive(self, step: Step, columns: Sequence[str], **public: Any) -> "Federation":
-        """Return a view whose rows each silo transforms by a fitted, derived step."""
+        """Return a view whose rows each silo transforms by a fitted, derived step.
+
+        Parameters
+        ----------
+        step : Step
+            Declared with `derived`.
+        columns : sequence of str
+            Names of the columns that it makes.
+        **public
+            The step's keyword-only arguments.
+        """
         if step.verb != "derived":
             raise DataError(f"{step.name} is declared {step.verb}, not derived.")
         step.sizes(self.n_features, public)
