@@ -6,7 +6,7 @@
 Each method runs in a process of its own, in turn, several times; wall times are medians
 over runs, and ratios are medians of the ratios of neighbouring runs, so that a machine
 whose speed drifts does not favour either side. All use float64 and the same BLAS
-threads. Peak memory is the operating system's own figure for the process, data included;
+threads. Peak memory is the operating system's figure for the process, data included;
 every process makes its data in the same way.
 
 P-COV is paper 003's method as published: each silo sends its count, mean and covariance
