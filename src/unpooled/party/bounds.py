@@ -63,4 +63,5 @@ class CauchySchwarz:
         return units * radius * radius[:, None]
 
     def _radius(self, public: Mapping[str, Any]) -> Float[Array, " p"]:
-        return np.sqrt(public[self.squares] + _QUANTUM)
+        # A negative square is made up, and then every value exceeds its bound.
+        return np.sqrt(np.maximum(public[self.squares], 0.0) + _QUANTUM)

@@ -180,15 +180,15 @@ class Request:
 
 
 def _argument(record: Mapping[str, Any], array: Array | None) -> Any:
-    if len(record) != 1:
+    if len(record) != 1 or ("value" in record) != (array is None):
         raise ValueError("an argument is one of three things")
-    if "value" in record and array is None:
-        return record["value"]
     if array is None:
-        raise ValueError("an argument's array is absent")
+        return record["value"]
     if "veiled" in record:
         round_number, name = record["veiled"]
         return Veiled(int(round_number), str(name), (), array, "")
+    if record["array"] is not True:
+        raise ValueError("an argument is one of three things")
     return array
 
 

@@ -1,0 +1,251 @@
+"""Declarations: read, checked at both ends, and found by name without running code."""
+
+import sys
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unpooled.arrays import Array
+from unpooled.errors import DataError, ReleaseRefusedError
+from unpooled.models import pca
+from unpooled.party.bounds import CauchySchwarz
+from unpooled.party.step import (
+    Declared,
+    Step,
+    derived,
+    disclosed,
+    find_step,
+    kept,
+    release,
+    stays,
+    summed,
+)
+
+
+@summed(
+    takes={"axes": "k p", "mean": "p"},
+    total="p",
+    product=release("p k", meaning="products"),
+    number="",
+    square=release("p p", symmetric=True, bound=CauchySchwarz("mean")),
+    here=stays("4 k", until="fit"),
+)
+def example(X: Array, y: Array, kept: Any, *, axes: Array, mean: Array, c: int) -> Any:
+    """Stand for a step with everything."""
+    return len(X), c
+
+
+def test_a_declaration_is_read_from_the_function():
+    assert example.name == "test_step.example"
+    assert example.verb == "summed"
+    assert example.by == "rows"
+    assert example.reads == ("X", "y", "kept")
+    assert example.public == ("axes", "mean", "c")
+    assert set(example.declared) == {"total", "product", "number", "square", "here"}
+    assert set(example.leaves) == {"total", "product", "number", "square"}
+    assert example.__doc__ == "Stand for a step with everything."
+    assert example([1, 2], 0, 0, axes=0, mean=0, c=3) == (2, 3)
+
+
+def test_sizes_come_from_the_table_and_the_arguments():
+    public = {"axes": np.ones((2, 5)), "mean": np.ones(5), "c": 7}
+    sizes = example.sizes(5, public)
+    assert sizes == {"p": 5, "k": 2}
+    shapes = {name: d.shape(sizes) for name, d in example.declared.items()}
+    assert shapes == {
+        "total": (5,),
+        "product": (5, 2),
+        "number": (),
+        "square": (5, 5),
+        "here": (4, 2),
+    }
+    numbers = {n: d.numbers(shapes[n]) for n, d in example.declared.items()}
+    assert numbers == {"total": 5, "product": 10, "number": 1, "square": 15, "here": 8}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"axes": np.ones((2, 4))},
+        {"axes": np.ones(5)},
+        {"axes": np.ones((2, 5, 1))},
+        {"axes": np.float64(1.0)},
+        {"axes": 1.0},
+        {"mean": np.ones(4)},
+        {"mean": np.ones((5, 1))},
+        {"mean": np.ones(0)},
+        {"mean": [1.0] * 5},
+        {"mean": None},
+        {"c": np.ones(1)},
+        {"c": np.ones((5, 5))},
+        {"d": 1},
+        {"c": None},
+    ],
+)
+def test_other_arguments_are_refused(change):
+    public: dict[str, Any] = {"axes": np.ones((2, 5)), "mean": np.ones(5), "c": 7}
+    public |= change
+    if public["c"] is None:
+        del public["c"]
+    with pytest.raises(DataError, match=r"test_step.example takes") as refused:
+        example.sizes(5, public)
+    assert refused.value.rule == "arguments"
+
+
+def test_a_letter_has_one_size():
+    @summed(takes={"a": "k", "b": "k k"}, out="k")
+    def twice(X: Array, *, a: Array, b: Array) -> Any:
+        return {}
+
+    assert twice.sizes(3, {"a": np.ones(2), "b": np.ones((2, 2))})["k"] == 2
+    for b in (np.ones((2, 3)), np.ones((3, 3)), np.ones((3, 2))):
+        with pytest.raises(DataError):
+            twice.sizes(3, {"a": np.ones(2), "b": b})
+
+
+@pytest.mark.parametrize(
+    ("axes", "level", "pairs"),
+    [
+        ("", "aggregate", False),
+        ("p", "aggregate", False),
+        ("p p", "aggregate", True),
+        ("p q", "aggregate", True),
+        ("c p p", "aggregate", True),
+        ("c p", "aggregate", False),
+        ("k k", "aggregate", False),
+        ("n", "row", False),
+        ("N", "row", False),
+        ("N p", "row", False),
+        ("n n", "row", False),
+        ("p n p", "row", True),
+        ("3 4", "aggregate", False),
+    ],
+)
+def test_axes_say_what_a_release_is(axes, level, pairs):
+    declared = release(axes)
+    assert declared.level == level
+    assert declared.pairs_features == pairs
+
+
+def test_kept_steps_release_nothing():
+    @kept(out="p", more=release("p p"))
+    def stay(X: Array) -> Any:
+        return {}
+
+    assert stay.leaves == {}
+    assert all(d.kept for d in stay.declared.values())
+    assert stay.declared["out"].until == "study"
+
+
+def test_a_step_reads_rows_labels_and_kept_things_only():
+    for wrong in (lambda rows: 0, lambda X, table: 0, lambda *args: 0):
+        with pytest.raises(TypeError, match="may read X, y and kept"):
+            summed(out="p")(wrong)
+    with pytest.raises(ValueError, match='choose "rows" or "party"'):
+        summed(by="block", out="p")
+    for declare in (disclosed(out="p"), derived(takes={}, fitted_by=())):
+        with pytest.raises(TypeError, match="may read"):
+            declare(lambda table: 0)
+
+
+def test_the_librarys_steps_have_short_names():
+    assert pca.local_total.name == "pca.local_total"
+    assert find_step("pca.local_total") is pca.local_total
+    assert find_step("pca.projected") is pca.projected
+    assert find_step("test_step.example") is example
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        ".",
+        "pca",
+        "pca.",
+        ".local_total",
+        "pca.PCA",
+        "pca.Any",
+        "pca.np.sum",
+        "pca.__builtins__",
+        "pca.no_such",
+        "no_such.local_total",
+        "unpooled.models.pca.local_total",
+        "models.pca.local_total",
+        "os.system",
+        "posixpath.join",
+        "builtins.open",
+        "sys.exit",
+        "test_step.find_step",
+        "test_step.disguised",
+        "test_step.example.function",
+        "pca.local_total\n",
+        "pca/local_total",
+        "..step.example",
+        "__main__.anything",
+    ],
+)
+def test_nothing_else_is_a_step(name):
+    with pytest.raises(ReleaseRefusedError, match="allowed_steps"):
+        find_step(name)
+
+
+# Under another name than its own, a step would be logged as what it is not.
+disguised = example
+
+
+@given(st.text(max_size=20))
+def test_any_text_is_a_step_or_refused(name):
+    try:
+        step = find_step(name)
+    except ReleaseRefusedError:
+        return
+    except (ValueError, ImportError) as odd:
+        pytest.fail(f"{name!r}: {odd}")
+    assert step.name == name
+
+
+def test_finding_runs_no_code_of_a_module(monkeypatch):
+    """A module's own __getattr__ is code, and may import what it likes."""
+    asked = []
+    module = types.ModuleType("traps")
+    module.__getattr__ = asked.append  # type: ignore[method-assign]
+    monkeypatch.setitem(sys.modules, "traps", module)
+    monkeypatch.setitem(sys.modules, "absent", None)
+    for name in ("traps.local_total", "traps.x", "absent.local_total"):
+        with pytest.raises(ReleaseRefusedError):
+            find_step(name)
+    assert asked == []
+
+
+def test_steps_of_modules_that_nobody_imported_are_not_there():
+    assert "this" not in sys.modules
+    with pytest.raises(ReleaseRefusedError):
+        find_step("this.s")
+    assert "this" not in sys.modules
+
+
+def test_every_step_of_the_library_says_what_it_releases():
+    import importlib
+    import pkgutil
+
+    import unpooled.models
+
+    found = 0
+    for info in pkgutil.iter_modules(unpooled.models.__path__):
+        module = importlib.import_module(f"unpooled.models.{info.name}")
+        for value in vars(module).values():
+            if isinstance(value, Step) and value.name.startswith(f"{info.name}."):
+                found += 1
+                assert value.__doc__
+                assert find_step(value.name) is value
+                for name, declared in value.declared.items():
+                    assert isinstance(declared, Declared)
+                    assert declared.meaning, (value.name, name)
+                assert set(value.takes) <= set(value.public)
+                for fitting in value.fitted_by:
+                    assert find_step(fitting).verb in ("summed", "kept")
+    assert found >= 8
