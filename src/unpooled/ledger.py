@@ -110,7 +110,7 @@ class Release:
         return record
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> "Release":
+    def from_record(cls, record: Any) -> "Release":
         """Read a line from plain JSON values; anything else is a `StudyError`."""
         try:
             values: dict[str, Any] = {name: str(record[name]) for name in _TEXTS}
