@@ -116,7 +116,9 @@ class DryRounds:
         written = ledger_lines(request, step, sizes, self.protection, self.parties)
         self.lines += [line for line, _ in written]
         values = {
-            name: _placeholder(name, declared, declared.shape(sizes), request, step)
+            name: _placeholder(
+                name, declared, declared.shape(sizes), request, self.protection
+            )
             for name, declared in step.leaves.items()
         }
         if step.verb == "disclosed":
@@ -125,11 +127,17 @@ class DryRounds:
 
 
 def _placeholder(
-    name: str, declared: Declared, shape: tuple[int, ...], request: Request, step: Step
+    name: str,
+    declared: Declared,
+    shape: tuple[int, ...],
+    request: Request,
+    protection: str,
 ) -> Any:
     if request.to == "parties":
-        code = code_for(declared, 2)
-        words = np.zeros(code.shape(declared.numbers(shape)), np.uint64)
+        code, numbers = code_for(declared, 2), declared.numbers(shape)
+        words = np.zeros(code.shape(numbers), np.uint64)
+        if protection == "plain":
+            words = np.zeros(numbers)
         return Veiled(request.round, name, shape, words, code.dtype)
     if declared.symmetric:
         return np.eye(shape[0])

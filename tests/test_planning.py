@@ -1,0 +1,206 @@
+"""A plan is the ledger, line by line, before anything has left."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+
+import unpooled as up
+from unpooled.arrays import Array
+from unpooled.data import heart_disease
+from unpooled.errors import AggregationError, DataError
+from unpooled.models.base import FederatedEstimator
+from unpooled.models.scaler import local_squares, local_sums
+from unpooled.party.step import disclosed, kept
+from unpooled.secure.message import decode
+from wire import Silos, kind, rows, silos
+
+SECRET = 918273.5
+
+
+@disclosed(largest="p")
+def shown(X: Array) -> dict[str, Array]:
+    return {"largest": X.max(axis=0)}
+
+
+@kept(mean="p")
+def stays_here(X: Array) -> dict[str, Array]:
+    return {"mean": X.mean(axis=0)}
+
+
+class Everything(FederatedEstimator):
+    """Uses every verb, and a total that only the parties may open."""
+
+    def _fit(self, federation: up.Federation, y: Any) -> None:
+        totals = federation.sum(local_sums, to="parties")
+        federation.sum(local_squares, mean=totals["total"])
+        for values in federation.collect(shown).values():
+            assert values["largest"].shape == (federation.n_features,)
+        federation.keep(stays_here)
+
+
+@pytest.fixture
+def here() -> Silos:
+    tables = {name: rows(40, 4, i) for i, name in enumerate("cab")}
+    for X in tables.values():
+        X[3, 1] = SECRET
+    return silos(tables, policy={"allow_disclosed": True})
+
+
+MODELS = {
+    "imputer": lambda: up.SimpleImputer(),
+    "constant": lambda: up.SimpleImputer(strategy="constant"),
+    "scaler": lambda: up.StandardScaler(),
+    "centring": lambda: up.StandardScaler(with_std=False),
+    "pca": lambda: up.PCA(2),
+    "all components": lambda: up.PCA(),
+    "share": lambda: up.PCA(0.9),
+    "pipeline": lambda: make_pipeline(
+        up.SimpleImputer(), up.StandardScaler(), up.PCA(2)
+    ),
+    "twice": lambda: make_pipeline(
+        up.StandardScaler(), up.PCA(3), up.StandardScaler(), up.PCA(2)
+    ),
+    "every verb": lambda: Everything(),
+}
+FIELDS = (
+    "study",
+    "round",
+    "step",
+    "name",
+    "shape",
+    "dtype",
+    "bytes",
+    "visibility",
+    "direction",
+)
+
+
+def told(lines: Any) -> list[tuple[Any, ...]]:
+    return [
+        (*(getattr(x, field) for field in FIELDS), sorted(x.parties)) for x in lines
+    ]
+
+
+@pytest.mark.parametrize("secure_sum", ["masked", "plain"])
+@pytest.mark.parametrize("model", MODELS)
+def test_the_plan_is_the_ledger_line_by_line(model, secure_sum):
+    tables = {name: rows(40, 4, i) for i, name in enumerate("cab")}
+    here = silos(tables, secure_sum=secure_sum, policy={"allow_disclosed": True})
+    plan = up.plan(MODELS[model](), here.federation)
+    before = len(here.ledger)
+
+    MODELS[model]().fit(here.federation)
+
+    assert before == 0
+    assert told(plan.releases) == told(here.ledger)
+    assert plan.bytes == here.ledger.bytes_out()
+    assert plan.bytes_in == sum(x.bytes for x in here.ledger if x.direction == "in")
+    assert plan.rounds == len({line.round for line in here.ledger})
+    assert plan.refusals == ()
+    assert plan.protection == secure_sum
+    assert sorted(plan.parties) == ["a", "b", "c"]
+
+
+def test_the_plan_of_the_heart_study_is_its_ledger():
+    federation = up.simulate(heart_disease.load(), label="num", study="heart")
+    pipeline = make_pipeline(up.SimpleImputer(), up.StandardScaler(), up.PCA(5))
+    plan = up.plan(pipeline, federation)
+    pipeline.fit(federation)
+    assert told(plan.releases) == told(federation.ledger)
+    assert plan.rounds == 6
+    assert {x.visibility for x in federation.ledger if x.direction == "out"} == {
+        "summed"
+    }
+
+
+def test_the_plan_of_a_view_and_of_a_fold(here):
+    train, _ = here.federation.select(["x2", "x0"]).folds(2, random_state=0)[0]
+    plan = up.plan(up.PCA(2), train)
+    up.PCA(2).fit(train)
+    assert told(plan.releases) == told(here.ledger)
+
+
+def test_a_plan_leaves_no_trace(here):
+    model = up.PCA(2)
+    up.plan(model, here.federation)
+
+    assert len(here.ledger) == 0
+    assert here.federation.rounds == []
+    assert not hasattr(model, "components_")
+    assert {kind(data) for _, data in here.wire.sent} == {"plan"}
+    for party in here.parties.values():
+        assert party.studies == {}
+        assert party._sessions == {}
+    # And the study goes on as if it had not been: rounds, history, masks.
+    model.fit(here.federation)
+    assert [x.round for x in here.ledger] == [1, 1, 2, 2, 2, 3, 3]
+    assert here.ledger.verify(here.roster)
+
+
+def test_a_plan_between_two_fits_changes_nothing(here):
+    up.PCA(2).fit(here.federation)
+    up.plan(up.PCA(2), here.federation)
+    up.PCA(2).fit(here.federation)
+    assert here.ledger.verify(here.roster)
+    assert here.ledger[-1].round == 6
+
+
+def test_what_the_silos_say_to_a_plan_holds_no_numbers(here):
+    up.plan(up.PCA(2), here.federation)
+    for _, data in here.wire.received:
+        message = decode(data)
+        assert message.arrays == {}
+        assert set(message.header) == {"party", "request", "kind", "rule"}
+        assert message.header["rule"] == ""
+
+
+def test_refusals_are_foretold_and_come_true():
+    tables = {"a": rows(9, 4), "b": rows(40, 4, 1), "c": rows(10, 4, 2)}
+    here = silos(tables, policy={"b": {"allowed_steps": ["pca.local_*"]}})
+    plan = up.plan(make_pipeline(up.StandardScaler(), up.PCA(2)), here.federation)
+
+    assert plan.refusals == (
+        ("a", "scaler.local_sums", "min_rows"),
+        ("b", "scaler.local_sums", "allowed_steps"),
+        ("a", "scaler.local_squares", "min_rows"),
+        ("b", "scaler.local_squares", "allowed_steps"),
+        ("a", "pca.local_total", "min_rows"),
+        ("a", "pca.local_squares", "min_rows"),
+        ("a", "pca.local_scatter", "min_rows"),
+        ("c", "pca.local_scatter", "max_feature_ratio"),
+    )
+    assert "c would refuse pca.local_scatter: max_feature_ratio" in str(plan)
+    with pytest.raises(Exception, match=r"a refused scaler.local_sums: min_rows"):
+        up.StandardScaler().fit(here.federation)
+
+
+def test_two_parties_are_foretold():
+    here = silos({name: rows(seed=i) for i, name in enumerate("ab")})
+    plan = up.plan(up.SimpleImputer(), here.federation)
+    assert plan.refusals == (
+        ("a", "imputer.local_observed", "min_parties"),
+        ("b", "imputer.local_observed", "min_parties"),
+    )
+
+
+def test_a_party_that_is_not_there_is_noticed(here):
+    here.wire.on_request = lambda party, data: None if party == "b" else data
+    with pytest.raises(AggregationError, match="b did not answer plan"):
+        up.plan(up.PCA(2), here.federation)
+
+
+def test_what_a_fit_would_refuse_before_asking_a_plan_refuses_too(here):
+    with pytest.raises(DataError, match="n_components"):
+        up.plan(up.PCA(9), here.federation)
+    with pytest.raises(DataError, match="takes a Federation"):
+        up.PCA(2).fit(np.zeros((3, 3)))
+
+
+def test_a_plan_reads_well(here):
+    plan = up.plan(up.PCA(2), here.federation)
+    text = str(plan)
+    assert text.startswith("3 parties, 3 rounds, each sends")
+    assert "(masked)" in text
+    assert len(text.splitlines()) == 2 + len(plan.releases)
