@@ -206,11 +206,16 @@ def test_fits_repeat_to_the_bit(numbers):
     assert_array_equal(first.components_, second.components_)
 
 
-def test_policies_for_all_or_by_party(numbers):
+def test_policies_for_all_or_by_party(numbers, tmp_path):
     two = {name: numbers[name] for name in ("silo1", "silo2")}
+    path = tmp_path / "policy.toml"
+    path.write_text("min_parties = 2")
     for allowed in (
         {"min_parties": 2},
         Policy(min_parties=2),
+        path,
+        str(path),
+        {"silo1": path, "silo2": {"min_parties": 2}},
         {"silo1": {"min_parties": 2}, "silo2": Policy(min_parties=2)},
     ):
         assert PCA().fit(simulate(two, policy=allowed)).n_samples_ == 40
@@ -225,6 +230,8 @@ def test_policies_for_all_or_by_party(numbers):
             PCA().fit(simulate(two, policy=refused))
     with pytest.raises(StudyError, match=r"Unknown policy keys .'min_party'"):
         simulate(numbers, policy={"min_party": 2})
+    with pytest.raises(StudyError, match="Cannot read the policy"):
+        simulate(numbers, policy=tmp_path / "none.toml")
 
 
 def test_a_channel_calls_every_door_once():
@@ -274,7 +281,7 @@ def test_unknown_options(numbers, options, said):
 
 
 def test_parties_that_are_none(numbers):
-    with pytest.raises(DataError, match="at least one party"):
+    with pytest.raises(DataError, match=r"at least one party.*empty"):
         simulate({})
     with pytest.raises(DataError, match="texts that are not empty"):
         simulate({"": numbers["silo1"]})

@@ -556,7 +556,7 @@ def test_values_of_the_wrong_kind_are_refused(rules):
         Policy.of(rules)
 
 
-@pytest.mark.parametrize("other", [5, "min_rows", ["min_rows"], [("min_rows", 5)]])
+@pytest.mark.parametrize("other", [5, ["min_rows"], [("min_rows", 5)]])
 def test_what_is_no_policy_is_refused(other):
     with pytest.raises(StudyError, match="A policy is a table"):
         Policy.of(other)
@@ -596,8 +596,13 @@ def test_files_are_read(tmp_path):
         path.write_text(text)
         policy = Policy.from_file(path)
         assert policy == Policy(min_rows=50, allowed_columns=["x*"])
+        assert Policy.of(path) == Policy.of(str(path)) == policy
     path.write_text("")
     assert Policy.from_file(path) == Policy()
+    # A file does not send the reader on to another.
+    path.write_text(f"policy = '{path}'")
+    with pytest.raises(StudyError, match="A policy is a table"):
+        Policy.of(path)
 
 
 def test_open_allows_everything():

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -45,7 +46,7 @@ def simulate(
     label: str | None = None,
     ids: str | None = None,
     secure_sum: str = "masked",
-    policy: Policy | Mapping[str, Any] | None = None,
+    policy: Policy | Mapping[str, Any] | str | Path | None = None,
     random_state: int | None = None,
     *,
     study: str | None = None,
@@ -68,9 +69,10 @@ def simulate(
         A column that identifies rows, never a feature.
     secure_sum : {"masked", "plain"}, default "masked"
         Plain adds numbers in clear: an oracle for tests, no protection.
-    policy : Policy or mapping, optional
-        Every silo's rules; None is a silo's default, which refuses fewer than three
-        parties. A mapping of party names gives each its own.
+    policy : Policy, mapping or path, optional
+        Every silo's rules, as a `Policy`, its keys, or a TOML file with them; None is a
+        silo's default, which refuses fewer than three parties. A mapping of party names
+        gives each its own.
     random_state : int, optional
         Unused by row partitions; kept for methods that draw starting values.
     study : str, optional
@@ -106,7 +108,7 @@ def in_one_process(
     label: str | None,
     ids: str | None,
     secure_sum: str,
-    policy: Policy | Mapping[str, Any] | None,
+    policy: Policy | Mapping[str, Any] | str | Path | None,
     random_state: int | None,
     study: str | None,
     ledger: Ledger | None = None,
@@ -158,8 +160,12 @@ def in_one_process(
 def _check_arguments(
     parties: Mapping[str, Any], partition: str, secure_sum: str
 ) -> None:
-    if not parties:
-        raise DataError("A federation needs at least one party, as {name: source}.")
+    if not isinstance(parties, Mapping) or not parties:
+        raise DataError(
+            f"A federation needs at least one party, as {{name: source}}; this is "
+            f"{'empty' if isinstance(parties, Mapping) else type(parties).__name__}. "
+            f"unpooled.partition_rows splits one table into parties."
+        )
     if partition not in ("rows", "columns"):
         raise DataError(f'partition={partition!r}; choose "rows" or "columns".')
     if secure_sum not in ("masked", "plain"):
@@ -176,7 +182,7 @@ def _opened(name: str, source: Any, label: str | None, ids: str | None) -> Table
 
 
 def _policies(
-    policy: Policy | Mapping[str, Any] | None, parties: tuple[str, ...]
+    policy: Policy | Mapping[str, Any] | str | Path | None, parties: tuple[str, ...]
 ) -> dict[str, Policy]:
     if isinstance(policy, Mapping) and policy and set(policy) <= set(parties):
         return {name: Policy.of(policy.get(name)) for name in parties}

@@ -96,20 +96,13 @@ class Policy:
         )
 
     @classmethod
-    def of(cls, policy: "Policy | Mapping[str, Any] | None") -> "Policy":
-        """Return a policy from a policy, a mapping of its keys, or None (default)."""
+    def of(cls, policy: "Policy | Mapping[str, Any] | str | Path | None") -> "Policy":
+        """Return a policy from one, its keys, a TOML file's path, or None (default)."""
         if isinstance(policy, Policy):
             return policy
-        known = {field.name: field.default for field in dataclasses.fields(cls)}
-        if not isinstance(policy, Mapping | None):
-            raise StudyError(f"A policy is a table of {', '.join(known)}.")
-        if unknown := sorted(set(policy or {}) - set(known)):
-            raise StudyError(
-                f"Unknown policy keys {unknown}. The keys are {', '.join(known)}."
-            )
-        for name, value in (policy or {}).items():
-            _check_value(name, known[name], value)
-        return cls(**(policy or {}))
+        if isinstance(policy, str | Path):
+            return cls.from_file(policy)
+        return cls._from_keys(policy)
 
     @classmethod
     def from_file(cls, path: str | Path) -> "Policy":
@@ -124,7 +117,23 @@ class Policy:
             raise StudyError(
                 f"{path}: the keys {sorted(content)} stand outside the table [policy]."
             )
-        return cls.of(rules)
+        return cls._from_keys(rules)
+
+    @classmethod
+    def _from_keys(cls, rules: Any) -> "Policy":
+        known = {field.name: field.default for field in dataclasses.fields(cls)}
+        if not isinstance(rules, Mapping | None):
+            raise StudyError(
+                f"A policy is a table of {', '.join(known)}, the path of a TOML file "
+                f"with them, or a Policy; not {type(rules).__name__}."
+            )
+        if unknown := sorted(set(rules or {}) - set(known)):
+            raise StudyError(
+                f"Unknown policy keys {unknown}. The keys are {', '.join(known)}."
+            )
+        for name, value in (rules or {}).items():
+            _check_value(name, known[name], value)
+        return cls(**(rules or {}))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the keys and values, for reports."""
