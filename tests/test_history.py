@@ -117,10 +117,6 @@ def test_the_refusal_reaches_the_user_by_name(here):
     assert len(second.ledger) == 0
 
 
-@pytest.mark.xfail(
-    raises=AssertionError,
-    reason="the history is kept by step, and several steps release the same sums",
-)
 def test_another_step_with_the_same_sums_is_no_way_round(here):
     """scaler.local_sums over five, pca.local_total over four: the fifth's own sums."""
     five = Rogue(here, study="five").enter()

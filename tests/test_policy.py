@@ -419,11 +419,6 @@ def test_a_dominant_row_of_the_data_excuses_itself_only():
 # --- totals that are subtracted from one another --------------------------------------
 
 
-@pytest.mark.xfail(
-    raises=(AssertionError, pytest.fail.Exception),
-    reason="each split is judged alone: two that differ in one row per silo subtract "
-    "to that row",
-)
 def test_two_splits_do_not_subtract_to_one_row():
     here = silos({name: rows(40, seed=i) for i, name in enumerate("abc")})
     rogue = Rogue(here).enter()

@@ -97,7 +97,7 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Let the silo allow row-level releases for this study (allow_row_level).",
         ),
         "allow_roster_change": (
-            "the same step was answered for another set of parties before, and the "
+            "a column was answered about for another set of parties before, and the "
             "difference of the totals would be one party's own value",
             "Keep the parties of the earlier study, or let the silo set "
             "allow_roster_change.",

@@ -12,9 +12,10 @@ over all silos only.
 
 References
 ----------
-P-COV (paper 003), sections 3 to 5: C = (1/N) Σ n_i [C_i + (μ_i - μ)(μ_i - μ)ᵀ]. There
-each silo's n_i, μ_i and C_i are sent in clear; here the same C is reached without any
-of them being seen, by forming scatters about the pooled mean.
+Pooled Covariance PCA (P-COV) for Distributed/Federated Learning, sections 3 to 5:
+C = (1/N) Σ n_i [C_i + (μ_i - μ)(μ_i - μ)ᵀ]. There each silo's n_i, μ_i and C_i are sent
+in clear; here the same C is reached without any of them being seen, by forming scatters
+about the pooled mean.
 """
 
 from typing import Any, final

@@ -1,39 +1,51 @@
 """What a silo answered before, so that two totals cannot be subtracted.
 
 Totals over overlapping rosters combine to one silo's own value even when no silo sees
-both (A+B+C, C+D+E and A+B+D+E give C twice). So each silo answers a step about given
-columns for one set of parties only, whatever the study or the public arguments.
+both (A+B+C, C+D+E and A+B+D+E give C twice). So each silo answers about a column for
+one set of parties only, whatever the study, the step or the public arguments. Folds and
+splits that differ in few rows subtract to those rows, so they are refused too.
 """
 
-from collections.abc import Sequence
 from typing import final
 
+import numpy as np
+
+from unpooled.arrays import Array, UInt8
 from unpooled.party.policy import Policy, Refusal
-from unpooled.party.request import Request
+from unpooled.party.view import View
 
 
 @final
 class History:
-    """The rosters for which a silo answered each step, while the party lives."""
+    """For whom a silo answered about each column, and about which rows."""
 
     def __init__(self) -> None:
-        # By column, so that another selection with a column in common is no way round.
-        self._rosters: dict[tuple[str, str], tuple[str, ...]] = {}
+        # By column alone: neither another selection with a column in common nor another
+        # step that releases the same sums is a way round.
+        self._rosters: dict[str, tuple[str, ...]] = {}
+        # Sets of rows, a bit for each, by the table's length.
+        self._row_sets: dict[int, list[UInt8[Array, " b"]]] = {}
 
-    def check(
-        self,
-        policy: Policy,
-        request: Request,
-        columns: Sequence[str],
-        parties: tuple[str, ...],
-    ) -> None:
-        """Refuse a step that was answered for another set of parties before."""
-        before = {self._rosters.get((request.step, c), parties) for c in columns}
+    def check(self, policy: Policy, view: View, parties: tuple[str, ...]) -> None:
+        """Refuse what would give few rows, or one party, away next to what was told."""
+        before = {self._rosters.get(c, parties) for c in view.source_columns}
         if before - {parties} and not policy.allow_roster_change:
             raise Refusal("allow_roster_change")
+        if not view.left_out:
+            # All rows: a set told before leaves out enough of them, or none.
+            return
+        rows = view.rows()
+        asked = np.packbits(rows)
+        for told in self._row_sets.get(len(rows), ()):
+            policy.check_rows(view.n_rows, [int(np.unpackbits(asked ^ told).sum())])
 
-    def record(
-        self, request: Request, columns: Sequence[str], parties: tuple[str, ...]
-    ) -> None:
+    def record(self, view: View, parties: tuple[str, ...]) -> None:
         """Remember that the step was answered."""
-        self._rosters |= {(request.step, column): parties for column in columns}
+        self._rosters |= dict.fromkeys(view.source_columns, parties)
+        if not view.left_out:
+            return
+        rows = view.rows()
+        told = self._row_sets.setdefault(len(rows), [])
+        asked = np.packbits(rows)
+        if not any(np.array_equal(asked, other) for other in told):
+            told.append(asked)

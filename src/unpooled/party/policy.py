@@ -49,7 +49,7 @@ class Policy:
     allow_row_level : bool, default False
         Whether a release may have an axis over people.
     allow_roster_change : bool, default False
-        Whether a step may be answered again for another set of parties.
+        Whether a column may be answered about again for another set of parties.
     min_changed_rows : int, default 10
         Fewest rows that must differ between two versions of the table.
     require_privacy : bool, default False

@@ -246,10 +246,10 @@ class Party:
         # Written before anything is computed: whatever fails below, this round's
         # masks are spent.
         self._answered[key] = (request.round, "", b"")
-        columns = session.check(request)[1].source_columns
-        self._history.check(self.policy, request, columns, session.parties)
+        view = session.check(request)[1]
+        self._history.check(self.policy, view, session.parties)
         lines, arrays = session.answer(request)
-        self._history.record(request, columns, session.parties)
+        self._history.record(view, session.parties)
         reply = self._released(data, message.digests, lines, arrays)
         self._answered[key] = (request.round, digest(data), reply)
         return reply

@@ -14,6 +14,7 @@ import numpy as np
 from unpooled.arrays import Array, Bool, Float
 from unpooled.data.table import Block, Table
 from unpooled.errors import DataError
+from unpooled.party.dominance import largest_row_share
 from unpooled.party.step import find_step
 from unpooled.secure.message import digest
 
@@ -214,6 +215,15 @@ class View:
         """The names of the derived steps in the chain."""
         return [o.step for o in self._operations if isinstance(o, Derive)]
 
+    def rows(self) -> Bool[Array, " N"]:
+        """Return which of the table's rows the view keeps."""
+        kept = np.ones(self._table.n_rows, bool)
+        for operation in self._operations:
+            if isinstance(operation, Rows):
+                n_rows = int(kept.sum())
+                kept[np.flatnonzero(kept)] = operation.chosen(0, n_rows, n_rows)
+        return kept
+
     def source(self) -> "View":
         """Return the same rows of the source columns, before any transform."""
         rows = [o for o in self._operations if isinstance(o, Rows)]
@@ -234,39 +244,9 @@ class View:
             columns = operation.columns
         return blocks
 
-    @np.errstate(all="ignore")
     def largest_row_share(self) -> float:
-        """Return the largest share of any column's scatter that one row carries.
-
-        Infinite where squares overflow, so that no transform can hide behind that.
-
-        About the silo's own mean. One pass over the rows: the largest deviation from a
-        mean is at a column's minimum or maximum.
-        """
-        n, total, squares = 0, 0.0, 0.0
-        low: Any = np.inf
-        high: Any = -np.inf
-        origin = np.full(len(self.columns), np.nan)
-        for block in self.blocks():
-            if not len(block.X):
-                continue
-            there = ~np.isnan(block.X)
-            # Shifted by some value of its own, a column's squares keep their digits.
-            first = np.take_along_axis(block.X, there.argmax(axis=0)[None], axis=0)[0]
-            origin = np.where(np.isnan(origin), first, origin)
-            X = block.X - origin
-            low = np.fmin(low, np.fmin.reduce(X))
-            high = np.fmax(high, np.fmax.reduce(X))
-            n = n + there.sum(axis=0)
-            total = total + np.nansum(X, axis=0)
-            squares = squares + np.nansum(X * X, axis=0)
-        # Exactly constant: under any tolerance a large offset would hide a person.
-        varies = (n > 0) & (high > low)
-        mean = total / np.maximum(n, 1)
-        scatter = np.where(varies, squares - n * mean * mean, 1.0)
-        share = np.maximum(mean - low, high - mean) ** 2 / scatter
-        share = np.where(np.isfinite(share) & (scatter > 0), share, np.inf)
-        return float(np.max(share, where=varies, initial=0.0))
+        """Return the largest share of any column's scatter that one row carries."""
+        return largest_row_share(self.blocks(), len(self.columns))
 
 
 def _check_arguments(operation: Derive, n_features: int) -> None:
