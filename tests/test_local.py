@@ -140,7 +140,7 @@ def test_columns_may_stand_in_any_order_in_every_silo(silos):
     assert_equal_models(fitted(turned), fitted(silos), rtol=1e-14)
 
 
-@pytest.mark.parametrize("rows", [1, 7, 20, 39, 40, 41, 42, 1000])
+@pytest.mark.parametrize("rows", [3, 20, 40, 41, 1000])
 def test_blocks_of_any_size_give_the_same_model(silos, monkeypatch, rows):
     whole = fitted(silos)
     monkeypatch.setattr(tables, "BLOCK_BYTES", 0)

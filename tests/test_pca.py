@@ -63,6 +63,7 @@ def test_any_number_of_components(rows, n_components):
     assert_same_pca(PCA(n_components).fit(open_silos(rows)), pooled(rows, n_components))
 
 
+@pytest.mark.parametrize("split", ["one-row", "dirichlet"], indirect=True)
 def test_whitening_equals_the_pooled_twin(federate, rows, new_rows):
     theirs = pooled(rows, 4, whiten=True)
 

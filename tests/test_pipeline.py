@@ -124,6 +124,20 @@ def test_pipelines_of_ours_and_theirs(federation, rows):
     assert not np.isnan(filled).any()
 
 
+def test_laws_hold_through_the_steps(frames, rows):
+    def scores(silos):
+        return model().fit(simulate(silos, policy=Policy.open())).transform(rows)
+
+    given = {name: frame[NAMES] for name, frame in frames.items()}
+    first = scores(given)
+    # Order of the silos, their names, where they are cut: none of it matters.
+    assert_close(scores(dict(reversed(given.items()))), first, 1e-12)
+    assert_close(scores(dict(zip("cab", given.values(), strict=True))), first, 1e-12)
+    north = given["north"]
+    cut = {**given, "north": north[:11], "south": north[11:]}
+    assert_close(scores(cut), first, 1e-12)
+
+
 # --- Plan and ledger -----------------------------------------------------------------
 
 
