@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from twins import RTOL, assert_close
 from unpooled import Policy, StandardScaler, partition_columns, partition_rows, simulate
-from unpooled.errors import DataError
+from unpooled.errors import AggregationError, DataError
 
 N, P = 90, 5
 
@@ -224,3 +224,17 @@ def test_refusals(rows):
         scaler.transform(rows[:, :4])
     with pytest.raises(ValueError, match="1 features, but StandardScaler gives 5"):
         scaler.inverse_transform(rows[:, :1])
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e15])
+def test_scales_beyond_what_is_promised(scale):
+    X = np.random.default_rng(0).standard_normal((N, 2)) * [1, scale]
+    ours = StandardScaler().fit(open_silos(X))
+    assert_same_scaler(ours, sklearn.preprocessing.StandardScaler().fit(X))
+
+
+def test_columns_too_large_for_the_code_are_refused_with_the_remedy():
+    # Squares of 1e20 are beyond 2^126.
+    X = np.random.default_rng(0).standard_normal((N, 2)) * [1, 1e20]
+    with pytest.raises(AggregationError, match=r"silo1 .*rescale columns beyond 1e15"):
+        StandardScaler().fit(open_silos(X))

@@ -138,7 +138,7 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "fixed_point_range": (
             "a value is not finite or too large for the secure sum's code",
-            "Look in the silo for infinite values; rescale columns beyond 1e30.",
+            "Look in the silo for infinite values; rescale columns beyond 1e15.",
         ),
         "public_bound": (
             "a value exceeds the bound that earlier totals put on it",
