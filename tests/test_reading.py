@@ -141,6 +141,11 @@ def edited(old, new):
     return STUDY.replace(old, new)
 
 
+def test_a_party_may_be_its_source_alone(read):
+    short = edited('[parties.a]\nsource = "a.csv"', '[parties]\na = "a.csv"')
+    assert read(short).silos == read(STUDY).silos
+
+
 POLICY = STUDY + "[policy]\n"
 STEP = STUDY  # ends inside the step
 MISTAKES = {
@@ -194,8 +199,16 @@ MISTAKES = {
         r"\[parties\]: needs at least one party",
     ),
     "party no table": (
-        edited("[parties.a]\nsource", "[parties]\na"),
-        r"\[parties\.a\]: must",
+        edited('[parties.a]\nsource = "a.csv"', "[parties]\na = 3"),
+        r"\[parties\.a\]: must be a table of keys, not 3",
+    ),
+    "party empty": (
+        edited('[parties.a]\nsource = "a.csv"', "[parties]\na = ' '"),
+        r"\[parties\] a: must be a text",
+    ),
+    "party list": (
+        edited("[parties.a]", "[[parties]]\nname = 'a'"),
+        r"\[\[parties\]\]: write a table for each, \[parties\.<name>\]",
     ),
     "party name": (
         edited("[parties.a]", '[parties."a/b"]'),

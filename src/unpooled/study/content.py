@@ -38,6 +38,8 @@ class StudyStep:
 
 def read_silos(top: Section, folder: Path) -> dict[str, Silo]:
     """Read [parties] and [policy]; relative paths start at `folder`."""
+    if isinstance(top.content.get("parties"), list):
+        top.fail("[[parties]]", "write a table for each, [parties.<name>]")
     parties = top.section("parties")
     shared = _policy(top.section("policy", {}))
     silos = {}
@@ -46,6 +48,9 @@ def read_silos(top: Section, folder: Path) -> dict[str, Silo]:
         parties.check_name(party, party)
         if party.casefold() in map(str.casefold, silos):
             parties.fail(party, "differs from another party's name in case only")
+        if isinstance(parties.content[party], str):
+            # The short form: u = "u.csv" within [parties].
+            parties.content[party] = {"source": parties.text(party)}
         own = parties.section(party)
         own.only(("source", "missing", "policy"))
         source = own.required("source")
