@@ -257,6 +257,16 @@ def test_a_run_can_go_elsewhere_and_be_continued(study, monkeypatch):
     assert "standardscaler" not in result.output.split("What left")[0]
     assert Path("there/report.html").exists()
     assert not Path("runs").exists()
+    # The folder knows its study file.
+    assert "is done" in call("resume", "there").output
+    monkeypatch.chdir("there")
+    assert "is done" in call("resume", ".").output
+    monkeypatch.chdir("..")
+    Path("study.toml").rename("other.toml")
+    assert "study file study.toml, which is not" in one_red_line(
+        call("resume", "there")
+    )
+    Path("other.toml").rename("study.toml")
     # Continuing what is done shows it again, and --resume of nothing starts.
     assert "is done" in call("run", study, "--resume", "--out", "there").output
     monkeypatch.setattr(up.Study, "run", real)

@@ -32,6 +32,12 @@ StudyFile = Annotated[
         metavar="STUDY", help="A study file (TOML).", exists=True, dir_okay=False
     ),
 ]
+StudyOrRun = Annotated[
+    Path,
+    typer.Argument(
+        metavar="STUDY", help="A study file, or the folder of its run.", exists=True
+    ),
+]
 RunPath = Annotated[
     Path,
     typer.Argument(
@@ -169,10 +175,13 @@ def run(
 
 
 @_command
-def resume(study: StudyFile, out: Out = None, quiet: Quiet = False) -> None:
+def resume(study: StudyOrRun, out: Out = None, quiet: Quiet = False) -> None:
     """Continue a run that ended before it was done."""
     from unpooled.study import Study
+    from unpooled.study.folder import study_file_of
 
+    if study.is_dir():
+        study, out = study_file_of(study), out or study
     loaded = Study.from_file(study)
     _execute(loaded, out or loaded.folder, quiet, True)
 

@@ -19,6 +19,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -48,6 +49,8 @@ class State:
         As in the study file.
     digest : str
         SHA-256 of the study file's text: a changed file is another study.
+    file : str
+        Where the study file is, from the run's folder.
     parties, columns : list of str
         Who takes part, and the federation's columns.
     policies : dict
@@ -68,6 +71,7 @@ class State:
     partition: str
     protection: str
     digest: str
+    file: str
     parties: list[str]
     columns: list[str]
     policies: dict[str, dict[str, Any]]
@@ -206,6 +210,18 @@ class RunFolder:
 
     def _model_file(self, number: int, step: str) -> Path:
         return self.path / "models" / f"{number + 1:02}-{step}.unpooled"
+
+
+def study_file_of(path: Path) -> Path:
+    """Return where the study file of a run is, by the run's folder."""
+    # Joined first, so that the way is the one that the user took to the folder.
+    file = Path(os.path.normpath(path / _state(path).file))
+    if not file.is_file():
+        raise StudyError(
+            f"The run in {path} was of a study file {file}, which is not there. Name "
+            f"the study file, and the folder with --out."
+        )
+    return file
 
 
 def check_free(path: Path) -> None:

@@ -6,6 +6,7 @@ resume   load models 1..k, apply them to the silos' rows, ask for k + 1
 """
 
 import logging
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -74,6 +75,7 @@ def run(
         partition=study.partition,
         protection=study.secure_sum,
         digest=digest_of(study.text),
+        file=os.path.relpath(study.path.resolve(), path.resolve()),
         parties=list(federation.parties),
         columns=list(federation.feature_names),
         policies=told(coordinator.policies or {}),
