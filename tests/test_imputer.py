@@ -106,19 +106,25 @@ def test_constants_ask_the_silos_nothing(holes, fill_value):
     assert len(federation.ledger) == 0
 
 
-def test_constants_fill_views_where_silos_list_the_transform(holes):
-    # No step of this fit ran in the silos, so none of them saw it fitted: by default
-    # they refuse, and a policy that lists the transform accepts it.
+def test_constants_fill_views_though_no_step_fitted_them(holes):
     silos = partition_rows(holes, 3)
+    policy = {"max_row_share": 1.0}  # few cells are there: one row may stand out
     constant = SimpleImputer("constant", fill_value=2.0)
-    view = constant.fit_transform(simulate(silos))
-    with pytest.raises(ReleaseRefusedError, match="transform_not_fitted"):
+    view = constant.fit_transform(simulate(silos, policy=policy))
+
+    after = SimpleImputer().fit(view)
+
+    assert_allclose(after.statistics_, np.nan_to_num(holes, nan=2.0).mean(axis=0))
+
+
+def test_absurd_constants_single_nobody_out(holes):
+    few = np.nan_to_num(holes, nan=1.0)
+    few[3, 0] = np.nan
+    view = SimpleImputer("constant", fill_value=1e9).fit_transform(
+        simulate(partition_rows(few, 3))
+    )
+    with pytest.raises(ReleaseRefusedError, match="max_row_share"):
         SimpleImputer().fit(view)
-
-    listed = {"allowed_steps": ["imputer.*"], "max_row_share": 1.0}
-    filled = SimpleImputer().fit(constant.fit_transform(simulate(silos, policy=listed)))
-
-    assert_allclose(filled.statistics_, np.nan_to_num(holes, nan=2.0).mean(axis=0))
 
 
 @pytest.mark.parametrize("fill_value", ["x", [1.0], np.nan, np.inf, None])

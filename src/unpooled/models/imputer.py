@@ -39,6 +39,12 @@ def imputed(
     return np.where(missing, statistics, X) if missing.any() else X
 
 
+@derived(fitted_by=())
+def filled(X: Float[Array, "n p"], *, value: float) -> Float[Array, "n p"]:
+    """Put one number where cells are missing, whatever the column."""
+    return np.where(np.isnan(X), value, X)
+
+
 @final
 class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     """Fill missing cells (NaN, blank) with each column's mean over all silos.
@@ -133,6 +139,8 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         """
         if isinstance(X, Federation):
             view = self._check_view(X)
+            if self.strategy == "constant":
+                return view.derive(filled, view.feature_names, value=self._fill())
             return view.derive(imputed, view.feature_names, statistics=self.statistics_)
         return imputed(self._check_rows(X, missing=True), statistics=self.statistics_)
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.linalg.moments import pack, unpack
+from unpooled.party.policy import Refusal
 from unpooled.party.step import Declared
 
 
@@ -28,3 +29,15 @@ def restored(
     """Return the array whose `flattened` form is given."""
     value = unpack(flat, shape[0]) if declared.symmetric else flat.reshape(shape)
     return value if declared.bound is None else declared.bound.multiply(value, public)
+
+
+def declared_array(
+    totals: Mapping[str, Any], name: str, declared: Declared, shape: tuple[int, ...]
+) -> Array:
+    """Check a step's result again before it leaves: the declaration is a promise."""
+    if name not in totals:
+        raise Refusal("declaration")
+    value = np.asarray(totals[name], dtype=float)
+    if value.shape != shape:
+        raise Refusal("declaration")
+    return value

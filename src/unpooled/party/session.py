@@ -13,7 +13,7 @@ from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
 from unpooled.ledger import Release
 from unpooled.party.memory import KeptArrays, Shelf, Study
-from unpooled.party.packing import flattened, restored
+from unpooled.party.packing import declared_array, flattened, restored
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import (
     Request,
@@ -146,7 +146,7 @@ class Session:
             totals = self._run(step, view, request, public)
         arrays = {}
         for name, declared in step.declared.items():
-            value = _declared_array(totals, name, declared, declared.shape(sizes))
+            value = declared_array(totals, name, declared, declared.shape(sizes))
             if declared.kept:
                 self._keep(request, name, declared, value)
             else:
@@ -173,7 +173,10 @@ class Session:
         before: tuple[str, ...] = ()
         for name in view.transforms:
             transform = find_step(name)
-            fitted = any((s, before) in self._study.fitted for s in transform.fitted_by)
+            # One that needs no fitting is held to the dominance rule below alone.
+            fitted = not transform.fitted_by or any(
+                (step, before) in self._study.fitted for step in transform.fitted_by
+            )
             if transform.verb != "derived" or not (
                 fitted or self._policy.lists_step(name)
             ):
@@ -304,15 +307,3 @@ class Session:
     ) -> None:
         where = self._study.kept if declared.until == "study" else self._kept
         where.put(request.view_digest(), name, value, symmetric=declared.symmetric)
-
-
-def _declared_array(
-    totals: Mapping[str, Any], name: str, declared: Declared, shape: tuple[int, ...]
-) -> Array:
-    """Check a step's result again before it leaves: the declaration is a promise."""
-    if name not in totals:
-        raise Refusal("declaration")
-    value = np.asarray(totals[name], dtype=float)
-    if value.shape != shape:
-        raise Refusal("declaration")
-    return value

@@ -120,7 +120,8 @@ class Step:
         Axes of the public arguments that are arrays; they are checked, and bind
         letters that no table knows, such as k.
     fitted_by : tuple of str
-        Of a derived step: the steps of which one must have run in the same study.
+        Of a derived step: the steps of which one must have run in the same study; none
+        where it needs no fitting.
     """
 
     name: str
@@ -169,9 +170,10 @@ class Step:
                 for letter, size in zip(letters, shape, strict=False)
             )
             if shape != wanted or len(letters) != len(shape):
+                hint = f' Declare takes={{"{name}": "..."}}.' * (not letters)
                 raise DataError(
                     f"{self.name} takes {name} with axes ({', '.join(letters)}), "
-                    f"not an array of shape {shape}.",
+                    f"not an array of shape {shape}.{hint}",
                     rule="arguments",
                 )
         return sizes
@@ -210,7 +212,7 @@ def kept(
 
 
 def derived(
-    *, takes: Mapping[str, str], fitted_by: tuple[str, ...]
+    *, takes: Mapping[str, str] | None = None, fitted_by: tuple[str, ...]
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a transform of rows that views apply inside the silo.
 
@@ -237,6 +239,17 @@ def find_step(name: str) -> Step:
     if not isinstance(step, Step) or step.name != name:
         raise ReleaseRefusedError("the silo", "a step", "allowed_steps")
     return step
+
+
+def check_installed(step: Step) -> None:
+    """Refuse a step that silos would not find by its name, before any is asked."""
+    module_name, _, attribute = step.name.rpartition(".")
+    modules = [sys.modules.get(prefix + module_name) for prefix in (LIBRARY, "")]
+    if not any(vars(m).get(attribute) is step for m in modules if m is not None):
+        raise DataError(
+            f"Silos look steps up by name and would not find {step.name}. Declare it "
+            f"at the top of a module, not within a function."
+        )
 
 
 def _as_declared(declaration: str | Declared) -> Declared:
