@@ -1,5 +1,7 @@
 """Views of a federation: columns, rows, folds, fitted transforms."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,7 +17,7 @@ from unpooled.errors import DataError
 from unpooled.models.pca import local_total, projected
 from unpooled.models.scaler import standardised
 from unpooled.party import view as views
-from unpooled.party.step import disclosed, kept
+from unpooled.party.step import derived, disclosed, kept, summed
 from unpooled.party.view import View
 
 SIZES = {"a": 31, "b": 8, "c": 50}
@@ -328,6 +330,22 @@ def test_impossible_transforms(federation, step, public, said):
 
 
 # --- Verbs ---------------------------------------------------------------------------
+
+
+def test_steps_are_declared_where_silos_look_for_them(federation):
+    @summed(total="p")
+    def local_total(X: Any) -> Any:
+        return {"total": X.sum(axis=0)}
+
+    @derived(takes={}, fitted_by=())
+    def shifted(X: Any) -> Any:
+        return X + 1.0
+
+    with pytest.raises(DataError, match=r"find test_base.local_total. .* top of a mod"):
+        federation.sum(local_total)
+    with pytest.raises(DataError, match=r"not find test_base.shifted"):
+        federation.derive(shifted, NAMES)
+    assert not len(federation.ledger)
 
 
 def test_each_verb_takes_the_steps_declared_for_it(federation):

@@ -96,6 +96,15 @@ def test_other_arguments_are_refused(change):
     assert refused.value.rule == "arguments"
 
 
+def test_arrays_that_are_not_declared_are_said_to_be_so():
+    @summed(out="p")
+    def centred(X: Array, *, mean: Array) -> Any:
+        return {}
+
+    with pytest.raises(DataError, match=r'Declare takes=\{"mean": "..."\}'):
+        centred.sizes(3, {"mean": np.ones(3)})
+
+
 def test_a_letter_has_one_size():
     @summed(takes={"a": "k", "b": "k k"}, out="k")
     def twice(X: Array, *, a: Array, b: Array) -> Any:

@@ -16,7 +16,7 @@ from unpooled.errors import DataError
 from unpooled.federation.rounds import RoundRecord
 from unpooled.ledger import Ledger
 from unpooled.party.request import Veiled
-from unpooled.party.step import Step
+from unpooled.party.step import Step, check_installed
 from unpooled.party.view import Derive, Operation, Rows, Select
 
 
@@ -163,6 +163,7 @@ class Federation:
     ) -> dict[str, Any]:
         if step.verb != verb:
             raise DataError(f"{step.name} is declared {step.verb}, not {verb}.")
+        check_installed(step)
         values = {name: _plain(value) for name, value in public.items()}
         return self.coordinator.ask(step, self.operations, self.n_features, to, values)
 
@@ -249,6 +250,7 @@ class Federation:
         """
         if step.verb != "derived":
             raise DataError(f"{step.name} is declared {step.verb}, not derived.")
+        check_installed(step)
         step.sizes(self.n_features, public)
         names = tuple(map(str, columns))
         values = {name: _plain(value) for name, value in public.items()}
