@@ -198,6 +198,13 @@ def test_what_a_fit_would_refuse_before_asking_a_plan_refuses_too(here):
         up.PCA(2).fit(np.zeros((3, 3)))
 
 
+def test_a_plan_needs_a_federation(here):
+    table: Any = np.ones((30, 3))
+    # In the tests the annotation is checked before the function is.
+    with pytest.raises((DataError, TypeError)):
+        up.plan(up.PCA(), table)
+
+
 def test_a_plan_reads_well(here):
     plan = up.plan(up.PCA(2), here.federation)
     text = str(plan)

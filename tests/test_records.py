@@ -122,7 +122,9 @@ def test_nested_pipelines_and_skipped_steps_come_back():
     ids=["twin", "pipeline", "dict", "class", "nothing"],
 )
 def test_what_is_not_ours_is_refused_by_name(model):
-    with pytest.raises(StudyError, match=r"cannot be saved; what can is .*PCA"):
+    with pytest.raises(
+        StudyError, match=r"A \w+\..* cannot be saved; what can is .*PCA"
+    ):
         record_of(model, {})
 
 

@@ -11,6 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
+from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.federation.rounds import Coordinator, RoundRecord
 from unpooled.ledger import Ledger, Release
@@ -163,6 +164,11 @@ def plan(model: Any, federation: Federation, y: Any = None) -> Plan:
     """
     from sklearn.base import clone
 
+    if not isinstance(federation, Federation):
+        raise DataError(
+            f"plan takes a model and a Federation, not {type(federation).__name__}. "
+            f"Make one with unpooled.simulate({{name: data, ...}})."
+        )
     live = federation.coordinator
     dry = DryRounds(live.parties, live.study, live.protection)
     clone(model).fit(federation.over(dry), *([] if y is None else [y]))

@@ -48,8 +48,8 @@ def record_of(model: Any, arrays: dict[str, Array]) -> dict[str, Any]:
     known = estimators()
     if known.get(kind.__name__) is not kind:
         raise StudyError(
-            f"A {kind.__name__} cannot be saved; what can is {', '.join(known)} and "
-            f"Pipelines of these."
+            f"A {kind.__module__}.{kind.__name__} cannot be saved; what can is "
+            f"{', '.join(known)} of unpooled, and Pipelines of these."
         )
 
     def record(names: Any) -> dict[str, Any]:
