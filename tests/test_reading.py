@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import unpooled as up
+from unpooled.data.toml import Section, suggestion
 from unpooled.errors import StudyError
-from unpooled.study.reading import Section, suggestion
 
 STUDY = """
 [study]

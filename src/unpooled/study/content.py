@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
+from unpooled.data.toml import Section, is_plain, read_text, suggestion
 from unpooled.errors import StudyError
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.catalogue import estimators, parameter_names
 from unpooled.party.policy import Policy
-from unpooled.study.reading import Section, is_plain, read_text, suggestion
 
 
 @final

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from unpooled.data.toml import Section, read_text
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.federation.local import in_one_process
@@ -19,7 +20,6 @@ from unpooled.federation.planning import Plan, plan
 from unpooled.ledger import Ledger
 from unpooled.party.runtime import Party
 from unpooled.study.content import Silo, StudyStep, read_silos, read_steps
-from unpooled.study.reading import Section, read_text
 
 if TYPE_CHECKING:
     from unpooled.study.running import Run
