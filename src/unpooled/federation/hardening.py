@@ -1,6 +1,6 @@
 """What a startup kit of NVFlare is changed to before anybody starts it.
 
-NVFlare's kits allow what a general engine must: some ninety classes that a job may name,
+NVFlare's kits allow what a general engine must: some ninety classes for jobs to name,
 code that travels with a job, streamed logs, shells in silos for administrators. A study
 needs one class at each end, so everything else is taken away:
 
