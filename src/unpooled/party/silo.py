@@ -139,6 +139,14 @@ class Silo:
         """Read the identity key."""
         return read_identity(self.identity)
 
+    def check_name(self, participant: str) -> None:
+        """Refuse a kit that was made for another silo."""
+        if participant != self.name:
+            raise StudyError(
+                f"{self.path} is of {self.name}, but the kit was made for "
+                f"{participant}. Each silo needs its own kit."
+            )
+
     def party(self) -> Party:
         """Open everything that answering studies needs."""
         self.audit.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -149,6 +157,8 @@ class Silo:
             self.key(),
             self.pinned(),
             journal=Journal(self.audit),
+            approval=self.approval,
+            models=self.models,
         )
 
 
