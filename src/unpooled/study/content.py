@@ -15,9 +15,12 @@ from unpooled.party.policy import Policy
 @final
 @dataclass(frozen=True)
 class Silo:
-    """A party of the study: where its rows are, and its rules."""
+    """A party of the study: where its rows are, and its rules.
 
-    source: str
+    `source` is None where the silo knows: in a study over a consortium.
+    """
+
+    source: str | None
     missing: Mapping[str, list[float]]
     policy: Policy
 
@@ -48,8 +51,8 @@ def read_silos(top: Section, folder: Path) -> dict[str, Silo]:
             parties.fail(party, "differs from another party's name in case only")
         own = parties.section(party)
         own.only(("source", "missing", "policy"))
-        source = own.required("source")
-        if "://" not in source:
+        source = own.text("source")
+        if source is not None and "://" not in source:
             source = str(folder / Path(source).expanduser())
         silos[party] = Silo(
             source, own.codes("missing"), _own_policy(own, folder, shared)
