@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from unpooled.cli.commands import command, complain, console, group, say
+from unpooled.cli.commands import command, console, group, say
 
 app = group("silo", "A silo's own end: its data, its rules, its log.")
 
@@ -115,24 +115,26 @@ def pin(lines: Lines, kit: Kit = Path()) -> None:
 def check(kit: Kit = Path(), offline: Offline = False) -> None:
     """Look at the silo as a study would find it. Nothing leaves."""
     from unpooled.cli.inspection import show_silo
-    from unpooled.errors import UnpooledError
-    from unpooled.federation.kits import check_connection
+    from unpooled.federation.hardening import check_hardened
+    from unpooled.federation.kits import check_connection, expiry_of
     from unpooled.party.silo import Silo
 
-    show_silo(console(), Silo.from_file(kit / "local" / "silo.toml"))
+    silo = Silo.from_file(kit / "local" / "silo.toml")
+    show_silo(console(), silo)
     if offline:
         return
-    try:
-        address = check_connection(kit)
-    except UnpooledError as wrong:
-        complain(str(wrong))
-        raise typer.Exit(1) from None
+    check_hardened(kit)
+    say(f"Jobs may name this library's class only; the kit is good until "
+        f"{expiry_of(kit):%d %B %Y}.")  # fmt: skip
+    address = check_connection(kit)
+    silo.check_name(address.participant)
     say(f"The server {address.host}, port {address.port}, answers as it should.")
 
 
 @command(app)
 def start(kit: Kit = Path()) -> None:
     """Take part in studies, in the foreground, until stopped."""
+    from unpooled.federation.hardening import check_hardened
     from unpooled.federation.kits import address_of
     from unpooled.federation.kits import start as begin
     from unpooled.party.silo import Silo
@@ -143,6 +145,7 @@ def start(kit: Kit = Path()) -> None:
     silo.table()
     silo.rules()
     silo.pinned()
+    check_hardened(kit)
     begin(kit)
 
 

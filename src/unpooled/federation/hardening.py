@@ -101,8 +101,30 @@ def harden(kit: Path) -> None:
     logging = _default(local, "log_config.json")
     logging.setdefault("loggers", {})["nvflare.collab"] = {"level": "WARNING"}
     _write(local / "log_config.json", logging)
+    for default in local.glob("*.default"):
+        # NVFlare would fall back to them if ours were lost.
+        default.unlink()
     if kind == "silo":
         (kit / "state").mkdir(exist_ok=True, mode=0o700)
+
+
+def check_hardened(kit: Path) -> None:
+    """Raise a `StudyError` where a server or silo would run what no study needs."""
+    classes = SERVER_CLASSES if kind_of(kit) == "server" else SILO_CLASSES
+    path = kit / "local" / "resources.json"
+    resources = _read(path)
+    allowed = resources.get("class_allow_list")
+    if (
+        resources.get("class_list_enforcement_mode") != "enforce"
+        or resources.get("allow_log_streaming") is not False
+        or not isinstance(allowed, list)
+        or not set(map(str, allowed)) <= set(classes)
+    ):
+        raise StudyError(
+            f"{path} lets jobs do more than a study needs. Jobs may name "
+            f"{' and '.join(classes)} only, the list must be enforced, and no log be "
+            f"streamed. Restore the file from the kit as you got it."
+        )
 
 
 def place_storage(kit: Path) -> None:
@@ -145,8 +167,8 @@ def _store_in(resources: dict[str, Any], folder: Path) -> bool:
 
 
 def _default(local: Path, name: str) -> dict[str, Any]:
-    # NVFlare reads its ".default" where the file itself is absent.
-    return _read(local / f"{name}.default")
+    default = local / f"{name}.default"
+    return _read(default if default.exists() else local / name)
 
 
 def _read(path: Path) -> dict[str, Any]:

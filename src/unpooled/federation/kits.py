@@ -14,6 +14,7 @@ import socket
 import ssl
 import sys
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn, final
 
@@ -107,6 +108,17 @@ def check_connection(kit: Path) -> Address:
             f"come in."
         ) from wrong
     return address
+
+
+def expiry_of(kit: Path) -> datetime:
+    """Return until when a silo's or the coordinator's certificate is good."""
+    from cryptography.x509 import load_pem_x509_certificate
+
+    path = kit / "startup" / "client.crt"
+    try:
+        return load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc
+    except (OSError, ValueError) as wrong:
+        raise StudyError(f"Cannot read the certificate {path}: {wrong}.") from wrong
 
 
 def command_of(kit: Path) -> list[str]:

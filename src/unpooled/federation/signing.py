@@ -36,7 +36,9 @@ def make_authority(consortium: Consortium, folder: Path) -> Path:
     folder : Path
         For ``rootCA.key``, which admits members, ``rootCA.pem`` and ``ca.json``.
     """
-    if not (folder / "rootCA.key").exists():
+    if (folder / "rootCA.pem").exists():
+        _check_authority(consortium, folder)
+    else:
         with tempfile.TemporaryDirectory() as work:
             profile = _profile(consortium, Path(work))
             _nvflare("cert", "init", "--profile", profile, "-o", folder)
@@ -158,6 +160,24 @@ def fingerprint_of(authority: Path) -> str:
 
     root = load_pem_x509_certificate((authority / "rootCA.pem").read_bytes())
     return root.fingerprint(SHA256()).hex(":").upper()
+
+
+def _check_authority(consortium: Consortium, folder: Path) -> None:
+    if not (folder / "rootCA.key").exists():
+        # A new key would make kits that do not know those that are out already.
+        raise StudyError(
+            f"{folder} has a root certificate, but rootCA.key is elsewhere. Admit "
+            f"members where the key is, with --request and --sign."
+        )
+    try:
+        project = json.loads((folder / "ca.json").read_text("utf-8"))["project"]
+    except (OSError, ValueError, KeyError, TypeError) as wrong:
+        raise StudyError(f"{folder}/ca.json is not as NVFlare writes it.") from wrong
+    if project != consortium.name:
+        raise StudyError(
+            f"{folder} is the authority of the federation {project}, not of "
+            f"{consortium.name}. Name another folder."
+        )
 
 
 def _check_request(consortium: Consortium, asked: Path) -> None:
