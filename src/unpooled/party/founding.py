@@ -166,9 +166,15 @@ def pin(roster: Path, lines: Sequence[Path]) -> Roster:
                     f"says, by another way than this file's, that it has a new key, "
                     f"remove its old line first."
                 )
-    text = Roster(keys).to_toml()
-    roster.write_text(text, "utf-8")
-    return Roster.from_file(roster)
+    new = roster.with_name(f"{roster.name}.new")
+    try:
+        new.write_text(Roster(keys).to_toml(), "utf-8")
+        # Read before it is put in place: it may be two names for one key.
+        pinned = Roster.from_file(new)
+        new.replace(roster)
+    finally:
+        new.unlink(missing_ok=True)
+    return pinned
 
 
 def _toml(text: str) -> str:
