@@ -139,8 +139,10 @@ def package(
     """
     out.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(prefix=".making-", dir=out) as work:
+        # NVFlare minds the ending, which mail programs like to change.
+        copy = shutil.copyfile(signed, Path(work) / "copy.signed.zip")
         options = ("--request-dir", folder, "--fingerprint", fingerprint, "-w", work)
-        _nvflare("package", signed, *options)
+        _nvflare("package", copy, *options)
         found = [path.parent for path in Path(work).glob("*/prod_*/*/startup")]
         if len(found) != 1:
             raise StudyError(f"NVFlare made no kit from {signed}.")
@@ -234,4 +236,4 @@ def _nvflare(*arguments: str | Path) -> None:
     )
     if done.returncode != 0:
         said = " ".join((done.stderr or done.stdout).split())
-        raise StudyError(f"nvflare {arguments[0]} {arguments[1]} failed: {said[-600:]}")
+        raise StudyError(f"NVFlare's {arguments[0]} failed: {said[-600:]}")
