@@ -138,8 +138,9 @@ def test_a_table_is_returned_as_it_is():
     [
         ("missing.csv", "There is no file missing.csv"),
         (".", "is a directory"),
-        ("sqlite:///rows.db?table=t", "sqlite:// sources.*later version"),
-        ("postgresql://me:secret@host/db", "postgresql:// sources.*later version"),
+        ("sqlite:///missing.db?table=t", "There is no SQLite file missing.db"),
+        ("postgresql://me:secret@host/db", "names one table, or one query"),
+        ("mysql://me:secret@host/db", "mysql:// sources.*SQLite and PostgreSQL"),
         (3, "int cannot be read"),
         (None, "NoneType cannot be read"),
         ({"a": [1]}, "dict cannot be read"),
