@@ -8,10 +8,11 @@ Read in the silo only; nothing of it travels. Relative paths start at the file's
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
 
+from unpooled.data.address import anchored
 from unpooled.data.sources import open_source
 from unpooled.data.table import Table
 from unpooled.data.toml import Section, read_text
@@ -68,7 +69,8 @@ class Silo:
 
     path: Path
     name: str
-    source: str
+    # Not shown: the address of a database may hold a password.
+    source: str = field(repr=False)
     label: str | None
     ids: str | None
     columns: tuple[str, ...] | None
@@ -92,13 +94,10 @@ class Silo:
         def file(key: str, default: str) -> Path:
             return path.parent / Path(own.text(key) or default).expanduser()
 
-        source = own.required("source")
-        if "://" not in source:
-            source = str(path.parent / Path(source).expanduser())
         return cls(
             path=path,
             name=own.name("name"),
-            source=source,
+            source=anchored(own.required("source"), path.parent),
             label=own.text("label"),
             ids=own.text("ids"),
             columns=own.names("columns"),

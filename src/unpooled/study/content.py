@@ -1,10 +1,11 @@
 """The lists in a study file: who takes part under which rules, and what is fitted."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
+from unpooled.data.address import anchored
 from unpooled.data.toml import Section, is_plain, read_text, suggestion
 from unpooled.errors import StudyError
 from unpooled.models.base import FederatedEstimator
@@ -20,7 +21,8 @@ class Silo:
     `source` is None where the silo knows: in a study over a consortium.
     """
 
-    source: str | None
+    # Not shown: the address of a database may hold a password.
+    source: str | None = field(repr=False)
     missing: Mapping[str, list[float]]
     policy: Policy
 
@@ -52,8 +54,8 @@ def read_silos(top: Section, folder: Path) -> dict[str, Silo]:
         own = parties.section(party)
         own.only(("source", "missing", "policy"))
         source = own.text("source")
-        if source is not None and "://" not in source:
-            source = str(folder / Path(source).expanduser())
+        if source is not None:
+            source = anchored(source, folder)
         silos[party] = Silo(
             source, own.codes("missing"), _own_policy(own, folder, shared)
         )
