@@ -99,7 +99,10 @@ def serve(
         ),
     ],
 ) -> None:
-    """Run a federation's server in the foreground."""
+    """Run a federation's server in the foreground.
+
+    It must know the silos: unpooled silo pin PUBLIC... --kit KIT
+    """
     from unpooled.errors import StudyError
     from unpooled.federation.hardening import kind_of
     from unpooled.federation.kits import start

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from unpooled.cli import audit
 from unpooled.cli.commands import command, console, group, say
 
 app = group("silo", "A silo's own end: its data, its rules, its log.")
@@ -102,11 +103,16 @@ def init(
 
 @command(app)
 def pin(lines: Lines, kit: Kit = Path()) -> None:
-    """Put other silos' public lines into this silo's roster."""
+    """Put silos' public lines into the roster of this silo, or of the server."""
+    from unpooled.federation.hardening import kind_of
     from unpooled.party.founding import pin as put
     from unpooled.party.silo import Silo
 
-    roster = put(Silo.from_file(kit / "local" / "silo.toml").roster, lines)
+    target = kit / "local" / "roster.toml"
+    # The server needs to know the silos too, but is none itself.
+    if (kit / "local" / "silo.toml").exists() or kind_of(kit) == "silo":
+        target = Silo.from_file(kit / "local" / "silo.toml").roster
+    roster = put(target, lines)
     say(f"The roster has {', '.join(roster)}.")
     say(f"Compare with the other silos, on the phone: {roster.digest()}")
 
@@ -147,6 +153,10 @@ def start(kit: Kit = Path()) -> None:
     silo.pinned()
     check_hardened(kit)
     begin(kit)
+
+
+for _of_studies in (audit.log, audit.approve, audit.deny, audit.apply, audit.forget):
+    command(app)(_of_studies)
 
 
 def _own_name(kit: Path, asking: bool) -> str:
