@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import kit_folders
 from unpooled.cli import app
+from unpooled.cli.commands import say
 from unpooled.data import heart_disease
 from unpooled.federation.hardening import harden
 from unpooled.party.silo import Silo
@@ -274,6 +275,12 @@ def test_without_nvflare_it_says_what_to_install(tmp_path, monkeypatch):
 
     assert 'pip install "unpooled[nvflare]"' in told
     assert not (tmp_path / "kits").exists()
+
+
+def test_a_fingerprint_is_shown_as_it_is(capsys):
+    say("--fingerprint AB:AB:12:B2:CD")
+
+    assert capsys.readouterr().out == "--fingerprint AB:AB:12:B2:CD\n"
 
 
 @pytest.mark.slow

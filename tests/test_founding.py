@@ -43,6 +43,7 @@ def test_a_silo_that_was_set_up_is_ready(local, source):
     assert silo.rules() == Policy()
     assert Roster.from_file(line)["va"] == silo.key().public
     assert silo.pinned() == Roster.from_file(line)
+    assert (local / "silo.toml").stat().st_mode & 0o077 == 0
     silo.party()
 
 

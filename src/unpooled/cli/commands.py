@@ -71,7 +71,8 @@ def console() -> "Console":
     """Return what commands write to."""
     from rich.console import Console
 
-    return Console(highlight=False)
+    # ":AB:" in a fingerprint is no emoji.
+    return Console(highlight=False, emoji=False)
 
 
 def say(text: str) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
 
+from unpooled.data.address import anchored
 from unpooled.data.sources import open_source
 from unpooled.errors import StudyError
 from unpooled.party.policy import Policy
@@ -61,9 +62,7 @@ class Charter:
 
     def to_toml(self) -> str:
         """Return the text of a silo's file (UTF-8)."""
-        source = self.source
-        if "://" not in source:
-            source = str(Path(source).expanduser().absolute())
+        source = anchored(self.source, Path.cwd())
         lines = [("name", _toml(self.name)), ("source", _toml(source))]
         for key in ("label", "ids"):
             if (value := getattr(self, key)) is not None:
@@ -132,6 +131,8 @@ def found(local: Path, charter: Charter) -> Path:
     pin(local / "roster.toml", [public])
     # Last, so that an interrupted set-up can be run again.
     file.write_text(charter.to_toml(), "utf-8")
+    # The address of a database may hold a password.
+    file.chmod(0o600)
     Silo.from_file(file)
     return public
 
