@@ -186,13 +186,14 @@ class Dealings:
         if self._models is None or known is None or not len(known.ledger):
             raise Refusal("delivery")
         folder = self._models / study
-        others = {path.name for path in folder.glob(f"*{MODEL_SUFFIX}")}
+        path = folder / f"{name}{MODEL_SUFFIX}"
+        others = set(folder.glob(f"*{MODEL_SUFFIX}")) - {path}
         if content.nbytes > _MOST_MODEL_BYTES or len(others) >= _MOST_MODELS:
             raise Refusal("delivery")
         if self._journal is not None:
             (sha,) = message.digests.values()
             self._journal.delivered(study, name, sha, content.nbytes)
-        _write(folder / f"{name}{MODEL_SUFFIX}", content)
+        _write(path, content)
         return {"kind": "delivered"}, {}
 
     def _told(self, study: str) -> Remembered:
