@@ -13,7 +13,7 @@ import typer
 
 from unpooled.cli.commands import command, complain, console, group, say
 from unpooled.cli.provisioning import provision, serve
-from unpooled.cli.silo import app as silo
+from unpooled.cli.silo import app as silo_commands
 
 if TYPE_CHECKING:
     from unpooled.study import Run, Study
@@ -46,10 +46,11 @@ def main() -> None:
     app()
 
 
-def _version(wanted: bool) -> None:
+def _version(wanted: bool) -> bool:
     if wanted:
         typer.echo(f"unpooled {sys.modules['unpooled'].__version__}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()
@@ -152,4 +153,4 @@ def _execute(study: "Study", folder: Path, quiet: bool, going_on: bool) -> None:
 
 command(app)(provision)
 command(app)(serve)
-app.add_typer(silo)
+app.add_typer(silo_commands)
