@@ -7,16 +7,11 @@ from typing import Annotated
 import typer
 
 from unpooled.cli import audit
+from unpooled.cli.audit import Kit
 from unpooled.cli.commands import command, console, group, say
 
 app = group("silo", "A silo's own end: its data, its rules, its log.")
 
-Kit = Annotated[
-    Path,
-    typer.Option(
-        "--kit", metavar="DIR", help="The silo's kit.", exists=True, file_okay=False
-    ),
-]
 Name = Annotated[
     str | None,
     typer.Option("--name", help="The silo's name; by default the one in its kit."),
