@@ -2,13 +2,16 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 from typer.testing import CliRunner
 
 import kit_folders
@@ -323,11 +326,44 @@ def test_server_and_silos_run_from_the_command(tmp_path, source):
                 return "va" in session.present()
 
         _wait_for(present)
+        for strange in (_expired(kits, tmp_path), _of_a_stranger(kits, tmp_path)):
+            told = run("silo", "check", "--kit", strange, code=1)
+            assert "not as this federation's server" in told
     finally:
         for process in processes:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     assert (kits / "server" / "state" / "jobs").is_dir()
+
+
+def _expired(kits, folder):
+    """A kit whose certificate is the authority's, but of the year before."""
+    kit = shutil.copytree(kits / "silos" / "va", folder / "expired")
+    _certify(kit, kits / "authority" / "rootCA.key", timedelta(days=-1))
+    return kit
+
+
+def _of_a_stranger(kits, folder):
+    """A kit whose certificate only looks like the authority's."""
+    kit = shutil.copytree(kits / "silos" / "va", folder / "strange")
+    _certify(kit, kit / "startup" / "client.key", timedelta(days=300))
+    return kit
+
+
+def _certify(kit, authority, left):
+    """Give a kit another certificate of the same names."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    path = kit / "startup" / "client.crt"
+    old = x509.load_pem_x509_certificate(path.read_bytes())
+    end = datetime.now(UTC) + left
+    new = x509.CertificateBuilder(
+        old.issuer, old.subject, old.public_key(), x509.random_serial_number(),
+        end - timedelta(days=360), end,
+    ).sign(load_pem_private_key(authority.read_bytes(), None), SHA256())  # fmt: skip
+    path.write_bytes(new.public_bytes(Encoding.PEM))
 
 
 def _process(arguments, log):
