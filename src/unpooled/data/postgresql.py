@@ -133,7 +133,8 @@ class PostgreSQLReader(DatabaseReader):
         cursor.execute(
             "SELECT table_schema::text, table_name::text "
             "FROM information_schema.tables "
-            "WHERE table_schema NOT IN ('pg_catalog', 'information_schema')"
+            "WHERE table_schema NOT IN ('pg_catalog', 'information_schema') "
+            "AND has_schema_privilege(table_schema, 'USAGE')"
         )
         known = [
             table if schema == "public" else f"{schema}.{table}"
