@@ -8,9 +8,9 @@
 The certificates are NVFlare's: a root of our own federation, mutual TLS between all.
 They decide who may connect, and nothing more: what a silo reveals depends on the
 identity keys that silos make themselves and exchange among each other, which are in no
-kit. Who holds the authority's key could connect under any name and ask for totals as the
-coordinator may, but could not answer as a silo. `unpooled.federation.signing` is for members
-who also make their TLS keys themselves.
+kit. Who holds the authority's key could connect under any name and ask for totals as
+the coordinator may, but could not answer as a silo. `unpooled.federation.signing` is
+for members who also make their TLS keys themselves.
 """
 
 import contextlib
