@@ -238,6 +238,9 @@ def test_approve_asks_and_needs_a_study(asked):
     asked.announce(TEXT.replace('name = "heart"', 'name = "other"'))
     output = command(asked, "approve", "heart", "--yes", code=1)
     assert "is of the study other" in output
+    asked.announce(TEXT.replace('"rate"', '"income"'))
+    output = command(asked, "approve", "heart", "--yes", code=1)
+    assert "columns that this silo does not have: income" in output
     asked.announce("[study]\nname = 5")
     assert "the study heart" in command(asked, "approve", "heart", "--yes", code=1)
 

@@ -197,6 +197,37 @@ def test_a_process_that_started_earlier_knows_what_another_answered(place):
         place.federation("abc", "second").sum(counted)
 
 
+def test_three_studies_that_combine_to_one_silo_are_refused(place):
+    """A+B+C and A+B+D give C - D, though no two studies differ by one silo."""
+    place.federation("abc", "first").sum(counted)
+    place.start()
+    for names in ("abd", "bcd", "acd"):
+        with pytest.raises(ReleaseRefusedError, match="allow_roster_change"):
+            place.federation(names, f"with {names}").sum(counted)
+        place.start()
+    # Silo d answered nobody else, and what it masked opens nothing alone.
+    lines = {name: Journal(place.log(name)).ledger("with abd") for name in NAMES}
+    assert [len(lines[name]) for name in NAMES] == [0, 0, 0, 1]
+
+
+def test_a_new_key_counts_its_own_lines(place, monkeypatch):
+    federation = place.federation()
+    federation.sum(counted)
+    old = IDENTITIES["a"]
+    monkeypatch.setitem(IDENTITIES, "a", Identity())
+    place.start()
+    again = place.federation(ledger=federation.ledger, first_round=2)
+    again.sum(counted)
+    assert again.ledger.verify()
+    assert [line.seals["a"].sequence for line in again.ledger] == [0, 0]
+    assert [line.seals["b"].sequence for line in again.ledger] == [0, 1]
+    journal = Journal(place.log("a"))
+    assert journal.verify([IDENTITIES["a"].public, old.public])
+    with pytest.raises(StudyError, match="not signed"):
+        journal.verify([IDENTITIES["a"].public])
+    assert len(place.parties["a"].studies["s"].ledger) == 2
+
+
 def test_two_processes_do_not_write_the_same_line_twice(place):
     federation = place.federation()
     federation.coordinator.enter()

@@ -95,6 +95,14 @@ class Dealings:
             self._forgotten[name] = told.forgotten
         return study
 
+    def own_lines(self, name: str) -> list[Release]:
+        """Return the lines of a study that were sealed under the present key."""
+        key = self._identity.public.hex()
+        ledger = self.studies[name].ledger if name in self.studies else ()
+        return [
+            line for line in ledger if any(s.key == key for s in line.seals.values())
+        ]
+
     def join(self, study: str, session: str, parties: Sequence[str]) -> Study:
         """Join a session that the silo never saw, of a study that it approves."""
         if self._asks_people and self._told(study).approval != "approved":
@@ -170,8 +178,9 @@ class Dealings:
         study, after = message.header["study"], message.header["after"]
         if type(study) is not str or type(after) is not int or after < 0:
             raise Refusal("malformed_message")
-        known = self.remember(study) if study in self.studies else Study()
-        lines = known.ledger[after : after + _MOST_LINES]
+        if study in self.studies:
+            self.remember(study)
+        lines = self.own_lines(study)[after : after + _MOST_LINES]
         return {"kind": "recalled", "lines": [line.as_record() for line in lines]}, {}
 
     def deliver(self, message: Message) -> Answer:

@@ -103,10 +103,11 @@ class Journal:
             nothing was written.
         """
         study = lines[0].study
-        first = next(iter(lines[0].seals.values())).sequence
+        first = next(iter(lines[0].seals.values()))
 
         def in_order() -> None:
-            if self._studies.get(study, Remembered()).lines != first:
+            told = self._studies.get(study, Remembered())
+            if told.sealed.get(first.key, 0) != first.sequence:
                 raise StudyError(
                     f"Another process answers the study {study} at the same time.",
                     rule="out_of_order",
@@ -264,6 +265,9 @@ class Journal:
         record = entry.record
         if entry.kind == "line":
             study.lines += 1
+            for seal in record["seals"].values():
+                key = seal["key"]
+                study.sealed[key] = study.sealed.get(key, 0) + 1
         elif entry.kind == "round":
             study.fitted.add((record["step"], tuple(record["front"])))
             parties = tuple(record["parties"])

@@ -102,6 +102,8 @@ class Remembered:
     ----------
     lines : int
         Lines of the silo's own ledger.
+    sealed : dict of str to int
+        Of those, by the key that sealed them: each key counts its own.
     fitted : set of (str, tuple of str)
         Steps that ran, with the transforms in front of them, since it was forgotten.
     sessions : set of str
@@ -117,6 +119,7 @@ class Remembered:
     """
 
     lines: int = 0
+    sealed: dict[str, int] = field(default_factory=dict)
     fitted: set[Ran] = field(default_factory=set)
     sessions: set[str] = field(default_factory=set)
     text: str = ""

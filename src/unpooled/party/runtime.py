@@ -85,7 +85,6 @@ class Party:
         self._plain = plain
         self._dealings = Dealings(policy, identity, journal, approval, models)
         self.studies = self._dealings.studies
-        # An engine may call from several threads; one message is answered at a time.
         self._door = threading.Lock()
         self._sessions: dict[tuple[str, str], Session] = {}
         # (study, session) -> (round, digest of its request, the reply's bytes)
@@ -93,7 +92,7 @@ class Party:
 
     def handle(self, request: bytes) -> bytes:
         """Answer one message. Never raises: a mistake inside is a reply too."""
-        with self._door:
+        with self._door:  # an engine may call from several threads
             return self._handle(request)
 
     def _handle(self, request: bytes) -> bytes:
@@ -199,8 +198,9 @@ class Party:
         )
         public, signature = agreement.offer()
         offer = {"key": public.hex(), "signature": signature.hex()}
+        lines = len(self._dealings.own_lines(session[0]))
         # Where the study's seals go on, so that a coordinator sees what it missed.
-        return {"kind": "offer", "lines": len(study.ledger), **offer}, {}
+        return {"kind": "offer", "lines": lines, **offer}, {}
 
     def _pinned(self, parties: list[str]) -> Roster:
         # A name that stands twice would count as two parties and hide one total.
@@ -278,7 +278,9 @@ class Party:
         lines, arrays = session.answer(request)
         digests = {name: digest(array.data) for name, array in arrays.items()}
         study = self.studies[request.study]
-        sealed = self._sealed(study.ledger, lines, {**message.digests, **digests})
+        first = len(self._dealings.own_lines(request.study))
+        known = {**message.digests, **digests, "": digest(b"")}
+        sealed = self._sealed(study.ledger, first, lines, known)
         seals = [line.seals[self.name] for line in sealed]
         header = {
             "kind": "released",
@@ -296,13 +298,14 @@ class Party:
     def _sealed(
         self,
         ledger: Ledger,
+        first: int,
         lines: list[tuple[Release, str]],
         digests: Mapping[str, str],
     ) -> Ledger:
         """Return the lines as they follow on the silo's own ledger, sealed."""
-        grown, known = Ledger(ledger), {**digests, "": digest(b"")}
-        for line, source in lines:
-            content, sequence = known[source], len(grown)
+        grown = Ledger(ledger)
+        for sequence, (line, source) in enumerate(lines, first):
+            content = digests[source]
             statement = line.statement(self.name, sequence, content)
             signature = self._identity.sign(statement).hex()
             seal = Seal(self._identity.public.hex(), sequence, content, signature)

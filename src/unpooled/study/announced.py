@@ -60,10 +60,18 @@ def read_announced(party: Party, name: str, text: str) -> Announced:
     protection = head.text("secure_sum", choices=("masked", "plain")) or "masked"
     dry = DryRounds(tuple(top.section("parties")), name, protection)
     label = head.text("label")
+    partition = head.text("partition", choices=("rows", "columns")) or "rows"
+    columns = head.names("columns") or party.table.columns
+    if unknown := sorted(set(columns) - set(party.table.columns)):
+        # Before anything is planned: a made-up million of columns takes all memory.
+        raise StudyError(
+            f"The study {name} reads columns that this silo does not have: "
+            f"{', '.join(unknown[:10])}. Deny it: unpooled silo deny {name}"
+        )
     federation = Federation(
         dry,
-        partition=head.text("partition", choices=("rows", "columns")) or "rows",
-        columns=head.names("columns") or party.table.columns,
+        partition=partition,
+        columns=columns,
         named=True,
         label=label,
     )
