@@ -52,7 +52,8 @@ class Charter:
     """
 
     name: str
-    source: str
+    # Not shown: the address of a database may hold a password.
+    source: str = field(repr=False)
     label: str | None = None
     ids: str | None = None
     columns: Sequence[str] | None = None
