@@ -227,7 +227,7 @@ def test_deny_stops_a_study_also_while_it_runs(asked):
     assert "does not take part" in command(asked, "deny", "heart")
     with pytest.raises(ReleaseRefusedError, match=r"rome refused .*approval"):
         federation.sum(local_observed)
-    assert "A person: denied" in command(asked, "log")
+    assert "A person denied it" in command(asked, "log")
 
 
 def test_approve_asks_and_needs_a_study(asked):

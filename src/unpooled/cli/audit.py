@@ -28,7 +28,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 def log(
     study: Annotated[
-        str | None, typer.Argument(metavar="[STUDY]", help="Only this study.")
+        str | None, typer.Argument(metavar="STUDY", help="Only this study.")
     ] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Check that nothing was altered.")
@@ -58,7 +58,7 @@ def log(
     silo = _silo(kit)
     _existing(silo)
     journal = Journal(silo.audit)
-    show_log(console(), journal, study)
+    show_log(console(), journal, study, decides=silo.approval != "none")
     if not (verify or against):
         return
     # The pinned key, not the private one: whoever checks need not be able to sign.

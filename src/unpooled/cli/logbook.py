@@ -17,8 +17,20 @@ from unpooled.study.announced import Announced
 _MOST_TEXT_LINES = 200
 
 
-def show_log(console: Console, journal: Journal, study: str | None) -> None:
-    """Show the log, study by study, in the order in which things happened."""
+_DECISIONS = {
+    "approved": " A person approved it.",
+    "denied": " A person denied it.",
+    "waiting": " It waits for a person: unpooled silo approve.",
+}
+
+
+def show_log(
+    console: Console, journal: Journal, study: str | None, *, decides: bool
+) -> None:
+    """Show the log, study by study, in the order in which things happened.
+
+    `decides` says whether a person must approve each study here.
+    """
     entries = journal.entries()
     names = [name for name in journal.studies() if study in (None, name)]
     if not names:
@@ -28,8 +40,7 @@ def show_log(console: Console, journal: Journal, study: str | None) -> None:
         of_it = [entry for entry in entries if entry.study == name]
         lines = [e.record for e in of_it if e.kind == "line" and _left(e.record)]
         rounds = sum(entry.kind == "round" for entry in of_it)
-        approval = journal.study(name).approval
-        said = "" if approval == "unknown" else f" A person: {approval}."
+        said = _DECISIONS.get(journal.study(name).approval, "") if decides else ""
         bytes_out = size(sum(line["bytes"] for line in lines))
         part(
             console,
@@ -76,12 +87,12 @@ def _events(entries: Sequence[Entry]) -> Any:
         if entry.kind == "line":
             left += [entry.record] if _left(entry.record) else []
         elif entry.kind == "round":
-            made.add_row(
-                when,
-                Text("\n".join(map(_what, left)) or _stayed(entry)),
-                "\n".join(f"{line['bytes']:,}" for line in left),
-                printable(", ".join(entry.record["parties"])),
-            )
+            company = printable(", ".join(entry.record["parties"]))
+            for line in left:
+                made.add_row(when, _what(line), f"{line['bytes']:,}", company)
+                when = company = ""
+            if not left:
+                made.add_row(when, _stayed(entry), "0", company)
             left = []
         else:
             said = _said(entry)
@@ -93,16 +104,16 @@ def _left(line: dict[str, Any]) -> bool:
     return line["direction"] == "out" and line["visibility"] != "kept"
 
 
-def _what(line: dict[str, Any]) -> str:
+def _what(line: dict[str, Any]) -> Text:
     declared = declaration(line["step"], line["name"])
     meaning = declared.meaning if declared else ""
     how = "" if line["visibility"] == "summed" else f", {line['visibility']}"
     what = meaning or f"{line['step']} {line['name']}"
-    return printable(f"{what} ({shape(tuple(line['shape']))}{how})")
+    return Text(printable(f"{what} ({shape(tuple(line['shape']))}{how})"))
 
 
-def _stayed(entry: Entry) -> str:
-    return printable(f"{entry.record['step']}: nothing left")
+def _stayed(entry: Entry) -> Text:
+    return Text(printable(f"{entry.record['step']}: nothing left"))
 
 
 def _said(entry: Entry) -> str:
@@ -112,7 +123,7 @@ def _said(entry: Entry) -> str:
     if entry.kind == "decided":
         return f"{'approved' if record['approved'] else 'denied'} by {record['by']}"
     if entry.kind == "joined":
-        return f"keys agreed with {', '.join(record['parties'])}"
+        return f"joined, with {', '.join(record['parties'])}"
     if entry.kind == "delivered":
         return f"model {record['name']} came in ({size(record['bytes'])})"
     if entry.kind == "forgotten":
