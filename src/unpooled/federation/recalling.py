@@ -11,10 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 from unpooled.errors import AggregationError, StudyError
-from unpooled.ledger import Ledger, Release
+from unpooled.ledger import VISIBILITIES, Ledger, Release
+from unpooled.party.dealings import LINES_OF_A_REPLY
 from unpooled.secure.message import Message
 from unpooled.secure.roster import Roster
 
+# No study has more; a party that says so would keep the coordinator asking.
+_MOST_LINES = 100_000
 Ask = Callable[[dict[str, Any], tuple[str, ...]], dict[str, Message]]
 
 
@@ -47,7 +50,9 @@ def recall(
     queues: dict[str, deque[Release]] = {}
     for party, offer in offers.items():
         known, lines = _known(ledger, roster, study, party), offer.header["lines"]
-        if type(lines) is not int or lines < known:
+        if type(lines) is not int or lines > known + _MOST_LINES:
+            raise _wrong(party, study)
+        if lines < known:
             raise AggregationError(
                 f"{party}'s audit log has fewer lines of {study} than the ledger has "
                 f"under its key: it was cut, or restored from an older backup.",
@@ -56,7 +61,8 @@ def recall(
         queues[party] = deque()
         while known + len(queues[party]) < lines:
             after = known + len(queues[party])
-            queues[party] += _asked(roster, study, party, after, ask)
+            wanted = min(lines - after, LINES_OF_A_REPLY)
+            queues[party] += _asked(roster, study, party, (after, wanted), ask)
     last = 0
     while heads := {party: queue[0] for party, queue in queues.items() if queue}:
         first = min(heads.values(), key=lambda line: line.round)
@@ -76,30 +82,37 @@ def _known(ledger: Ledger, roster: Roster, study: str, party: str) -> int:
 
 
 def _asked(
-    roster: Roster, study: str, party: str, after: int, ask: Ask
+    roster: Roster, study: str, party: str, span: tuple[int, int], ask: Ask
 ) -> list[Release]:
+    after, wanted = span
     header = {"kind": "recall", "study": study, "after": after}
     lines = []
     try:
         records = ask(header, (party,))[party].header["lines"]
+        if len(records) != wanted:
+            raise ValueError("more lines or fewer than it said it has")
         for sequence, record in enumerate(records, after):
             line = Release.from_record(record)
             seal = line.seals[party]
             if (line.study, seal.sequence) != (study, sequence):
                 raise ValueError("another line than the one asked for")
+            if line.visibility not in VISIBILITIES or not 0 < line.round < 2**31:
+                raise ValueError("a line that no round could have written")
             if bytes.fromhex(seal.key) != roster[party]:
                 raise ValueError("sealed under another key")
             statement = line.statement(party, sequence, seal.digest)
             roster.check(party, statement, bytes.fromhex(seal.signature))
             lines.append(line)
-        if not lines:
-            raise ValueError("no lines")
     except (KeyError, TypeError, ValueError, StudyError) as wrong:
-        raise AggregationError(
-            f"{party} does not say what it sent in {study} before.",
-            rule="malformed_message",
-        ) from wrong
+        raise _wrong(party, study) from wrong
     return lines
+
+
+def _wrong(party: str, study: str) -> AggregationError:
+    return AggregationError(
+        f"{party} does not say what it sent in {study} before.",
+        rule="malformed_message",
+    )
 
 
 def _body(line: Release) -> bytes:

@@ -165,6 +165,8 @@ class Coordinator:
             for recorder in self.recorders:
                 recorder()
         if replies.problem:
+            # The next join asks for what was lost.
+            self._leave()
             raise replies.problem
         raise_refusals(step.name, replies.messages)
         # A silo that refused has not kept what came with the request.

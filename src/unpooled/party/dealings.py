@@ -33,7 +33,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _MOST_TEXT = 2**18
 _MOST_MODEL_BYTES = 2**28
 _MOST_MODELS = 100
-_MOST_LINES = 1_000
+LINES_OF_A_REPLY = 1_000
 
 
 @final
@@ -180,7 +180,7 @@ class Dealings:
             raise Refusal("malformed_message")
         if study in self.studies:
             self.remember(study)
-        lines = self.own_lines(study)[after : after + _MOST_LINES]
+        lines = self.own_lines(study)[after : after + LINES_OF_A_REPLY]
         return {"kind": "recalled", "lines": [line.as_record() for line in lines]}, {}
 
     def deliver(self, message: Message) -> Answer:
