@@ -84,8 +84,10 @@ class Consortium:
     def kill(self, name: str) -> None:
         """Kill a process and all of its jobs, as a machine that loses its power."""
         process = self.processes.pop(name)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        # NVFlare gives each job a group of its own: they are found by their kit.
+        for pid in {process.pid, *processes_of(self.kit(name))}:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         process.wait()
 
     def stop(self) -> None:
@@ -102,6 +104,17 @@ class Consortium:
     def _all_present(self) -> bool:
         with submission(self.coordinator, 5.0) as session:
             return session.present() >= set(self.processes) - {"server"}
+
+
+def processes_of(kit: Path) -> list[int]:
+    """Return the processes that were started with a kit's folder as an argument."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if str(kit).encode() in words:
+                found.append(int(entry.name))
+    return found
 
 
 def write(table, path: Path, number: int) -> Path:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unpooled.cli.commands import command, complain, console, group, say
+from unpooled.cli.engine import Kit, stops
 from unpooled.cli.provisioning import provision, serve
 from unpooled.cli.silo import app as silo_commands
 
@@ -89,13 +90,13 @@ def demo(
 
 
 @command(app)
-def plan(study: StudyFile) -> None:
+def plan(study: StudyFile, kit: Kit = None) -> None:
     """Show what would leave each silo, before anything does."""
     from unpooled.cli.results import show_plan
     from unpooled.study import Study
 
     loaded = Study.from_file(study)
-    if not show_plan(console(), loaded, loaded.plan()):
+    if not show_plan(console(), loaded, loaded.plan(kit=kit)):
         raise typer.Exit(1)
 
 
@@ -108,6 +109,7 @@ def run(
             "--resume", help="Continue the run in the folder, if there is one."
         ),
     ] = False,
+    kit: Kit = None,
     out: Out = None,
     quiet: Quiet = False,
 ) -> None:
@@ -116,16 +118,20 @@ def run(
 
     loaded = Study.from_file(study)
     folder = out or loaded.folder
-    _execute(loaded, folder, quiet, resume and (folder / "state.json").exists())
+    # Over a consortium the server knows whether there is a run to go on with.
+    begun = kit is not None or (folder / "state.json").exists()
+    _execute(loaded, folder, quiet, resume and begun, kit)
 
 
 @command(app)
-def resume(study: StudyFile, out: Out = None, quiet: Quiet = False) -> None:
+def resume(
+    study: StudyFile, kit: Kit = None, out: Out = None, quiet: Quiet = False
+) -> None:
     """Continue a run that ended before it was done."""
     from unpooled.study import Study
 
     loaded = Study.from_file(study)
-    _execute(loaded, out or loaded.folder, quiet, True)
+    _execute(loaded, out or loaded.folder, quiet, True, kit)
 
 
 @command(app)
@@ -136,17 +142,23 @@ def report(run: RunPath) -> None:
     say(str(report_of(run)))
 
 
-def _execute(study: "Study", folder: Path, quiet: bool, going_on: bool) -> None:
+def _execute(
+    study: "Study", folder: Path, quiet: bool, going_on: bool, kit: Path | None
+) -> None:
     from unpooled.cli.progress import Display
     from unpooled.cli.results import show_run
 
     window = console()
     start: Callable[..., Run] = study.resume if going_on else study.run
+    where = {} if kit is None else {"kit": kit, "stop": lambda: stops(study)}
     try:
         with Display(window, quiet=quiet) as display:
-            done = start(folder, listener=display.listener, planned=display.planned)
+            done = start(
+                folder, listener=display.listener, planned=display.planned, **where
+            )
     except KeyboardInterrupt:
-        complain(f"Stopped. Continue with: unpooled resume {study.path}")
+        over = "" if kit is None else f" --kit {kit}"
+        complain(f"Stopped. Continue with: unpooled resume {study.path}{over}")
         raise typer.Exit(1) from None
     show_run(window, study, done)
 

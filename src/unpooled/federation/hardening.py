@@ -145,6 +145,9 @@ def _resources(
     resources["class_list_enforcement_mode"] = "enforce"
     resources["class_allow_list"] = list(classes)
     resources["allow_log_streaming"] = False
+    # A silo that is lost is known to be after a minute, not after ten.
+    for server in resources.get("servers", []):
+        server["heart_beat_timeout"] = 60
     resources["components"] = [
         component
         for component in resources.get("components", [])

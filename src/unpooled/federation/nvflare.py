@@ -12,6 +12,9 @@ decided by the identities that the silos pin.
 import importlib
 import json
 import logging
+import queue
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
@@ -30,6 +33,10 @@ log = logging.getLogger("unpooled.engine")
 NEWS = "unpooled.news"
 # The job's folder for what the submitter is to get.
 RESULTS = "unpooled"
+# Seconds for the submitter to take the results, if there still is one.
+_PATIENCE = 30.0
+# Seconds beyond a silo's time in which NVFlare may say itself that it was late.
+_GRACE = 2.0
 
 
 @final
@@ -52,25 +59,53 @@ class NVFlareChannel(Channel):
 
     def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
         """Yield each silo's reply as it arrives; who is late or lost is left out."""
-        asked = {name: data for name, data in requests.items()}
-        asked = {name: asked[name] for name in asked if name not in self._gone}
-        waiting = []
+        asked = {name: requests[name] for name in requests if name not in self._gone}
+        arrived: queue.SimpleQueue[tuple[str, Array | None]] = queue.SimpleQueue()
         for data in {id(data): data for data in asked.values()}.values():
             names = [name for name in asked if asked[name] is data]
             call = collab.get_clients(names)(timeout=self._timeout, blocking=False)
-            waiting.append(call.answer(request=np.frombuffer(data, np.uint8)))
-        for replies in waiting:
-            for name, reply in replies:
-                if not len(reply):
-                    raise AggregationError(
-                        f"{name} could not open its door: its source, policy, identity "
-                        f"or roster. The reason is in the silo's own log."
-                    )
-                yield name, reply.tobytes()
-            for name, reason in replies.failures.items():
-                # The kind alone: a silo's own words stay in the silo.
-                log.warning("%s did not answer: %s", name, reason.cause_type)
+            replies = call.answer(request=np.frombuffer(data, np.uint8))
+            threading.Thread(
+                target=_pass_on, args=(replies, arrived, names), daemon=True
+            ).start()
+        # NVFlare's own timeout does not run while it waits for the rest of an array.
+        until, waiting = time.monotonic() + self._timeout + _GRACE, set(asked)
+        while waiting:
+            try:
+                left = max(until - time.monotonic(), 0.0)
+                name, reply = arrived.get(timeout=left)
+            except queue.Empty:
+                break
+            waiting.discard(name)
+            if reply is None:
                 self._gone.add(name)
+            elif not len(reply):
+                raise AggregationError(
+                    f"{name} could not open its door: its source, policy, identity or "
+                    f"roster. The reason is in the silo's own log."
+                )
+            else:
+                yield name, reply.tobytes()
+        self._gone |= waiting
+
+
+def _pass_on(
+    replies: Any,
+    arrived: "queue.SimpleQueue[tuple[str, Array | None]]",
+    names: Sequence[str],
+) -> None:
+    """Pass on the replies of a call, and None for each silo that gave none."""
+    missing = set(names)
+    try:
+        for name, reply in replies:
+            missing.discard(name)
+            arrived.put((name, reply))
+        for name, reason in replies.failures.items():
+            # The kind alone: a silo's own words stay in the silo.
+            log.warning("%s did not answer: %s", name, reason.cause_type)
+    finally:
+        for name in missing:
+            arrived.put((name, None))
 
 
 @final
@@ -126,15 +161,17 @@ class CoordinatorEnd:
         workspace, context = collab.workspace, collab.fl_ctx
         news = remote.News()
         context.get_engine().register_app_command(
-            NEWS, lambda topic, since, context: news.since(since)
+            NEWS, lambda topic, asked, context: news.answer(asked)
         )
+        results = Path(workspace.get_run_dir(context.get_job_id())) / RESULTS
         remote.coordinate(
             json.loads(bytes.fromhex(self._content)),
             NVFlareChannel,
             kit=Path(workspace.get_root_dir()),
-            results=Path(workspace.get_run_dir(context.get_job_id())) / RESULTS,
+            results=results,
             news=news,
         )
+        news.offer(results, _PATIENCE)
         return "done"
 
 

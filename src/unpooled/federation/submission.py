@@ -4,6 +4,7 @@ Only what a coordinator's kit may do: see who is there, submit a job of one's ow
 how it goes, stop it, and fetch what it wrote.
 """
 
+import base64
 import contextlib
 import io
 import json
@@ -11,6 +12,7 @@ import logging
 import shutil
 import tempfile
 import time
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
@@ -71,15 +73,33 @@ class Submission:
         self._heard = time.monotonic()
         return status
 
-    def news(self, job: str, since: int) -> dict[str, Any]:
+    def ask(self, job: str, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a running job tells; nothing where it does not answer."""
         from unpooled.federation.nvflare import NEWS
 
         try:
-            return dict(self._session.do_app_command(job, NEWS, {"since": since}))
+            return dict(self._session.do_app_command(job, NEWS, dict(asked)))
         except Exception:
             # Before the job's first line and after its last there is nobody to ask.
             return {}
+
+    def take(self, job: str, size: int, folder: Path) -> Path | None:
+        """Take the results that a job holds; None where it ended meanwhile."""
+        packed = io.BytesIO()
+        while packed.tell() < size:
+            part = self.ask(job, {"part": packed.tell()}).get("part")
+            if not part:
+                return None
+            packed.write(base64.b64decode(str(part)))
+        try:
+            with zipfile.ZipFile(packed) as archive:
+                archive.extractall(folder)
+        except (OSError, ValueError, zipfile.BadZipFile) as wrong:
+            raise AggregationError(
+                f"The results of job {job} cannot be read: {wrong}."
+            ) from wrong
+        self.ask(job, {"taken": True})
+        return folder / "outcome.json"
 
     def stop(self, job: str) -> None:
         """Stop a job; one that is done already stays done."""

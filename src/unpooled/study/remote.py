@@ -9,14 +9,19 @@ The run's folder stays in the server's kit, so that another job can go on with i
 this one dies.
 """
 
+import base64
 import dataclasses
+import io
 import json
 import logging
 import shutil
 import threading
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, final
+
+import numpy as np
 
 from unpooled.data.alignment import agree_on_columns
 from unpooled.errors import (
@@ -41,6 +46,8 @@ from unpooled.study.running import resume, run
 
 log = logging.getLogger("unpooled.engine")
 
+PART = 2**20  # bytes of results in one answer
+
 OpenChannel = Callable[[tuple[str, ...], float], Channel]
 _KINDS: dict[str, type[UnpooledError]] = {
     kind.__name__: kind
@@ -50,12 +57,18 @@ _KINDS: dict[str, type[UnpooledError]] = {
 
 @final
 class News:
-    """What a running study tells whoever submitted it; asked from another thread."""
+    """What a running study tells whoever submitted it; asked from another thread.
+
+    The results are handed over here too: NVFlare shows a job's own some seconds after
+    its end, and minutes after it where a silo was lost.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._plan: dict[str, Any] | None = None
         self._events: list[list[Any]] = []
+        self._results: bytes | None = None
+        self._taken = threading.Event()
 
     def planned(self, plan: Plan) -> None:
         """Take the plan."""
@@ -67,12 +80,32 @@ class News:
         with self._lock:
             self._events.append([party, step, number])
 
-    def since(self, asked: Any) -> dict[str, Any]:
-        """Return the plan, and the events from a number on."""
-        first = asked.get("since", 0) if isinstance(asked, Mapping) else 0
-        first = first if type(first) is int and first >= 0 else 0
+    def offer(self, results: Path, patience: float) -> None:
+        """Hold the results until the submitter has them, or is not there any more."""
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in sorted(results.rglob("*")):
+                archive.write(path, path.relative_to(results))
         with self._lock:
-            return {"plan": self._plan, "first": first, "events": self._events[first:]}
+            self._results = packed.getvalue()
+        self._taken.wait(patience)
+
+    def answer(self, asked: Any) -> dict[str, Any]:
+        """Answer a submitter: what is new, a part of the results, or his goodbye."""
+        asked = asked if isinstance(asked, Mapping) else {}
+        if asked.get("taken") is True:
+            self._taken.set()
+        first = asked.get("since", 0)
+        first = first if type(first) is int and first >= 0 else 0
+        start = asked.get("part")
+        with self._lock:
+            told = {"plan": self._plan, "first": first, "events": self._events[first:]}
+            if self._results is not None:
+                told["size"] = len(self._results)
+                if type(start) is int and start >= 0:
+                    part = self._results[start : start + PART]
+                    return {"part": base64.b64encode(part).decode("ascii")}
+            return told
 
 
 def coordinate(
@@ -88,7 +121,7 @@ def coordinate(
     Parameters
     ----------
     asked : mapping
-        "do" ("plan", "run", "resume" or "continue"), "file" and "text" of the study.
+        "do" ("plan", "run" or "resume"), "file" and "text" of the study.
     open_channel : callable
         Makes the channel to parties, with their time for an answer.
     kit : Path
@@ -113,7 +146,7 @@ def coordinate(
             shutil.copytree(place, results / "run", dirs_exist_ok=True)
         results.mkdir(parents=True, exist_ok=True)
         with replacing(results / "outcome.json") as stream:
-            stream.write(json.dumps(outcome | news.since({})).encode())
+            stream.write(json.dumps(outcome | news.answer({})).encode())
     except Exception:
         log.exception("The outcome cannot be written")
 
@@ -140,6 +173,7 @@ def _do(
             ledger=ledger,
             first_round=first_round,
         )
+        _announce(study, coordinator, must=what != "plan")
         return federation_of(study, coordinator), {}
 
     if what == "plan":
@@ -152,12 +186,31 @@ def _do(
             f"The server has a run of a study {study.name} already. Continue that one "
             f"(resume), or give this study another name."
         )
-    if what == "resume" and not begun:
-        raise StudyError(
-            f"The server has no run of a study {study.name} to resume. Run it first."
-        )
+    # A job that died early has left nothing to resume: then it is run.
     start = resume if begun else run
     start(study, place, news.arrived, news.planned, assemble)
+    _deliver(study, Coordinator(channel, roster, study=study.name), place)
+
+
+def _announce(study: Study, coordinator: Coordinator, *, must: bool) -> None:
+    """Tell the silos the study's text; where people decide, they must have by a run."""
+    header = {"kind": "announce", "study": study.name, "text": study.text}
+    for party, reply in coordinator.tell(header).items():
+        if must and reply.header["approval"] not in ("approved", "not needed"):
+            raise ReleaseRefusedError(party, f"the study {study.name}", "approval")
+
+
+def _deliver(study: Study, coordinator: Coordinator, place: Path) -> None:
+    """Hand every silo the fitted models; one that takes none is no failure."""
+    run_of = RunFolder.open(place)
+    files = {path.stem: path for path in sorted((place / "models").iterdir())}
+    for name, path in (files | {"pipeline": place / "pipeline.unpooled"}).items():
+        header = {"kind": "deliver", "study": study.name, "name": name}
+        content = np.frombuffer(path.read_bytes(), np.uint8)
+        try:
+            coordinator.tell(header, {"file": content})
+        except UnpooledError as reason:
+            run_of.log(f"Not delivered everywhere: {name}. {reason}")
 
 
 def federation_of(study: Study, coordinator: Coordinator) -> Federation:

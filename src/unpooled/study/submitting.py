@@ -15,7 +15,7 @@ from unpooled.study.folder import RunFolder, check_free, digest_of
 from unpooled.study.remote import error_of, plan_from, read_results
 from unpooled.study.running import Planned, Run, result_of
 
-_PAUSE = 0.3  # seconds between two questions to the server
+_PAUSE = 0.5  # seconds between two questions to the server
 
 Stop = Callable[[], bool]
 
@@ -99,15 +99,14 @@ def _carry_out(
     with submission(kit) as session:
         _check_present(study, session)
         job = session.submit(study.name, tuple(study.silos), asked)
-        status = _follow(session, job, study, shown, stop)
-        found = session.fetch(job, work)
-    if found is None:
-        raise AggregationError(
-            f"The job of study {study.name} ended ({status}) before it had a result: a "
-            f"silo or the server refused or lost it; the reason is in their own logs. "
-            f"When all are back, continue the study (resume)."
-        )
-    outcome, place = read_results(found)
+        status, found = _follow(session, job, study, shown, stop, work)
+        found = found or session.fetch(job, work)
+        if found is None:
+            raise _lost(study, status)
+        outcome, place = read_results(found)
+        if outcome["error"] is not None:
+            # A silo that was lost would keep the job alive.
+            session.stop(job)
     if folder is not None and place is not None:
         # Also of a study that failed: its ledger tells what left.
         shutil.copytree(place.path, folder, dirs_exist_ok=True)
@@ -117,18 +116,28 @@ def _carry_out(
 
 
 def _follow(
-    session: Submission, job: str, study: Study, shown: _Shown, stop: Stop | None
-) -> str:
-    """Wait until a job is over, and show how it goes; return its last state."""
+    session: Submission,
+    job: str,
+    study: Study,
+    shown: _Shown,
+    stop: Stop | None,
+    work: Path,
+) -> tuple[str, Path | None]:
+    """Show how a job goes, until it has results or is over without."""
     began, running = time.monotonic(), False
     while True:
         try:
             status = session.status(job, study.timeout)
             if is_over(status):
-                return status
+                return status, None
             running = running or status == "RUNNING"
             if running:
-                shown.show(session.news(job, shown.events))
+                news = session.ask(job, {"since": shown.events})
+                shown.show(news)
+                if "size" in news:
+                    found = session.take(job, int(news["size"]), work)
+                    if found is not None:
+                        return status, found
             elif time.monotonic() - began > study.timeout:
                 session.stop(job)
                 raise AggregationError(
@@ -159,9 +168,19 @@ def _check_present(study: Study, session: Submission) -> None:
         )
 
 
+def _lost(study: Study, status: str) -> AggregationError:
+    return AggregationError(
+        f"The job of study {study.name} ended ({status}) before it had a result: the "
+        f"server or a silo lost or refused it, and its own log says why. When all are "
+        f"back, continue the study (resume)."
+    )
+
+
 def _absent(study: Study, session: Submission) -> str:
     try:
         absent = sorted(set(study.silos) - session.present())
     except Exception:
         return "the server does not answer"
-    return f"not connected are {', '.join(absent)}" if absent else "all are connected"
+    if absent:
+        return f"not connected are {', '.join(absent)}"
+    return "a silo may be lost, which the server notices after a minute"
