@@ -14,9 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from integration.consortium import Consortium, study_text
-
 import unpooled as up
+from integration.consortium import Consortium, study_text
 
 IMPUTER = '[[steps]]\nmodel = "SimpleImputer"\n'
 
