@@ -589,11 +589,12 @@ def test_refusals_are_written_once_and_cannot_fill_the_disk(tmp_path):
     assert (tmp_path / "log").stat().st_size < 2**20
 
 
-def test_killed_at_any_point_the_log_holds_whole_rounds(tmp_path):
+@pytest.mark.parametrize("kills", [6, pytest.param(60, marks=pytest.mark.slow)])
+def test_killed_at_any_point_the_log_holds_whole_rounds(tmp_path, kills):
     path, told = tmp_path / "log.sqlite", 0
     key = IDENTITIES["a"].private_bytes().hex()
     chance = random.Random(5)
-    for _ in range(6):
+    for _ in range(kills):
         process = subprocess.Popen(
             [sys.executable, scribe.__file__, path, key],
             stdout=subprocess.PIPE,
