@@ -83,12 +83,15 @@ class Consortium:
 
     def kill(self, name: str) -> None:
         """Kill a process and all of its jobs, as a machine that loses its power."""
-        process = self.processes.pop(name)
+        self.send(name, signal.SIGKILL)
+        self.processes.pop(name).wait()
+
+    def send(self, name: str, number: signal.Signals) -> None:
+        """Send a signal to a process and all of its jobs."""
         # NVFlare gives each job a group of its own: they are found by their kit.
-        for pid in {process.pid, *processes_of(self.kit(name))}:
+        for pid in {self.processes[name].pid, *processes_of(self.kit(name))}:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        process.wait()
+                os.kill(pid, number)
 
     def stop(self) -> None:
         for name in list(self.processes):
@@ -146,7 +149,7 @@ def free_ports(number: int) -> list[int]:
         return [one.getsockname()[1] for one in sockets]
 
 
-def wait_for(holds, patience: float = PATIENCE) -> None:
+def wait_for(holds, patience: float = PATIENCE, pause: float = 0.5) -> None:
     """Ask until it holds; an error counts as not yet."""
     until = time.monotonic() + patience
     problem: object = "it did not hold"
@@ -156,7 +159,7 @@ def wait_for(holds, patience: float = PATIENCE) -> None:
                 return
         except Exception as wrong:
             problem = wrong
-        time.sleep(0.5)
+        time.sleep(pause)
     raise AssertionError(f"waited {patience:.0f} s in vain: {problem}")
 
 

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -12,11 +13,12 @@ import numpy as np
 import pytest
 
 import unpooled as up
-from integration.consortium import HEART, SILOS, study_text, surroundings
+from integration.consortium import HEART, SILOS, study_text, surroundings, wait_for
 from unpooled.data.heart_disease import load
 from unpooled.errors import AggregationError, StudyError
 from unpooled.federation.local import in_one_process
 from unpooled.models.catalogue import estimators
+from unpooled.secure.roster import Identity, Roster
 
 # Estimators that need more than their defaults, or complete cells: the steps before.
 BEFORE = {"PCA": ("SimpleImputer",), "StandardScaler": ("SimpleImputer",)}
@@ -184,11 +186,7 @@ def test_a_silo_killed_in_a_study_is_named_and_the_study_goes_on_later(consortiu
     state = consortium.server / "studies" / "killed" / "state.json"
 
     def kill_when_a_step_is_finished():
-        until = time.monotonic() + 120
-        while time.monotonic() < until:
-            if state.exists() and json.loads(state.read_text())["finished"]:
-                break
-            time.sleep(0.01)
+        wait_for(lambda: json.loads(state.read_text())["finished"], pause=0.01)
         consortium.kill("va")
 
     killer = threading.Thread(target=kill_when_a_step_is_finished)
@@ -217,14 +215,44 @@ def test_a_silo_killed_in_a_study_is_named_and_the_study_goes_on_later(consortiu
     ].replace("finished before: simpleimputer", "")
 
 
-def test_a_silo_with_an_identity_that_nobody_pins_is_refused(consortium):
-    from unpooled.secure.roster import Identity
-
-    key = consortium.kit("va") / "local" / "identity.key"
-    own = key.read_text()
-    key.write_text(Identity().private_bytes().hex())
+@pytest.mark.parametrize(
+    ("pins_itself", "says"),
+    [(False, "va could not open its door"), (True, "name of va is not signed")],
+)
+def test_an_identity_that_nobody_pins_is_refused(consortium, pins_itself, says):
+    local = consortium.kit("va") / "local"
+    before = {
+        name: (local / name).read_text() for name in ("identity.key", "roster.toml")
+    }
+    stranger = Identity()
+    (local / "identity.key").write_text(stranger.private_bytes().hex())
+    if pins_itself:
+        pinned = dict(Roster.from_file(local / "roster.toml"))
+        (local / "roster.toml").write_text(
+            Roster(pinned | {"va": stranger.public}).to_toml()
+        )
     try:
-        with pytest.raises(AggregationError, match="va could not open its door"):
-            study(consortium, "impostor").run(kit=consortium.coordinator)
+        with pytest.raises(AggregationError, match=says):
+            study(consortium, f"impostor-{pins_itself}").run(kit=consortium.coordinator)
     finally:
-        key.write_text(own)
+        for name, text in before.items():
+            (local / name).write_text(text)
+
+
+def test_a_silo_that_is_too_slow_is_named(consortium):
+    asked = study(consortium, "slow")
+    asked.path.write_text(asked.text.replace("timeout = 30", "timeout = 10"))
+    state = consortium.server / "studies" / "slow" / "state.json"
+
+    def stall():
+        wait_for(lambda: json.loads(state.read_text())["finished"], pause=0.01)
+        consortium.send("va", signal.SIGSTOP)
+
+    staller = threading.Thread(target=stall)
+    staller.start()
+    try:
+        with pytest.raises(AggregationError, match="va did not answer"):
+            up.Study.from_file(asked.path).run(kit=consortium.coordinator)
+    finally:
+        staller.join()
+        consortium.send("va", signal.SIGCONT)

@@ -33,6 +33,7 @@ log = logging.getLogger("unpooled.engine")
 NEWS = "unpooled.news"
 # The job's folder for what the submitter is to get.
 RESULTS = "unpooled"
+_REMOTE = ".".join([__name__.partition(".")[0], "study.remote"])
 # Seconds for the submitter to take the results, if there still is one.
 _PATIENCE = 30.0
 # Seconds beyond a silo's time in which NVFlare may say itself that it was late.
@@ -157,7 +158,7 @@ class CoordinatorEnd:
         """Run what is asked; its outcome, good or bad, goes into the job's results."""
         _quieten()
         # The study stands above the federation, so it is reached by its name only.
-        remote = importlib.import_module(f"{__package__.split('.')[0]}.study.remote")
+        remote = importlib.import_module(_REMOTE)
         workspace, context = collab.workspace, collab.fl_ctx
         news = remote.News()
         context.get_engine().register_app_command(
