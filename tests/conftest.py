@@ -1,7 +1,7 @@
 """What more than one test file uses."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,31 @@ def shared_data() -> Path:
     if not beside.is_dir():
         pytest.skip("shared data absent")
     return beside
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[str]:
+    """A PostgreSQL server of the tests' own: the address of its database.
+
+    It skips where PostgreSQL is not installed.
+    """
+    from databases import postgresql_server
+
+    with postgresql_server() as place:
+        yield f"postgresql://owner{place}"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Every kind of database, empty: its address up to what names the rows."""
+    from databases import EMPTIED, run
+
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/rows.db?"
+        return
+    address = request.getfixturevalue("postgresql")
+    yield f"{address}&"
+    run(address, *EMPTIED)
 
 
 def cut(*shares: float) -> Callable[[Any], list[Any]]:

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from unpooled.data.delimited import DelimitedReader
-from unpooled.data.files import FileTable, cut
+from unpooled.data.files import FileTable
 from unpooled.data.parquet import ParquetReader
+from unpooled.data.streamed import cut
 from unpooled.errors import DataError
 
 CELLS = {"a": [1.0, 2.0, None], "b": [4, 5, 6], "y": ["u", None, "w"]}

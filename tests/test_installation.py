@@ -20,7 +20,8 @@ files = importlib.resources.files("unpooled")
 assert files.joinpath("py.typed").is_file()
 assert len([p for p in files.joinpath("data/heart_disease").iterdir()
             if p.name.endswith(".csv")]) == 4
-for extra in ("pandas", "polars", "jaxtyping", "beartype", "pytest", "nvflare", "mpyc"):
+for extra in ("pandas", "polars", "jaxtyping", "beartype", "pytest", "nvflare", "mpyc",
+              "adbc_driver_manager"):
     assert importlib.util.find_spec(extra) is None, extra
 """
 

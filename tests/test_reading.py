@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import unpooled as up
+from unpooled.data.toml import Section, suggestion
 from unpooled.errors import StudyError
-from unpooled.study.reading import Section, suggestion
 
 STUDY = """
 [study]
@@ -105,7 +105,7 @@ def test_a_full_file_is_read_whole(read, tmp_path):
     assert study.silos["a"].policy == up.Policy(min_rows=20)
     assert study.silos["b-2"].source == "/elsewhere/b.csv"
     assert study.silos["b-2"].policy.allowed_columns == ["age", "sex"]
-    assert study.silos["c_3"].source == "sqlite:///x.db?table=t"
+    assert study.silos["c_3"].source == f"sqlite:///{tmp_path}/x.db?table=t"
     assert study.silos["c_3"].policy.min_parties == 2
     assert math.isinf(study.silos["c_3"].policy.max_feature_ratio)
     assert study.folder == tmp_path / "out" / "here"

@@ -151,6 +151,7 @@ def test_broken_messages_are_refused(here, data):
 
 KINDS = [
     *"describe join agree step plan leave refused released opened".split(),
+    *"announce recall deliver".split(),
     "offer group key",
     "accept group key",
 ]
@@ -171,7 +172,9 @@ def test_any_header_gets_a_reply(here, value, said):
         if reply.header["kind"] == "refused":
             check_refusal(reply)
         else:
-            assert reply.header["kind"] in ("described", "group", "left", "planned")
+            assert reply.header["kind"] in (
+                "described", "group", "left", "planned", "announced", "recalled",
+            )  # fmt: skip
 
 
 def _good_request(here: Silos) -> tuple[dict, dict]:
@@ -533,3 +536,70 @@ def test_replies_to_no_message_hold_secrets(here):
         assert "30" not in json.dumps(
             {k: v for k, v in reply.header.items() if k in ("rule", "error", "kind")}
         )
+
+
+@QUICK
+@given(JSON)
+def test_announcements_recalls_and_deliveries_may_be_anything(here, value):
+    """Also with the right keys: a refusal, or an answer that says nothing new."""
+    content = {"file": np.zeros(3, np.uint8)}
+    for header, arrays in (
+        ({"kind": "announce", "study": value, "text": value}, {}),
+        ({"kind": "announce", "study": "study", "text": value}, {}),
+        ({"kind": "recall", "study": value, "after": value}, {}),
+        ({"kind": "recall", "study": "study", "after": value}, {}),
+        ({"kind": "deliver", "study": value, "name": value}, content),
+        ({"kind": "deliver", "study": "study", "name": value}, content),
+        ({"kind": "deliver", "study": "study", "name": "m"}, {}),
+    ):
+        reply = knock(here, encode(header, arrays))
+        if reply.header["kind"] == "refused":
+            check_refusal(reply)
+        elif header["kind"] == "announce":
+            assert reply.header["approval"] == "not needed"
+        else:
+            assert reply.header["lines"] == []
+
+
+def test_recall_tells_a_coordinator_what_it_may_have_missed(here):
+    here.federation.sum(counts)
+    here.federation.sum(counts)
+    reply = knock(here, encode({"kind": "recall", "study": "study", "after": 1}, {}))
+    own = here.parties["a"].studies["study"].ledger
+    assert reply.header["lines"] == [line.as_record() for line in own[1:]]
+    reply = knock(here, encode({"kind": "recall", "study": "other", "after": 0}, {}))
+    assert reply.header["lines"] == []
+
+
+def test_a_silo_without_a_folder_takes_no_models(here):
+    here.federation.sum(counts)
+    header = {"kind": "deliver", "study": "study", "name": "m"}
+    reply = knock(here, encode(header, {"file": np.zeros(3, np.uint8)}))
+    check_refusal(reply, "delivery")
+
+
+def test_threads_at_the_door_are_answered_one_at_a_time(here):
+    from concurrent.futures import ThreadPoolExecutor
+
+    rogue = Rogue(here).enter()
+    request = encode(*rogue.request("test_runtime.counts").as_message())
+    ran.clear()
+    with ThreadPoolExecutor(8) as pool:
+        replies = set(pool.map(here.parties["a"].handle, [request] * 16))
+    assert len(replies) == 1
+    assert ran == ["counts"]
+
+
+def test_approvals_need_a_place_to_be_written():
+    from unpooled.data.sources import open_source
+    from unpooled.errors import StudyError
+    from unpooled.party.policy import Policy
+    from unpooled.party.runtime import Party
+    from unpooled.secure.roster import Identity, Roster
+
+    me = Identity()
+    front = ("a", open_source(rows()), Policy(), me, Roster({"a": me.public}))
+    with pytest.raises(StudyError, match="need an audit log"):
+        Party(*front, approval="each-study")
+    with pytest.raises(StudyError, match="choose none or each-study"):
+        Party(*front, approval="sometimes")

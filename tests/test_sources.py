@@ -13,6 +13,7 @@ import scipy.sparse
 from numpy.testing import assert_array_equal
 
 import unpooled
+from databases import write
 from unpooled.data import delimited
 from unpooled.data.sources import open_source
 from unpooled.data.table import ArrayTable
@@ -45,6 +46,8 @@ def cells():
         "csv.gz",
         "tsv",
         "parquet",
+        "sqlite",
+        "postgresql",
     ]
 )
 def source(request, cells, tmp_path):
@@ -60,6 +63,12 @@ def source(request, cells, tmp_path):
         return pl.from_pandas(frame)
     if kind == "pyarrow":
         return pa.Table.from_pandas(frame)
+    if kind in ("sqlite", "postgresql"):
+        address = f"sqlite:///{tmp_path}/rows.db?"
+        if kind == "postgresql":
+            address = request.getfixturevalue("postgresql") + "&"
+        write(address, "rows", pa.Table.from_pandas(frame))
+        return f"{address}table=rows"
     path = tmp_path / f"rows.{kind}"
     if kind == "parquet":
         frame.to_parquet(path, row_group_size=5)
@@ -138,8 +147,9 @@ def test_a_table_is_returned_as_it_is():
     [
         ("missing.csv", "There is no file missing.csv"),
         (".", "is a directory"),
-        ("sqlite:///rows.db?table=t", "sqlite:// sources.*later version"),
-        ("postgresql://me:secret@host/db", "postgresql:// sources.*later version"),
+        ("sqlite:///missing.db?table=t", "There is no SQLite file missing.db"),
+        ("postgresql://me:secret@host/db", "names one table, or one query"),
+        ("mysql://me:secret@host/db", "mysql:// sources.*SQLite and PostgreSQL"),
         (3, "int cannot be read"),
         (None, "NoneType cannot be read"),
         ({"a": [1]}, "dict cannot be read"),

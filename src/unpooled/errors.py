@@ -172,6 +172,19 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the round was answered before, to another request",
             "Start the fit again: a mask is never used twice.",
         ),
+        "audit_log": (
+            "the silo's audit log cannot be written, and nothing leaves unwritten",
+            "Let the silo make room for the log, or restore it from a backup.",
+        ),
+        "approval": (
+            "no person at the silo approved the study as it is, or the step in it",
+            "Let somebody there look at the plan: unpooled silo approve STUDY.",
+        ),
+        "delivery": (
+            "the silo takes no such file: it took no part in the study, keeps no "
+            "models, or the file is too large",
+            "Hand the model over outside the study.",
+        ),
         "nothing_kept": (
             "the silo keeps nothing under the name that the step reads",
             "Run the steps of the fit in their order.",

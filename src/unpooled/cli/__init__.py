@@ -4,27 +4,22 @@ Exit codes: 0 done, 1 failed, 2 wrong use. Everything heavy is imported when a c
 runs, so that ``unpooled --help`` answers at once.
 """
 
-import functools
-import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from unpooled.cli.commands import command, complain, console, group, say
+from unpooled.cli.engine import Kit, stops
+from unpooled.cli.provisioning import provision, serve
+from unpooled.cli.silo import app as silo_commands
 
+if TYPE_CHECKING:
     from unpooled.study import Run, Study
 
-app = typer.Typer(
-    name="unpooled",
-    help="Statistics across organisations that may not share rows.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = group("unpooled", "Statistics across organisations that may not share rows.")
 
 StudyFile = Annotated[
     Path,
@@ -51,54 +46,11 @@ Out = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Plain lines, no progress bar.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
 
 
 def main() -> None:
     """Run the command."""
     app()
-
-
-def _command(function: Callable[..., None]) -> Callable[..., None]:
-    """Register a command whose errors of ours are one line, and exit code 1."""
-
-    @functools.wraps(function)
-    def told(*, debug: bool = False, **options: Any) -> None:
-        from unpooled.errors import UnpooledError
-
-        try:
-            function(**options)
-        except (UnpooledError, OSError) as reason:
-            if debug:
-                raise
-            _complain(str(reason))
-            raise typer.Exit(1) from None
-
-    signature = inspect.signature(function)
-    flag = inspect.Parameter(
-        "debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Debug
-    )
-    parameters = [p.replace(kind=p.KEYWORD_ONLY) for p in signature.parameters.values()]
-    told.__signature__ = signature.replace(parameters=[*parameters, flag])  # type: ignore[attr-defined]
-    told.__annotations__ = {**function.__annotations__, "debug": Debug}
-    return app.command()(told)
-
-
-def _complain(reason: str) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    from unpooled.cli.words import printable
-
-    text = Text("Error: ", "bold red") + Text(printable(reason), "red")
-    # One line, however long: a window breaks it, a log keeps it whole.
-    Console(stderr=True).print(text, soft_wrap=True)
-
-
-def _console() -> "Console":
-    from rich.console import Console
-
-    return Console(highlight=False)
 
 
 def _version(wanted: bool) -> bool:
@@ -120,7 +72,7 @@ def _options(
     """Statistics across organisations that may not share rows."""
 
 
-@_command
+@command(app)
 def demo(
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Where report.html is written.")
@@ -137,24 +89,24 @@ def demo(
     from unpooled.cli import hospitals
 
     if study is None:
-        hospitals.demo(_console(), out, quiet=quiet)
+        hospitals.demo(console(), out, quiet=quiet)
         return
     path = hospitals.write_study(study)
-    _print(f"Wrote {path}. Next: unpooled plan {path}")
+    say(f"Wrote {path}. Next: unpooled plan {path}")
 
 
-@_command
-def plan(study: StudyFile) -> None:
+@command(app)
+def plan(study: StudyFile, kit: Kit = None) -> None:
     """Show what would leave each silo, before anything does."""
     from unpooled.cli.results import show_plan
     from unpooled.study import Study
 
     loaded = Study.from_file(study)
-    if not show_plan(_console(), loaded, loaded.plan()):
+    if not show_plan(console(), loaded, loaded.plan(kit=kit)):
         raise typer.Exit(1)
 
 
-@_command
+@command(app)
 def run(
     study: StudyFile,
     resume: Annotated[
@@ -163,6 +115,7 @@ def run(
             "--resume", help="Continue the run in the folder, if there is one."
         ),
     ] = False,
+    kit: Kit = None,
     out: Out = None,
     quiet: Quiet = False,
 ) -> None:
@@ -171,11 +124,15 @@ def run(
 
     loaded = Study.from_file(study)
     folder = out or loaded.folder
-    _execute(loaded, folder, quiet, resume and (folder / "state.json").exists())
+    # Over a consortium the server knows whether there is a run to go on with.
+    begun = kit is not None or (folder / "state.json").exists()
+    _execute(loaded, folder, quiet, resume and begun, kit)
 
 
-@_command
-def resume(study: StudyOrRun, out: Out = None, quiet: Quiet = False) -> None:
+@command(app)
+def resume(
+    study: StudyOrRun, kit: Kit = None, out: Out = None, quiet: Quiet = False
+) -> None:
     """Continue a run that ended before it was done."""
     from unpooled.study import Study
     from unpooled.study.folder import study_file_of
@@ -183,32 +140,39 @@ def resume(study: StudyOrRun, out: Out = None, quiet: Quiet = False) -> None:
     if study.is_dir():
         study, out = study_file_of(study), out or study
     loaded = Study.from_file(study)
-    _execute(loaded, out or loaded.folder, quiet, True)
+    _execute(loaded, out or loaded.folder, quiet, True, kit)
 
 
-@_command
+@command(app)
 def report(run: RunPath) -> None:
     """Write the report of a run again, from its folder."""
     from unpooled.study.reporting import report_of
 
-    _print(str(report_of(run)))
+    say(str(report_of(run)))
 
 
-def _execute(study: "Study", folder: Path, quiet: bool, going_on: bool) -> None:
+def _execute(
+    study: "Study", folder: Path, quiet: bool, going_on: bool, kit: Path | None
+) -> None:
     from unpooled.cli.progress import Display
     from unpooled.cli.results import show_run
 
-    console = _console()
+    window = console()
     start: Callable[..., Run] = study.resume if going_on else study.run
+    where = {} if kit is None else {"kit": kit, "stop": lambda: stops(study)}
     try:
-        with Display(console, quiet=quiet) as display:
-            done = start(folder, listener=display.listener, planned=display.planned)
+        with Display(window, quiet=quiet) as display:
+            done = start(
+                folder, listener=display.listener, planned=display.planned, **where
+            )
     except KeyboardInterrupt:
         where = "" if folder == study.folder else f" --out {folder}"
-        _complain(f"Stopped. Continue with: unpooled resume {study.path}{where}")
+        over = "" if kit is None else f" --kit {kit}"
+        complain(f"Stopped. Continue with: unpooled resume {study.path}{where}{over}")
         raise typer.Exit(1) from None
-    show_run(console, study, done)
+    show_run(window, study, done)
 
 
-def _print(text: str) -> None:
-    _console().print(text, markup=False, soft_wrap=True)
+command(app)(provision)
+command(app)(serve)
+app.add_typer(silo_commands)

@@ -6,7 +6,7 @@ types come from one pass over the whole file as text, before any block is read.
 
 import csv as python_csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import final
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from unpooled.data.files import Reader, Survey
+from unpooled.data.streamed import Batches, Reader, Survey
 
 # Arrow reads up to 32 blocks ahead, so they are small; but one row must fit into one,
 # and a number takes at most 25 characters with its comma.
@@ -90,7 +90,7 @@ class DelimitedReader(Reader):
         types = {name: left[0] if left else pa.string() for name, left in kinds.items()}
         return Survey(n_rows, types, has_missing, text)
 
-    def batches(self, types: Mapping[str, pa.DataType]) -> Iterator[pa.Table]:
+    def batches(self, types: Mapping[str, pa.DataType]) -> Batches:
         """Read these columns under these types as batches."""
         with self._open(types) as stream:
             held: list[pa.RecordBatch] = []

@@ -1,6 +1,6 @@
 """Parquet files, read a few pages at a time."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import final
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from unpooled.data.arrow import is_number
-from unpooled.data.files import Reader, Survey
+from unpooled.data.streamed import Batches, Reader, Survey
 
 BATCH_ROWS = 8192
 # Without a buffer, pyarrow reads a column's whole chunk of a row group at once, and a
@@ -47,7 +47,7 @@ class ParquetReader(Reader):
         }
         return Survey(n_rows, types, has_missing, text)
 
-    def batches(self, types: Mapping[str, pa.DataType]) -> Iterator[pa.Table]:
+    def batches(self, types: Mapping[str, pa.DataType]) -> Batches:
         """Read these columns as batches."""
         with self._open() as file:
             for batch in file.iter_batches(BATCH_ROWS, columns=list(types)):

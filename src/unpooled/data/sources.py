@@ -1,4 +1,4 @@
-"""Opening whatever a silo has: arrays, DataFrames, CSV and Parquet files.
+"""Opening whatever a silo has: arrays, DataFrames, files, tables in databases.
 
 Everything is checked on opening, at home, so errors here may name paths and columns.
 """
@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unpooled.arrays import Array
+from unpooled.data.address import is_database
 from unpooled.data.recoding import RecodedTable
 from unpooled.data.table import ArrayTable, Table
 from unpooled.errors import DataError
 
 if TYPE_CHECKING:
-    from unpooled.data.files import Reader
+    from unpooled.data.streamed import Reader
 
-Source = Any  # a Table, an array, a list of rows, a DataFrame or a path
+Source = Any  # a Table, array, list of rows, DataFrame, path or address
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 ALLOWED = (
-    "Allowed are a 2-D array, a list of rows, a pandas, polars or pyarrow table, and "
-    "paths that end in .csv, .tsv (also with .gz after it) or .parquet."
+    "Allowed are a 2-D array, a list of rows, a pandas, polars or pyarrow table, "
+    "paths that end in .csv, .tsv (also with .gz after it) or .parquet, and "
+    "sqlite:// and postgresql:// addresses of a table or a query."
 )
 
 
@@ -39,10 +41,13 @@ def open_source(
 
     Parameters
     ----------
-    source : Table, array, list of rows, DataFrame or path
+    source : Table, array, list of rows, DataFrame, path or address
         Arrays may be NumPy or SciPy sparse; DataFrames of pandas, polars or pyarrow;
         paths of CSV, TSV or Parquet files, which are read block by block. In text
-        files blank cells, ``NA``, ``NaN``, ``null`` and ``?`` are missing.
+        files blank cells, ``NA``, ``NaN``, ``null`` and ``?`` are missing. Addresses
+        of databases are ``sqlite:///path.db?table=name`` and
+        ``postgresql://user@host/db?table=name``, or ``?query=SELECT ...``; they are
+        read block by block too.
     label, ids : str, optional
         Columns that travel along and are never features; of any type.
     columns : sequence of str, optional
@@ -99,10 +104,15 @@ def _as_given(table: Table, label: str | None, ids: str | None) -> Table:
 
 def _open_path(source: str | os.PathLike[str], roles: dict[str, Any]) -> Table:
     if "://" in os.fspath(source):
+        address = os.fspath(source)
+        if is_database(address):
+            from unpooled.data.database import open_database
+
+            return open_database(address, **roles)
         raise DataError(
-            f"{_scheme(source)}:// sources cannot be read: files must be local, and "
-            f"databases come with a later version. Export the table to Parquet or CSV. "
-            f"{ALLOWED}"
+            f"{_scheme(source)}:// sources cannot be read: files must be local, and of "
+            f"databases SQLite and PostgreSQL are known. Export the table to Parquet "
+            f"or CSV. {ALLOWED}"
         )
     path = Path(source).expanduser()
     if not path.exists():

@@ -17,7 +17,11 @@ from unpooled.secure.roster import Roster
 # What answers a message that is not a step: its kind, and what its header holds beside
 # the fields of every reply.
 _ANSWERS: Mapping[str, tuple[str, set[str]]] = {
-    "join": ("offer", {"key", "signature"}),
+    "describe": ("described", {"columns", "named", "label"}),
+    "announce": ("announced", {"approval"}),
+    "deliver": ("delivered", set()),
+    "recall": ("recalled", {"lines"}),
+    "join": ("offer", {"key", "signature", "lines"}),
     "agree": ("agreed", set()),
     "offer group key": ("group", {"sealed"}),
     "accept group key": ("accepted", set()),

@@ -13,6 +13,7 @@ from typing import Any, final
 
 from unpooled.errors import UnpooledError
 from unpooled.federation.channel import Channel
+from unpooled.federation.recalling import recall
 from unpooled.federation.replies import (
     Replies,
     gather,
@@ -30,6 +31,9 @@ from unpooled.secure.message import Message, encode
 from unpooled.secure.plain import PlainSum
 from unpooled.secure.protocol import SecureSum
 from unpooled.secure.roster import Roster
+
+# Messages that no round needs: they are about a study, not of a fit.
+_NO_ROUNDS = ("plan", "describe", "announce", "deliver")
 
 
 @final
@@ -161,6 +165,8 @@ class Coordinator:
             for recorder in self.recorders:
                 recorder()
         if replies.problem:
+            # The next join asks for what was lost.
+            self._leave()
             raise replies.problem
         raise_refusals(step.name, replies.messages)
         # A silo that refused has not kept what came with the request.
@@ -185,6 +191,12 @@ class Coordinator:
                     found.append((party, request.step, rule))
         return list(dict.fromkeys(found))
 
+    def tell(
+        self, header: Mapping[str, Any], arrays: Mapping[str, Any] | None = None
+    ) -> dict[str, Message]:
+        """Send every party a message that belongs to no fit; return the replies."""
+        return self._control(header, None, arrays)
+
     def _join(self) -> None:
         session = secrets.token_hex(16)
         header = {
@@ -196,6 +208,10 @@ class Coordinator:
             "protection": self.protection,
         }
         offers = self._control(header)
+        if last := recall(self.ledger, self.roster, self.study, offers, self._control):
+            self._round = max(self._round, last)
+            for recorder in self.recorders:
+                recorder()
         self._control(
             {
                 "kind": "agree",
@@ -219,9 +235,12 @@ class Coordinator:
         self._has_group_key = True
 
     def _control(
-        self, header: dict[str, Any], parties: tuple[str, ...] | None = None
+        self,
+        header: Mapping[str, Any],
+        parties: tuple[str, ...] | None = None,
+        arrays: Mapping[str, Any] | None = None,
     ) -> dict[str, Message]:
-        data = encode(header, {})
+        data = encode(header, arrays or {})
         chosen = self.parties if parties is None else parties
         replies = self._exchange(dict.fromkeys(chosen, data), str(header["kind"]))
         if replies.problem:
@@ -245,7 +264,7 @@ class Coordinator:
 
         started = time.perf_counter()
         replies = gather(self.channel, self.roster, requests, step, arrived)
-        if step != "plan":
+        if step not in _NO_ROUNDS:
             record = RoundRecord(
                 self._round if "." in step else 0,
                 step,

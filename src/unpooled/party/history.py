@@ -11,15 +11,24 @@ from typing import final
 import numpy as np
 
 from unpooled.arrays import Array, UInt8
+from unpooled.party.journal import Journal
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.view import View
 
 
 @final
 class History:
-    """For whom a silo answered about each column, and about which rows."""
+    """For whom a silo answered about each column, and about which rows.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    journal : Journal, optional
+        Knows the rosters over restarts and in every process; without it they are known
+        while the party lives, as the sets of rows are in any case.
+    """
+
+    def __init__(self, journal: Journal | None = None) -> None:
+        self._journal = journal
         # By column alone: neither another selection with a column in common nor another
         # step that releases the same sums is a way round.
         self._rosters: dict[str, tuple[str, ...]] = {}
@@ -28,8 +37,8 @@ class History:
 
     def check(self, policy: Policy, view: View, parties: tuple[str, ...]) -> None:
         """Refuse what would give few rows, or one party, away next to what was told."""
-        before = {self._rosters.get(c, parties) for c in view.source_columns}
-        if before - {parties} and not policy.allow_roster_change:
+        before = {self._before(column) for column in view.source_columns}
+        if before - {parties, None} and not policy.allow_roster_change:
             raise Refusal("allow_roster_change")
         if not view.left_out:
             # All rows: a set told before leaves out enough of them, or none.
@@ -40,7 +49,7 @@ class History:
             policy.check_rows(view.n_rows, [int(np.unpackbits(asked ^ told).sum())])
 
     def record(self, view: View, parties: tuple[str, ...]) -> None:
-        """Remember that the step was answered."""
+        """Remember that the step was answered; a journal has it from its round."""
         self._rosters |= dict.fromkeys(view.source_columns, parties)
         if not view.left_out:
             return
@@ -49,3 +58,8 @@ class History:
         asked = np.packbits(rows)
         if not any(np.array_equal(asked, other) for other in told):
             told.append(asked)
+
+    def _before(self, column: str) -> tuple[str, ...] | None:
+        if self._journal is not None:
+            return self._journal.roster(column)
+        return self._rosters.get(column)

@@ -1,6 +1,7 @@
 """What a party remembers: between the rounds of a fit, and between fits of a study."""
 
-from collections.abc import Sequence
+import fnmatch
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -9,6 +10,10 @@ from unpooled.errors import StudyError
 from unpooled.ledger import Ledger
 from unpooled.linalg.moments import pack, unpack
 from unpooled.party.policy import Refusal
+from unpooled.secure.message import digest
+
+# A step that ran, with the transforms in front of it.
+Ran = tuple[str, tuple[str, ...]]
 
 
 @final
@@ -61,7 +66,7 @@ class Study:
     """
 
     kept: Shelf = field(default_factory=Shelf)
-    fitted: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
+    fitted: set[Ran] = field(default_factory=set)
     ledger: Ledger = field(default_factory=Ledger)
 
     def as_record(self) -> dict[str, Any]:
@@ -86,3 +91,55 @@ class Study:
                 f"This is not what a party remembers of a study: {wrong}."
             ) from wrong
         return cls(fitted=fitted)
+
+
+@final
+@dataclass(eq=False)
+class Remembered:
+    """What the log says of one study.
+
+    Attributes
+    ----------
+    lines : int
+        Lines of the silo's own ledger.
+    sealed : dict of str to int
+        Of those, by the key that sealed them: each key counts its own.
+    fitted : set of (str, tuple of str)
+        Steps that ran, with the transforms in front of them, since it was forgotten.
+    sessions : set of str
+        Sessions that the silo joined, ever.
+    text : str
+        The study file as it was announced last; empty before.
+    decision : mapping
+        What a person decided last: "approved", "text" (a digest), "steps", "by".
+    models : dict of str to str
+        SHA-256 of the models that were delivered, by name, since it was forgotten.
+    forgotten : int
+        How often a person had it forgotten.
+    """
+
+    lines: int = 0
+    sealed: dict[str, int] = field(default_factory=dict)
+    fitted: set[Ran] = field(default_factory=set)
+    sessions: set[str] = field(default_factory=set)
+    text: str = ""
+    decision: Mapping[str, Any] = field(default_factory=dict)
+    models: dict[str, str] = field(default_factory=dict)
+    forgotten: int = 0
+
+    @property
+    def approval(self) -> str:
+        """Either "approved", "denied", "waiting" for a person, or "unknown"."""
+        if not self.text:
+            return "unknown"
+        # A decision is on a text: another one under the same name waits for its own.
+        if self.decision.get("text") != digest(self.text.encode()):
+            return "waiting"
+        return "approved" if self.decision["approved"] else "denied"
+
+    def approves(self, step: str) -> bool:
+        """Whether a person approved the study, and the step as part of it."""
+        patterns = self.decision.get("steps", ())
+        return self.approval == "approved" and any(
+            fnmatch.fnmatchcase(step, pattern) for pattern in patterns
+        )

@@ -158,10 +158,12 @@ class Policy:
 
     def check_columns(self, source_columns: Sequence[str]) -> None:
         """Refuse to read a column that is not on the silo's list."""
-        if self.allowed_columns is not None and not all(
-            _listed(column, self.allowed_columns) for column in source_columns
-        ):
+        if not all(map(self.allows_column, source_columns)):
             raise Refusal("allowed_columns")
+
+    def allows_column(self, column: str) -> bool:
+        """Whether a source column may be read."""
+        return self.allowed_columns is None or _listed(column, self.allowed_columns)
 
     def check_rows(self, n_rows: int, left_out: Sequence[int] = ()) -> None:
         """Refuse a release over few rows, or one whose complement is few rows."""

@@ -5,8 +5,10 @@ values and paths, stays in the silo's own log.
 """
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, final
 
 from unpooled.arrays import Array
@@ -18,8 +20,9 @@ from unpooled.errors import (
     ReleaseRefusedError,
     UnpooledError,
 )
-from unpooled.ledger import Release, Seal, canonical
-from unpooled.party.history import History
+from unpooled.ledger import Ledger, Release, Seal, canonical
+from unpooled.party.dealings import Answer, Dealings
+from unpooled.party.journal import Journal
 from unpooled.party.memory import Study
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import Request
@@ -29,8 +32,6 @@ from unpooled.secure.message import Message, decode, digest, encode
 from unpooled.secure.roster import Identity, Roster
 
 log = logging.getLogger("unpooled.party")
-
-Answer = tuple[dict[str, Any], dict[str, Array]]
 
 
 @final
@@ -53,6 +54,12 @@ class Party:
         Whether the silo answers where totals travel in clear, which shows its own
         values: for simulations, as a test's oracle. Otherwise a study without masks
         needs `allow_disclosed`.
+    journal : Journal, optional
+        The silo's audit log; without it the party forgets when its process ends.
+    approval : {"none", "each-study"}, default "none"
+        Whether a person must approve each study first.
+    models : Path, optional
+        The folder for fitted models; without it none are taken.
 
     Attributes
     ----------
@@ -69,24 +76,37 @@ class Party:
         roster: Roster,
         *,
         plain: bool = False,
+        journal: Journal | None = None,
+        approval: str = "none",
+        models: Path | None = None,
     ) -> None:
         self.name, self.policy, self.table = name, policy, table
         self._identity, self._roster = identity, roster
         self._plain = plain
-        self._history = History()
-        self.studies: dict[str, Study] = {}
+        self._dealings = Dealings(policy, identity, journal, approval, models)
+        self.studies = self._dealings.studies
+        self._door = threading.Lock()
         self._sessions: dict[tuple[str, str], Session] = {}
         # (study, session) -> (round, digest of its request, the reply's bytes)
         self._answered: dict[tuple[str, str], tuple[int, str, bytes]] = {}
 
     def handle(self, request: bytes) -> bytes:
         """Answer one message. Never raises: a mistake inside is a reply too."""
+        with self._door:  # an engine may call from several threads
+            return self._handle(request)
+
+    def _handle(self, request: bytes) -> bytes:
+        asked: dict[str, Any] = {}
         try:
             message = decode(request)
-            kind = message.header.get("kind")
+            asked = message.header
+            kind = asked.get("kind")
             if kind == "step":
                 return self._handle_step(message, request)
             answers: dict[Any, Callable[[Message], Answer]] = {
+                "announce": self._dealings.announce,
+                "deliver": self._dealings.deliver,
+                "recall": self._dealings.recall,
                 "describe": self._describe,
                 "join": self._join,
                 "agree": self._agree,
@@ -102,7 +122,7 @@ class Party:
             except (KeyError, TypeError, ValueError, AttributeError) as wrong:
                 raise Refusal("malformed_message") from wrong
         except Exception as reason:
-            return self._refusal(request, reason)
+            return self._refusal(request, asked, reason)
         return self._reply(request, header, arrays)
 
     def _reply(
@@ -117,7 +137,9 @@ class Party:
         header = {"party": self.name, "request": digest(request), **header}
         return encode(header, arrays, self._identity, digests)
 
-    def _refusal(self, request: bytes, reason: Exception) -> bytes:
+    def _refusal(
+        self, request: bytes, asked: dict[str, Any], reason: Exception
+    ) -> bytes:
         rule = getattr(reason, "rule", "failed_in_silo")
         if isinstance(reason, Refusal | UnpooledError):
             log.info("%s refused a request: %s", self.name, reason)
@@ -129,6 +151,7 @@ class Party:
                 error = kind.__name__
         known = isinstance(rule, str) and rule in RULES
         rule = rule if known else "failed_in_silo"
+        self._dealings.refused(asked, rule)
         return self._reply(
             request, {"kind": "refused", "error": error, "rule": rule}, {}
         )
@@ -169,12 +192,15 @@ class Party:
         agreement = Agreement(
             self.name, self._identity, roster, canonical(list(session))
         )
-        study = self.studies.setdefault(header["study"], Study())
+        study = self._dealings.join(*session, parties)
         self._sessions[session] = Session(
             self.name, self.table, self.policy, study, agreement, parties, protection
         )
         public, signature = agreement.offer()
-        return {"kind": "offer", "key": public.hex(), "signature": signature.hex()}, {}
+        offer = {"key": public.hex(), "signature": signature.hex()}
+        lines = len(self._dealings.own_lines(session[0]))
+        # Where the study's seals go on, so that a coordinator sees what it missed.
+        return {"kind": "offer", "lines": lines, **offer}, {}
 
     def _pinned(self, parties: list[str]) -> Roster:
         # A name that stands twice would count as two parties and hide one total.
@@ -211,21 +237,18 @@ class Party:
     def _plan(self, message: Message) -> Answer:
         """Say which rule would refuse a step, before the study asks for it."""
         header = message.header
-        study = Study()
         session = Session(
             self.name,
             self.table,
             self.policy,
-            study,
+            Study(),
             Agreement(self.name, self._identity, self._roster, b"plan"),
             tuple(self._pinned(header["parties"])),
             "masked",
         )
         try:
             session.check(Request.from_message(message, {}))
-        except Refusal as refusal:
-            return {"kind": "planned", "rule": refusal.rule}, {}
-        except ReleaseRefusedError as refusal:
+        except (Refusal, ReleaseRefusedError) as refusal:
             return {"kind": "planned", "rule": refusal.rule}, {}
         return {"kind": "planned", "rule": ""}, {}
 
@@ -236,6 +259,9 @@ class Party:
 
     def _handle_step(self, message: Message, data: bytes) -> bytes:
         key, session = _key(message), self._session(message)
+        if self._dealings.was_forgotten(key[0]):
+            self._sessions = {k: s for k, s in self._sessions.items() if k[0] != key[0]}
+            raise Refusal("nothing_kept")
         request = Request.from_message(message, session.known_arrays)
         number, asked, reply = self._answered.get(key, (0, "", b""))
         if request.round == number and digest(data) == asked:
@@ -247,36 +273,44 @@ class Party:
         # masks are spent.
         self._answered[key] = (request.round, "", b"")
         view = session.check(request)[1]
-        self._history.check(self.policy, view, session.parties)
+        about = (view, session.parties)
+        self._dealings.check(request, *about)
         lines, arrays = session.answer(request)
-        self._history.record(view, session.parties)
-        reply = self._released(data, message.digests, lines, arrays)
+        digests = {name: digest(array.data) for name, array in arrays.items()}
+        study = self.studies[request.study]
+        first = len(self._dealings.own_lines(request.study))
+        known = {**message.digests, **digests, "": digest(b"")}
+        sealed = self._sealed(study.ledger, first, lines, known)
+        seals = [line.seals[self.name] for line in sealed]
+        header = {
+            "kind": "released",
+            "seals": [[seal.sequence, seal.digest, seal.signature] for seal in seals],
+        }
+        reply = self._reply(data, header, arrays, digests)
+        # From here on it counts as released; before, nothing may leave.
+        ran = (request.step, tuple(view.transforms))
+        self._dealings.released(request, sealed, ran, *about)
+        study.ledger = Ledger([*study.ledger, *sealed])
+        study.fitted.add(ran)
         self._answered[key] = (request.round, digest(data), reply)
         return reply
 
-    def _released(
+    def _sealed(
         self,
-        data: bytes,
-        received: Mapping[str, str],
+        ledger: Ledger,
+        first: int,
         lines: list[tuple[Release, str]],
-        arrays: dict[str, Array],
-    ) -> bytes:
-        """Seal every line in the silo's own ledger, and reply."""
-        digests = {name: digest(array.data) for name, array in arrays.items()}
-        known = {**received, **digests, "": digest(b"")}
-        seals = []
-        for line, source in lines:
-            study = self.studies[line.study]
-            content, sequence = known[source], len(study.ledger)
-            signature = self._identity.sign(
-                line.statement(self.name, sequence, content)
-            )
-            key = self._identity.public.hex()
-            seal = Seal(key, sequence, content, signature.hex())
-            study.ledger.append(replace(line, parties=(self.name,)), {self.name: seal})
-            seals.append([seal.sequence, seal.digest, seal.signature])
-        header = {"kind": "released", "seals": seals}
-        return self._reply(data, header, arrays, digests)
+        digests: Mapping[str, str],
+    ) -> Ledger:
+        """Return the lines as they follow on the silo's own ledger, sealed."""
+        grown = Ledger(ledger)
+        for sequence, (line, source) in enumerate(lines, first):
+            content = digests[source]
+            statement = line.statement(self.name, sequence, content)
+            signature = self._identity.sign(statement).hex()
+            seal = Seal(self._identity.public.hex(), sequence, content, signature)
+            grown.append(replace(line, parties=(self.name,)), {self.name: seal})
+        return grown[len(ledger) :]
 
 
 def _key(message: Message) -> tuple[str, str]:

@@ -156,7 +156,6 @@ class Session:
         if set(totals) != set(step.declared):
             raise Refusal("declaration")
         self._view_arrays |= view_arrays(request.operations)
-        self._study.fitted.add((step.name, tuple(view.transforms)))
         lines = ledger_lines(request, step, sizes, self.protection, self.parties)
         return lines, arrays
 

@@ -1,23 +1,28 @@
 """The lists in a study file: who takes part under which rules, and what is fitted."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
+from unpooled.data.address import anchored
+from unpooled.data.toml import Section, is_plain, read_text, suggestion
 from unpooled.errors import StudyError
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.catalogue import estimators, parameter_names
 from unpooled.party.policy import Policy
-from unpooled.study.reading import Section, is_plain, read_text, suggestion
 
 
 @final
 @dataclass(frozen=True)
 class Silo:
-    """A party of the study: where its rows are, and its rules."""
+    """A party of the study: where its rows are, and its rules.
 
-    source: str
+    `source` is None where the silo knows: in a study over a consortium.
+    """
+
+    # Not shown: the address of a database may hold a password.
+    source: str | None = field(repr=False)
     missing: Mapping[str, list[float]]
     policy: Policy
 
@@ -53,9 +58,9 @@ def read_silos(top: Section, folder: Path) -> dict[str, Silo]:
             parties.content[party] = {"source": parties.text(party)}
         own = parties.section(party)
         own.only(("source", "missing", "policy"))
-        source = own.required("source")
-        if "://" not in source:
-            source = str(folder / Path(source).expanduser())
+        source = own.text("source")
+        if source is not None:
+            source = anchored(source, folder)
         silos[party] = Silo(
             source, own.codes("missing"), _own_policy(own, folder, shared)
         )

@@ -1,7 +1,8 @@
 """What a study file says.
 
-[study]               name, partition, columns, label, ids, secure_sum, random_state
-[parties.<name>]      source, missing, policy
+[study]               name, partition, columns, label, ids, secure_sum, random_state,
+                      timeout
+[parties.<name>]      source, missing, policy; nothing where silos have their own
 [policy]              rules of the parties that bring none of their own
 [[steps]]             model, name, and the model's own parameters
 [outputs]             folder, report
@@ -12,14 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from unpooled.errors import DataError
+from unpooled.data.toml import Section, read_text
+from unpooled.errors import DataError, StudyError
 from unpooled.federation.base import Federation
 from unpooled.federation.local import in_one_process
 from unpooled.federation.planning import Plan, plan
 from unpooled.ledger import Ledger
 from unpooled.party.runtime import Party
 from unpooled.study.content import Silo, StudyStep, read_silos, read_steps
-from unpooled.study.reading import Section, read_text
 
 if TYPE_CHECKING:
     from unpooled.study.running import Run
@@ -35,7 +36,9 @@ _HEAD = (
     "ids",
     "secure_sum",
     "random_state",
+    "timeout",
 )
+TIMEOUT = 600.0
 
 
 @final
@@ -61,6 +64,8 @@ class Study:
         How totals travel.
     random_state : int or None
         Seed for methods that draw starting values.
+    timeout : float
+        Seconds that a silo has for a round between organisations.
     silos : mapping of str to Silo
         By party.
     steps : tuple of StudyStep
@@ -80,6 +85,7 @@ class Study:
     ids: str | None
     secure_sum: str
     random_state: int | None
+    timeout: float
     silos: Mapping[str, Silo]
     steps: tuple[StudyStep, ...]
     folder: Path
@@ -101,7 +107,11 @@ class Study:
             message names file and key.
         """
         path = Path(path).expanduser()
-        text = read_text(path)
+        return cls.from_text(path, read_text(path))
+
+    @classmethod
+    def from_text(cls, path: Path, text: str) -> "Study":
+        """Read the text of a study file; `path` is where it stands, or stood."""
         top = Section.from_text(path.name, text)
         top.only(("study", "parties", "policy", "steps", "outputs"), "table")
         head, outputs = top.section("study"), top.section("outputs", {})
@@ -124,6 +134,7 @@ class Study:
             ids=head.text("ids"),
             secure_sum=head.text("secure_sum", choices=("masked", "plain")) or "masked",
             random_state=head.whole("random_state"),
+            timeout=_seconds(head),
             silos=read_silos(top, path.parent),
             steps=read_steps(top),
             folder=path.parent / folder,
@@ -138,14 +149,23 @@ class Study:
         """Return the steps as a scikit-learn Pipeline, not fitted."""
         return pipeline_of((step.name, step.estimator()) for step in self.steps)
 
-    def plan(self) -> Plan:
+    def plan(self, *, kit: str | Path | None = None) -> Plan:
         """Tell what a run would exchange, and which silo would refuse, and run nothing.
+
+        Parameters
+        ----------
+        kit : str or Path, optional
+            The coordinator's startup kit: ask the silos of a consortium.
 
         Returns
         -------
         Plan
             `releases`, `rounds`, `bytes`, `refusals`.
         """
+        if kit is not None:
+            from unpooled.study.submitting import plan_over
+
+            return plan_over(self, Path(kit))
         return self.plan_of(self.pipeline(), self.federation())
 
     def plan_of(self, model: Any, federation: Federation) -> Plan:
@@ -159,8 +179,10 @@ class Study:
         self,
         folder: str | Path | None = None,
         *,
+        kit: str | Path | None = None,
         listener: Listener | None = None,
         planned: Callable[[Plan], None] | None = None,
+        stop: Callable[[], bool] | None = None,
     ) -> "Run":
         """Fit every step, and write models, ledger, log and report into a folder.
 
@@ -168,10 +190,16 @@ class Study:
         ----------
         folder : str or Path, optional
             In place of the file's own; it must be empty or absent.
+        kit : str or Path, optional
+            The coordinator's startup kit: run over the silos of a consortium. Without
+            it every party lives in this process.
         listener : callable, optional
             Called with (party, step, round) whenever a reply has arrived.
         planned : callable, optional
             Called with the plan before anything is asked.
+        stop : callable, optional
+            With a kit, asked after Ctrl-C whether to stop the job, which otherwise goes
+            on at the server; without it the job is stopped.
 
         Returns
         -------
@@ -186,6 +214,10 @@ class Study:
             When a silo's rules refuse a step; known before anything leaves where the
             rule needs no rows.
         """
+        if kit is not None:
+            from unpooled.study.submitting import run_over
+
+            return run_over(self, Path(kit), folder, listener, planned, stop)
         from unpooled.study.running import run
 
         return run(self, folder, listener, planned)
@@ -194,8 +226,10 @@ class Study:
         self,
         folder: str | Path | None = None,
         *,
+        kit: str | Path | None = None,
         listener: Listener | None = None,
         planned: Callable[[Plan], None] | None = None,
+        stop: Callable[[], bool] | None = None,
     ) -> "Run":
         """Continue a run that ended before it was done; parameters as of `run`.
 
@@ -203,6 +237,10 @@ class Study:
         was under way is asked again from its start; every total that was opened before
         stands in the ledger. A run that is done is read and returned as it is.
         """
+        if kit is not None:
+            from unpooled.study.submitting import resume_over
+
+            return resume_over(self, Path(kit), folder, listener, planned, stop)
         from unpooled.study.running import resume
 
         return resume(self, folder, listener, planned)
@@ -215,6 +253,12 @@ class Study:
 
         tables = {}
         for party, silo in self.silos.items():
+            where = f"{self.path.name}, [parties.{party}]"
+            if silo.source is None:
+                raise StudyError(
+                    f"{where} source: this key is missing. It takes a text; only a "
+                    f"study over a consortium (a kit) leaves it to the silo."
+                )
             try:
                 tables[party] = open_source(
                     silo.source,
@@ -224,7 +268,6 @@ class Study:
                     missing=silo.missing,
                 )
             except DataError as wrong:
-                where = f"{self.path.name}, [parties.{party}]"
                 raise DataError(f"{where}: {wrong}") from wrong
         try:
             federation, parties = in_one_process(
@@ -245,6 +288,15 @@ class Study:
             # Silos keep the order of their sources; the study's own order counts.
             federation = federation.select(self.columns)
         return federation, parties
+
+
+def _seconds(head: Section) -> float:
+    seconds = head.number("timeout")
+    if seconds is None:
+        return TIMEOUT
+    if not 1.0 <= seconds <= 86400.0:
+        head.fail("timeout", f"must be from 1 to 86400 seconds, not {seconds}")
+    return float(seconds)
 
 
 def pipeline_of(models: Iterable[tuple[str, Any]]) -> Any:

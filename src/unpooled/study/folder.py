@@ -61,6 +61,8 @@ class State:
         Number of the next round.
     lines, head : int, str
         Length and last hash of the ledger when the last step was finished.
+    simulated : bool
+        Whether every party lived in the run's own process.
     resumed : list of int
         The first rounds of continuations.
     done : bool
@@ -79,6 +81,7 @@ class State:
     next_round: int = 1
     lines: int = 0
     head: str = ""
+    simulated: bool = True
     resumed: list[int] = field(default_factory=list)
     done: bool = False
 

@@ -47,8 +47,9 @@ def facts_of_run(place: RunFolder) -> "Facts":
         rounds=place.rounds,
         models=models,
         feature_names=tuple(state.columns),
-        policies={party: _limits(rules) for party, rules in state.policies.items()},
-        notes=[SIMULATED, *_interruptions(place)],
+        policies={party: _limits(rules) for party, rules in state.policies.items()}
+        or None,
+        notes=[*[SIMULATED] * state.simulated, *_interruptions(place)],
     )
 
 

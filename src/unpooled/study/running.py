@@ -55,6 +55,8 @@ class Run:
 
 
 Planned = Callable[[Plan], None]
+# (ledger to continue, next round) -> the federation, and the parties that live here.
+Assemble = Callable[[Ledger | None, int], tuple[Federation, dict[str, Party]]]
 
 
 def run(
@@ -62,11 +64,15 @@ def run(
     folder: str | Path | None,
     listener: Listener | None,
     planned: Planned | None,
+    assemble: Assemble | None = None,
 ) -> Run:
-    """Run a study into an empty folder; see `Study.run`."""
+    """Run a study into an empty folder; see `Study.run`.
+
+    `assemble` makes the federation where the parties do not all live in this process.
+    """
     path = study.folder if folder is None else Path(folder).expanduser()
     check_free(path)
-    federation, parties = study.assembled()
+    federation, parties = (assemble or study.assembled)(None, 1)
     # Before the folder is made: a study that a silo refuses leaves nothing behind.
     _plan(study, study.pipeline(), federation, planned)
     coordinator = _coordinator(federation)
@@ -79,6 +85,7 @@ def run(
         parties=list(federation.parties),
         columns=list(federation.feature_names),
         policies=told(coordinator.policies or {}),
+        simulated=assemble is None,
     )
     place = RunFolder.create(path, state, study.text)
     with place.alone():
@@ -93,8 +100,9 @@ def resume(
     folder: str | Path | None,
     listener: Listener | None,
     planned: Planned | None,
+    assemble: Assemble | None = None,
 ) -> Run:
-    """Continue a run; see `Study.resume`."""
+    """Continue a run; see `Study.resume`, and `run` for `assemble`."""
     path = study.folder if folder is None else Path(folder).expanduser()
     if not path.exists():
         raise StudyError(f"There is no run in {path} to resume. Run the study first.")
@@ -104,8 +112,10 @@ def resume(
         place = RunFolder.open(path)
         _check_same(study, place)
         if place.state.done:
-            return _result(study, place)
-        federation, parties = study.assembled(place.ledger, place.next_round)
+            return result_of(study, place)
+        federation, parties = (assemble or study.assembled)(
+            place.ledger, place.next_round
+        )
         coordinator = _coordinator(federation)
         coordinator.records = place.rounds
         for party, member in parties.items():
@@ -156,10 +166,11 @@ def _go_on(
         place.state.done = True
         place.write_state()
         place.log("Done.")
-    return _result(study, place)
+    return result_of(study, place)
 
 
-def _result(study: Study, place: RunFolder) -> Run:
+def result_of(study: Study, place: RunFolder) -> Run:
+    """Read what a finished run gave from its folder."""
     models = place.models()
     return Run(
         folder=place.path,

@@ -125,7 +125,7 @@ class Section:
             self.fail(key, f"must be a whole number from 0, not {_shown(value)}")
         return value
 
-    def number(self, key: str) -> float | None:
+    def number(self, key: str) -> float | int | None:
         """Return a number that is not negative, perhaps infinite, or None."""
         value = self.content.get(key)
         number = isinstance(value, int | float) and not isinstance(value, bool)

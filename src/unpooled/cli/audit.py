@@ -1,0 +1,214 @@
+"""What a person at the silo does about studies: look, decide, use, forget.
+
+Commands of ``unpooled silo``: log, approve, deny, apply, forget.
+"""
+
+import getpass
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unpooled.cli.commands import console, say
+
+if TYPE_CHECKING:
+    from unpooled.party.journal import Journal
+    from unpooled.party.silo import Silo
+
+Kit = Annotated[
+    Path,
+    typer.Option(
+        "--kit", metavar="DIR", help="The silo's kit.", exists=True, file_okay=False
+    ),
+]
+StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="A study's name.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+def log(
+    study: Annotated[
+        str | None, typer.Argument(metavar="STUDY", help="Only this study.")
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check that nothing was altered.")
+    ] = False,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            "--against",
+            metavar="LEDGER",
+            help="A run's ledger.jsonl: shows also what is missing at the end.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
+    former: Annotated[
+        list[str] | None,
+        typer.Option("--former-key", help="A public key that this silo had before."),
+    ] = None,
+    kit: Kit = Path(),
+) -> None:
+    """Show what left this silo, when, for which study, and in which company."""
+    from unpooled.cli.logbook import show_log
+    from unpooled.ledger import Ledger
+    from unpooled.party.journal import Journal
+    from unpooled.secure.roster import Roster
+
+    silo = _silo(kit)
+    _existing(silo)
+    journal = Journal(silo.audit)
+    show_log(console(), journal, study, decides=silo.approval != "none")
+    if not (verify or against):
+        return
+    # The pinned key, not the private one: whoever checks need not be able to sign.
+    keys = [Roster.from_file(silo.roster)[silo.name], *_keys(former or [])]
+    journal.verify(keys)
+    say(f"Verified: {len(journal.entries())} entries, none altered, all signed.")
+    if against is not None:
+        ledger = Ledger.from_json(against.read_text("utf-8"))
+        lacking = journal.check_against(ledger, silo.name)
+        say(f"{against} agrees with this log; it lacks {lacking} lines of it.")
+
+
+def approve(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
+    """Look at a study's plan, and let this silo take part in it."""
+    from unpooled.cli.logbook import show_announced
+    from unpooled.study.announced import read_announced
+
+    silo = _silo(kit)
+    _existing(silo)
+    journal = _journal(silo)
+    text = journal.study(study).text
+    if not text:
+        _unknown(study, journal)
+    announced = read_announced(silo.party(), study, text)
+    show_announced(console(), study, text, announced)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise typer.BadParameter("Nobody to ask. Give --yes to approve.")
+        if not typer.confirm("Approve?"):
+            raise typer.Exit(1)
+    if journal.study(study).text != text:
+        _fail(f"{study} was announced anew meanwhile. Look at it again.")
+    journal.decided(study, approved=True, steps=announced.steps, by=getpass.getuser())
+    say(f"Approved: {study} may run {', '.join(announced.steps)}.")
+
+
+def deny(study: StudyName, kit: Kit = Path()) -> None:
+    """Keep this silo out of a study, also of one that runs."""
+    silo = _silo(kit)
+    _existing(silo)
+    _journal(silo).decided(study, approved=False, by=getpass.getuser())
+    say(f"Denied: this silo does not take part in {study}.")
+    if silo.approval == "none":
+        say('It has no effect while silo.toml says approval = "none".')
+
+
+def forget(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
+    """Delete what this silo keeps of a study, never the log of what left."""
+    from unpooled.party.dealings import MODEL_SUFFIX
+
+    silo = _silo(kit)
+    _existing(silo)
+    journal = _journal(silo)
+    if study not in journal.studies():
+        _unknown(study, journal)
+    files = sorted((silo.models / study).glob(f"*{MODEL_SUFFIX}"))
+    if not yes and sys.stdin.isatty():
+        what = f"Forget {study}, with {len(files)} model files?"
+        if not typer.confirm(what):
+            raise typer.Exit(1)
+    # First in the log: a process that runs must not use what is about to go.
+    journal.forgotten(study, [path.stem for path in files])
+    for path in files:
+        path.unlink(missing_ok=True)
+    if files:
+        (silo.models / study).rmdir()
+    say(f"Forgot {study}: {len(files)} model files deleted. The log stays.")
+
+
+def apply(
+    model: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help="STUDY/NAME as delivered, or a file."),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Where: a new .csv or .parquet."),
+    ] = None,
+    kit: Kit = Path(),
+) -> None:
+    """Apply a fitted model to this silo's rows. The result stays in the silo."""
+    from unpooled.models.applying import apply as applied
+    from unpooled.models.files import load
+
+    silo = _silo(kit)
+    path = _model_file(silo, model)
+    target = out or Path(f"{path.stem}-{silo.name}.csv")
+    n_rows, columns = applied(load(path), silo.table(), target)
+    say(f"Wrote {n_rows} rows to {target}: {', '.join(columns)}.")
+
+
+def _silo(kit: Path) -> "Silo":
+    from unpooled.party.silo import Silo
+
+    return Silo.from_file(kit / "local" / "silo.toml")
+
+
+def _journal(silo: "Silo") -> "Journal":
+    from unpooled.party.journal import Journal
+
+    return Journal(silo.audit)
+
+
+def _existing(silo: "Silo") -> None:
+    if not silo.audit.exists():
+        _fail(f"There is no log yet at {silo.audit}: this silo took part in nothing.")
+
+
+def _model_file(silo: "Silo", model: str) -> Path:
+    """Return the file of a model, if it is the one that was delivered."""
+    from unpooled.party.dealings import MODEL_SUFFIX
+    from unpooled.secure.message import digest
+
+    study, _, name = model.partition("/")
+    delivered: dict[str, str] = {}
+    if silo.audit.exists():
+        journal = _journal(silo)
+        delivered = {
+            f"{known}/{called}": sha
+            for known in journal.studies()
+            for called, sha in journal.study(known).models.items()
+        }
+    if model in delivered:
+        path = silo.models / study / f"{name}{MODEL_SUFFIX}"
+        if not path.exists():
+            _fail(f"{path} is gone, though it was delivered.")
+        if digest(path.read_bytes()) != delivered[model]:
+            _fail(f"{path} is not the file that was delivered: it was altered.")
+        return path
+    if not Path(model).is_file():
+        _fail(
+            f"There is no model {model}. Delivered were: "
+            f"{', '.join(delivered) or 'none'}."
+        )
+    return Path(model)
+
+
+def _keys(texts: list[str]) -> list[bytes]:
+    try:
+        return [bytes.fromhex(text) for text in texts]
+    except ValueError:
+        raise typer.BadParameter("A key is 64 hexadecimal digits.") from None
+
+
+def _unknown(study: str, journal: "Journal") -> None:
+    known = ", ".join(journal.studies()) or "none"
+    _fail(f"No study {study} was announced to this silo. Known are: {known}.")
+
+
+def _fail(reason: str) -> None:
+    from unpooled.errors import StudyError
+
+    raise StudyError(reason)

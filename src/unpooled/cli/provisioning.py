@@ -1,0 +1,159 @@
+"""``unpooled provision``: the kits of a federation; ``serve``: its server."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unpooled.cli.commands import say
+
+FederationFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FEDERATION",
+        help="A federation's file (TOML).",
+        exists=True,
+        dir_okay=False,
+    ),
+]
+KitsOut = Annotated[
+    Path, typer.Option("--out", metavar="DIR", help="The folder for all kits.")
+]
+Requester = Annotated[
+    str | None,
+    typer.Option(
+        "--request",
+        metavar="NAME",
+        help="Make this participant's TLS key here, and a request to sign it.",
+    ),
+]
+Asked = Annotated[
+    Path | None,
+    typer.Option(
+        "--sign",
+        metavar="ZIP",
+        help="Sign a request, where the authority's key is.",
+        exists=True,
+        dir_okay=False,
+    ),
+]
+Signed = Annotated[
+    Path | None,
+    typer.Option(
+        "--package",
+        metavar="ZIP",
+        help="Make a kit from the authority's answer, where the key was made.",
+        exists=True,
+        dir_okay=False,
+    ),
+]
+Authority = Annotated[
+    Path | None,
+    typer.Option(
+        "--authority", metavar="DIR", help="Where the authority's key is kept."
+    ),
+]
+Fingerprint = Annotated[
+    str | None,
+    typer.Option(
+        "--fingerprint",
+        metavar="SHA256",
+        help="Of the root certificate, as the authority told it on the phone.",
+    ),
+]
+
+
+def provision(
+    federation: FederationFile,
+    out: KitsOut = Path("kits"),
+    request: Requester = None,
+    sign: Asked = None,
+    package: Signed = None,
+    authority: Authority = None,
+    fingerprint: Fingerprint = None,
+) -> None:
+    """Make the startup kits of everybody in a federation's file.
+
+    With --request, --sign and --package the participants make their TLS keys
+    themselves, and the authority signs them elsewhere.
+    """
+    if sum(option is not None for option in (request, sign, package)) > 1:
+        raise typer.BadParameter("--request, --sign and --package go one by one.")
+    if (package is None) != (fingerprint is None):
+        raise typer.BadParameter("--package and --fingerprint go together.")
+    if request is not None:
+        _request(federation, request, out)
+    elif sign is not None:
+        _sign(federation, sign, authority or out / "authority")
+    elif package is not None:
+        _package(federation, package, str(fingerprint), out)
+    else:
+        _provision(federation, out)
+
+
+def serve(
+    kit: Annotated[
+        Path,
+        typer.Argument(
+            metavar="KIT", help="The server's kit.", exists=True, file_okay=False
+        ),
+    ],
+) -> None:
+    """Run a federation's server in the foreground.
+
+    It must know the silos: unpooled silo pin PUBLIC... --kit KIT
+    """
+    from unpooled.errors import StudyError
+    from unpooled.federation.hardening import kind_of
+    from unpooled.federation.kits import start
+
+    if (kind := kind_of(kit)) != "server":
+        raise StudyError(f"{kit} is a {kind}'s kit, not the server's.")
+    start(kit)
+
+
+def _provision(federation: Path, out: Path) -> None:
+    from unpooled.federation.consortium import Consortium
+    from unpooled.federation.provisioning import provision as make
+
+    consortium, kits = Consortium.from_file(federation), make(federation, out)
+    say(f"{kits}/server: for {consortium.server}. There: unpooled serve KIT")
+    say(
+        f"{kits}/coordinator: for {consortium.coordinator}, who runs studies. There: "
+        f"unpooled run STUDY --kit KIT"
+    )
+    for name in consortium.silos:
+        say(f"{kits}/silos/{name}: for {name}. There: unpooled silo init --kit KIT")
+    say(
+        f"{kits}/authority: admits members. Keep it apart from server and coordinator, "
+        f"best on a machine without a network."
+    )
+    say("Each folder has private keys: send it by a way that only its owner can read.")
+
+
+def _request(federation: Path, name: str, out: Path) -> None:
+    from unpooled.federation.consortium import Consortium
+    from unpooled.federation.signing import request
+
+    asked = request(Consortium.from_file(federation), name, out / "requests" / name)
+    say(f"{asked}: send it to the authority. The key beside it stays here.")
+
+
+def _sign(federation: Path, asked: Path, authority: Path) -> None:
+    from unpooled.federation.consortium import Consortium
+    from unpooled.federation.signing import fingerprint_of, sign
+
+    name = asked.name.removesuffix(".request.zip").removesuffix(".zip")
+    target = asked.with_name(f"{name}.signed.zip")
+    signed = sign(Consortium.from_file(federation), asked, authority, target)
+    say(f"{signed}: send it back.")
+    say(f"By phone, not with the file: --fingerprint {fingerprint_of(authority)}")
+
+
+def _package(federation: Path, signed: Path, fingerprint: str, out: Path) -> None:
+    from unpooled.federation.consortium import Consortium
+    from unpooled.federation.signing import package
+
+    name = signed.name.removesuffix(".signed.zip").removesuffix(".zip")
+    folder, consortium = out / "requests" / name, Consortium.from_file(federation)
+    say(f"{package(consortium, signed, folder, fingerprint, out)}: ready.")

@@ -1,0 +1,244 @@
+"""NVFlare carries the messages; everything that it is asked to do is in this file.
+
+    submitter ── job: JSON that names our classes ──> server ──> silos
+                                    CoordinatorEnd ── bytes ──> SiloEnd ─> Party.handle
+
+A job carries no code. At each end NVFlare makes the one class that the local list of
+classes allows; what it hands over are bytes, which the ends read, sign and check
+themselves. NVFlare's certificates say who may connect; whose values enter a total is
+decided by the identities that the silos pin.
+"""
+
+import importlib
+import json
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from nvflare.collab import collab
+
+from unpooled.arrays import Array
+from unpooled.errors import AggregationError
+from unpooled.federation.channel import Channel
+from unpooled.party.silo import Silo
+
+log = logging.getLogger("unpooled.engine")
+
+# What a submitter asks a running job for.
+NEWS = "unpooled.news"
+# The job's folder for what the submitter is to get.
+RESULTS = "unpooled"
+_REMOTE = ".".join([__name__.partition(".")[0], "study.remote"])
+# Seconds for the submitter to take the results, if there still is one.
+_PATIENCE = 30.0
+# Seconds beyond a silo's time in which NVFlare may say itself that it was late.
+_GRACE = 2.0
+
+
+@final
+class NVFlareChannel(Channel):
+    """Call the silos of the job that this process runs.
+
+    Parameters
+    ----------
+    parties : sequence of str
+        Names of the silos, in the study's order.
+    timeout : float
+        Seconds that a silo has for an answer.
+    """
+
+    def __init__(self, parties: Sequence[str], timeout: float) -> None:
+        self.parties = tuple(parties)
+        self._timeout = timeout
+        # A silo that lost the job does not get it back: asking is waiting in vain.
+        self._gone: set[str] = set()
+
+    def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
+        """Yield each silo's reply as it arrives; who is late or lost is left out."""
+        asked = {name: requests[name] for name in requests if name not in self._gone}
+        arrived: queue.SimpleQueue[tuple[str, Array | None]] = queue.SimpleQueue()
+        for data in {id(data): data for data in asked.values()}.values():
+            names = [name for name in asked if asked[name] is data]
+            call = collab.get_clients(names)(timeout=self._timeout, blocking=False)
+            replies = call.answer(request=np.frombuffer(data, np.uint8))
+            threading.Thread(
+                target=_pass_on, args=(replies, arrived, names), daemon=True
+            ).start()
+        # NVFlare's own timeout does not run while it waits for the rest of an array.
+        until, waiting = time.monotonic() + self._timeout + _GRACE, set(asked)
+        while waiting:
+            try:
+                left = max(until - time.monotonic(), 0.0)
+                name, reply = arrived.get(timeout=left)
+            except queue.Empty:
+                break
+            waiting.discard(name)
+            if reply is None:
+                self._gone.add(name)
+            elif not len(reply):
+                raise AggregationError(
+                    f"{name} could not open its door: its source, policy, identity or "
+                    f"roster. The reason is in the silo's own log."
+                )
+            else:
+                yield name, reply.tobytes()
+        self._gone |= waiting
+
+
+def _pass_on(
+    replies: Any,
+    arrived: "queue.SimpleQueue[tuple[str, Array | None]]",
+    names: Sequence[str],
+) -> None:
+    """Pass on the replies of a call, and None for each silo that gave none."""
+    missing = set(names)
+    try:
+        for name, reply in replies:
+            missing.discard(name)
+            arrived.put((name, reply))
+        for name, reason in replies.failures.items():
+            # The kind alone: a silo's own words stay in the silo.
+            log.warning("%s did not answer: %s", name, reason.cause_type)
+    finally:
+        for name in missing:
+            arrived.put((name, None))
+
+
+@final
+class SiloEnd:
+    """What NVFlare makes in a silo: the door of its party, and nothing else."""
+
+    def __init__(self) -> None:
+        self._handle: Callable[[bytes], bytes] | None = None
+
+    @collab.init
+    def open(self) -> None:
+        """Read the silo's own file and open what it names."""
+        _quieten()
+        try:
+            path = collab.workspace.get_file_path_in_site_config("silo.toml")
+            self._handle = Silo.from_file(Path(str(path))).party().handle
+        except BaseException:
+            # NVFlare would send the traceback, with values and paths, to the server.
+            log.exception("The silo cannot open its door")
+
+    @collab.publish
+    def answer(self, request: Array) -> Array:
+        """Answer one message; an empty reply says that there is no door."""
+        try:
+            if self._handle is None:
+                raise RuntimeError("the silo could not open its door")
+            data = np.asarray(request, np.uint8).tobytes()
+            return np.frombuffer(self._handle(data), np.uint8)
+        except BaseException:
+            log.exception("The silo's door failed")
+            return np.zeros(0, np.uint8)
+
+
+@final
+class CoordinatorEnd:
+    """What NVFlare makes in the server: runs one study to its end.
+
+    Parameters
+    ----------
+    content : str
+        What is asked, as hexadecimal JSON: NVFlare would fill in what stands in braces.
+    """
+
+    def __init__(self, content: str = "") -> None:
+        self._content = content
+
+    @collab.main
+    def run(self) -> str:
+        """Run what is asked; its outcome, good or bad, goes into the job's results."""
+        _quieten()
+        # The study stands above the federation, so it is reached by its name only.
+        remote = importlib.import_module(_REMOTE)
+        workspace, context = collab.workspace, collab.fl_ctx
+        news = remote.News()
+        context.get_engine().register_app_command(
+            NEWS, lambda topic, asked, context: news.answer(asked)
+        )
+        results = Path(workspace.get_run_dir(context.get_job_id())) / RESULTS
+        remote.coordinate(
+            json.loads(bytes.fromhex(self._content)),
+            NVFlareChannel,
+            kit=Path(workspace.get_root_dir()),
+            results=results,
+            news=news,
+        )
+        news.offer(results, _PATIENCE)
+        return "done"
+
+
+def write_job(
+    folder: Path, name: str, parties: Sequence[str], content: Mapping[str, Any]
+) -> None:
+    """Write a job's folder: JSON that names our classes, and what is asked."""
+    runtime = "nvflare.collab.runtime"
+    filters: dict[str, Any] = {"task_data_filters": [], "task_result_filters": []}
+    _write(
+        folder / "meta.json",
+        {
+            "name": name,
+            "resource_spec": {},
+            "min_clients": len(parties),
+            "mandatory_clients": list(parties),
+            "deploy_map": {"app_server": ["server"], "app_party": list(parties)},
+        },
+    )
+    text = json.dumps(content).encode().hex()
+    _write(
+        folder / "app_server" / "config" / "config_fed_server.json",
+        {
+            "format_version": 2,
+            "workflows": [
+                {
+                    "id": "controller",
+                    "path": f"{runtime}.controller.CollabController",
+                    "args": {"server_obj_id": "_end", "sync_task_timeout": 60},
+                }
+            ],
+            "components": [
+                {
+                    "id": "_end",
+                    "path": f"{__name__}.CoordinatorEnd",
+                    "args": {"content": text},
+                }
+            ],
+            **filters,
+        },
+    )
+    _write(
+        folder / "app_party" / "config" / "config_fed_client.json",
+        {
+            "format_version": 2,
+            "executors": [
+                {
+                    "tasks": ["*"],
+                    "executor": {
+                        "path": f"{runtime}.executor.CollabExecutor",
+                        "args": {"client_obj_id": "_end"},
+                    },
+                }
+            ],
+            "components": [{"id": "_end", "path": f"{__name__}.SiloEnd", "args": {}}],
+            **filters,
+        },
+    )
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+
+
+def _quieten() -> None:
+    # Two lines per call otherwise.
+    logging.getLogger("nvflare.collab").setLevel(logging.WARNING)
+    logging.getLogger("unpooled").setLevel(logging.INFO)

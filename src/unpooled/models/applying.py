@@ -1,0 +1,135 @@
+"""Applying a fitted model to a silo's own rows, in the silo, block by block.
+
+table ─> block ─> model.transform ─> CSV or Parquet beside the rows' ids and labels
+"""
+
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unpooled.arrays import Array
+from unpooled.data.table import Block, Table
+from unpooled.errors import DataError, StudyError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_FORMATS = (".csv", ".parquet")
+
+
+def apply(model: Any, table: Table, path: Path) -> tuple[int, list[str]]:
+    """Write a model's scores, or transformed rows, of a whole table.
+
+    Parameters
+    ----------
+    model : fitted estimator or Pipeline
+        With `transform`.
+    table : Table
+        The silo's rows; columns are found by name, in any order.
+    path : Path
+        A new file, ``.csv`` or ``.parquet``, which only its owner may read.
+
+    Returns
+    -------
+    n_rows : int
+        How many rows were written.
+    columns : list of str
+        The file's columns: ids and label first, if the table has them.
+    """
+    if path.suffix not in _FORMATS:
+        raise DataError(f"{path} is neither {' nor '.join(_FORMATS)}.")
+    if path.exists():
+        raise DataError(f"{path} exists. Give another file, or move it away.")
+    if not hasattr(model, "transform"):
+        raise StudyError(
+            f"A {type(model).__name__} does not transform rows; there is nothing to "
+            f"write."
+        )
+    hidden = path.with_name(f".{secrets.token_hex(4)}{path.suffix}")
+    try:
+        os.close(os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        written = _written(hidden, _batches(model, table))
+        # Not `replace`: another process may have made the file meanwhile.
+        os.link(hidden, path)
+    except OSError as wrong:
+        raise DataError(f"Cannot write {path}: {wrong.strerror}.") from wrong
+    finally:
+        hidden.unlink(missing_ok=True)
+    return written
+
+
+def _written(
+    path: Path, batches: "Iterator[pyarrow.RecordBatch]"
+) -> tuple[int, list[str]]:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    rows, first = 0, next(batches)
+    kind = pyarrow.csv.CSVWriter
+    if path.suffix == ".parquet":
+        kind = pyarrow.parquet.ParquetWriter
+    with kind(str(path), first.schema) as writer:
+        batch: pyarrow.RecordBatch | None = first
+        while batch is not None:
+            writer.write(batch)
+            rows += batch.num_rows
+            batch = next(batches, None)
+    return rows, first.schema.names
+
+
+def _batches(model: Any, table: Table) -> "Iterator[pyarrow.RecordBatch]":
+    import pyarrow
+
+    columns = _columns(model, table)
+    others = [name for name in (table.ids, table.label) if name is not None]
+    schema: pyarrow.Schema | None = None
+    for block in table.blocks(columns, others):
+        values = np.asarray(model.transform(block.X), float)
+        names = [*others, *_names(model, values.shape[1], others)]
+        arrays = [_other(block, name, schema) for name in others]
+        arrays += [pyarrow.array(column) for column in values.T]
+        batch = pyarrow.record_batch(arrays, names=names)
+        schema = batch.schema
+        yield batch
+
+
+def _other(block: Block, name: str, schema: Any) -> "pyarrow.Array":
+    """Return ids or labels; in later blocks with the type that the first one had."""
+    import pyarrow
+
+    values = block.extra[name]
+    if schema is not None:
+        return pyarrow.array(values.tolist(), schema.field(name).type)
+    array = pyarrow.array(values.tolist() if values.dtype.kind == "O" else values)
+    # A block without a single value says nothing about those to come.
+    return array.cast(pyarrow.string()) if pyarrow.types.is_null(array.type) else array
+
+
+def _columns(model: Any, table: Table) -> list[str]:
+    names: Array | None = getattr(model, "feature_names_in_", None)
+    if names is None:
+        if model.n_features_in_ != len(table.columns):
+            raise DataError(
+                f"The model was fitted on {model.n_features_in_} columns, and this "
+                f"silo has {len(table.columns)}."
+            )
+        return list(table.columns)
+    wanted = [str(name) for name in names]
+    if missing := [name for name in wanted if name not in table.columns]:
+        raise DataError(f"The model needs the columns {', '.join(missing)}, which this "
+                        f"silo does not have.")  # fmt: skip
+    return wanted
+
+
+def _names(model: Any, width: int, others: list[str]) -> list[str]:
+    try:
+        names = [str(name) for name in model.get_feature_names_out()]
+    except (AttributeError, ValueError):
+        names = []
+    if len(names) != width or set(names) & set(others):
+        return [f"score{k}" for k in range(width)]
+    return names

@@ -1,0 +1,222 @@
+"""What a silo has to do with studies beside their rounds: approval, memory, models.
+
+announce ─> a person approves ─> join ─> rounds ─> deliver ─> `unpooled silo apply`
+
+With a journal all of it outlives the process, and is written before it has an effect.
+"""
+
+import os
+import re
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, final
+
+from unpooled.arrays import Array
+from unpooled.errors import StudyError
+from unpooled.ledger import Release
+from unpooled.party.history import History
+from unpooled.party.journal import Journal
+from unpooled.party.memory import Ran, Remembered, Shelf, Study
+from unpooled.party.policy import Policy, Refusal
+from unpooled.party.request import Request
+from unpooled.party.view import View
+from unpooled.secure.message import Message
+from unpooled.secure.roster import Identity
+
+Answer = tuple[dict[str, Any], dict[str, Array]]
+
+APPROVALS = ("none", "each-study")
+MODEL_SUFFIX = ".unpooled"
+# Names become folders and files; those of study files have this form.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_MOST_TEXT = 2**18
+_MOST_MODEL_BYTES = 2**28
+_MOST_MODELS = 100
+LINES_OF_A_REPLY = 1_000
+
+
+@final
+class Dealings:
+    """A silo's dealings with all studies.
+
+    Parameters
+    ----------
+    policy : Policy
+        The silo's rules.
+    identity : Identity
+        Signs the journal.
+    journal : Journal or None
+        The silo's audit log.
+    approval : {"none", "each-study"}
+        Whether a person must approve each study before the silo joins it.
+    models : Path or None
+        The folder of delivered models, one folder for each study.
+
+    Attributes
+    ----------
+    studies : dict of str to Study
+        What the silo remembers.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        identity: Identity,
+        journal: Journal | None,
+        approval: str,
+        models: Path | None,
+    ) -> None:
+        if approval not in APPROVALS:
+            raise StudyError(
+                f"approval = {approval!r}; choose {' or '.join(APPROVALS)}."
+            )
+        if approval != "none" and journal is None:
+            raise StudyError("Approvals need an audit log, where they are written.")
+        self._policy, self._identity, self._journal = policy, identity, journal
+        self._asks_people, self._models = approval != "none", models
+        self._history = History(journal)
+        self._forgotten: dict[str, int] = {}
+        self.studies: dict[str, Study] = {}
+        for name in journal.studies() if journal else ():
+            if self._told(name).lines:
+                self.remember(name)
+
+    def remember(self, name: str) -> Study:
+        """Return what is remembered of a study, as the journal has it by now."""
+        study = self.studies.setdefault(name, Study())
+        if self._journal is not None:
+            told = self._told(name)
+            if told.lines != len(study.ledger):
+                study.ledger = self._journal.ledger(name)
+            study.fitted = set(told.fitted)
+            if told.forgotten != self._forgotten.setdefault(name, told.forgotten):
+                study.kept = Shelf()
+            self._forgotten[name] = told.forgotten
+        return study
+
+    def own_lines(self, name: str) -> list[Release]:
+        """Return the lines of a study that were sealed under the present key."""
+        key = self._identity.public.hex()
+        ledger = self.studies[name].ledger if name in self.studies else ()
+        return [
+            line for line in ledger if any(s.key == key for s in line.seals.values())
+        ]
+
+    def join(self, study: str, session: str, parties: Sequence[str]) -> Study:
+        """Join a session that the silo never saw, of a study that it approves."""
+        if self._asks_people and self._told(study).approval != "approved":
+            raise Refusal("approval")
+        if self._journal is not None:
+            self._journal.joined(self._identity, study, session, parties)
+        return self.remember(study)
+
+    def was_forgotten(self, study: str) -> bool:
+        """Whether a person had the study forgotten since the silo joined it."""
+        return self._told(study).forgotten != self._forgotten.get(study, 0)
+
+    def check(self, request: Request, view: View, parties: tuple[str, ...]) -> None:
+        """Refuse a step that nobody approved, or that was answered for others."""
+        if self._asks_people and not self._told(request.study).approves(request.step):
+            raise Refusal("approval")
+        self._history.check(self._policy, view, parties)
+
+    def released(
+        self,
+        request: Request,
+        lines: Sequence[Release],
+        ran: Ran,
+        view: View,
+        parties: tuple[str, ...],
+    ) -> None:
+        """Write a round before its reply leaves."""
+        if self._journal is not None:
+            self._journal.released(
+                self._identity,
+                lines,
+                ran,
+                view.source_columns,
+                parties,
+                request.session,
+                # Another process may have answered since the rules were checked.
+                lambda: self.check(request, view, parties),
+            )
+        self._history.record(view, parties)
+
+    def refused(self, header: dict[str, Any], rule: str) -> None:
+        """Write a refusal, if it can be written: it goes out in any case."""
+        if self._journal is None or rule == "audit_log":
+            return
+        study = header.get("study")
+        asked = header.get("step") or header.get("kind")
+        with suppress(StudyError):
+            self._journal.refused(
+                study if isinstance(study, str) else "",
+                asked if isinstance(asked, str) else "",
+                rule,
+            )
+
+    def announce(self, message: Message) -> Answer:
+        """Take the text of a study, for a person to look at."""
+        study, text = message.header["study"], message.header["text"]
+        if not (type(study) is type(text) is str and _NAME.fullmatch(study)):
+            raise Refusal("malformed_message")
+        if not text or len(text) > _MOST_TEXT:
+            raise Refusal("malformed_message")
+        if self._journal is not None:
+            self._journal.announced(study, text)
+        approval = self._told(study).approval if self._asks_people else "not needed"
+        return {"kind": "announced", "approval": approval}, {}
+
+    def recall(self, message: Message) -> Answer:
+        """Return the lines of a study from one on: for a coordinator that was killed.
+
+        Nothing new: they are about its own requests, and it may have been told before.
+        """
+        study, after = message.header["study"], message.header["after"]
+        if type(study) is not str or type(after) is not int or after < 0:
+            raise Refusal("malformed_message")
+        if study in self.studies:
+            self.remember(study)
+        lines = self.own_lines(study)[after : after + LINES_OF_A_REPLY]
+        return {"kind": "recalled", "lines": [line.as_record() for line in lines]}, {}
+
+    def deliver(self, message: Message) -> Answer:
+        """Take a fitted model's file; it is checked when somebody reads it."""
+        study, name = message.header["study"], message.header["name"]
+        (content,) = message.arrays.values()
+        if not (type(study) is type(name) is str and content.dtype == "uint8"):
+            raise Refusal("malformed_message")
+        if not (_NAME.fullmatch(study) and _NAME.fullmatch(name)):
+            raise Refusal("malformed_message")
+        known = self.studies.get(study)
+        if self._models is None or known is None or not len(known.ledger):
+            raise Refusal("delivery")
+        folder = self._models / study
+        path = folder / f"{name}{MODEL_SUFFIX}"
+        others = set(folder.glob(f"*{MODEL_SUFFIX}")) - {path}
+        if content.nbytes > _MOST_MODEL_BYTES or len(others) >= _MOST_MODELS:
+            raise Refusal("delivery")
+        if self._journal is not None:
+            (sha,) = message.digests.values()
+            self._journal.delivered(study, name, sha, content.nbytes)
+        _write(path, content)
+        return {"kind": "delivered"}, {}
+
+    def _told(self, study: str) -> Remembered:
+        return Remembered() if self._journal is None else self._journal.study(study)
+
+
+def _write(path: Path, content: Array) -> None:
+    """Write a file in whole or not at all."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    hidden = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with hidden.open("xb") as stream:
+            stream.write(content.data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        hidden.replace(path)
+    finally:
+        hidden.unlink(missing_ok=True)

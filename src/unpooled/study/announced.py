@@ -1,0 +1,100 @@
+"""What an announced study would ask of a silo, for the person there who approves it.
+
+Nothing is taken on trust: the plan is made in the silo, from the text, by the models
+that are installed there, and with the silo's own columns and rules.
+"""
+
+from dataclasses import dataclass, replace
+from typing import final
+
+from unpooled.data.toml import Section
+from unpooled.errors import StudyError
+from unpooled.federation.base import Federation
+from unpooled.federation.planning import DryRounds, Plan
+from unpooled.party.request import Request, view_arrays
+from unpooled.party.runtime import Party
+from unpooled.secure.message import decode, encode
+from unpooled.study.content import read_steps
+from unpooled.study.definition import pipeline_of
+
+
+@final
+@dataclass(frozen=True)
+class Announced:
+    """A study as its text says it is.
+
+    Attributes
+    ----------
+    plan : Plan
+        What would leave this silo; refusals are this silo's own.
+    models : tuple of str
+        Class names of its steps.
+    columns : tuple of str
+        What it reads.
+    steps : tuple of str
+        Steps that may run once it is approved, with ``*`` as wildcard.
+    """
+
+    plan: Plan
+    models: tuple[str, ...]
+    columns: tuple[str, ...]
+    steps: tuple[str, ...]
+
+
+def read_announced(party: Party, name: str, text: str) -> Announced:
+    """Plan an announced study at a party.
+
+    Raises
+    ------
+    StudyError
+        When the text is not that of a study of this name.
+    """
+    top = Section.from_text(f"the study {name}", text)
+    head = top.section("study")
+    if head.name("name") != name:
+        raise StudyError(
+            f"The text that was announced as {name} is of the study "
+            f"{head.name('name')}. Deny it: unpooled silo deny {name}"
+        )
+    steps = read_steps(top)
+    protection = head.text("secure_sum", choices=("masked", "plain")) or "masked"
+    dry = DryRounds(tuple(top.section("parties")), name, protection)
+    label = head.text("label")
+    partition = head.text("partition", choices=("rows", "columns")) or "rows"
+    columns = head.names("columns") or party.table.columns
+    if unknown := sorted(set(columns) - set(party.table.columns)):
+        # Before anything is planned: a made-up million of columns takes all memory.
+        raise StudyError(
+            f"The study {name} reads columns that this silo does not have: "
+            f"{', '.join(unknown[:10])}. Deny it: unpooled silo deny {name}"
+        )
+    federation = Federation(
+        dry,
+        partition=partition,
+        columns=columns,
+        named=True,
+        label=label,
+    )
+    pipeline = pipeline_of((step.name, step.estimator()) for step in steps)
+    pipeline.fit(federation, *([] if label is None else [label]))
+    rules = [(asked, _rule(party, asked, dry.parties)) for asked in dry.requests]
+    refusals = [(party.name, asked.step, rule) for asked, rule in rules if rule]
+    plan = Plan(
+        tuple(dry.lines), tuple(dict.fromkeys(refusals)), dry.parties, protection
+    )
+    # A solver may choose among a model's steps by what it finds: all of that model's.
+    families = {line.step.rpartition(".")[0] + ".*" for line in plan.releases}
+    return Announced(
+        plan,
+        tuple(step.model for step in steps),
+        federation.feature_names,
+        tuple(sorted(families)),
+    )
+
+
+def _rule(party: Party, request: Request, parties: tuple[str, ...]) -> str:
+    """Return the rule by which a party would refuse a request; empty if none."""
+    everything = frozenset(view_arrays(request.operations))
+    header, arrays = replace(request, fresh=everything).as_message()
+    header |= {"kind": "plan", "parties": list(parties)}
+    return str(decode(party.handle(encode(header, arrays))).header.get("rule", ""))

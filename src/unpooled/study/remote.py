@@ -1,0 +1,329 @@
+"""A study over a consortium: what the server's end does, and what the submitter's.
+
+    submitter                        server's job                       silos
+    study's text ── job ──────────>  describe, plan, rounds <────────>  doors
+    listener <── news, polled ─────  KIT/studies/<name>: the run's folder
+    folder <── results, fetched ───  a copy of it, and the outcome
+
+The run's folder stays in the server's kit, so that another job can go on with it when
+this one dies.
+"""
+
+import base64
+import dataclasses
+import io
+import json
+import logging
+import shutil
+import threading
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from unpooled.data.alignment import agree_on_columns
+from unpooled.errors import (
+    AggregationError,
+    ConvergenceError,
+    DataError,
+    ReleaseRefusedError,
+    StudyError,
+    UnpooledError,
+)
+from unpooled.federation.base import Federation
+from unpooled.federation.channel import Channel
+from unpooled.federation.planning import Plan
+from unpooled.federation.rounds import Coordinator
+from unpooled.ledger import Ledger, Release
+from unpooled.models.files import replacing
+from unpooled.party.runtime import Party
+from unpooled.secure.roster import Roster
+from unpooled.study.definition import Study
+from unpooled.study.folder import RunFolder
+from unpooled.study.running import resume, run
+
+log = logging.getLogger("unpooled.engine")
+
+PART = 2**20  # bytes of results in one answer
+
+OpenChannel = Callable[[tuple[str, ...], float], Channel]
+_KINDS: dict[str, type[UnpooledError]] = {
+    kind.__name__: kind
+    for kind in (DataError, AggregationError, ConvergenceError, StudyError)
+}
+
+
+@final
+class News:
+    """What a running study tells whoever submitted it; asked from another thread.
+
+    The results are handed over here too: NVFlare shows a job's own some seconds after
+    its end, and minutes after it where a silo was lost.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._plan: dict[str, Any] | None = None
+        self._events: list[list[Any]] = []
+        self._results: bytes | None = None
+        self._taken = threading.Event()
+
+    def planned(self, plan: Plan) -> None:
+        """Take the plan."""
+        with self._lock:
+            self._plan = record_of(plan)
+
+    def arrived(self, party: str, step: str, number: int) -> None:
+        """Take the news that a reply has arrived."""
+        with self._lock:
+            self._events.append([party, step, number])
+
+    def offer(self, results: Path, patience: float) -> None:
+        """Hold the results until the submitter has them, or is not there any more."""
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in sorted(results.rglob("*")):
+                archive.write(path, path.relative_to(results))
+        with self._lock:
+            self._results = packed.getvalue()
+        self._taken.wait(patience)
+
+    def answer(self, asked: Any) -> dict[str, Any]:
+        """Answer a submitter: what is new, a part of the results, or his goodbye."""
+        asked = asked if isinstance(asked, Mapping) else {}
+        if asked.get("taken") is True:
+            self._taken.set()
+        first = asked.get("since", 0)
+        first = first if type(first) is int and first >= 0 else 0
+        start = asked.get("part")
+        with self._lock:
+            told = {"plan": self._plan, "first": first, "events": self._events[first:]}
+            if self._results is not None:
+                told["size"] = len(self._results)
+                if type(start) is int and start >= 0:
+                    part = self._results[start : start + PART]
+                    return {"part": base64.b64encode(part).decode("ascii")}
+            return told
+
+
+def coordinate(
+    asked: Mapping[str, Any],
+    open_channel: OpenChannel,
+    *,
+    kit: Path,
+    results: Path,
+    news: News,
+) -> None:
+    """Do what a job asks, and write its outcome: never raises.
+
+    Parameters
+    ----------
+    asked : mapping
+        "do" ("plan", "run" or "resume"), "file" and "text" of the study.
+    open_channel : callable
+        Makes the channel to parties, with their time for an answer.
+    kit : Path
+        The server's startup kit: its roster, and the folders of runs.
+    results : Path
+        Folder for what goes back to the submitter.
+    news : News
+        Where to tell how it goes.
+    """
+    outcome: dict[str, Any] = {"error": None}
+    place: Path | None = None
+    try:
+        study = Study.from_text(Path(str(asked["file"])), str(asked["text"]))
+        place = kit / "studies" / study.name
+        _do(str(asked["do"]), study, open_channel, kit, place, news)
+    except BaseException as reason:
+        if not isinstance(reason, UnpooledError):
+            log.exception("The study failed")
+        outcome["error"] = error_record(reason)
+    try:
+        if place is not None and (place / "state.json").exists():
+            shutil.copytree(place, results / "run", dirs_exist_ok=True)
+        results.mkdir(parents=True, exist_ok=True)
+        with replacing(results / "outcome.json") as stream:
+            stream.write(json.dumps(outcome | news.answer({})).encode())
+    except Exception:
+        log.exception("The outcome cannot be written")
+
+
+def _do(
+    what: str,
+    study: Study,
+    open_channel: OpenChannel,
+    kit: Path,
+    place: Path,
+    news: News,
+) -> None:
+    channel = open_channel(tuple(study.silos), study.timeout)
+    roster = _roster(kit, study)
+
+    def assemble(
+        ledger: Ledger | None, first_round: int
+    ) -> tuple[Federation, dict[str, Party]]:
+        coordinator = Coordinator(
+            channel,
+            roster,
+            study=study.name,
+            protection=study.secure_sum,
+            ledger=ledger,
+            first_round=first_round,
+        )
+        _announce(study, coordinator, must=what != "plan")
+        return federation_of(study, coordinator), {}
+
+    if what == "plan":
+        federation, _ = assemble(None, 1)
+        news.planned(study.plan_of(study.pipeline(), federation))
+        return
+    begun = (place / "state.json").exists()
+    if what == "run" and begun:
+        raise StudyError(
+            f"The server has a run of a study {study.name} already. Continue that one "
+            f"(resume), or give this study another name."
+        )
+    # A job that died early has left nothing to resume: then it is run.
+    start = resume if begun else run
+    start(study, place, news.arrived, news.planned, assemble)
+    _deliver(study, Coordinator(channel, roster, study=study.name), place)
+
+
+def _announce(study: Study, coordinator: Coordinator, *, must: bool) -> None:
+    """Tell the silos the study's text; where people decide, they must have by a run."""
+    header = {"kind": "announce", "study": study.name, "text": study.text}
+    for party, reply in coordinator.tell(header).items():
+        if must and reply.header["approval"] not in ("approved", "not needed"):
+            raise ReleaseRefusedError(party, f"the study {study.name}", "approval")
+
+
+def _deliver(study: Study, coordinator: Coordinator, place: Path) -> None:
+    """Hand every silo the fitted models; one that takes none is no failure."""
+    run_of = RunFolder.open(place)
+    files = {path.stem: path for path in sorted((place / "models").iterdir())}
+    for name, path in (files | {"pipeline": place / "pipeline.unpooled"}).items():
+        header = {"kind": "deliver", "study": study.name, "name": name}
+        content = np.frombuffer(path.read_bytes(), np.uint8)
+        try:
+            coordinator.tell(header, {"file": content})
+        except UnpooledError as reason:
+            run_of.log(f"Not delivered everywhere: {name}. {reason}")
+
+
+def federation_of(study: Study, coordinator: Coordinator) -> Federation:
+    """Ask the silos what they have, and return the federation of a study."""
+    replies = coordinator.tell({"kind": "describe"})
+    columns: dict[str, tuple[str, ...]] = {}
+    for party, reply in replies.items():
+        names = reply.header["columns"]
+        if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
+            raise AggregationError(
+                f"{party} did not tell its columns.", rule="malformed_message"
+            )
+        columns[party] = tuple(names)
+        if study.label is not None and reply.header["label"] != study.label:
+            raise DataError(
+                f"The label of study {study.name} is {study.label!r}, which {party} "
+                f"does not have as its label. It stands in the silo's own file."
+            )
+    if study.partition != "rows":
+        raise StudyError("Studies over a consortium are row partitions, for now.")
+    federation = Federation(
+        coordinator,
+        partition=study.partition,
+        columns=_agreed(study, columns),
+        named=all(reply.header["named"] is True for reply in replies.values()),
+        label=study.label,
+        random_state=study.random_state,
+    )
+    return federation
+
+
+def _agreed(study: Study, columns: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    if study.columns is None:
+        return agree_on_columns(columns)
+    for party, names in columns.items():
+        if absent := [name for name in study.columns if name not in names]:
+            raise DataError(
+                f"{party} has no columns {', '.join(absent)}, which study "
+                f"{study.name} asks for, or does not show them to studies.",
+                rule="unknown_columns",
+            )
+    return study.columns
+
+
+def _roster(kit: Path, study: Study) -> Roster:
+    path = kit / "local" / "roster.toml"
+    if not path.exists():
+        raise StudyError(
+            "The server has no roster (local/roster.toml in its kit). Put the public "
+            "keys of the silos there, as the silos have them."
+        )
+    known = Roster.from_file(path)
+    if unknown := [party for party in study.silos if party not in known]:
+        raise StudyError(
+            f"The server's roster does not have {', '.join(unknown)}. It has "
+            f"{', '.join(known)}."
+        )
+    return Roster({party: known[party] for party in study.silos})
+
+
+def error_record(reason: BaseException) -> dict[str, Any]:
+    """Return an error as it travels to the submitter."""
+    record = {"kind": type(reason).__name__, "text": str(reason)}
+    if isinstance(reason, ReleaseRefusedError):
+        return record | {
+            name: getattr(reason, name) for name in ("party", "step", "rule", "remedy")
+        }
+    if isinstance(reason, UnpooledError):
+        return record | {"rule": reason.rule}
+    return record | {
+        "text": "The study failed at the coordinator. The reason is in the server's "
+        "log.",
+        "rule": "failed_in_silo",
+    }
+
+
+def error_of(record: Mapping[str, str]) -> UnpooledError:
+    """Return the error that a record tells of."""
+    if record["kind"] == "ReleaseRefusedError":
+        return ReleaseRefusedError(
+            *(str(record[name]) for name in ("party", "step", "rule", "remedy"))
+        )
+    kind = _KINDS.get(str(record["kind"]), AggregationError)
+    return kind(str(record["text"]), rule=str(record["rule"]))
+
+
+def record_of(plan: Plan) -> dict[str, Any]:
+    """Return a plan as JSON values."""
+    return dataclasses.asdict(plan) | {
+        "releases": [line.as_record() for line in plan.releases]
+    }
+
+
+def plan_from(record: Mapping[str, Any]) -> Plan:
+    """Read what `record_of` returned."""
+    try:
+        return Plan(
+            tuple(Release.from_record(line) for line in record["releases"]),
+            tuple((str(p), str(s), str(r)) for p, s, r in record["refusals"]),
+            tuple(map(str, record["parties"])),
+            str(record["protection"]),
+        )
+    except (KeyError, TypeError, ValueError) as wrong:
+        raise StudyError(f"This is not a plan: {wrong}.") from wrong
+
+
+def read_results(outcome: Path) -> tuple[dict[str, Any], RunFolder | None]:
+    """Read what a job wrote: its outcome, and the run's folder where there is one."""
+    try:
+        content = json.loads(outcome.read_text("utf-8"))
+        if not isinstance(content, dict):
+            raise ValueError("it is no table")
+    except (OSError, ValueError) as wrong:
+        raise StudyError(f"The server's answer cannot be read: {wrong}.") from wrong
+    place = outcome.parent / "run"
+    return content, RunFolder.open(place) if place.exists() else None

@@ -1,0 +1,34 @@
+"""One consortium for all tests of this folder: real processes, started once."""
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from integration.consortium import Consortium
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.slow)
+            # NVFlare and the libraries that it starts warn of their own affairs.
+            item.add_marker(pytest.mark.filterwarnings("ignore"))
+
+
+@pytest.fixture(scope="session")
+def consortium(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Consortium]":
+    if importlib.util.find_spec("nvflare") is None:
+        pytest.skip("nvflare absent")
+    from integration.consortium import Consortium
+
+    made = Consortium(tmp_path_factory.mktemp("consortium"))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()

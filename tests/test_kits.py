@@ -1,0 +1,211 @@
+import contextlib
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import kit_folders
+from unpooled.errors import StudyError
+from unpooled.federation.hardening import harden
+from unpooled.federation.kits import (
+    address_of,
+    check_connection,
+    command_of,
+    environment,
+    expiry_of,
+)
+
+FILE = """\
+[federation]
+name = "{name}"
+server = "localhost"
+port = {port}
+coordinator = "alice@example.org"
+[silos.va]
+"""
+
+
+def test_a_silo_s_kit_says_where_it_dials(tmp_path):
+    address = address_of(kit_folders.silo(tmp_path, "va", "relay.example.org:9002"))
+
+    assert (address.host, address.port) == ("relay.example.org", 9002)
+    assert address.participant == "va"
+
+
+@pytest.mark.parametrize("kind", ["server", "coordinator"])
+def test_other_kits_dial_nowhere(tmp_path, kind):
+    with pytest.raises(StudyError, match=f"a {kind}'s kit"):
+        address_of(getattr(kit_folders, kind)(tmp_path))
+
+
+@pytest.mark.parametrize("target", ["localhost", "localhost:no", ""])
+def test_a_broken_address_is_said_to_be_one(tmp_path, target):
+    kit = kit_folders.silo(tmp_path, "va", target)
+
+    with pytest.raises(StudyError, match="not as NVFlare writes it"):
+        address_of(kit)
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """As if NVFlare were there: a command line is only text."""
+    monkeypatch.setattr("unpooled.federation.kits.need_engine", lambda: None)
+
+
+def test_a_kit_runs_in_this_python(tmp_path, installed):
+    harden(kit := kit_folders.silo(tmp_path / "a kit"))
+
+    command = command_of(kit)
+
+    assert command[:3] == [sys.executable, "-u", "-m"]
+    assert command[3] == "nvflare.private.fed.app.client.client_train"
+    assert command[command.index("-m", 3) + 1] == str(kit.resolve())
+    assert command[-4:] == [
+        "secure_train=true",
+        "uid=va",
+        "org=a",
+        "config_folder=config",
+    ]
+
+
+def test_a_server_keeps_its_jobs_in_its_kit(tmp_path, installed):
+    harden(kit := kit_folders.server(tmp_path / "first"))
+    kit = kit.rename(tmp_path / "second")
+
+    command = command_of(kit)
+
+    assert command[3] == "nvflare.private.fed.app.server.server_train"
+    text = (kit / "local" / "resources.json").read_text()
+    assert "first" not in text
+    assert str(kit / "state" / "jobs") in text
+
+
+def test_a_kit_that_was_not_hardened_is_not_started(tmp_path, installed):
+    with pytest.raises(StudyError, match="not made by `unpooled provision`"):
+        command_of(kit_folders.silo(tmp_path))
+
+
+def test_the_coordinator_s_kit_is_not_started(tmp_path, installed):
+    with pytest.raises(StudyError, match="is not started"):
+        command_of(kit_folders.coordinator(tmp_path))
+
+
+def test_another_script_is_not_guessed_at(tmp_path, installed):
+    harden(kit := kit_folders.silo(tmp_path))
+    (kit / "startup" / "sub_start.sh").write_text("exec python3 -c 'print(1)'\n")
+
+    with pytest.raises(StudyError, match=r"NVFlare 2\.9"):
+        command_of(kit)
+
+
+def test_modules_never_come_from_where_a_kit_is_started(tmp_path):
+    (tmp_path / "json.py").write_text("print('planted')")
+
+    done = subprocess.run(
+        [sys.executable, "-c", "import json"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+
+
+@pytest.fixture(scope="module")
+def kits(tmp_path_factory):
+    """Two federations of the same names, the first with a server that listens."""
+    pytest.importorskip("nvflare", reason="nvflare absent")
+    from unpooled.federation.provisioning import provision
+
+    with socket.create_server(("localhost", 0)) as listener:
+        made = []
+        for name in ("heart", "lung"):
+            file = tmp_path_factory.mktemp("kits") / "federation.toml"
+            file.write_text(FILE.format(name=name, port=listener.getsockname()[1]))
+            made.append(provision(file, file.parent / "out"))
+        thread = threading.Thread(
+            target=_serve, args=(listener, made[0] / "server" / "startup"), daemon=True
+        )
+        thread.start()
+        yield made
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def _serve(listener, startup):
+    """Answer as NVFlare's server does up to TLS: nobody without our certificate."""
+    context = ssl.create_default_context(
+        ssl.Purpose.CLIENT_AUTH, cafile=str(startup / "rootCA.pem")
+    )
+    context.load_cert_chain(startup / "server.crt", startup / "server.key")
+    context.verify_mode = ssl.CERT_REQUIRED
+    while True:
+        try:
+            plain, _ = listener.accept()
+        except OSError:
+            return
+        with (
+            plain,
+            contextlib.suppress(OSError),
+            context.wrap_socket(plain, server_side=True) as secure,
+        ):
+            secure.recv(1)
+
+
+def test_the_federation_s_server_is_reached(kits):
+    address = check_connection(kits[0] / "silos" / "va")
+
+    assert (address.host, address.participant) == ("localhost", "va")
+
+
+def test_another_federation_s_silo_notices(kits):
+    with pytest.raises(StudyError, match="not as this federation's server"):
+        check_connection(kits[1] / "silos" / "va")
+
+
+def test_a_certificate_that_the_server_does_not_know_is_noticed(kits, tmp_path):
+    kit = tmp_path / "va"
+    for name in ("client.crt", "client.key"):
+        (kit / "startup").mkdir(parents=True, exist_ok=True)
+        other = kits[1] / "silos" / "va" / "startup" / name
+        (kit / "startup" / name).write_bytes(other.read_bytes())
+    for name in ("fed_client.json", "rootCA.pem"):
+        own = kits[0] / "silos" / "va" / "startup" / name
+        (kit / "startup" / name).write_bytes(own.read_bytes())
+
+    with pytest.raises(StudyError, match="not as this federation's server"):
+        check_connection(kit)
+
+
+def test_a_server_that_does_not_run_is_noticed(kits, tmp_path):
+    with socket.create_server(("localhost", 0)) as closed:
+        port = closed.getsockname()[1]
+    kit = tmp_path / "va"
+    kit_folders.silo(kit, "va", f"localhost:{port}")
+    for name in ("rootCA.pem", "client.crt", "client.key"):
+        own = kits[0] / "silos" / "va" / "startup" / name
+        (kit / "startup" / name).write_bytes(own.read_bytes())
+
+    with pytest.raises(StudyError, match="does not answer"):
+        check_connection(kit)
+
+
+def test_a_certificate_says_until_when_it_is_good(kits):
+    from datetime import UTC, datetime
+
+    left = expiry_of(kits[0] / "silos" / "va") - datetime.now(UTC)
+
+    assert 300 < left.days < 400
+
+
+def test_the_environment_keeps_what_there_is(monkeypatch):
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "2")
+
+    assert environment()["MALLOC_ARENA_MAX"] == "2"
+    assert environment().items() >= {"PATH": os.environ["PATH"]}.items()
