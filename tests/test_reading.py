@@ -222,10 +222,6 @@ MISTAKES = {
         edited("[[steps]]", '[parties.A]\nsource = "b.csv"\n[[steps]]'),
         r"\[parties\] A: differs from another party's name in case only",
     ),
-    "no source": (
-        edited('source = "a.csv"', ""),
-        r"\[parties\.a\] source: this key is missing",
-    ),
     "empty source": (edited("a.csv", " "), r"\[parties\.a\] source: must be a text"),
     "nul source": (
         edited("a.csv", "a\\u0000"),
@@ -426,3 +422,23 @@ def test_any_bytes_are_an_error_of_ours(tmp_path, content):
 
     with pytest.raises(StudyError, match=r"any\.toml"):
         up.Study.from_file(tmp_path / "any.toml")
+
+
+def test_a_source_may_be_absent_only_over_a_consortium(tmp_path):
+    path = tmp_path / "study.toml"
+    path.write_text(edited('source = "a.csv"', ""))
+
+    study = up.Study.from_file(path)
+
+    assert study.silos["a"].source is None
+    with pytest.raises(StudyError, match=r"\[parties\.a\] source: this key is missing"):
+        study.run(tmp_path / "run")
+
+
+@pytest.mark.parametrize("seconds", ["0", "1e9", "nan"])
+def test_a_timeout_has_limits(tmp_path, seconds):
+    path = tmp_path / "study.toml"
+    path.write_text(edited("[study]", f"[study]\ntimeout = {seconds}"))
+
+    with pytest.raises(StudyError, match=r"\[study\] timeout: must be"):
+        up.Study.from_file(path)

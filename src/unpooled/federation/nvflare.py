@@ -180,57 +180,44 @@ def write_job(
     folder: Path, name: str, parties: Sequence[str], content: Mapping[str, Any]
 ) -> None:
     """Write a job's folder: JSON that names our classes, and what is asked."""
-    runtime = "nvflare.collab.runtime"
-    filters: dict[str, Any] = {"task_data_filters": [], "task_result_filters": []}
-    _write(
-        folder / "meta.json",
-        {
-            "name": name,
-            "resource_spec": {},
-            "min_clients": len(parties),
-            "mandatory_clients": list(parties),
-            "deploy_map": {"app_server": ["server"], "app_party": list(parties)},
-        },
-    )
+    meta = {
+        "name": name,
+        "resource_spec": {},
+        "min_clients": len(parties),
+        "mandatory_clients": list(parties),
+        "deploy_map": {"app_server": ["server"], "app_party": list(parties)},
+    }
     text = json.dumps(content).encode().hex()
+    controller = {
+        "id": "controller",
+        "path": "nvflare.collab.runtime.controller.CollabController",
+        "args": {"server_obj_id": "_end", "sync_task_timeout": 60},
+    }
+    executor = {
+        "path": "nvflare.collab.runtime.executor.CollabExecutor",
+        "args": {"client_obj_id": "_end"},
+    }
+    server, silo = folder / "app_server" / "config", folder / "app_party" / "config"
+    _write(folder / "meta.json", meta)
     _write(
-        folder / "app_server" / "config" / "config_fed_server.json",
-        {
-            "format_version": 2,
-            "workflows": [
-                {
-                    "id": "controller",
-                    "path": f"{runtime}.controller.CollabController",
-                    "args": {"server_obj_id": "_end", "sync_task_timeout": 60},
-                }
-            ],
-            "components": [
-                {
-                    "id": "_end",
-                    "path": f"{__name__}.CoordinatorEnd",
-                    "args": {"content": text},
-                }
-            ],
-            **filters,
-        },
+        server / "config_fed_server.json",
+        {"workflows": [controller]} | _application("CoordinatorEnd", content=text),
     )
     _write(
-        folder / "app_party" / "config" / "config_fed_client.json",
-        {
-            "format_version": 2,
-            "executors": [
-                {
-                    "tasks": ["*"],
-                    "executor": {
-                        "path": f"{runtime}.executor.CollabExecutor",
-                        "args": {"client_obj_id": "_end"},
-                    },
-                }
-            ],
-            "components": [{"id": "_end", "path": f"{__name__}.SiloEnd", "args": {}}],
-            **filters,
-        },
+        silo / "config_fed_client.json",
+        {"executors": [{"tasks": ["*"], "executor": executor}]}
+        | _application("SiloEnd"),
     )
+
+
+def _application(kind: str, **arguments: str) -> dict[str, Any]:
+    component = {"id": "_end", "path": f"{__name__}.{kind}", "args": arguments}
+    return {
+        "format_version": 2,
+        "components": [component],
+        "task_data_filters": [],
+        "task_result_filters": [],
+    }
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:

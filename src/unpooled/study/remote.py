@@ -10,7 +10,6 @@ this one dies.
 """
 
 import base64
-import dataclasses
 import io
 import json
 import logging
@@ -26,7 +25,6 @@ import numpy as np
 from unpooled.data.alignment import agree_on_columns
 from unpooled.errors import (
     AggregationError,
-    ConvergenceError,
     DataError,
     ReleaseRefusedError,
     StudyError,
@@ -36,12 +34,13 @@ from unpooled.federation.base import Federation
 from unpooled.federation.channel import Channel
 from unpooled.federation.planning import Plan
 from unpooled.federation.rounds import Coordinator
-from unpooled.ledger import Ledger, Release
+from unpooled.ledger import Ledger
 from unpooled.models.files import replacing
 from unpooled.party.runtime import Party
 from unpooled.secure.roster import Roster
 from unpooled.study.definition import Study
 from unpooled.study.folder import RunFolder
+from unpooled.study.outcomes import error_record, record_of
 from unpooled.study.running import resume, run
 
 log = logging.getLogger("unpooled.engine")
@@ -49,10 +48,6 @@ log = logging.getLogger("unpooled.engine")
 PART = 2**20  # bytes of results in one answer
 
 OpenChannel = Callable[[tuple[str, ...], float], Channel]
-_KINDS: dict[str, type[UnpooledError]] = {
-    kind.__name__: kind
-    for kind in (DataError, AggregationError, ConvergenceError, StudyError)
-}
 
 
 @final
@@ -269,61 +264,3 @@ def _roster(kit: Path, study: Study) -> Roster:
             f"{', '.join(known)}."
         )
     return Roster({party: known[party] for party in study.silos})
-
-
-def error_record(reason: BaseException) -> dict[str, Any]:
-    """Return an error as it travels to the submitter."""
-    record = {"kind": type(reason).__name__, "text": str(reason)}
-    if isinstance(reason, ReleaseRefusedError):
-        return record | {
-            name: getattr(reason, name) for name in ("party", "step", "rule", "remedy")
-        }
-    if isinstance(reason, UnpooledError):
-        return record | {"rule": reason.rule}
-    return record | {
-        "text": "The study failed at the coordinator. The reason is in the server's "
-        "log.",
-        "rule": "failed_in_silo",
-    }
-
-
-def error_of(record: Mapping[str, str]) -> UnpooledError:
-    """Return the error that a record tells of."""
-    if record["kind"] == "ReleaseRefusedError":
-        return ReleaseRefusedError(
-            *(str(record[name]) for name in ("party", "step", "rule", "remedy"))
-        )
-    kind = _KINDS.get(str(record["kind"]), AggregationError)
-    return kind(str(record["text"]), rule=str(record["rule"]))
-
-
-def record_of(plan: Plan) -> dict[str, Any]:
-    """Return a plan as JSON values."""
-    return dataclasses.asdict(plan) | {
-        "releases": [line.as_record() for line in plan.releases]
-    }
-
-
-def plan_from(record: Mapping[str, Any]) -> Plan:
-    """Read what `record_of` returned."""
-    try:
-        return Plan(
-            tuple(Release.from_record(line) for line in record["releases"]),
-            tuple((str(p), str(s), str(r)) for p, s, r in record["refusals"]),
-            tuple(map(str, record["parties"])),
-            str(record["protection"]),
-        )
-    except (KeyError, TypeError, ValueError) as wrong:
-        raise StudyError(f"This is not a plan: {wrong}.") from wrong
-
-
-def read_results(outcome: Path) -> tuple[dict[str, Any], RunFolder | None]:
-    """Read what a job wrote: its outcome, and the run's folder where there is one."""
-    try:
-        content = json.loads(outcome.read_text("utf-8"))
-        if not isinstance(content, dict):
-            raise ValueError("it is no table")
-    except (OSError, ValueError) as wrong:
-        raise StudyError(f"The server's answer cannot be read: {wrong}.") from wrong
-    place = outcome.parent / "run"
-    return content, RunFolder.open(place) if place.exists() else None
