@@ -20,14 +20,21 @@ Bonawitz et al., Practical Secure Aggregation for Privacy-Preserving Machine Lea
 CCS 2017.
 """
 
+import math
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import unpooled as up
 from unpooled.arrays import Array
+from unpooled.errors import AggregationError
 from unpooled.party.policy import Policy
-from unpooled.party.view import Derive, Operation, Select
+from unpooled.party.view import Derive, Operation, Rows, Select
+from unpooled.secure.fixed_point import WideCode
+from unpooled.secure.masking import MaskedSum
+from unpooled.secure.message import decode, encode
 from wire import COLUMNS, Rogue, Silos, rows, silos
 
 TABLES = {name: rows(seed=i) for i, name in enumerate("abc")}
@@ -133,3 +140,283 @@ def test_two_modest_fillings_do_not_subtract_to_a_record():
     except KeyError:
         return  # refused: nothing came back
     assert not np.allclose(record, TABLES["b"][PERSON, [0, 2]], rtol=1e-9)
+
+
+# --- totals that are subtracted -------------------------------------------------------
+
+FIVE = {name: rows(seed=i) for i, name in enumerate("abcde")}
+CHANGE = {"allow_roster_change": True}
+TWO = {"min_parties": 2}
+
+
+def sums(here: Silos, names: str, step: str = "scaler.local_sums") -> Array:
+    """The column sums of some silos, in a study of its own."""
+    return Rogue(here, names, study=f"study of {names}").enter().totals(step)["total"]
+
+
+def refusals(here: Silos, names: str) -> dict[str, str]:
+    rogue = Rogue(here, names, study=f"study of {names}").enter()
+    return rogue.rules("pca.local_total")
+
+
+def test_two_studies_do_not_subtract_to_a_silo():
+    """Denning et al. 1979: a tracker is two allowed sums around one that is not."""
+    here = silos(FIVE)
+    sums(here, "abcde")
+    assert set(refusals(here, "abcd").values()) == {"allow_roster_change"}
+
+
+def test_control_two_studies_subtract_to_a_silo():
+    here = silos(FIVE, policy=CHANGE)
+    own = sums(here, "abcde") - sums(here, "abcd", "pca.local_total")
+    assert_allclose(own, FIVE["e"].sum(axis=0), rtol=1e-12)
+
+
+def test_three_overlapping_studies_do_not_combine_to_a_silo():
+    """No silo but c is in the first two, and c is not in the third."""
+    here = silos(FIVE)
+    sums(here, "abc")
+    assert refusals(here, "cde") == {"c": "allow_roster_change", "d": "", "e": ""}
+    assert set(refusals(here, "abde").values()) == {"allow_roster_change"}
+
+
+def test_control_three_overlapping_studies_combine_to_a_silo():
+    here = silos(FIVE, policy=CHANGE)
+    twice = sums(here, "abc") + sums(here, "cde") - sums(here, "abde")
+    assert_allclose(twice / 2, FIVE["c"].sum(axis=0), rtol=1e-12)
+
+
+def test_two_parties_are_refused():
+    here = silos({name: TABLES[name] for name in "ab"})
+    joined = Rogue(here).join()
+    assert {reply.header["rule"] for reply in joined.values()} == {"min_parties"}
+
+
+def test_control_of_two_parties_one_subtracts_itself():
+    here = silos({name: TABLES[name] for name in "ab"}, policy=TWO)
+    theirs = sums(here, "ab") - TABLES["a"].sum(axis=0)
+    assert_allclose(theirs, TABLES["b"].sum(axis=0), rtol=1e-12)
+
+
+# --- one row that a total is made of --------------------------------------------------
+
+
+def first_row(complement: bool = False) -> tuple[Operation, ...]:
+    """A vector with a single 1 over the rows, or a single 0, as a split."""
+    return Select(COLUMNS), Rows(0, 0, 1 / 30, complement, -1)
+
+
+@pytest.mark.parametrize("complement", [False, True])
+def test_one_row_cannot_be_picked(complement):
+    rogue = Rogue(silos(TABLES)).enter()
+    rogue.totals("scaler.local_sums")
+    rules = rogue.rules("scaler.local_sums", None, first_row(complement))
+    assert set(rules.values()) == {"min_rows"}
+
+
+@pytest.mark.parametrize("complement", [False, True])
+def test_control_one_row_of_each_silo_is_picked(complement):
+    rogue = Rogue(silos(TABLES, policy={"min_rows": 0})).enter()
+    picked = rogue.totals("scaler.local_sums", None, first_row(complement))["total"]
+    if complement:
+        picked = rogue.totals("scaler.local_sums")["total"] - picked
+    firsts = sum(X[0] for X in TABLES.values())
+    assert_allclose(picked, firsts, rtol=1e-12)
+
+
+def weighing_rows() -> tuple[Operation, ...]:
+    """A scale of 1 for one person, and so large for all others that nothing is left."""
+    scale = np.full((30, 1), 1e200)
+    scale[PERSON] = 1.0
+    public = {"mean": np.zeros(3), "scale": scale}
+    return Select(COLUMNS), Derive("scaler.standardised", COLUMNS, public)
+
+
+def test_rows_cannot_be_weighed():
+    """An array over people where the transform takes one over columns."""
+    here = silos(TABLES)
+    up.StandardScaler().fit(here.federation)
+    rules = Rogue(here).enter().rules("scaler.local_sums", None, weighing_rows())
+    assert set(rules.values()) == {"arguments"}
+
+
+def test_control_weighed_rows_sum_to_a_record():
+    """What the transform would give if nothing held it to its declaration."""
+    weighing = weighing_rows()[1]
+    assert isinstance(weighing, Derive)
+    mean, scale = weighing.public["mean"], weighing.public["scale"]
+    total = ((TABLES["b"] - mean) / scale).sum(axis=0)
+    assert_allclose(total, TABLES["b"][PERSON], rtol=1e-12)
+
+
+def rare_category() -> dict[str, Array]:
+    """x0 is 1 for one patient of b and 0 for all others, in every silo."""
+    tables = {name: X.copy() for name, X in TABLES.items()}
+    for name, X in tables.items():
+        X[:, 0] = 0.0
+        X[PERSON, 0] = float(name == "b")
+    return tables
+
+
+@pytest.mark.xfail(
+    raises=AssertionError,
+    reason="a column of the source with a single 1 is a rare category, which nothing "
+    "refuses; docs/disclosure.md, Rare categories",
+)
+def test_a_rare_category_does_not_show_its_patient():
+    tables = rare_category()
+    try:
+        S = scatter(Rogue(silos(tables)).enter(), (Select(COLUMNS),))
+    except KeyError:
+        return  # refused: nothing came back
+    assert not np.allclose(S[0], tables["b"][PERSON], rtol=1e-9)
+
+
+# --- more columns than rows -----------------------------------------------------------
+
+WIDE = {name: rows(10, 40, seed=i) for i, name in enumerate("abc")}
+ALL_40 = (Select(tuple(f"x{j}" for j in range(40))),)
+
+
+def test_a_wide_covariance_is_refused():
+    """Gram = Xᵀ X determines X up to a rotation of the rows."""
+    rogue = Rogue(silos(WIDE)).enter()
+    squares = rogue.totals("pca.local_squares", {"mean": np.zeros(40)}, ALL_40)
+    rules = rogue.rules("pca.local_scatter", squares, ALL_40)
+    assert set(rules.values()) == {"max_feature_ratio"}
+
+
+def test_control_a_wide_covariance_is_the_rows_up_to_a_rotation():
+    here = silos(WIDE, policy={"max_feature_ratio": np.inf})
+    S = scatter(Rogue(here).enter(), ALL_40, 40)
+    X = np.vstack(list(WIDE.values()))
+
+    values, vectors = np.linalg.eigh(S)
+
+    # 30 rows in 40 columns: the rank gives their number away, the vectors their span.
+    kept = values > 1e-9 * values[-1]
+    assert kept.sum() == len(X)
+    V = vectors[:, kept]
+    assert_allclose(X @ V @ V.T, X, rtol=1e-9)
+    rotation = X @ V / np.sqrt(values[kept])
+    assert_allclose(rotation @ rotation.T, np.eye(len(X)), atol=1e-9)
+
+
+# --- independent components of what the silos send ------------------------------------
+
+MANY = 1500
+ALL_MANY = (Select(tuple(f"x{j}" for j in range(MANY))),)
+
+
+def two_valued() -> tuple[dict[str, Array], Array]:
+    """Three silos whose columns' means and spreads are coins: (6, MANY) secrets.
+
+    The squares of a column about c are n (spread² + (mean - c)²) = n (spread² + 1 + c²
+    - 2 c mean) for means of ±1: what a silo sends in rounds with different c are
+    mixtures of its two vectors of coins.
+    """
+    rng = np.random.default_rng(3)
+    coins = rng.choice([-1.0, 1.0], (3, 2, MANY))
+    z = np.where(np.arange(30) % 2, 1.0, -1.0)
+    tables = {
+        name: mean + (1.0 + 0.5 * spread) * z[:, None]
+        for name, (mean, spread) in zip("abc", coins, strict=True)
+    }
+    return tables, coins.reshape(6, MANY)
+
+
+def unmixed(secure_sum: str, n_components: int | None) -> tuple[Array, int]:
+    """Return each secret's best correlation with a component, and how many those are.
+
+    A row of what is unmixed is what one silo sent in one round; of masked words, a row
+    for each 64 bits of the number.
+    """
+    from sklearn.decomposition import FastICA
+
+    tables, secrets = two_valued()
+    here = silos(tables, secure_sum=secure_sum)
+    rogue = Rogue(here, protection=secure_sum).enter()
+    seen = []
+    for c in (-2.0, -1.0, -0.5, 0.5, 1.0, 2.0):
+        mean = {"mean": np.full(MANY, c)}
+        for reply in rogue.step("scaler.local_squares", mean, ALL_MANY).values():
+            seen.append(reply.arrays["squares"].reshape(MANY, -1).astype(float))
+    ica = FastICA(n_components, max_iter=25, random_state=0)
+    with warnings.catch_warnings():
+        # On noise it has nothing to converge to.
+        warnings.simplefilter("ignore")
+        components = ica.fit_transform(np.hstack(seen)).T
+    k = len(components)
+    return np.abs(np.corrcoef(components, secrets)[:k, k:]).max(axis=0), k
+
+
+def test_independent_components_of_masked_words_show_nothing():
+    """Kariyappa et al. 2023, on what each silo sends instead of on totals.
+
+    The secrets are fair coins u, independent of the words and so of any component w of
+    length 1 made of them. By Hoeffding |w . u| exceeds t sqrt(d) with probability at
+    most 2 exp(-d t² / 2); at the t below one of all pairs does with at most 1e-9. A
+    coin's sample deviation, by which a correlation divides too, is above 0.99.
+    """
+    found, k = unmixed("masked", None)
+    assert k == 6 * 3 * 4
+    t = math.sqrt(2 * math.log(2 * 6 * k / 1e-9) / MANY)
+    assert t < 0.2
+    assert found.max() < t / 0.99
+
+
+def test_control_independent_components_of_plain_arrays_are_the_secrets():
+    found, _ = unmixed("plain", 6)
+    assert found.min() > 0.98
+
+
+# --- one mask, two vectors ------------------------------------------------------------
+
+
+def test_a_retry_never_reuses_a_mask():
+    """A one-time pad used twice is no pad (Bonawitz et al. 2017, section 4)."""
+    here = silos(TABLES)
+    rogue, door = Rogue(here).enter(), here.parties["b"].handle
+    step = "scaler.local_squares"
+
+    def in_first_round(mean: float) -> bytes:
+        rogue.round = 0
+        return encode(*rogue.request(step, {"mean": np.full(3, mean)}).as_message())
+
+    first = door(in_first_round(0.0))
+    for other in (1.0, 1e-300, np.nan):
+        refused = decode(door(in_first_round(other)))
+        assert refused.header["rule"] == "replayed"
+        assert not refused.arrays
+        # The reply that was lost is sent again, byte for byte.
+        assert door(in_first_round(0.0)) == first
+
+    # The same question in a session of its own meets other keys in every word.
+    again = Rogue(here).enter().step(step, {"mean": np.zeros(3)})["b"]
+    words = decode(first).arrays["squares"]
+    assert (again.arrays["squares"] != words).all()
+
+
+def test_a_round_that_failed_has_spent_its_masks():
+    here = silos(TABLES)
+    rogue = Rogue(here).enter()
+    for mean, rule in ((np.nan, "arguments"), (0.0, "replayed")):
+        rogue.round = 0
+        rules = rogue.rules("scaler.local_squares", {"mean": np.full(3, mean)})
+        assert set(rules.values()) == {rule}
+
+
+def test_control_two_vectors_under_one_context_subtract_to_their_difference():
+    rng, code = np.random.default_rng(4), WideCode(3)
+    party = MaskedSum("b", {peer: rng.bytes(32) for peer in "ac"})
+    x, y = rng.standard_normal((2, 100))
+
+    def difference(one: bytes, other: bytes) -> Array:
+        words = party.conceal(x, code, one)
+        code.subtract(words, party.conceal(y, code, other))
+        return code.decode(words)
+
+    assert_allclose(difference(b"round 1", b"round 1"), x - y, rtol=1e-12, atol=1e-15)
+    # Under two contexts the difference is noise over the whole ring, far out of range.
+    with pytest.raises(AggregationError):
+        difference(b"round 1", b"round 2")

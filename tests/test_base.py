@@ -206,6 +206,35 @@ def test_train_and_test_are_all(federation, test_size):
         assert len(ages(test)[party]) == np.ceil(test_size * size)
 
 
+@pytest.mark.parametrize("train_size", [0.1, 0.5, 0.7, 0.9])
+def test_a_split_by_its_train_size(train_size):
+    federation = simulate(
+        frames({"a": 10, "b": 30}), label="sick", policy=Policy.open()
+    )
+    split = federation.train_test_split(train_size=train_size, random_state=5)
+    assert_partition(list(split), federation)
+    for party, size in {"a": 10, "b": 30}.items():
+        assert len(ages(split[0])[party]) == round(train_size * size)
+
+
+def test_a_federation_with_a_seed_deals_rows_alike():
+    def dealt(seed):
+        federation = simulate(frames(), label="sick", random_state=seed)
+        views = [test for _, test in federation.folds(3)]
+        return [ages(view) for view in [*views, *federation.train_test_split()]]
+
+    def same(first, second):
+        return all(
+            np.array_equal(one[party], other[party])
+            for one, other in zip(first, second, strict=True)
+            for party in SIZES
+        )
+
+    assert same(dealt(0), dealt(0))
+    assert not same(dealt(0), dealt(1))
+    assert not same(dealt(None), dealt(None))
+
+
 def test_a_model_sees_the_rows_of_its_fold_only(federation):
     train, test = federation.folds(3, random_state=0)[0]
 
@@ -255,6 +284,10 @@ def test_impossible_folds(federation, n):
 def test_impossible_splits(federation, test_size):
     with pytest.raises(DataError, match="share between 0 and 1"):
         federation.train_test_split(test_size=test_size)
+    with pytest.raises(DataError, match=r"train_size=.* share between 0 and 1"):
+        federation.train_test_split(train_size=test_size)
+    with pytest.raises(DataError, match="test_size or train_size"):
+        federation.train_test_split(test_size=0.5, train_size=0.5)
 
 
 def test_impossible_seeds(federation):

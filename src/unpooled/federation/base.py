@@ -203,11 +203,11 @@ class Federation:
         shuffle : bool, default True
             Deal rows at random rather than in turn.
         random_state : int, optional
-            Seed of the shuffle.
+            Seed of the shuffle; None: the federation's own, if it has one.
         """
         if int(n) != n or n < 2:
             raise DataError(f"n={n!r} folds; choose a whole number of at least 2.")
-        seed = _seed(random_state) if shuffle else -1
+        seed = self._seed(random_state) if shuffle else -1
         return [
             (
                 self._view(Rows(k, int(n), 0.0, True, seed), self.feature_names),
@@ -217,24 +217,36 @@ class Federation:
         ]
 
     def train_test_split(
-        self, *, test_size: float = 0.25, random_state: int | None = None
+        self,
+        *,
+        test_size: float | None = None,
+        train_size: float | None = None,
+        random_state: int | None = None,
     ) -> "tuple[Federation, Federation]":
         """Return two views (train, test): every silo splits its own rows.
 
         Parameters
         ----------
-        test_size : float, default 0.25
-            Share of each silo's rows in the test view, rounded up.
+        test_size : float, optional
+            Share of each silo's rows in the test view, rounded up; 0.25 when neither
+            size is given.
+        train_size : float, optional
+            Share in the train view, in place of `test_size`: the views share all rows.
         random_state : int, optional
-            Seed of the shuffle.
+            Seed of the shuffle; None: the federation's own, if it has one.
         """
-        if not 0.0 < test_size < 1.0:
-            raise DataError(f"test_size={test_size!r}; choose a share between 0 and 1.")
-        seed = _seed(random_state)
-        return (
-            self._view(Rows(0, 0, test_size, True, seed), self.feature_names),
-            self._view(Rows(0, 0, test_size, False, seed), self.feature_names),
-        )
+        if test_size is not None and train_size is not None:
+            raise DataError("Give test_size or train_size: no row is in neither view.")
+        name, size = "train_size", train_size
+        if size is None:
+            name, size = "test_size", 0.25 if test_size is None else test_size
+        if not 0.0 < size < 1.0:
+            raise DataError(f"{name}={size!r}; choose a share between 0 and 1.")
+        # Rounded, so that 0.7 of ten rows leaves three of them.
+        share = size if train_size is None else round(1.0 - size, 12)
+        seed, names = self._seed(random_state), self.feature_names
+        train, test = (Rows(0, 0, share, rest, seed) for rest in (True, False))
+        return self._view(train, names), self._view(test, names)
 
     def derive(self, step: Step, columns: Sequence[str], **public: Any) -> "Federation":
         """Return a view whose rows each silo transforms by a fitted, derived step.
@@ -254,8 +266,7 @@ class Federation:
         step.sizes(self.n_features, public)
         names = tuple(map(str, columns))
         values = {name: _plain(value) for name, value in public.items()}
-        view = self._view(Derive(step.name, names, values), names)
-        return view
+        return self._view(Derive(step.name, names, values), names)
 
     def over(self, coordinator: Rounds) -> "Federation":
         """Return the same view with another end of the rounds, such as a plan."""
@@ -268,6 +279,14 @@ class Federation:
             random_state=self.random_state,
             operations=self.operations,
         )
+
+    def _seed(self, random_state: int | None) -> int:
+        seed = self.random_state if random_state is None else random_state
+        if seed is None:
+            return int(np.random.default_rng().integers(2**31))
+        if not isinstance(seed, int | np.integer) or seed < 0:
+            raise DataError(f"random_state={seed!r}; choose a whole number >= 0.")
+        return int(seed)
 
     def _view(self, operation: Operation, columns: tuple[str, ...]) -> "Federation":
         if self.partition != "rows":
@@ -296,11 +315,3 @@ def _plain(value: Any) -> Any:
         f"A public argument is {type(value).__name__}; numbers, texts and arrays of "
         f"numbers can travel."
     )
-
-
-def _seed(random_state: int | None) -> int:
-    if random_state is None:
-        return int(np.random.default_rng().integers(2**31))
-    if int(random_state) != random_state or random_state < 0:
-        raise DataError(f"random_state={random_state!r}; choose a whole number >= 0.")
-    return int(random_state)

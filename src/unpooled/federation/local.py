@@ -74,7 +74,8 @@ def simulate(
         silo's default, which refuses fewer than three parties. A mapping of party names
         gives each its own.
     random_state : int, optional
-        Unused by row partitions; kept for methods that draw starting values.
+        Seed of folds and splits that bring none, and of methods that draw starting
+        values.
     study : str, optional
         The study's name in ledger and report.
 
