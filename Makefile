@@ -15,7 +15,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 export NO_MKDOCS_2_WARNING = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install debian-packages test test-long lint types docs bench clean
+.PHONY: help demo install debian-packages test test-long test-federation lint types docs bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -32,7 +32,10 @@ test: $(ALL) debian-packages  ## the tests, without the slow ones
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 test-long: $(ALL) debian-packages  ## the slow tests
-	@$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m 'slow and not federation' $(PYTEST_ARGS)
+
+test-federation: $(ALL)  ## studies over a real NVFlare server and silos, minutes long
+	@$(BIN)/python -m pytest -m federation $(PYTEST_ARGS)
 
 lint: $(ALL)  ## ruff: rules and format
 	@$(BIN)/ruff check .

@@ -15,7 +15,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.federation)
             # NVFlare and the libraries that it starts warn of their own affairs.
             item.add_marker(pytest.mark.filterwarnings("ignore"))
 
