@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
