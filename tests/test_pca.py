@@ -448,6 +448,11 @@ def test_more_components_than_rows(rows):
         PCA(6).fit(open_silos(rows[:5]))
 
 
+def test_nothing_is_drawn_at_random(rows):
+    first, second = (PCA(3, random_state=s).fit(three_silos(rows)) for s in (0, 1))
+    assert_array_equal(first.components_, second.components_)
+
+
 @pytest.mark.parametrize("svd_solver", ["full", "arpack", "krylov", ""])
 def test_unknown_solvers(rows, svd_solver):
     federation = three_silos(rows)

@@ -111,6 +111,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         "covariance_eigh" sums the scatter, p (p + 1) / 2 numbers per silo.
     whiten : bool, default False
         Scale the coordinates to unit variance.
+    random_state : optional
+        As in scikit-learn's signature; nothing here is drawn at random.
 
     Attributes
     ----------
@@ -169,10 +171,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         *,
         svd_solver: str = "auto",
         whiten: bool = False,
+        random_state: Any = None,
     ) -> None:
         self.n_components = n_components
         self.svd_solver = svd_solver
         self.whiten = whiten
+        self.random_state = random_state
 
     def _fit(self, federation: Federation, y: Any) -> None:
         wanted = _wanted(self, federation.n_features)
@@ -214,10 +218,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         (n, k) array or Federation
         """
         if isinstance(X, Federation):
-            view = self._check_view(X)
-            return view.derive(
-                projected, list(self.get_feature_names_out()), **self._axes()
-            )
+            view, names = self._check_view(X), list(self.get_feature_names_out())
+            return view.derive(projected, names, **self._axes())
         return projected(self._check_rows(X), **self._axes())
 
     def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
@@ -266,8 +268,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         scale = np.ones(len(self.components_))
         if self.whiten:
             # A direction without variance is left at 0 rather than divided by it.
-            scale = np.sqrt(self.explained_variance_)
-            scale = np.maximum(scale, np.finfo(float).eps)
+            scale = np.maximum(np.sqrt(self.explained_variance_), np.finfo(float).eps)
         return {"mean": self.mean_, "components": self.components_, "scale": scale}
 
 
@@ -275,8 +276,7 @@ def _wanted(model: PCA, p: int) -> int | float | None:
     """Return `n_components` as a number, a share of variance, or None for all."""
     if model.svd_solver not in ("auto", "covariance_eigh"):
         raise DataError(
-            f'svd_solver={model.svd_solver!r}; on a row partition choose "auto" or '
-            f'"covariance_eigh".'
+            f'svd_solver={model.svd_solver!r}; choose "auto" or "covariance_eigh".'
         )
     k = model.n_components
     if k is None:
