@@ -679,6 +679,19 @@ def test_totals_taken_twice_are_told_as_differences():
     assert "pca.local_scatter: 2 times" in one
 
 
+def test_a_model_of_another_federation_is_refused():
+    model, _ = fitted()
+    _, other = fitted(model=up.StandardScaler())
+    wider = up.simulate(up.partition_rows(rows(p=1), 4))
+
+    for federation in (other, wider):
+        with pytest.raises(DataError, match="no line of PCA, which was fitted on"):
+            facts_of(model, federation)
+    # What asks for nothing has nothing to show.
+    constant, federation = fitted(model=up.SimpleImputer("constant"))
+    assert facts_of(constant, federation).n_rows is None
+
+
 def test_what_is_not_fitted_or_no_federation_is_refused():
     model, federation = fitted()
 

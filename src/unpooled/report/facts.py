@@ -5,7 +5,7 @@ A run folder holds the same facts, so its report can be written again at any tim
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -14,8 +14,10 @@ import numpy as np
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.federation.base import Federation
 from unpooled.federation.local import LocalChannel
+from unpooled.federation.planning import plan
 from unpooled.federation.rounds import RoundRecord
 from unpooled.ledger import Ledger, Release
+from unpooled.models.base import FederatedEstimator
 from unpooled.party.step import LIBRARY, Declared, find_step
 
 SIMULATED = (
@@ -106,6 +108,7 @@ def facts_of(model: Any, federation: Any, title: str | None = None) -> Facts:
     models = named_models(model)
     for _, estimator in models:
         check_is_fitted(estimator)
+        _check_fitted_on(federation, estimator)
     coordinator = federation.coordinator
     policies = getattr(coordinator, "policies", None)
     local = isinstance(getattr(coordinator, "channel", None), LocalChannel)
@@ -122,6 +125,27 @@ def facts_of(model: Any, federation: Any, title: str | None = None) -> Facts:
         policies=policies and {name: dict(policies[name]) for name in policies},
         notes=[SIMULATED] if local else [],
     )
+
+
+def _check_fitted_on(federation: Federation, model: Any) -> None:
+    """Refuse a model that the ledger does not know: its page would say nothing left."""
+    module = f"{type(model).__module__}.".removeprefix(LIBRARY)
+
+    def asked(lines: Iterable[Release]) -> bool:
+        return any(line.step.startswith(module) for line in lines)
+
+    if not isinstance(model, FederatedEstimator) or asked(federation.ledger):
+        return
+    try:
+        # Some fits ask for nothing, such as filling in a constant.
+        wanting = asked(plan(model, federation).releases)
+    except DataError:
+        wanting = True
+    if wanting:
+        raise DataError(
+            f"The federation's ledger has no line of {type(model).__name__}, which was "
+            f"fitted on another. Pass the federation of the fit, or a view of it."
+        )
 
 
 def named_models(model: Any) -> list[tuple[str, Any]]:
