@@ -318,7 +318,7 @@ def test_missing_files_and_other_sources(numbers, tmp_path):
         (tmp_path / "absent.csv", "There is no file"),
         (np.ones(3), "1 axes"),
         (np.array([["a"]]), "real numbers are needed"),
-        ("postgresql://me:secret@host/db?table=t", "later version"),
+        ("mysql://me:secret@host/db?table=t", "mysql"),
         (7, "silo2"),
     ):
         with pytest.raises(DataError, match="silo2") as refused:

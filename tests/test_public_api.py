@@ -223,8 +223,14 @@ def test_defaults_are_the_ones_documented(name):
 
 def test_every_estimator_of_the_library_is_public():
     public = {getattr(unpooled, name) for name in CLASSES}
-    assert set(FederatedEstimator.__subclasses__()) <= public
-    assert set(TWINS) == set(FederatedEstimator.__subclasses__())
+    # Other tests make estimators of their own.
+    ours = {
+        estimator
+        for estimator in FederatedEstimator.__subclasses__()
+        if estimator.__module__.startswith("unpooled.")
+    }
+    assert ours <= public
+    assert set(TWINS) == ours
 
 
 @pytest.fixture(scope="module")

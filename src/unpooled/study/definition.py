@@ -231,11 +231,18 @@ class Study:
         planned: Callable[[Plan], None] | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> "Run":
-        """Continue a run that ended before it was done; parameters as of `run`.
+        """Continue a run that ended before it was done.
 
         Finished steps are read from the folder and not asked for again. The step that
         was under way is asked again from its start; every total that was opened before
         stands in the ledger. A run that is done is read and returned as it is.
+
+        Parameters
+        ----------
+        folder : str or Path, optional
+            In place of the file's own.
+        kit, listener, planned, stop : optional
+            As of `run`.
         """
         if kit is not None:
             from unpooled.study.submitting import resume_over

@@ -47,7 +47,8 @@ def error_of(record: Mapping[str, str]) -> UnpooledError:
             *(str(record[name]) for name in ("party", "step", "rule", "remedy"))
         )
     kind = _KINDS.get(str(record["kind"]), AggregationError)
-    return kind(str(record["text"]), rule=str(record["rule"]))
+    rule = str(record["rule"])
+    return kind(str(record["text"]), rule=rule)
 
 
 def record_of(plan: Plan) -> dict[str, Any]:
