@@ -121,6 +121,20 @@ def test_the_version_is_shown():
     assert call("--version").output == f"unpooled {up.__version__}\n"
 
 
+@pytest.mark.parametrize(("argument", "code"), [("--version", 0), ("plan", 2)])
+def test_the_package_is_the_command_too(argument, code):
+    done = subprocess.run(
+        [sys.executable, "-m", "unpooled", argument],
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == code, done.stderr
+    assert ("Usage: python -m unpooled plan" in done.stderr) == (argument == "plan")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -105,6 +105,13 @@ def test_arrays_that_are_not_declared_are_said_to_be_so():
         centred.sizes(3, {"mean": np.ones(3)})
 
 
+def test_axes_have_a_size_before_the_step_runs():
+    assert release("p 2").shape({"p": 3}) == (3, 2)
+    for axes in ("n", "p k", "k k"):
+        with pytest.raises(DataError, match=r"the size of the axis [nk] before"):
+            release(axes).shape({"p": 3})
+
+
 def test_a_letter_has_one_size():
     @summed(takes={"a": "k", "b": "k k"}, out="k")
     def twice(X: Array, *, a: Array, b: Array) -> Any:

@@ -74,6 +74,13 @@ class Declared:
 
     def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """Return the shape under the given sizes of the axis letters."""
+        known = {letter for letter in self.letters if letter.isdigit()} | set(sizes)
+        if unknown := sorted(set(self.letters) - known):
+            raise DataError(
+                f"Nobody knows the size of the axis {unknown[0]} before the step runs. "
+                f"An axis is p, a number, or a letter of an array that the step takes.",
+                rule="declaration",
+            )
         return tuple(
             int(letter) if letter.isdigit() else sizes[letter]
             for letter in self.letters
