@@ -283,7 +283,7 @@ MISTAKES = {
     ),
     "no model": (
         edited('model = "PCA"', ""),
-        r"\[steps 1\] model: this key is missing",
+        r"\[steps 1\] model: this key is missing; it takes PCA, SimpleImputer",
     ),
     "model": (
         edited('"PCA"', '"pca"'),

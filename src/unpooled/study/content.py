@@ -111,6 +111,8 @@ def read_steps(top: Section) -> tuple[StudyStep, ...]:
     steps: list[StudyStep] = []
     for number, table in enumerate(tables, 1):
         section = Section(top.file, f"steps {number}", table)
+        if "model" not in section:
+            section.fail("model", f"this key is missing; it takes {', '.join(known)}")
         model = section.required("model")
         if model not in known:
             hint = suggestion(model, known)
