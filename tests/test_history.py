@@ -118,12 +118,12 @@ def test_the_refusal_reaches_the_user_by_name(here):
 
 
 def test_another_step_with_the_same_sums_is_no_way_round(here):
-    """scaler.local_sums over five, pca.local_total over four: the fifth's own sums."""
+    """Observed sums over five, totals over four: the fifth's own sums."""
     five = Rogue(here, study="five").enter()
     four = Rogue(here, "abcd", study="four").enter()
-    whole = five.totals("scaler.local_sums")["total"]
+    whole = five.totals("moments.local_observed")["total"]
     try:
-        part = four.totals("pca.local_total")["total"]
+        part = four.totals("moments.local_total")["total"]
     except KeyError:
         return  # refused: nothing came back
     assert not np.allclose(whole - part, TABLES["e"].sum(axis=0))

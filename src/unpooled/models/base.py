@@ -119,6 +119,13 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
             return federation
         return federation.select(list(names))
 
+    def _taught(self, twin: Any) -> Any:
+        """Give a twin of another library copies of everything that ends in ``_``."""
+        for name in [n for n in vars(self) if n.endswith("_") and n[0] != "_"]:
+            value = getattr(self, name)
+            setattr(twin, name, value.copy() if isinstance(value, Array) else value)
+        return twin
+
 
 def check_federation(estimator: Any, X: Any) -> Federation:
     """Return X if it is a federation, else say what to do."""

@@ -15,22 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
-from unpooled.linalg.moments import observed_sums
 from unpooled.models.base import FederatedEstimator
-from unpooled.party.step import derived, release, summed
+from unpooled.models.moments import local_observed
+from unpooled.party.step import derived
 
 
-@summed(
-    count=release("p", meaning="how many rows have a value in each column"),
-    total=release("p", meaning="the sum of each column's values"),
-)
-def local_observed(X: Float[Array, "n p"]) -> dict[str, Any]:
-    """Count and add the cells that are there."""
-    count, total = observed_sums(X)
-    return {"count": count, "total": total}
-
-
-@derived(takes={"statistics": "p"}, fitted_by=("imputer.local_observed",))
+@derived(takes={"statistics": "p"}, fitted_by=("moments.local_observed",))
 def imputed(
     X: Float[Array, "n p"], *, statistics: Float[Array, " p"]
 ) -> Float[Array, "n p"]:
@@ -155,7 +145,4 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
             keep_empty_features=self.keep_empty_features,
         )
         twin.fit(self.statistics_[None])
-        twin.statistics_ = self.statistics_.copy()
-        if hasattr(self, "feature_names_in_"):
-            twin.feature_names_in_ = self.feature_names_in_
-        return twin
+        return self._taught(twin)

@@ -1,21 +1,14 @@
 """Principal component analysis of rows that stay in their silos.
 
-    round 1   silos ── N, feature sums ──────────────────────────────> mean
-    round 2   silos <── mean ──   each forms its scatter about it, keeps it,
-              silos ── the diagonal ─────────────────────────────────> squares
-    round 3   silos <── squares ── silos ── the triangle, in units of
-              sqrt(squares_j squares_k), which bounds it ────────────> scatter
-    solve     scatter / (N - 1) = V diag(λ) Vᵀ, the k largest λ
+    silos ── three rounds of secure sums: N, the mean, the scatter about it ──> S
+    solve    S / (N - 1) = V diag(λ) Vᵀ, the k largest λ
 
-The rows are read twice and never centred in whole. Every array is opened as a total
-over all silos only.
+The rounds are those of `unpooled.models.moments`. Every array is opened as a total over
+all silos only.
 
 References
 ----------
-Pooled Covariance PCA (P-COV) for Distributed/Federated Learning, sections 3 to 5:
-C = (1/N) Σ n_i [C_i + (μ_i - μ)(μ_i - μ)ᵀ]. There each silo's n_i, μ_i and C_i are sent
-in clear; here the same C is reached without any of them being seen, by forming scatters
-about the pooled mean.
+Pooled Covariance PCA (P-COV) for Distributed/Federated Learning, sections 3 to 5.
 """
 
 from typing import Any, final
@@ -28,65 +21,14 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.eigen import leading_eigenpairs
-from unpooled.linalg.moments import column_sums, scatter
 from unpooled.models.base import FederatedEstimator
-from unpooled.party.bounds import CauchySchwarz
-from unpooled.party.step import derived, release, stays, summed
-
-
-@summed(
-    count=release("", meaning="how many rows there are"),
-    total=release("p", meaning="the sum of each column"),
-)
-def local_total(X: Float[Array, "n p"]) -> dict[str, Any]:
-    """Count and add this silo's rows."""
-    total = column_sums(X)
-    if not np.isfinite(total).all():
-        missing = bool(np.isnan(X).any())
-        raise DataError(
-            "PCA takes no missing or infinite values; impute first.",
-            rule="missing_values" if missing else "infinite_values",
-        )
-    return {"count": np.array(len(X), float), "total": total}
-
-
-@summed(
-    takes={"mean": "p"},
-    squares=release(
-        "p", meaning="each column's squared distances from its mean, added"
-    ),
-    scatter=stays(
-        "p p",
-        symmetric=True,
-        until="fit",
-        meaning="products of every two columns' distances from their means, added",
-    ),
-)
-def local_squares(
-    X: Float[Array, "n p"], *, mean: Float[Array, " p"]
-) -> dict[str, Any]:
-    """Form the scatter about the federation's mean; release its diagonal."""
-    S = scatter(X, mean)
-    return {"squares": S.diagonal().copy(), "scatter": S}
-
-
-@summed(
-    takes={"squares": "p"},
-    scatter=release(
-        "p p",
-        symmetric=True,
-        bound=CauchySchwarz("squares"),
-        meaning="products of every two columns' distances from their means, added",
-    ),
-)
-def local_scatter(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, Any]:
-    """Release the scatter that was kept; no row is read again."""
-    return {"scatter": kept["scatter"]}
+from unpooled.models.moments import pooled_mean, pooled_scatter
+from unpooled.party.step import derived
 
 
 @derived(
     takes={"mean": "p", "components": "k p", "scale": "k"},
-    fitted_by=("pca.local_scatter",),
+    fitted_by=("moments.local_scatter",),
 )
 def projected(
     X: Float[Array, "n p"],
@@ -109,8 +51,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         How many components: a number, the share of variance to explain, or all.
     svd_solver : {"auto", "covariance_eigh"}, default "auto"
         "covariance_eigh" sums the scatter, p (p + 1) / 2 numbers per silo.
+    tol, max_iter, topology, scores : optional
+        Of solvers that iterate, or that work on columns; not used by this one.
     whiten : bool, default False
         Scale the coordinates to unit variance.
+    privacy, bits, rank : optional
+        Only their defaults so far: exact totals in 64 bits, of full rank.
     random_state : optional
         As in scikit-learn's signature; nothing here is drawn at random.
 
@@ -170,23 +116,34 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         n_components: Any = None,
         *,
         svd_solver: str = "auto",
+        tol: float = 1e-9,
+        max_iter: int = 200,
         whiten: bool = False,
+        privacy: Any = None,
+        bits: int = 64,
+        rank: int | None = None,
+        topology: Any = "complete",
+        scores: str | None = "coordinator",
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
         self.svd_solver = svd_solver
+        self.tol = tol
+        self.max_iter = max_iter
         self.whiten = whiten
+        self.privacy = privacy
+        self.bits = bits
+        self.rank = rank
+        self.topology = topology
+        self.scores = scores
         self.random_state = random_state
 
     def _fit(self, federation: Federation, y: Any) -> None:
         wanted = _wanted(self, federation.n_features)
-        totals = federation.sum(local_total)
-        N, p = round(float(totals["count"])), federation.n_features
+        p = federation.n_features
+        N, mean = pooled_mean(federation)
         _check_rows_suffice(wanted, N, p)
-        mean = totals["total"] / N
-        squares = federation.sum(local_squares, mean=mean)["squares"]
-        S = federation.sum(local_scatter, squares=squares)["scatter"]
-
+        S = pooled_scatter(federation, N, mean).scatter
         S /= N - 1
         total = float(S.trace())
         k, variance, axes = _leading(S, wanted, min(N, p), total)
@@ -258,10 +215,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         twin = sklearn.decomposition.PCA(
             self.n_components, whiten=self.whiten, svd_solver="covariance_eigh"
         )
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            value = getattr(self, name)
-            setattr(twin, name, value.copy() if isinstance(value, Array) else value)
-        return twin
+        return self._taught(twin)
 
     def _axes(self) -> dict[str, Array]:
         check_is_fitted(self)
@@ -278,6 +232,11 @@ def _wanted(model: PCA, p: int) -> int | float | None:
         raise DataError(
             f'svd_solver={model.svd_solver!r}; choose "auto" or "covariance_eigh".'
         )
+    for name, default in _EXACT.items():
+        if getattr(model, name) != default:
+            raise DataError(
+                f"{name}={getattr(model, name)!r}; only {default!r} is there so far."
+            )
     k = model.n_components
     if k is None:
         return None
@@ -292,8 +251,6 @@ def _wanted(model: PCA, p: int) -> int | float | None:
 
 
 def _check_rows_suffice(wanted: int | float | None, N: int, p: int) -> None:
-    if N < 2:
-        raise DataError("PCA needs at least 2 rows over all silos, for a variance.")
     if wanted is not None and wanted > min(N, p):
         most = f"min(n_samples, n_features)={min(N, p)}"
         raise DataError(f"n_components={wanted} must be between 1 and {most}.")
@@ -316,5 +273,7 @@ def _leading(
     return min(k, most), variance, axes
 
 
+# What totals travel as: exact, in 64 bits, of full rank.
+_EXACT = {"privacy": None, "bits": 64, "rank": None}
 # Up to this size all eigenvalues cost no more than a few.
 _SMALL = 256

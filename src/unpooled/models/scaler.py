@@ -16,19 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
-from unpooled.linalg.moments import observed_sums, squared_deviations
+from unpooled.linalg.moments import squared_deviations
 from unpooled.models.base import FederatedEstimator
+from unpooled.models.moments import local_observed
 from unpooled.party.step import derived, release, summed
-
-
-@summed(
-    count=release("p", meaning="how many rows have a value in each column"),
-    total=release("p", meaning="the sum of each column's values"),
-)
-def local_sums(X: Float[Array, "n p"]) -> dict[str, Any]:
-    """Count and add the cells that are there."""
-    count, total = observed_sums(X)
-    return {"count": count, "total": total}
 
 
 @summed(
@@ -46,7 +37,7 @@ def local_squares(
 
 @derived(
     takes={"mean": "p", "scale": "p"},
-    fitted_by=("scaler.local_squares", "scaler.local_sums"),
+    fitted_by=("scaler.local_squares", "moments.local_observed"),
 )
 def standardised(
     X: Float[Array, "n p"], *, mean: Float[Array, " p"], scale: Float[Array, " p"]
@@ -104,7 +95,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         self.with_std = with_std
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        totals = federation.sum(local_sums)
+        totals = federation.sum(local_observed)
         count = np.rint(totals["count"]).astype(np.int64)
         if not count.any():
             raise DataError("No silo has a single value in the columns selected.")
@@ -162,12 +153,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         twin = sklearn.preprocessing.StandardScaler(
             with_mean=self.with_mean, with_std=self.with_std
         )
-        for name in ("mean_", "var_", "scale_", "n_samples_seen_", "n_features_in_"):
-            value = getattr(self, name)
-            setattr(twin, name, value.copy() if isinstance(value, Array) else value)
-        if hasattr(self, "feature_names_in_"):
-            twin.feature_names_in_ = self.feature_names_in_
-        return twin
+        return self._taught(twin)
 
     def _mean_and_scale(self) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
         p = self.n_features_in_

@@ -118,7 +118,7 @@ class Step:
     Attributes
     ----------
     name : str
-        "pca.local_total" for the library's own, the full dotted name for others.
+        "moments.local_total" for the library's own, the full dotted name for others.
     verb : str
         "summed", "disclosed", "kept" or "derived".
     by : str
