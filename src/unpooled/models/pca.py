@@ -51,12 +51,22 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         How many components: a number, the share of variance to explain, or all.
     svd_solver : {"auto", "covariance_eigh"}, default "auto"
         "covariance_eigh" sums the scatter, p (p + 1) / 2 numbers per silo.
-    tol, max_iter, topology, scores : optional
-        Of solvers that iterate, or that work on columns; not used by this one.
+    tol : float, default 1e-09
+        Of solvers that iterate.
+    max_iter : int, default 200
+        Of solvers that iterate.
     whiten : bool, default False
         Scale the coordinates to unit variance.
-    privacy, bits, rank : optional
-        Only their defaults so far: exact totals in 64 bits, of full rank.
+    privacy : optional
+        Only None so far: exact totals.
+    bits : int, default 64
+        Only 64 so far.
+    rank : optional
+        Only None so far: full rank.
+    topology : str, default "complete"
+        Of solvers on columns.
+    scores : str, default "coordinator"
+        Of solvers on columns.
     random_state : optional
         As in scikit-learn's signature; nothing here is drawn at random.
 
