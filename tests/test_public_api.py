@@ -26,8 +26,8 @@ TWINS = {
     StandardScaler: sklearn.preprocessing.StandardScaler,
     SimpleImputer: sklearn.impute.SimpleImputer,
 }
-# What ours can do beyond the twin, and where it must differ: a solver that iterates under
-# secure sums says how exact it is, and no silo's rows say it for it.
+# What ours can do beyond the twin, and where its defaults must differ: scikit-learn's
+# tol of 0 asks arpack for machine precision, which costs rounds between silos.
 BEYOND = {
     PCA: {"max_iter", "privacy", "bits", "rank", "topology", "scores"},
     StandardScaler: set(),
