@@ -42,8 +42,8 @@ _REMOTE, _MODELS, _REPORT = (
 _PATIENCE = 30.0
 # Seconds beyond a silo's time in which NVFlare may say itself that it was late.
 _GRACE = 2.0
-# Up to here bytes travel within the call. NVFlare asks for an array in calls of its own:
-# two more for each message, and the only way for one of gigabytes.
+# Up to here bytes travel within the call. NVFlare asks for arrays in calls of their
+# own: two more for each message, and the only way for one of gigabytes.
 _INLINE = 2**18
 # Seconds between two questions of a silo whether its job may begin; NVFlare has 2.
 _POLL = 0.25
