@@ -285,7 +285,9 @@ class Coordinator:
         results: dict[str, Any] = {}
         for name, declared in step.leaves.items():
             shape = declared.shape(sizes)
-            code = code_for(declared, len(self._parties))
+            code = code_for(
+                declared, len(self._parties), request.public, request.context(name)
+            )
             concealed = [
                 released_array(
                     released[party],

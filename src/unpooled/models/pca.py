@@ -21,19 +21,31 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.eigen import leading_eigenpairs
-from unpooled.models import moments
+from unpooled.models import compression, moments
 from unpooled.models.base import FederatedEstimator
+from unpooled.models.compression import (
+    check_compression,
+    low_rank_scatter,
+    ritz_pairs,
+    rounded_scatter,
+)
 from unpooled.models.moments import pooled_mean, pooled_scatter
 from unpooled.party.step import adopted, derived
 
 local_total, local_squares, local_scatter = adopted(
     __name__, moments.local_total, moments.local_squares, moments.local_scatter
 )
+local_rounded, local_factor, local_projected = adopted(
+    __name__,
+    compression.local_rounded,
+    compression.local_factor,
+    compression.local_projected,
+)
 
 
 @derived(
     takes={"mean": "p", "components": "k p", "scale": "k"},
-    fitted_by=("pca.local_scatter",),
+    fitted_by=("pca.local_scatter", "pca.local_projected"),
 )
 def projected(
     X: Float[Array, "n p"],
@@ -64,10 +76,14 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         Scale the coordinates to unit variance.
     privacy : None, default None
         Totals are exact; other values are refused so far.
-    bits : int, default 64
-        Width of the words in which the scatter travels; only 64 so far.
+    bits : {64, 32, 16, 8}, default 64
+        In how many bits each number of the scatter travels. Below 64 it is rounded,
+        without bias, and one more round makes good most of that: see
+        `unpooled.models.compression`.
     rank : int or None, default None
-        None releases the scatter in whole; other values are refused so far.
+        Each silo shows the `rank` directions in which its own rows vary most, instead
+        of its part of a sum: fewer bytes where rank is far below p / 2, but a
+        disclosure, which every silo must allow.
     topology : str, default "complete"
         Of solvers that need no coordinator; not used by this one.
     scores : {"coordinator", "parties"} or None, default "coordinator"
@@ -109,7 +125,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     -----
     Released, as totals only: N, the p column sums, the p sums of squares about the
     mean, and the p × p scatter about it. Never released: a row, or any silo's own
-    count, mean or covariance.
+    count, mean or covariance, unless `rank` is given.
 
     Columns may differ in scale by sixteen orders of magnitude and means may be 1e8
     times the spread: the sums keep twelve digits of every entry's own bound, and small
@@ -158,10 +174,13 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         p = federation.n_features
         N, mean = pooled_mean(federation, local_total)
         _check_rows_suffice(wanted, N, p)
-        S = pooled_scatter(federation, mean, local_squares, local_scatter)
-        S /= N - 1
-        total = float(S.trace())
-        k, variance, axes = _leading(S, wanted, min(N, p), total)
+        if self.rank is None and self.bits == 64:
+            S = pooled_scatter(federation, mean, local_squares, local_scatter)
+            S /= N - 1
+            total = float(S.trace())
+            k, variance, axes = _leading(S, wanted, min(N, p), total)
+        else:
+            k, variance, axes, total = self._compressed(federation, N, mean, wanted)
         self.mean_, self.n_samples_, self.n_components_ = mean, N, k
         self.components_ = np.ascontiguousarray(axes[:, :k].T)
         self.explained_variance_ = variance[:k].copy()
@@ -171,6 +190,23 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         if k < min(N, p):
             rest = variance[k:] if len(variance) == p else total - variance.sum()
             self.noise_variance_ = max(float(rest.sum()), 0.0) / (p - k)
+
+    def _compressed(
+        self,
+        federation: Federation,
+        N: int,
+        mean: Float[Array, " p"],
+        wanted: int | float | None,
+    ) -> tuple[int, Float[Array, " l"], Float[Array, "p l"], float]:
+        squares = federation.sum(local_squares, mean=mean)["squares"]
+        if self.rank is not None:
+            S = low_rank_scatter(federation, squares, local_factor, self.rank)
+        else:
+            S = rounded_scatter(federation, squares, local_rounded, self.bits)
+        total = float(squares.sum())
+        k = _leading(S, wanted, min(N, S.shape[0]), total)[0]
+        variance, axes = ritz_pairs(federation, S, squares, local_projected, k)
+        return k, variance / (N - 1), axes, total / (N - 1)
 
     @property
     def _n_features_out(self) -> int:
@@ -247,11 +283,9 @@ def _wanted(model: PCA, p: int) -> int | float | None:
         raise DataError(
             f'svd_solver={model.svd_solver!r}; choose "auto" or "covariance_eigh".'
         )
-    for name, default in _EXACT.items():
-        if getattr(model, name) != default:
-            raise DataError(
-                f"{name}={getattr(model, name)!r}; only {default!r} is there so far."
-            )
+    if model.privacy is not None:
+        raise DataError(f"privacy={model.privacy!r}; only None is there so far.")
+    check_compression(model.bits, model.rank, model.n_components, p)
     k = model.n_components
     if k is None:
         return None
@@ -288,7 +322,5 @@ def _leading(
     return min(k, most), variance, axes
 
 
-# What totals travel as: exact, in 64 bits, of full rank.
-_EXACT = {"privacy": None, "bits": 64, "rank": None}
 # Up to this size all eigenvalues cost no more than a few.
 _SMALL = 256

@@ -65,3 +65,32 @@ class CauchySchwarz:
     def _radius(self, public: Mapping[str, Any]) -> Float[Array, " p"]:
         # A negative square is made up, and then every value exceeds its bound.
         return np.sqrt(np.maximum(public[self.squares], 0.0) + _QUANTUM)
+
+
+@final
+@dataclass(frozen=True)
+class Trace:
+    """``|vᵀ S w| <= tr S`` for unit vectors: a scatter seen along any directions.
+
+    Parameters
+    ----------
+    squares : str
+        The public argument that holds the diagonal of the total, (p,).
+    """
+
+    squares: str
+
+    def divide(
+        self, values: Float[Array, "l l"], public: Mapping[str, Any]
+    ) -> Float[Array, "l l"]:
+        """Return shares of the trace."""
+        return values / self._trace(public)
+
+    def multiply(
+        self, units: Float[Array, "l l"], public: Mapping[str, Any]
+    ) -> Float[Array, "l l"]:
+        """Return the scatter along the directions."""
+        return units * self._trace(public)
+
+    def _trace(self, public: Mapping[str, Any]) -> float:
+        return float(np.maximum(public[self.squares], 0.0).sum()) + _QUANTUM

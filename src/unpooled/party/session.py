@@ -274,7 +274,8 @@ class Session:
         flat = flattened(value, declared, public)
         if step.verb == "disclosed":
             return PlainSum().conceal(flat, code_for(declared, 1), b"")
-        code, context = code_for(declared, len(self.parties)), request.context(name)
+        context, place = request.context(name), self.parties.index(self.party)
+        code = code_for(declared, len(self.parties), public, context, place)
         words = total.conceal(flat, code, context)
         if request.to == "parties":
             if self.party == self.parties[0] and self.protection == "masked":
@@ -289,7 +290,7 @@ class Session:
         if self.protection == "plain":
             shape, kind = (numbers,), "float64"
         else:
-            shape, kind = how.code.shape(numbers), "uint64"
+            shape, kind = how.code.shape(numbers), how.code.word
         if total.words.shape != shape or total.words.dtype != kind:
             raise Refusal("arguments")
         if self.protection == "plain":

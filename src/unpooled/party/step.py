@@ -44,6 +44,9 @@ class Declared:
         Only the upper triangle is read, sent and kept.
     bound : Bound, optional
         A public bound on the total; without one the wide code is used.
+    bits : str
+        The public argument that says in how many bits a bounded total travels; 64
+        where none is named.
     kept : bool
         Stays in the silo and is never sent.
     until : str
@@ -54,6 +57,7 @@ class Declared:
     meaning: str = ""
     symmetric: bool = False
     bound: Bound | None = None
+    bits: str = ""
     kept: bool = False
     until: str = "study"
 
@@ -97,10 +101,15 @@ class Declared:
 
 
 def release(
-    axes: str, *, meaning: str = "", symmetric: bool = False, bound: Bound | None = None
+    axes: str,
+    *,
+    meaning: str = "",
+    symmetric: bool = False,
+    bound: Bound | None = None,
+    bits: str = "",
 ) -> Declared:
     """Declare an array that leaves the silo; see `Declared`."""
-    return Declared(axes, meaning, symmetric, bound)
+    return Declared(axes, meaning, symmetric, bound, bits)
 
 
 def stays(
@@ -125,7 +134,7 @@ class Step:
         "rows" when additive over rows, "party" when it needs the silo's rows together.
     takes : mapping of str to str
         Axes of the public arguments that are arrays; they are checked, and bind
-        letters that no table knows, such as k.
+        letters that no table knows, such as k. "size q" binds q to a whole number.
     fitted_by : tuple of str
         Of a derived step: the steps of which one must have run in the same study; none
         where it needs no fitting.
@@ -171,6 +180,9 @@ class Step:
         sizes = {"p": n_features}
         for name, value in public.items():
             letters = self.takes.get(name, "").split()
+            if letters[:1] == ["size"]:
+                sizes[letters[1]] = _size(self.name, name, value)
+                continue
             shape = tuple(getattr(value, "shape", ()))
             wanted = tuple(
                 sizes.setdefault(letter, size)
@@ -184,6 +196,15 @@ class Step:
                     rule="arguments",
                 )
         return sizes
+
+
+def _size(step: str, name: str, value: Any) -> int:
+    if type(value) is not int or not 1 <= value < 2**31:
+        raise DataError(
+            f"{step} takes {name} as a whole number of at least 1, not {value!r}.",
+            rule="arguments",
+        )
+    return value
 
 
 def summed(
