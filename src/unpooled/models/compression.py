@@ -48,7 +48,7 @@ def local_rounded(
     kept: Any, *, squares: Float[Array, " p"], bits: int
 ) -> dict[str, Any]:
     """Release the scatter that was kept, in `bits` bits a number."""
-    return {"scatter": kept["scatter"]}
+    return {"scatter": kept.triangle("scatter")}
 
 
 @disclosed(
