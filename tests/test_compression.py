@@ -11,7 +11,7 @@ from unpooled import PCA, Policy, load, partition_rows, plan, save, simulate
 from unpooled.errors import AggregationError, DataError, ReleaseRefusedError
 from unpooled.linalg.moments import pack
 from unpooled.party.bounds import Trace
-from unpooled.secure.fixed_point import NarrowCode
+from unpooled.secure.narrow_code import NarrowCode
 from unpooled.secure.message import decode
 from wire import silos
 

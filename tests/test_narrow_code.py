@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unpooled.errors import AggregationError
-from unpooled.secure.fixed_point import NarrowCode
+from unpooled.secure.narrow_code import NarrowCode
 from unpooled.secure.masking import MaskedSum
 
 WIDTHS = pytest.mark.parametrize("bits", [8, 16, 32])

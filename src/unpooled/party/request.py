@@ -22,8 +22,9 @@ from unpooled.party.view import (
     array_key,
     operation_from_json,
 )
-from unpooled.secure.fixed_point import BoundedCode, Code, NarrowCode, WideCode
+from unpooled.secure.fixed_point import BoundedCode, Code, WideCode
 from unpooled.secure.message import Message, digest
+from unpooled.secure.narrow_code import NarrowCode
 
 
 @final
