@@ -65,3 +65,44 @@ class CauchySchwarz:
     def _radius(self, public: Mapping[str, Any]) -> Float[Array, " p"]:
         # A negative square is made up, and then every value exceeds its bound.
         return np.sqrt(np.maximum(public[self.squares], 0.0) + _QUANTUM)
+
+
+@final
+@dataclass(frozen=True)
+class CauchySchwarzImage:
+    """``|(S V)_jl| <= sqrt(S_jj) Σ_i |V_il| sqrt(S_ii)``: a scatter applied to a block.
+
+    Every silo's part keeps the bound of the total, since its own diagonal is no larger.
+
+    Parameters
+    ----------
+    squares : str
+        The public argument that holds the diagonal of the total, (p,).
+    block : str
+        The public argument that holds V, (p, l).
+    """
+
+    squares: str
+    block: str
+
+    def divide(
+        self, values: Float[Array, "p l"], public: Mapping[str, Any]
+    ) -> Float[Array, "p l"]:
+        """Return the image in units of its bounds."""
+        rows, columns = self._radii(public)
+        return values / rows[:, None] / columns
+
+    def multiply(
+        self, units: Float[Array, "p l"], public: Mapping[str, Any]
+    ) -> Float[Array, "p l"]:
+        """Return the image."""
+        rows, columns = self._radii(public)
+        return units * rows[:, None] * columns
+
+    def _radii(
+        self, public: Mapping[str, Any]
+    ) -> tuple[Float[Array, " p"], Float[Array, " l"]]:
+        rows = np.sqrt(np.maximum(public[self.squares], 0.0) + _QUANTUM)
+        # A column of zeros has an image of zeros, which any bound holds.
+        columns = rows @ np.abs(public[self.block])
+        return rows, np.where(columns > 0, columns, 1.0)
