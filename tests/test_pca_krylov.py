@@ -101,9 +101,10 @@ def test_all_components_of_few_columns(rows):
 
 def test_order_and_splitting_of_silos_do_not_matter(rows):
     parts = partition_rows(rows, 3)
-    options = {"policy": Policy.open()}
-    first = by_krylov().fit(simulate(parts, **options))
-    turned = by_krylov().fit(simulate(dict(reversed(parts.items())), **options))
+    first, turned = (
+        by_krylov().fit(simulate(dict(order), policy=Policy.open()))
+        for order in (parts.items(), reversed(parts.items()))
+    )
     split = by_krylov().fit(open_silos(rows, 7))
     for other in (turned, split):
         assert_close(other.components_, first.components_)

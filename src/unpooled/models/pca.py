@@ -188,7 +188,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         self.singular_values_ = np.sqrt((found.N - 1) * found.variance)
         self.noise_variance_ = found.noise
         for name in _CERTIFIED:
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
         if (pairs := found.certificate) is not None:
             self.n_iter_ = pairs.n_iter
             self.residuals_ = pairs.residuals / (found.N - 1)
