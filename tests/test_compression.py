@@ -11,8 +11,8 @@ from unpooled import PCA, Policy, load, partition_rows, plan, save, simulate
 from unpooled.errors import AggregationError, DataError, ReleaseRefusedError
 from unpooled.linalg.moments import pack
 from unpooled.party.bounds import Trace
-from unpooled.secure.narrow_code import NarrowCode
 from unpooled.secure.message import decode
+from unpooled.secure.narrow_code import NarrowCode
 from wire import silos
 
 N, P, K = 400, 120, 3
@@ -148,8 +148,9 @@ def test_saves_and_loads(rows, tmp_path):
     [
         ({"bits": 12}, "bits=12; choose 8, 16, 32 or 64"),
         ({"bits": True}, "choose 8, 16, 32 or 64"),
-        ({"rank": 0}, "whole number from 1 to 120"),
-        ({"rank": P + 1}, "whole number from 1 to 120"),
+        ({"rank": 0}, "whole number from 1"),
+        ({"bits": 16, "svd_solver": "krylov"}, "never forms"),
+        ({"rank": P + 1}, "rank=121, but there are 120 columns"),
         ({"rank": 2}, "at most the rank"),
         ({"rank": 40, "bits": 16}, "Choose bits or rank"),
         ({"rank": 40, "n_components": 0.5}, "at most the rank"),

@@ -26,8 +26,11 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.eigen import leading_eigenpairs, with_positive_peaks
+from unpooled.models import pca_rows
+from unpooled.models.moments import pooled_mean
+from unpooled.models.spectrum import Spectrum, Wanted, check_rows_suffice, leading
 from unpooled.party.bounds import CauchySchwarz, Trace
-from unpooled.party.step import Step, disclosed, release, summed
+from unpooled.party.step import LIBRARY, adopted, disclosed, release, summed
 
 # More directions than are wanted, so that what rounding mixed is among them.
 _MORE = 32
@@ -83,14 +86,22 @@ def local_projected(
     return {"projected": directions.T @ kept["scatter"] @ directions}
 
 
-def check_compression(bits: Any, rank: Any, k: Any, p: int) -> None:
+def check_compression(model: Any) -> None:
     """Refuse ways for a scatter to travel that are unknown, or two at a time."""
+    bits, rank, k = model.bits, model.rank, model.n_components
     if type(bits) is not int or bits not in (8, 16, 32, 64):
         raise DataError(f"bits={bits!r}; choose 8, 16, 32 or 64.")
+    if bits == 64 and rank is None:
+        return
+    if model.svd_solver not in ("auto", "covariance_eigh"):
+        raise DataError(
+            f"bits={bits} and rank={rank} are of a scatter, which svd_solver="
+            f'"{model.svd_solver}" never forms; leave it "auto".'
+        )
     if rank is None:
         return
-    if type(rank) is not int or not 1 <= rank <= p:
-        raise DataError(f"rank={rank!r} must be None or a whole number from 1 to {p}.")
+    if type(rank) is not int or rank < 1:
+        raise DataError(f"rank={rank!r} must be None or a whole number from 1.")
     if bits != 64:
         raise DataError("Choose bits or rank: what has low rank travels in 64 bits.")
     if not isinstance(k, int | np.integer) or k > rank:
@@ -100,52 +111,56 @@ def check_compression(bits: Any, rank: Any, k: Any, p: int) -> None:
         )
 
 
-def low_rank_scatter(
-    federation: Federation, squares: Float[Array, " p"], factor: Step, rank: int
-) -> Float[Array, "p p"]:
-    """Return the sum of the silos' scatters, each cut to a rank but its diagonal."""
-    S = np.zeros((len(squares), len(squares)))
-    for shown in federation.collect(factor, rank=rank).values():
+# `unpooled.models.pca` has them too, where silos look them up.
+pca_rounded, pca_factor, pca_projected = adopted(
+    f"{LIBRARY}pca", local_rounded, local_factor, local_projected
+)
+
+
+def compressed(model: Any, federation: Federation, wanted: Wanted) -> Spectrum:
+    """Solve a scatter that travelled in few bytes; four rounds."""
+    p = federation.n_features
+    if model.rank is not None and model.rank > p:
+        raise DataError(f"rank={model.rank}, but there are {p} columns.")
+    N, mean = pooled_mean(federation, pca_rows.local_total)
+    check_rows_suffice(wanted, N, p)
+    squares = federation.sum(pca_rows.local_squares, mean=mean)["squares"]
+    if model.rank is not None:
+        S = _low_rank_scatter(federation, p, model.rank)
+    else:
+        bits = {"squares": squares, "bits": model.bits}
+        S = federation.sum(pca_rounded, **bits)["scatter"]
+    # Known to all its digits.
+    np.fill_diagonal(S, squares)
+    total = float(squares.sum())
+    k = leading(S, wanted, min(N, p), total)[0]
+    variance, axes = _ritz_pairs(federation, S, squares, k)
+    noise = 0.0
+    if k < min(N, p):
+        noise = max(total - float(variance[:k].sum()), 0.0) / (N - 1) / (p - k)
+    return Spectrum(
+        N, mean, variance[:k] / (N - 1), axes[:, :k], total / (N - 1), noise
+    )
+
+
+def _low_rank_scatter(federation: Federation, p: int, rank: int) -> Float[Array, "p p"]:
+    S = np.zeros((p, p))
+    for shown in federation.collect(pca_factor, rank=rank).values():
         S += shown["factor"] @ shown["factor"].T
-    np.fill_diagonal(S, squares)
     return S
 
 
-def rounded_scatter(
-    federation: Federation, squares: Float[Array, " p"], rounded: Step, bits: int
-) -> Float[Array, "p p"]:
-    """Return the scatter about the mean of all rows, rounded but for its diagonal."""
-    S = federation.sum(rounded, squares=squares, bits=bits)["scatter"]
-    np.fill_diagonal(S, squares)
-    return S
-
-
-def ritz_pairs(
-    federation: Federation,
-    S: Float[Array, "p p"],
-    squares: Float[Array, " p"],
-    projected: Step,
-    k: int,
+def _ritz_pairs(
+    federation: Federation, S: Float[Array, "p p"], squares: Float[Array, " p"], k: int
 ) -> tuple[Float[Array, " l"], Float[Array, "p l"]]:
-    """Return at least k eigenpairs of the exact scatter within a space found from `S`.
+    """Return eigenpairs of the exact scatter within a space found from `S`.
 
-    Parameters
-    ----------
-    federation : Federation
-        Whose silos kept their scatters.
-    S : (p, p) array
-        The approximate scatter, which may have negative eigenvalues.
-    squares : (p,) array
-        The diagonal of the exact one.
-    projected : Step
-        `local_projected` under the model's name.
-    k : int
-        How many pairs are wanted.
+    `S` may have negative eigenvalues, for it was rounded.
     """
     p = len(S)
     more = min(p, k + max(k // 2, _MORE))
     V = scipy.linalg.eigh(S, subset_by_index=[p - more, p - 1])[1][:, ::-1]
     V = np.ascontiguousarray(V)
-    G = federation.sum(projected, directions=V, squares=squares)["projected"]
+    G = federation.sum(pca_projected, directions=V, squares=squares)["projected"]
     values, turn = leading_eigenpairs(G, more)
     return values, with_positive_peaks(V @ turn)

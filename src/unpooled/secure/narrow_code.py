@@ -1,7 +1,7 @@
 """Bounded numbers in 8, 16 or 32 bits, for fewer bytes than there are digits.
 
-    value in [-1, 1] ── times the codes of the bound, plus a dither, to the nearest ──>
-    word of the ring ── masks, sum ──> total, minus all dithers, divided again
+value in [-1, 1] ── times the codes of the bound, plus a dither, to the nearest ──>
+word of the ring ── masks, sum ──> total, minus all dithers, divided again
 """
 
 import hashlib
