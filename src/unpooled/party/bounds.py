@@ -87,19 +87,19 @@ class CauchySchwarzImage:
     block: str
 
     def divide(
-        self, values: Float[Array, " d"], public: Mapping[str, Any]
-    ) -> Float[Array, " d"]:
-        """Return an image, row by row, in units of its bounds."""
+        self, values: Float[Array, "p l"], public: Mapping[str, Any]
+    ) -> Float[Array, "p l"]:
+        """Return an image in units of its bounds."""
         return values / self._radii(public)
 
     def multiply(
-        self, units: Float[Array, " d"], public: Mapping[str, Any]
-    ) -> Float[Array, " d"]:
-        """Return the image, row by row."""
+        self, units: Float[Array, "p l"], public: Mapping[str, Any]
+    ) -> Float[Array, "p l"]:
+        """Return the image."""
         return units * self._radii(public)
 
-    def _radii(self, public: Mapping[str, Any]) -> Float[Array, " d"]:
+    def _radii(self, public: Mapping[str, Any]) -> Float[Array, "p l"]:
         rows = np.sqrt(np.maximum(public[self.squares], 0.0) + _QUANTUM)
         columns = rows @ np.abs(public[self.block])
         # A column of zeros has an image of zeros, which any bound holds.
-        return np.ravel(rows[:, None] * np.where(columns > 0, columns, 1.0))
+        return rows[:, None] * np.where(columns > 0, columns, 1.0)
