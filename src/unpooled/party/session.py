@@ -3,6 +3,7 @@
 request ─> rules ─> rows, block by block ─> rules again ─> code ─> masks ─> seals
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, final
@@ -201,14 +202,16 @@ class Session:
         return share if share > natural * (1.0 + 1e-9) else 0.0
 
     def _check_classes(self, step: Step, view: View) -> None:
-        by_class = any("c" in d.letters for d in step.leaves.values())
+        # A step that is told of classes may release what is of one of them alone.
+        axes = [d.axes for d in step.leaves.values()] + list(step.takes.values())
+        by_class = any("c" in letters.split() for letters in axes)
         if "y" in step.reads and by_class and self._table.label is not None:
             counts: dict[Any, int] = {}
             for block in view.blocks([self._table.label]):
-                values, n = np.unique(
-                    block.extra[self._table.label], return_counts=True
-                )
-                for value, count in zip(values.tolist(), n.tolist(), strict=True):
+                labels = block.extra[self._table.label].tolist()
+                # Missing ones (None, NaN) are no class; a step refuses them itself.
+                present = [x for x in labels if x is not None and x == x]
+                for value, count in Counter(present).items():
                     counts[value] = counts.get(value, 0) + count
             self._policy.check_classes(list(counts.values()))
 
@@ -244,13 +247,13 @@ class Session:
             inputs["X"] = np.concatenate([part.X for part in parts])
             if label is not None:
                 inputs["y"] = np.concatenate([part.extra[label] for part in parts])
-            return dict(step(**inputs, **public))
+            return dict(step(**_read(step, inputs), **public))
         totals: dict[str, Array] = {}
         for number, block in enumerate(blocks):
             inputs["X"] = block.X
             if label is not None:
                 inputs["y"] = block.extra[label]
-            for name, value in step(**inputs, **public).items():
+            for name, value in step(**_read(step, inputs), **public).items():
                 # The first block's arrays may be views of the silo's rows.
                 if number == 0:
                     totals[name] = value
@@ -306,3 +309,7 @@ class Session:
     ) -> None:
         where = self._study.kept if declared.until == "study" else self._kept
         where.put(request.view_digest(), name, value, symmetric=declared.symmetric)
+
+
+def _read(step: Step, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: inputs[name] for name in step.reads}
