@@ -155,11 +155,11 @@ def test_releases_only_what_the_docstring_says(data):
         if line.direction == "out"
     ]
     assert left == [
-        ("classes.local_names", "cells", (64, 16), "summed"),
-        ("classes.local_class_totals", "count", (3,), "summed"),
-        ("classes.local_class_totals", "total", (3, P), "summed"),
-        ("within.local_squares", "squares", (P,), "summed"),
-        ("within.local_scatter", "scatter", (P, P), "summed"),
+        ("discriminant.local_names", "cells", (64, 16), "summed"),
+        ("discriminant.local_class_totals", "count", (3,), "summed"),
+        ("discriminant.local_class_totals", "total", (3, P), "summed"),
+        ("discriminant.local_within_squares", "squares", (P,), "summed"),
+        ("discriminant.local_within_scatter", "scatter", (P, P), "summed"),
     ]
     assert federation.ledger.verify()
     out = [line for line in planned.releases if line.direction == "out"]
@@ -252,7 +252,7 @@ def test_rare_classes_are_refused_where_one_class_could_be_singled_out(data):
     )
     model = LinearDiscriminantAnalysis(classes=[0, 1, 2])
     refused = {step for _, step, rule in plan(model, federation, LABEL).refusals}
-    assert refused <= {"within.local_scatter"}
+    assert refused <= {"discriminant.local_within_scatter"}
     with pytest.raises(ReleaseRefusedError, match="min_rows_per_class"):
         model.fit(federation, LABEL)
 

@@ -26,7 +26,7 @@ from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.moments import column_sums
-from unpooled.party.step import release, summed
+from unpooled.party.step import Step, release, summed
 
 # A name is its kind and up to 44 bytes, three to a word: a word times a class's size is
 # a whole number that float64 holds, for sizes up to 2^29.
@@ -81,7 +81,7 @@ def local_class_totals(
 
 
 def agreed_names(
-    federation: Federation, classes: Sequence[Any] | None, at_least: int = 2
+    federation: Federation, names: Step, classes: Sequence[Any] | None, at_least: int
 ) -> Int[Array, "c w"]:
     """Return the names of all classes as words, in order; one round if none are given.
 
@@ -89,16 +89,18 @@ def agreed_names(
     ----------
     federation : Federation
         With a label.
+    names : Step
+        `local_names` under the model's name (`adopted`).
     classes : sequence, optional
         The names, where they are known beforehand.
-    at_least : int, default 2
+    at_least : int
         How many a plan shall assume, which does not know.
     """
     if classes is not None:
         return _ordered([tuple(words_of(value)) for value in classes])
     for size in _CELLS:
         salts = size + np.arange(size)
-        cells = federation.sum(local_names, salts=salts)["cells"]
+        cells = federation.sum(names, salts=salts)["cells"]
         if (cells == 1.0).all():  # a plan's placeholders
             return _ordered([tuple(words_of(k)) for k in range(at_least)])
         found = peeled(np.rint(cells), salts)
@@ -111,15 +113,25 @@ def agreed_names(
 
 
 def pooled_class_means(
-    federation: Federation, classes: Int[Array, "c w"]
+    federation: Federation, totals: Step, classes: Int[Array, "c w"]
 ) -> tuple[Float[Array, " c"], Float[Array, "c p"]]:
-    """Return each class's number of rows and mean; one round."""
-    totals = federation.sum(local_class_totals, classes=classes)
-    count = np.rint(totals["count"])
+    """Return each class's number of rows and mean; one round.
+
+    Parameters
+    ----------
+    federation : Federation
+        With a label.
+    totals : Step
+        `local_class_totals` under the model's name.
+    classes : (c, w) array
+        Names as words.
+    """
+    added = federation.sum(totals, classes=classes)
+    count = np.rint(added["count"])
     if (count == 0).any():
         empty = class_values(classes)[count == 0].tolist()
         raise DataError(f"No silo has a row of the classes {empty}.")
-    return count, totals["total"] / count[:, None]
+    return count, added["total"] / count[:, None]
 
 
 def check_label(federation: Federation, y: Any) -> None:

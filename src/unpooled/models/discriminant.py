@@ -28,6 +28,8 @@ from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.pencil import leading_pencil_pairs
+from unpooled.models import classes, moments, within
+from unpooled.models.base import FederatedEstimator
 from unpooled.models.classes import (
     agreed_names,
     check_label,
@@ -37,15 +39,30 @@ from unpooled.models.classes import (
 from unpooled.models.linear import LinearClassifier
 from unpooled.models.moments import pooled_scatter
 from unpooled.models.within import (
+    Within,
     between,
     ledoit_wolf_covariances,
     pooled_within,
     shrunk,
 )
-from unpooled.party.step import derived
+from unpooled.party.step import adopted, derived
+
+local_names, local_class_totals = adopted(
+    __name__, classes.local_names, classes.local_class_totals
+)
+local_within_squares, local_within_scatter, local_fourths = adopted(
+    __name__,
+    within.local_within_squares,
+    within.local_within_scatter,
+    within.local_fourths,
+)
+local_squares, local_scatter = adopted(
+    __name__, moments.local_squares, moments.local_scatter
+)
+WITHIN = Within(local_within_squares, local_within_scatter, local_fourths)
 
 
-@derived(takes={"scalings": "p k"}, fitted_by=("within.local_scatter",))
+@derived(takes={"scalings": "p k"}, fitted_by=("discriminant.local_within_scatter",))
 def discriminated(
     X: Float[Array, "n p"], *, scalings: Float[Array, "p k"]
 ) -> Float[Array, "n k"]:
@@ -55,7 +72,10 @@ def discriminated(
 
 @final
 class LinearDiscriminantAnalysis(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, LinearClassifier
+    ClassNamePrefixFeaturesOutMixin,
+    LinearClassifier,
+    TransformerMixin,
+    FederatedEstimator,
 ):
     """Linear discriminant analysis over a federation: the pooled answer.
 
@@ -144,8 +164,8 @@ class LinearDiscriminantAnalysis(
         check_label(federation, y)
         fewest = (self.n_components or 1) + 1
         planned = fewest if self.priors is None else len(self.priors)
-        names = agreed_names(federation, self.classes, planned)
-        count, means = pooled_class_means(federation, names)
+        names = agreed_names(federation, local_names, self.classes, planned)
+        count, means = pooled_class_means(federation, local_class_totals, names)
         N, p, k = int(count.sum()), means.shape[1], _kept(self.n_components, means)
         priors = _priors(self.priors, count)
         if not self.shrinkage and N - len(names) < p:
@@ -171,14 +191,17 @@ class LinearDiscriminantAnalysis(
         N = count.sum()
         mean = count @ means / N
         if self.shrinkage == "auto":
-            by_class, St = ledoit_wolf_covariances(federation, names, count, means)
+            by_class, St = ledoit_wolf_covariances(
+                federation, WITHIN, names, count, means
+            )
             return np.tensordot(priors, by_class, 1), St
         weights = priors * N / count
-        Sw = pooled_within(federation, names, means, weights) / N
+        Sw = pooled_within(federation, WITHIN, names, means, weights) / N
         if self.priors is None:
             St = Sw + between(priors, means, mean)
         else:
-            St = pooled_scatter(federation, int(N), mean).scatter / N
+            S = pooled_scatter(federation, mean, local_squares, local_scatter)
+            St = S / N
         shrinkage = float(self.shrinkage or 0.0)
         return shrunk(Sw, shrinkage), shrunk(St, shrinkage)
 
@@ -247,9 +270,7 @@ def _kept(k: int | None, means: Float[Array, "c p"]) -> int:
     return most if k is None else int(k)
 
 
-def _priors(
-    given: Any, count: Float[Array, " c"]
-) -> Float[Array, " c"]:
+def _priors(given: Any, count: Float[Array, " c"]) -> Float[Array, " c"]:
     if given is None:
         return count / count.sum()
     priors = np.asarray(given, dtype=float)

@@ -1,5 +1,6 @@
 """Classes from linear functions of a row: the same for all models that have them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,11 +8,10 @@ import scipy.special
 from sklearn.base import ClassifierMixin
 
 from unpooled.arrays import Array, Float, Shaped
-from unpooled.models.base import FederatedEstimator
 
 
-class LinearClassifier(ClassifierMixin, FederatedEstimator):
-    """An estimator whose classes follow from ``X @ coef_.T + intercept_``.
+class LinearClassifier(ClassifierMixin):
+    """What an estimator says of rows: classes from ``X @ coef_.T + intercept_``.
 
     Attributes
     ----------
@@ -31,6 +31,7 @@ class LinearClassifier(ClassifierMixin, FederatedEstimator):
     priors_: Float[Array, " c"]
     coef_: Float[Array, "q p"]
     intercept_: Float[Array, " q"]
+    _check_rows: Callable[[Any], Float[Array, "n p"]]
 
     def _decide(self, coef: Float[Array, "c p"]) -> None:
         """Set the decision functions from ``means_ @ inverse(covariance_)``."""

@@ -7,7 +7,8 @@ round 3   (Ledoit-Wolf only) silos ── Σ |z|⁴ over the rows z of each clas
           all, standardised ────────────────────────────────────────> fourths
 """
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from unpooled.federation.base import Federation
 from unpooled.linalg.moments import scatter
 from unpooled.models.classes import class_codes
 from unpooled.party.bounds import CauchySchwarz
-from unpooled.party.step import release, stays, summed
+from unpooled.party.step import Step, release, stays, summed
 
 
 @summed(
@@ -34,7 +35,7 @@ from unpooled.party.step import release, stays, summed
         "added, with a weight for each class",
     ),
 )
-def local_squares(
+def local_within_squares(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],
     *,
@@ -60,7 +61,7 @@ def local_squares(
         "added, with a weight for each class",
     ),
 )
-def local_scatter(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, Any]:
+def local_within_scatter(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, Any]:
     """Release the scatter that was kept; no row is read again."""
     return {"scatter": kept["scatter"]}
 
@@ -95,20 +96,32 @@ def local_fourths(
     return {"fourths": fourths, "fourth": _fourths((X - mean) / scale).sum()}
 
 
+@final
+@dataclass(frozen=True)
+class Within:
+    """The steps of this module under a model's name (`adopted`)."""
+
+    squares: Step
+    scatter: Step
+    fourths: Step
+
+
 def pooled_within(
     federation: Federation,
+    steps: Within,
     classes: Int[Array, "c w"],
     means: Float[Array, "c p"],
     weights: Float[Array, " c"],
 ) -> Float[Array, "p p"]:
     """Return the weighted scatter about the class means; two rounds."""
     public = {"classes": classes, "means": means, "weights": weights}
-    squares = federation.sum(local_squares, **public)["squares"]
-    return federation.sum(local_scatter, squares=squares)["scatter"]
+    squares = federation.sum(steps.squares, **public)["squares"]
+    return federation.sum(steps.scatter, squares=squares)["scatter"]
 
 
 def ledoit_wolf_covariances(
     federation: Federation,
+    steps: Within,
     classes: Int[Array, "c w"],
     count: Float[Array, " c"],
     means: Float[Array, "c p"],
@@ -120,26 +133,17 @@ def ledoit_wolf_covariances(
     """
     C = np.array(
         [
-            pooled_within(federation, classes, means, one) / n
+            pooled_within(federation, steps, classes, means, one) / n
             for one, n in zip(np.eye(len(count)), count, strict=True)
         ]
     )
     N, mean = count.sum(), count @ means / count.sum()
     total = np.tensordot(count / N, C, 1) + between(count / N, means, mean)
     scales, scale = np.array([_deviations(S) for S in C]), _deviations(total)
-    totals = federation.sum(
-        local_fourths,
-        classes=classes,
-        means=means,
-        scales=scales,
-        mean=mean,
-        scale=scale,
-    )
-    fourths = totals["fourths"]
-    by_class = [
-        _ledoit_wolf(*of_class)
-        for of_class in zip(C, scales, count, fourths, strict=True)
-    ]
+    public = {"classes": classes, "means": means, "scales": scales}
+    totals = federation.sum(steps.fourths, **public, mean=mean, scale=scale)
+    of_classes = zip(C, scales, count, totals["fourths"], strict=True)
+    by_class = [_ledoit_wolf(*of_class) for of_class in of_classes]
     return np.array(by_class), _ledoit_wolf(total, scale, N, float(totals["fourth"]))
 
 
