@@ -86,7 +86,7 @@ def local_squares(
 )
 def local_scatter(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, Any]:
     """Release the scatter that was kept; no row is read again."""
-    return {"scatter": kept["scatter"]}
+    return {"scatter": kept.triangle("scatter")}
 
 
 def pooled_mean(federation: Federation, total: Step) -> tuple[int, Float[Array, " p"]]:
