@@ -26,8 +26,9 @@ labels = st.lists(names, min_size=1, max_size=30) | st.lists(
 
 
 def mixed(silos, salts=SALTS):
-    return sum(
-        local_names(np.array(y, dtype=object), salts=salts)["cells"] for y in silos
+    return np.sum(
+        [local_names(np.array(y, dtype=object), salts=salts)["cells"] for y in silos],
+        axis=0,
     )
 
 

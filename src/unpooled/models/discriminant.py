@@ -250,10 +250,9 @@ _ILL_POSED = (
 def _check(model: LinearDiscriminantAnalysis) -> None:
     if model.solver != "exact":
         raise DataError(f'solver={model.solver!r}; choose "exact".')
-    s = model.shrinkage
+    s: Any = model.shrinkage
     number = isinstance(s, int | float | np.number) and not isinstance(s, bool)
-    auto = isinstance(s, str) and s == "auto"
-    if not (s is None or auto or (number and 0 <= s <= 1)):
+    if not (s in (None, "auto") or (number and 0 <= s <= 1)):
         raise DataError(f'shrinkage={s!r}; choose None, "auto" or a number in [0, 1].')
     k = model.n_components
     if k is not None and not (isinstance(k, int | np.integer) and k >= 1):

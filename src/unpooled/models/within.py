@@ -114,8 +114,8 @@ def pooled_within(
     weights: Float[Array, " c"],
 ) -> Float[Array, "p p"]:
     """Return the weighted scatter about the class means; two rounds."""
-    public = {"classes": classes, "means": means, "weights": weights}
-    squares = federation.sum(steps.squares, **public)["squares"]
+    told = federation.sum(steps.squares, classes=classes, means=means, weights=weights)
+    squares = told["squares"]
     return federation.sum(steps.scatter, squares=squares)["scatter"]
 
 
@@ -140,8 +140,14 @@ def ledoit_wolf_covariances(
     N, mean = count.sum(), count @ means / count.sum()
     total = np.tensordot(count / N, C, 1) + between(count / N, means, mean)
     scales, scale = np.array([_deviations(S) for S in C]), _deviations(total)
-    public = {"classes": classes, "means": means, "scales": scales}
-    totals = federation.sum(steps.fourths, **public, mean=mean, scale=scale)
+    totals = federation.sum(
+        steps.fourths,
+        classes=classes,
+        means=means,
+        scales=scales,
+        mean=mean,
+        scale=scale,
+    )
     of_classes = zip(C, scales, count, totals["fourths"], strict=True)
     by_class = [_ledoit_wolf(*of_class) for of_class in of_classes]
     return np.array(by_class), _ledoit_wolf(total, scale, N, float(totals["fourth"]))
