@@ -3,7 +3,6 @@
 request ─> rules ─> rows, block by block ─> rules again ─> code ─> masks ─> seals
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, final
@@ -13,6 +12,7 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
 from unpooled.ledger import Release
+from unpooled.party.classes import by_class, class_sizes
 from unpooled.party.memory import KeptArrays, Shelf, Study
 from unpooled.party.packing import declared_array, flattened, restored
 from unpooled.party.policy import Policy, Refusal
@@ -211,18 +211,8 @@ class Session:
         return share if share > natural * (1.0 + 1e-9) else 0.0
 
     def _check_classes(self, step: Step, view: View) -> None:
-        # A step that is told of classes may release what is of one of them alone.
-        axes = [d.axes for d in step.leaves.values()] + list(step.takes.values())
-        by_class = any("c" in letters.split() for letters in axes)
-        if "y" in step.reads and by_class and self._table.label is not None:
-            counts: dict[Any, int] = {}
-            for block in view.blocks([self._table.label]):
-                labels = block.extra[self._table.label].tolist()
-                # Missing ones (None, NaN) are no class; a step refuses them itself.
-                present = [x for x in labels if x is not None and x == x]
-                for value, count in Counter(present).items():
-                    counts[value] = counts.get(value, 0) + count
-            self._policy.check_classes(list(counts.values()))
+        if by_class(step) and self._table.label is not None:
+            self._policy.check_classes(class_sizes(view, self._table.label))
 
     def _public(self, request: Request) -> tuple[dict[str, Any], Request]:
         """Open veiled arguments; the request returned knows their shapes."""
