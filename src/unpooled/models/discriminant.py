@@ -110,12 +110,16 @@ class LinearDiscriminantAnalysis(
         positive.
     explained_variance_ratio_ : (k,) array
         Share of each direction in the sum of those ratios.
-    coef_, intercept_ : (c, p) and (c,) arrays
-        Of the linear decision functions; (1, p) and (1,) with two classes.
+    coef_ : (c, p) array
+        Of the linear decision functions; (1, p) with two classes.
+    intercept_ : (c,) array
+        Their constants; (1,) with two classes.
     n_samples_ : int
         N, the rows of all silos.
-    n_features_in_, feature_names_in_
-        Columns seen in `fit`, and their names where the tables have names.
+    n_features_in_ : int
+        p.
+    feature_names_in_ : (p,) array of str
+        Names of the columns, where the silos' tables have names.
 
     Raises
     ------

@@ -108,8 +108,10 @@ class GeneralizedEigen(
         coordinates, as published; no pooled B is known to map them back.
     eigenvalues_ : (k,) array
         In descending order; of Σ M_i for one-shot solvers.
-    n_features_in_, feature_names_in_
-        Columns seen in `fit`, and their names where the tables have names.
+    n_features_in_ : int
+        p.
+    feature_names_in_ : (p,) array of str
+        Names of the columns, where the silos' tables have names.
 
     Raises
     ------
