@@ -6,9 +6,9 @@
                 towards Y too), and sends Z_k / m under masks ───────────────> Z, veiled
               silos <── Z, veiled ──  silos ── their part of the objective ──> a number
 
-Z is opened by the silos alone: to the coordinator it is noise, for Z tends to the labels
-and argmax Z would tell them. The silos do learn the labels; to share them is what the
-method is for.
+Z is opened by the silos alone and is noise to the coordinator, for Z tends to the
+labels, and argmax Z would tell them. The silos do learn the labels; to share them is
+what the method is for.
 
 References
 ----------

@@ -132,3 +132,29 @@ class Trace:
 
     def _trace(self, public: Mapping[str, Any]) -> float:
         return float(np.maximum(public[self.squares], 0.0).sum()) + _QUANTUM
+
+
+@final
+@dataclass(frozen=True)
+class Ceiling:
+    """``|T| <= r`` in every entry, by a number that follows from what all know.
+
+    Parameters
+    ----------
+    radius : str
+        The public argument that holds r, above 0.
+    """
+
+    radius: str
+
+    def divide(
+        self, values: Float[Array, "..."], public: Mapping[str, Any]
+    ) -> Float[Array, "..."]:
+        """Return shares of the ceiling."""
+        return values / float(public[self.radius])
+
+    def multiply(
+        self, units: Float[Array, "..."], public: Mapping[str, Any]
+    ) -> Float[Array, "..."]:
+        """Return the values."""
+        return units * float(public[self.radius])
