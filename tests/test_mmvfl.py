@@ -362,8 +362,8 @@ def test_inputs_that_cannot_be(data):
         up.MMVFL().fit(federation)
     with pytest.raises(DataError, match="single class"):
         up.MMVFL().fit(silos(X, np.repeat("ash", 36)), y="tree")
+    holes = X | {"b": np.where(np.eye(36, 3) > 0, np.nan, X["b"])}
     with pytest.raises(DataError, match="missing"):
-        holes = X | {"b": np.where(np.eye(36, 3) > 0, np.nan, X["b"])}
         up.MMVFL().fit(silos(holes, y), y="tree")
     with pytest.raises(DataError, match="partitions by columns"):
         up.MMVFL().fit(up.simulate(up.partition_rows(X["a"], 3)), y="tree")

@@ -54,7 +54,7 @@ def test_a_pass_never_raises_the_objective(N, p, beta, seed):
 @pytest.mark.parametrize("shape", [(60, 8), (25, 70)])
 def test_both_systems_give_the_same_weights(shape):
     X, Z = problem(*shape)
-    N, p = shape
+    p = shape[1]
     A = 1.0 / (2.0 * (row_norms(np.ones((p, 3))) + 1e-8))
     W = row_sparse_weights(X, Z, 2.0, start=np.ones((p, 3)), max_iter=1)
     # Independent of which is smaller: the normal equations themselves.
