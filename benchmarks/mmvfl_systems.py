@@ -74,7 +74,7 @@ def main() -> None:
         f"{platform.python_version()}, numpy {np.__version__}, scipy "
         f"{scipy.__version__}.",
         "",
-        "| rows N | columns p | as printed, ms | ours, ms | times faster | difference |",
+        "| N | p | as printed, ms | ours, ms | times faster | difference |",
         "|---|---|---|---|---|---|",
         *(row(N, p, asked.runs) for N, p in (QUICK if asked.quick else SIZES)),
     ]
