@@ -88,6 +88,7 @@ def test_a_silo_dies_and_the_study_goes_on_later(
     consortium, what, moments, undisturbed
 ):
     study = asked(consortium, f"dies-{what}")
+    wait_for(lambda: not consortium.jobs("va"))  # of a test before
     for number, when in enumerate(moments.split()):
         try:
             with (
