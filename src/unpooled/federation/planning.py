@@ -85,6 +85,7 @@ class DryRounds:
     ledger: Ledger = field(default_factory=Ledger)
     records: list[RoundRecord] = field(default_factory=list)
     depth: int = 0
+    planned: bool = True
     sent: set[str] = field(default_factory=set)
 
     def enter(self) -> None:

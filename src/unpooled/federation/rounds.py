@@ -83,6 +83,8 @@ class Coordinator:
         The silos' rules by party, for reports, where the silos have told them.
     """
 
+    planned = False
+
     def __init__(
         self,
         channel: Channel,
