@@ -197,11 +197,11 @@ def test_releases_only_what_the_docstring_says(rows):
 
     last = 3 + model.n_iter_
     assert out == [
-        (1, "lambdas.local_log_sizes", "count", (5,), "summed"),
-        (1, "lambdas.local_log_sizes", "total", (5,), "summed"),
-        (2, "lambdas.local_log_squares", "squares", (5,), "summed"),
+        (1, "power.local_log_sizes", "count", (5,), "summed"),
+        (1, "power.local_log_sizes", "total", (5,), "summed"),
+        (2, "power.local_log_squares", "squares", (5,), "summed"),
         *[
-            (round_, "lambdas.local_slopes", "sums", (5, 75), "summed")
+            (round_, "power.local_slopes", "sums", (5, 75), "summed")
             for round_ in range(3, last)
         ],
         (last, "power.local_transformed", "total", (5,), "summed"),

@@ -1,5 +1,6 @@
 """One consortium for all tests of this folder: real processes, started once."""
 
+import gc
 import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.federation)
+            item.add_marker(pytest.mark.slow)
             # NVFlare and the libraries that it starts warn of their own affairs.
             item.add_marker(pytest.mark.filterwarnings("ignore"))
 
@@ -32,3 +34,5 @@ def consortium(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Consortium
         yield made
     finally:
         made.stop()
+        # What NVFlare leaves open when a server dies, while its warning is ignored.
+        gc.collect()

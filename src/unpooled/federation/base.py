@@ -28,7 +28,8 @@ class Rounds(Protocol):
     records: list[RoundRecord]
     study: str
     protection: str
-    planned: bool
+    planned: bool  # then answers are placeholders
+    notes: list[str]  # why models chose what they do
 
     @property
     def parties(self) -> tuple[str, ...]:
@@ -77,8 +78,6 @@ class Federation:
         What crossed the silos' doors so far, shared by all views.
     rounds : list of RoundRecord
         What each exchange cost.
-    planned : bool
-        Whether rounds are only written down, as for a plan.
     """
 
     def __init__(
@@ -119,11 +118,6 @@ class Federation:
     def rounds(self) -> list[RoundRecord]:
         """What each exchange cost, in seconds and bytes."""
         return self.coordinator.records
-
-    @property
-    def planned(self) -> bool:
-        """Whether rounds are only written down: what they return are placeholders."""
-        return self.coordinator.planned
 
     def __repr__(self) -> str:
         return (

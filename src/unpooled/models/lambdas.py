@@ -27,7 +27,7 @@ from unpooled.federation.base import Federation
 from unpooled.linalg.moments import observed_sums, squared_deviations
 from unpooled.linalg.search import SignSearch, candidate
 from unpooled.linalg.yeo_johnson import Column, Reference, log_size, slope_sign
-from unpooled.party.step import release, summed
+from unpooled.party.step import Step, release, summed
 
 # Candidates for each column in a batch of secure sums: 8 batches for 2^-27.
 _CANDIDATES = 15
@@ -115,13 +115,20 @@ class Columns:
         return Reference(float(self.centre[j]), float(self.spread[j]))
 
 
-def summed_columns(federation: Federation) -> Columns:
-    """Find counts and references by secure sums; two rounds."""
-    totals = federation.sum(local_log_sizes)
+def summed_columns(federation: Federation, sizes: Step, squares: Step) -> Columns:
+    """Find counts and references by secure sums; two rounds.
+
+    Parameters
+    ----------
+    federation : Federation
+        Rows, cells missing or not.
+    sizes, squares : Step
+        `local_log_sizes` and `local_log_squares` under the model's name (`adopted`).
+    """
+    totals = federation.sum(sizes)
     count = checked_count(totals["count"], federation)
     mean = totals["total"] / count
-    squares = federation.sum(local_log_squares, mean=mean)["squares"]
-    spread = np.sqrt(squares / count)
+    spread = np.sqrt(federation.sum(squares, mean=mean)["squares"] / count)
     # Some rows' φ round to the other side of the mean of equal numbers.
     constant = spread <= _ROUNDING * np.abs(mean)
     spread = np.exp2(np.rint(np.log2(np.where(constant, 1.0, spread))))
@@ -129,9 +136,18 @@ def summed_columns(federation: Federation) -> Columns:
 
 
 def summed_lambdas(
-    federation: Federation, columns: Columns, tol: float
+    federation: Federation, columns: Columns, tol: float, slopes: Step
 ) -> tuple[Float[Array, " p"], int]:
     """Search λ by secure sums; one round for each batch.
+
+    Parameters
+    ----------
+    federation, columns : Federation, Columns
+        As of `summed_columns`.
+    tol : float
+        As of `SignSearch`.
+    slopes : Step
+        `local_slopes` under the model's name.
 
     Returns
     -------
@@ -143,7 +159,7 @@ def summed_lambdas(
 
     def positive(column: Int[Array, " l"], place: Float[Array, " l"]) -> Any:
         sums = federation.sum(
-            local_slopes,
+            slopes,
             centre=columns.centre,
             spread=columns.spread,
             column=column,
@@ -179,7 +195,9 @@ def searched(
         function, place = search.places()
         above = positive(varying[function], place)
         # A plan learns no signs; it is made for columns whose λ is moderate.
-        search.narrow(function, place, place < 0 if federation.planned else above)
+        search.narrow(
+            function, place, place < 0 if federation.coordinator.planned else above
+        )
         batches += 1
     if search.beyond.any():
         names = [federation.feature_names[j] for j in varying[search.beyond]]

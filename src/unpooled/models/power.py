@@ -23,9 +23,16 @@ from unpooled.federation.base import Federation
 from unpooled.linalg.gaussianising import shifted, units, unshifted
 from unpooled.linalg.yeo_johnson import inverse, transform
 from unpooled.models.base import FederatedEstimator
+from unpooled.models import lambdas
 from unpooled.models.lambdas import Columns, summed_columns, summed_lambdas
-from unpooled.party.step import derived, release, summed
+from unpooled.party.step import adopted, derived, release, summed
 
+local_log_sizes, local_log_squares, local_slopes = adopted(
+    __name__,
+    lambdas.local_log_sizes,
+    lambdas.local_log_squares,
+    lambdas.local_slopes,
+)
 _TAKES = {"lambdas": "p", "centre": "p", "spread": "p"}
 # scikit-learn's formula loses what the mean of ψ exceeds its deviation by.
 _MOST_MEAN = 1e9
@@ -69,7 +76,7 @@ def gaussianised(
     return (shifted(X, lambdas, centre, spread) - mean) / scale
 
 
-@derived(takes={"lambdas": "p"}, fitted_by=("lambdas.local_slopes",))
+@derived(takes={"lambdas": "p"}, fitted_by=("power.local_slopes",))
 def transformed(
     X: Float[Array, "n p"], *, lambdas: Float[Array, " p"]
 ) -> Float[Array, "n p"]:
@@ -168,15 +175,16 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
 
     def _fit(self, federation: Federation, y: Any) -> None:
         self._check_parameters()
-        columns = summed_columns(federation)
-        lambdas, self.n_iter_ = summed_lambdas(federation, columns, self.tol)
+        columns = summed_columns(federation, local_log_sizes, local_log_squares)
+        self._take(
+            columns, *summed_lambdas(federation, columns, self.tol, local_slopes)
+        )
         if columns.constant.any():
             names = np.array(federation.feature_names)[columns.constant]
             warnings.warn(
                 f"Constant columns are left as they are (λ = 1): {', '.join(names)}.",
                 stacklevel=4,
             )
-        self._take(columns, lambdas)
         for name in ("mean_", "var_", "shifted_mean_", "shifted_scale_"):
             if hasattr(self, name):
                 delattr(self, name)
@@ -191,10 +199,10 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
                 f"tol={self.tol!r}; choose between 2^-40, where rounding begins, and 1."
             )
 
-    def _take(self, columns: Columns, lambdas: Float[Array, " p"]) -> None:
+    def _take(self, columns: Columns, found: Float[Array, " p"], batches: int) -> None:
+        self.lambdas_, self.n_iter_ = found, batches
         count = columns.count
         self.n_samples_seen_ = int(count[0]) if (count == count[0]).all() else count
-        self.lambdas_ = lambdas
         # A constant column is transformed by the identity, about 0 in units of 1.
         self.centre_ = np.where(columns.constant, 0.0, columns.centre)
         self.spread_ = np.where(columns.constant, 1.0, columns.spread)

@@ -17,9 +17,11 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.moments import squared_deviations
+from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.moments import local_observed
-from unpooled.party.step import derived, release, summed
+from unpooled.party.step import adopted, derived, release, summed
+
+(local_observed,) = adopted(__name__, moments.local_observed)
 
 
 @summed(
@@ -37,7 +39,7 @@ def local_squares(
 
 @derived(
     takes={"mean": "p", "scale": "p"},
-    fitted_by=("scaler.local_squares", "moments.local_observed"),
+    fitted_by=("scaler.local_squares", "scaler.local_observed"),
 )
 def standardised(
     X: Float[Array, "n p"], *, mean: Float[Array, " p"], scale: Float[Array, " p"]

@@ -146,12 +146,23 @@ class Session:
             totals = self._run(step, view, request, public)
         arrays = {}
         for name, declared in step.declared.items():
-            value = declared_array(totals, name, declared, declared.shape(sizes))
+            shape = declared.shape(sizes)
+            value = declared_array(totals, name, declared, shape)
             if declared.kept:
                 self._keep(request, name, declared, value)
             else:
                 arrays[name] = self._conceal(
                     self._sum, step, request, name, value, public
+                )
+            if request.to == "parties" and not declared.kept:
+                self._opened[request.round, name] = _Opened(
+                    declared,
+                    code_for(
+                        declared, len(self.parties), public, request.context(name)
+                    ),
+                    shape,
+                    request.context(name),
+                    dict(public),
                 )
         if set(totals) != set(step.declared):
             raise Refusal("declaration")
@@ -274,14 +285,12 @@ class Session:
         flat = flattened(value, declared, public)
         if step.verb == "disclosed":
             return PlainSum().conceal(flat, code_for(declared, 1), b"")
-        code, context = code_for(declared, len(self.parties)), request.context(name)
+        context, place = request.context(name), self.parties.index(self.party)
+        code = code_for(declared, len(self.parties), public, context, place)
         words = total.conceal(flat, code, context)
-        if request.to == "parties":
-            if self.party == self.parties[0] and self.protection == "masked":
-                veil(words, code, self._key_of_group(), context)
-            self._opened[request.round, name] = _Opened(
-                declared, code, value.shape, context, dict(public)
-            )
+        veiled = request.to == "parties" and self.protection == "masked"
+        if veiled and self.party == self.parties[0]:
+            veil(words, code, self._key_of_group(), context)
         return words
 
     def _unveiled(self, total: Veiled, how: _Opened) -> Float[Array, " d"]:
@@ -289,7 +298,7 @@ class Session:
         if self.protection == "plain":
             shape, kind = (numbers,), "float64"
         else:
-            shape, kind = how.code.shape(numbers), "uint64"
+            shape, kind = how.code.shape(numbers), how.code.word
         if total.words.shape != shape or total.words.dtype != kind:
             raise Refusal("arguments")
         if self.protection == "plain":
