@@ -16,13 +16,22 @@ import sklearn.preprocessing
 from sklearn.base import BaseEstimator
 
 import unpooled
-from unpooled import PCA, Policy, SimpleImputer, StandardScaler, errors, simulate
+from unpooled import (
+    PCA,
+    Policy,
+    PowerTransformer,
+    SimpleImputer,
+    StandardScaler,
+    errors,
+    simulate,
+)
 from unpooled.models.base import FederatedEstimator
 
 PUBLIC = [name for name in unpooled.__all__ if name not in ("__version__", "report")]
 CLASSES = [name for name in PUBLIC if inspect.isclass(getattr(unpooled, name))]
 TWINS = {
     PCA: sklearn.decomposition.PCA,
+    PowerTransformer: sklearn.preprocessing.PowerTransformer,
     StandardScaler: sklearn.preprocessing.StandardScaler,
     SimpleImputer: sklearn.impute.SimpleImputer,
 }
@@ -31,10 +40,16 @@ WITHOUT_TWIN: set[type] = set()
 # Parameters that only make sense over silos, and those whose default is another.
 OURS = {
     PCA: {"max_iter", "privacy", "bits", "rank", "topology", "scores"},
+    PowerTransformer: {"comparison", "tol"},
 }
 OTHER_DEFAULTS = {(PCA, "tol")}
 # Attributes that scikit-learn's twin does not have.
-EXTRA: dict[type, set[str]] = {}
+EXTRA: dict[type, set[str]] = {
+    PowerTransformer: {
+        *("mean_", "var_", "n_samples_seen_", "n_iter_", "centre_", "spread_"),
+        *("shifted_mean_", "shifted_scale_"),
+    },
+}
 HEAVY = "sklearn scipy pandas polars pyarrow matplotlib typer rich jinja2 cryptography"
 
 

@@ -47,6 +47,7 @@ IMPUTED = ("SimpleImputer",)
 # By the model's name; for a second case of a model add "-what", as in "PCA-krylov".
 CASES: dict[str, Case] = {
     "PCA": Case({"n_components": 3}, IMPUTED),
+    "PowerTransformer": Case(),
     "SimpleImputer": Case(),
     "StandardScaler": Case({}, IMPUTED),
 }

@@ -22,8 +22,8 @@ from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.gaussianising import shifted, units, unshifted
 from unpooled.linalg.yeo_johnson import inverse, transform
-from unpooled.models.base import FederatedEstimator
 from unpooled.models import lambdas
+from unpooled.models.base import FederatedEstimator
 from unpooled.models.lambdas import Columns, summed_columns, summed_lambdas
 from unpooled.party.step import adopted, derived, release, summed
 
@@ -97,8 +97,8 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         How the slope of the likelihood is compared with zero. "summed" opens its five
         sums at every candidate λ as totals over all silos: one round for a batch of
         candidates, and everybody learns these totals.
-    tol : float, default 2^-27
-        Width of the last cell of λ, in units of max(1/spread, abs(λ)); the spread is
+    tol : float, default 7.450580596923828e-9
+        2^-27. Width of the last cell of λ, in units of max(1/spread, abs(λ)); the spread is
         the deviation of log(1 + |x|).
 
     Attributes
