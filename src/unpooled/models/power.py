@@ -98,8 +98,8 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         sums at every candidate λ as totals over all silos: one round for a batch of
         candidates, and everybody learns these totals.
     tol : float, default 7.450580596923828e-9
-        2^-27. Width of the last cell of λ, in units of max(1/spread, abs(λ)); the spread is
-        the deviation of log(1 + |x|).
+        2^-27. Width of the last cell of λ, in units of max(1/spread, abs(λ)); the
+        spread is the deviation of log(1 + |x|).
 
     Attributes
     ----------
