@@ -62,7 +62,7 @@ class SignSearch:
     def places(self) -> tuple[Int[Array, " q"], Float[Array, " q"]]:
         """Return the next batch: functions and places, in ascending order for each."""
         active = self.active
-        cuts = [self._cuts(self.lo[j], self.hi[j]) for j in active]
+        cuts = [self._cuts(float(self.lo[j]), float(self.hi[j])) for j in active]
         return np.repeat(active, self.n_candidates), np.concatenate([[], *cuts])
 
     def narrow(
