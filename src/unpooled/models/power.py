@@ -114,13 +114,16 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         N; by column where cells are missing.
     n_iter_ : int
         Batches of candidates.
-    centre_, spread_ : (p,) array
-        The public reference: where sgn(x) log(1 + |x|) lies, and how wide, a power of
-        two. `transform` computes about it, so that columns like 1e6 ± 10, whose λ is
-        1e5 and whose plain transform overflows, keep their digits.
-    shifted_mean_, shifted_scale_ : (p,) array
-        Mean and deviation of what is transformed about the reference; only with
-        `standardize`.
+    centre_ : (p,) array
+        The public reference: where sgn(x) log(1 + |x|) lies, coarsely. `transform`
+        computes about it, so that columns like 1e6 ± 10, whose λ is 1e5 and whose plain
+        transform overflows, keep their digits.
+    spread_ : (p,) array
+        How wide it is there, a power of two.
+    shifted_mean_ : (p,) array
+        Mean of what is transformed about the reference; only with `standardize`.
+    shifted_scale_ : (p,) array
+        Its deviation; only with `standardize`.
     n_features_in_ : int
         p.
     feature_names_in_ : (p,) array of str
