@@ -143,7 +143,7 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
 
     Notes
     -----
-    Released with ``comparison="summed"``, as totals only: per column the number of
+    Released, as totals only: per column the number of
     cells that are there, the sum of φ = sgn(x) log(1 + |x|) and of its squared
     distances from the mean; for each batch and candidate λ the sums of φ, of the
     transformed values, their squares, their derivatives by λ, and values times
