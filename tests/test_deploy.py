@@ -38,7 +38,7 @@ def test_the_script_is_a_script():
 def test_the_unit_is_one(tmp_path):
     unit = DEPLOY / "unpooled-silo.service"
     parsed = configparser.ConfigParser(strict=True)
-    parsed.optionxform = str
+    parsed.optionxform = str  # type: ignore[assignment,method-assign]
     parsed.read_string(unit.read_text())
     service = parsed["Service"]
 
