@@ -41,7 +41,7 @@ def cut(request):
     return CUTS[request.param]
 
 
-def federate(X, cut=(2, 4), policy=OPEN):
+def federate(X, cut=(2, 4), policy: up.Policy | dict = OPEN):
     names = [f"c{j}" for j in range(X.shape[1])]
     parts = np.split(np.arange(X.shape[1]), list(cut))
     frame = pd.DataFrame(X, columns=names)
@@ -76,11 +76,11 @@ def test_nothing_leaves(holes):
     make_pipeline(up.SimpleImputer(), up.StandardScaler()).fit(federation)
     assert {line.visibility for line in federation.ledger} == {"kept"}
     assert [(x.round, x.step, x.name) for x in federation.ledger] == [
-        (1, "moments.own_observed", "count"),
-        (1, "moments.own_observed", "total"),
+        (1, "imputer.own_observed", "count"),
+        (1, "imputer.own_observed", "total"),
         (2, "imputer.own_statistics", "statistics"),
-        (3, "moments.own_observed", "count"),
-        (3, "moments.own_observed", "total"),
+        (3, "scaler.own_observed", "count"),
+        (3, "scaler.own_observed", "total"),
         (4, "scaler.own_squares", "squares"),
     ]
 

@@ -130,7 +130,9 @@ def test_parts_of_the_rows_are_the_same_at_every_party(frames, rows):
 
 @pytest.mark.parametrize("secure_sum", ["masked", "plain"])
 def test_totals_over_people_are_those_of_all_columns(frames, rows, secure_sum):
-    federation = simulate(frames, partition="columns", secure_sum=secure_sum, policy=OPEN)
+    federation = simulate(
+        frames, partition="columns", secure_sum=secure_sum, policy=OPEN
+    )
     V = np.random.default_rng(0).standard_normal((N, 2))
     images = federation.sum(own_images, V=V)["images"]
     assert_allclose(images, rows @ (rows.T @ V), rtol=1e-12)
@@ -171,7 +173,7 @@ class Largest(FederatedEstimator):
     def _fit(self, federation, y):
         federation.keep(own_largest)
         self.largest_ = federation.collect(shown_largest)
-        self.images_ = federation.sum(own_images, V=np.ones((federation.n_rows, 2)))
+        self.images_ = federation.sum(own_images, V=np.ones((N, 2)))
 
 
 def test_the_plan_is_the_ledger(federation):

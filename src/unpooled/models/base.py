@@ -61,7 +61,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
             )
         with federation.fitting():
             for name in ("kept_", *self._kept_by_silos):
-                vars(self).pop(name, None)
+                self.__dict__.pop(name, None)
             self._fit(federation, y)
         if federation.partition == "columns":
             # What the silos keep of the model lives as long as their federation.

@@ -16,12 +16,16 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
+from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.moments import local_observed, own_observed
-from unpooled.party.step import derived, disclosed, kept, release, stays
+from unpooled.party.step import adopted, derived, disclosed, kept, release, stays
+
+local_observed, own_observed = adopted(
+    __name__, moments.local_observed, moments.own_observed
+)
 
 
-@derived(takes={"statistics": "p"}, fitted_by=("moments.local_observed",))
+@derived(takes={"statistics": "p"}, fitted_by=("imputer.local_observed",))
 def imputed(
     X: Float[Array, "n p"], *, statistics: Float[Array, " p"]
 ) -> Float[Array, "n p"]:

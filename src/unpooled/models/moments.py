@@ -17,8 +17,7 @@ in clear; here the same C is reached without any of them being seen, by forming 
 about the pooled mean.
 """
 
-from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.moments import column_sums, observed_sums, scatter
 from unpooled.party.bounds import CauchySchwarz
-from unpooled.party.step import kept, release, stays, summed
+from unpooled.party.step import Step, kept, release, stays, summed
 
 
 @summed(
@@ -99,46 +98,44 @@ def local_squares(
 )
 def local_scatter(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, Any]:
     """Release the scatter that was kept; no row is read again."""
-    return {"scatter": kept["scatter"]}
+    return {"scatter": kept.triangle("scatter")}
 
 
-@final
-@dataclass(frozen=True)
-class Moments:
-    """What three rounds of secure sums tell of the pooled rows.
-
-    Attributes
-    ----------
-    N : int
-        How many rows.
-    mean : (p,) array
-        Of all rows.
-    scatter : (p, p) array
-        About the mean, not divided by anything.
-    """
-
-    N: int
-    mean: Float[Array, " p"]
-    scatter: Float[Array, "p p"]
-
-
-def pooled_mean(federation: Federation) -> tuple[int, Float[Array, " p"]]:
+def pooled_mean(federation: Federation, total: Step) -> tuple[int, Float[Array, " p"]]:
     """Return N and the mean of all rows; one round.
+
+    Parameters
+    ----------
+    federation : Federation
+        Rows without missing cells.
+    total : Step
+        `local_total` under the model's name (`adopted`).
 
     Raises
     ------
     DataError
         With fewer than two rows in all.
     """
-    totals = federation.sum(local_total)
+    totals = federation.sum(total)
     N = round(float(totals["count"]))
     if N < 2:
         raise DataError("A variance needs at least 2 rows over all silos.")
     return N, totals["total"] / N
 
 
-def pooled_scatter(federation: Federation, N: int, mean: Float[Array, " p"]) -> Moments:
-    """Return the scatter about the mean of all rows; two rounds."""
-    squares = federation.sum(local_squares, mean=mean)["squares"]
-    S = federation.sum(local_scatter, squares=squares)["scatter"]
-    return Moments(N, mean, S)
+def pooled_scatter(
+    federation: Federation, mean: Float[Array, " p"], squares: Step, scatter: Step
+) -> Float[Array, "p p"]:
+    """Return the scatter about the mean of all rows, undivided; two rounds.
+
+    Parameters
+    ----------
+    federation : Federation
+        As of `pooled_mean`.
+    mean : (p,) array
+        What that returned.
+    squares, scatter : Step
+        `local_squares` and `local_scatter` under the model's name.
+    """
+    bound = federation.sum(squares, mean=mean)["squares"]
+    return federation.sum(scatter, squares=bound)["scatter"]

@@ -21,14 +21,19 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.eigen import leading_eigenpairs
+from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.moments import pooled_mean, pooled_scatter
-from unpooled.party.step import derived
+from unpooled.party.step import adopted, derived
+
+local_total, local_squares, local_scatter = adopted(
+    __name__, moments.local_total, moments.local_squares, moments.local_scatter
+)
 
 
 @derived(
     takes={"mean": "p", "components": "k p", "scale": "k"},
-    fitted_by=("moments.local_scatter",),
+    fitted_by=("pca.local_scatter",),
 )
 def projected(
     X: Float[Array, "n p"],
@@ -51,12 +56,22 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         How many components: a number, the share of variance to explain, or all.
     svd_solver : {"auto", "covariance_eigh"}, default "auto"
         "covariance_eigh" sums the scatter, p (p + 1) / 2 numbers per silo.
-    tol, max_iter, topology, scores : optional
-        Of solvers that iterate, or that work on columns; not used by this one.
+    tol : float, default 1e-9
+        Of solvers that iterate; not used by this one.
+    max_iter : int, default 100
+        Most iterations of such solvers.
     whiten : bool, default False
         Scale the coordinates to unit variance.
-    privacy, bits, rank : optional
-        Only their defaults so far: exact totals in 64 bits, of full rank.
+    privacy : None, default None
+        Totals are exact; other values are refused so far.
+    bits : int, default 64
+        Width of the words in which the scatter travels; only 64 so far.
+    rank : int or None, default None
+        None releases the scatter in whole; other values are refused so far.
+    topology : str, default "complete"
+        Of solvers that need no coordinator; not used by this one.
+    scores : {"coordinator", "parties"} or None, default "coordinator"
+        Who gets the scores on a column partition; on rows they stay in the silos.
     random_state : optional
         As in scikit-learn's signature; nothing here is drawn at random.
 
@@ -117,7 +132,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         *,
         svd_solver: str = "auto",
         tol: float = 1e-9,
-        max_iter: int = 200,
+        max_iter: int = 100,
         whiten: bool = False,
         privacy: Any = None,
         bits: int = 64,
@@ -141,9 +156,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     def _fit(self, federation: Federation, y: Any) -> None:
         wanted = _wanted(self, federation.n_features)
         p = federation.n_features
-        N, mean = pooled_mean(federation)
+        N, mean = pooled_mean(federation, local_total)
         _check_rows_suffice(wanted, N, p)
-        S = pooled_scatter(federation, N, mean).scatter
+        S = pooled_scatter(federation, mean, local_squares, local_scatter)
         S /= N - 1
         total = float(S.trace())
         k, variance, axes = _leading(S, wanted, min(N, p), total)
@@ -176,7 +191,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         """
         if isinstance(X, Federation):
             view, names = self._check_view(X), list(self.get_feature_names_out())
-            return view.derive(projected, names, **self._axes())
+            return view.derive(projected, names, kept_of="", **self._axes())
         return projected(self._check_rows(X), **self._axes())
 
     def inverse_transform(self, X: Any) -> Float[Array, "n p"]:

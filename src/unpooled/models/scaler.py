@@ -18,9 +18,21 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.moments import squared_deviations
+from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.moments import local_observed, own_observed
-from unpooled.party.step import derived, disclosed, kept, release, stays, summed
+from unpooled.party.step import (
+    adopted,
+    derived,
+    disclosed,
+    kept,
+    release,
+    stays,
+    summed,
+)
+
+local_observed, own_observed = adopted(
+    __name__, moments.local_observed, moments.own_observed
+)
 
 
 @summed(
@@ -38,7 +50,7 @@ def local_squares(
 
 @derived(
     takes={"mean": "p", "scale": "p"},
-    fitted_by=("scaler.local_squares", "moments.local_observed"),
+    fitted_by=("scaler.local_squares", "scaler.local_observed"),
 )
 def standardised(
     X: Float[Array, "n p"], *, mean: Float[Array, " p"], scale: Float[Array, " p"]
@@ -53,7 +65,7 @@ def own_squares(X: Float[Array, "n p"], kept: Any) -> dict[str, Any]:
     return {"squares": squared_deviations(X, np.nan_to_num(_mean(kept)))}
 
 
-@derived(fitted_by=("scaler.own_squares", "moments.own_observed"))
+@derived(fitted_by=("scaler.own_squares", "scaler.own_observed"))
 def own_standardised(
     X: Float[Array, "n p"], kept: Any, *, with_mean: bool, with_std: bool
 ) -> Float[Array, "n p"]:
@@ -193,8 +205,12 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         if isinstance(X, Federation):
             view = self._check_view(X)
             if view.partition == "columns":
-                how = {"with_mean": self.with_mean, "with_std": self.with_std}
-                return view.derive(own_standardised, kept_of=self.kept_, **how)
+                return view.derive(
+                    own_standardised,
+                    kept_of=self.kept_,
+                    with_mean=self.with_mean,
+                    with_std=self.with_std,
+                )
             mean, scale = self._mean_and_scale()
             return view.derive(standardised, view.feature_names, mean=mean, scale=scale)
         X = self._check_rows(X, missing=True)

@@ -10,6 +10,7 @@ from typing import Any, Protocol, final, runtime_checkable
 import numpy as np
 
 from unpooled.arrays import Array, Float
+from unpooled.linalg.moments import pack
 
 # Squares come out of the wide code in multiples of 2^-128; this covers what that and
 # the rounding of a constant column's mean can hide, so that no bound is ever zero.
@@ -18,7 +19,10 @@ _QUANTUM = 2.0**-120
 
 @runtime_checkable
 class Bound(Protocol):
-    """A public bound on every entry of a total, known to both ends of a release."""
+    """A public bound on every entry of a total, known to both ends of a release.
+
+    Values are as they travel: a symmetric array is its triangle, (p (p + 1) / 2,).
+    """
 
     def divide(
         self, values: Float[Array, "..."], public: Mapping[str, Any]
@@ -47,21 +51,18 @@ class CauchySchwarz:
     squares: str
 
     def divide(
-        self, values: Float[Array, "p p"], public: Mapping[str, Any]
-    ) -> Float[Array, "p p"]:
-        """Return the upper triangle as correlations; the rest is not looked at."""
-        radius = self._radius(public)
-        units = values / radius
-        units /= radius[:, None]
-        return units
+        self, values: Float[Array, " d"], public: Mapping[str, Any]
+    ) -> Float[Array, " d"]:
+        """Return a triangle of scatters as correlations."""
+        return values / self._radii(public)
 
     def multiply(
-        self, units: Float[Array, "p p"], public: Mapping[str, Any]
-    ) -> Float[Array, "p p"]:
-        """Return the scatter."""
-        radius = self._radius(public)
-        return units * radius * radius[:, None]
+        self, units: Float[Array, " d"], public: Mapping[str, Any]
+    ) -> Float[Array, " d"]:
+        """Return the triangle of scatters."""
+        return units * self._radii(public)
 
-    def _radius(self, public: Mapping[str, Any]) -> Float[Array, " p"]:
+    def _radii(self, public: Mapping[str, Any]) -> Float[Array, " d"]:
         # A negative square is made up, and then every value exceeds its bound.
-        return np.sqrt(np.maximum(public[self.squares], 0.0) + _QUANTUM)
+        radius = np.sqrt(np.maximum(public[self.squares], 0.0) + _QUANTUM)
+        return pack(radius[:, None] * radius)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -74,6 +75,11 @@ class Request:
 
     def view_digest(self) -> str:
         """Return a name for the view: equal for equal operations and arrays."""
+        return self._view_digest
+
+    @cached_property
+    def _view_digest(self) -> str:
+        # Asked for with every release, and long where a view has many columns.
         return view_digest(self.operations)
 
     def context(self, name: str) -> bytes:

@@ -118,7 +118,7 @@ class Step:
     Attributes
     ----------
     name : str
-        "moments.local_total" for the library's own, the full dotted name for others.
+        "pca.local_total" for the library's own, the full dotted name for others.
     verb : str
         "summed", "disclosed", "kept" or "derived".
     by : str
@@ -231,6 +231,25 @@ def derived(
     may read `kept`, what the silo itself kept for the fit that the view names.
     """
     return _declaring("derived", "rows", takes, {}, fitted_by)
+
+
+def adopted(module: str, *steps: Step) -> tuple[Step, ...]:
+    """Give a model's module steps that stand in another, under the model's name.
+
+    Ledger, plan, report and policies then say which model asks ("pca.local_total"), not
+    which file its arithmetic shares with others.
+
+    Parameters
+    ----------
+    module : str
+        The ``__name__`` of the module whose names the steps are bound to.
+    *steps : Step
+        Their functions' names are kept.
+    """
+    home = module.removeprefix(LIBRARY)
+    return tuple(
+        replace(step, name=f"{home}.{step.name.rpartition('.')[2]}") for step in steps
+    )
 
 
 def find_step(name: str) -> Step:
