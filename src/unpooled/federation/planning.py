@@ -40,12 +40,15 @@ class Plan:
         Whose doors would be crossed.
     protection : str
         "masked" or "plain".
+    notes : tuple of str
+        Why models chose what they will do, where they had a choice.
     """
 
     releases: tuple[Release, ...]
     refusals: tuple[tuple[str, str, str], ...]
     parties: tuple[str, ...]
     protection: str
+    notes: tuple[str, ...] = ()
 
     @property
     def rounds(self) -> int:
@@ -78,7 +81,7 @@ class Plan:
             f"{party} would refuse {step}: {rule}"
             for party, step, rule in self.refusals
         ]
-        return "\n".join([head, str(Ledger(self.releases)), *refused])
+        return "\n".join([head, *self.notes, str(Ledger(self.releases)), *refused])
 
 
 @final
@@ -95,6 +98,10 @@ class DryRounds:
     records: list[RoundRecord] = field(default_factory=list)
     depth: int = 0
     sent: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+    asked: set[tuple[str, str, str]] = field(default_factory=set)
+    rounds: int = 0
+    planned: bool = True
 
     def enter(self) -> None:
         """Begin a fit: transforms are sent anew in each."""
@@ -119,10 +126,13 @@ class DryRounds:
         sizes = {party: extents[party].sizes(step, public) for party in self.parties}
         fresh = frozenset(set(view_arrays(operations)) - self.sent)
         self.sent |= fresh
-        number = len(self.requests) + 1
-        what = (step.name, to, operations, dict(public), fresh, kept_of)
-        request = Request(self.study, "", number, *what)
-        self.requests.append(request)
+        self.rounds += 1
+        rest = (step.name, to, operations, dict(public), fresh, kept_of)
+        request = Request(self.study, "", self.rounds, *rest)
+        # Silos are asked once for the rules of a step, however often it may run.
+        if (what := (step.name, to, request.view_digest())) not in self.asked:
+            self.asked.add(what)
+            self.requests.append(request)
         written = lines_of_all(request, step, sizes, self.protection)
         self.lines += [line for line, _ in written]
 
@@ -147,8 +157,8 @@ def _placeholder(
     protection: str,
 ) -> Any:
     if request.to == "parties":
-        code, numbers = code_for(declared, 2), declared.numbers(shape)
-        words = np.zeros(code.shape(numbers), np.uint64)
+        code, numbers = code_for(declared, 2, request.public), declared.numbers(shape)
+        words = np.zeros(code.shape(numbers), code.word)
         if protection == "plain":
             words = np.zeros(numbers)
         return Veiled(request.round, name, shape, words, code.dtype)
@@ -187,4 +197,5 @@ def plan(model: Any, federation: Federation, y: Any = None) -> Plan:
     refusals: list[tuple[str, str, str]] = []
     if isinstance(live, Coordinator):
         refusals = live.would_refuse(dry.requests)
-    return Plan(tuple(dry.lines), tuple(refusals), live.parties, live.protection)
+    lines, notes = tuple(dry.lines), tuple(dry.notes)
+    return Plan(lines, tuple(refusals), live.parties, live.protection, notes)

@@ -106,10 +106,10 @@ class Coordinator:
         self.listeners: list[Callable[[str, str, int], None]] = []
         self.recorders: list[Callable[[], None]] = []
         self.policies: Mapping[str, Mapping[str, Any]] | None = None
+        self.notes: list[str] = []
         self._parties = tuple(sorted(channel.parties))
         self._round = first_round - 1
-        self._session = ""
-        self._depth = 0
+        self._session, self._depth, self.planned = "", 0, False
         self._sent: set[str] = set()
         self._has_group_key = False
         self._sum: SecureSum = MaskedSum() if protection == "masked" else PlainSum()
@@ -294,10 +294,10 @@ class Coordinator:
         sizes: Mapping[str, int],
         released: Mapping[str, Message],
     ) -> dict[str, Any]:
-        results: dict[str, Any] = {}
+        results, m = dict[str, Any](), len(self._parties)
         for name, declared in step.leaves.items():
             shape = declared.shape(sizes)
-            code = code_for(declared, len(self._parties))
+            code = code_for(declared, m, request.public, request.context(name))
             concealed = [
                 released_array(
                     released[party],

@@ -66,3 +66,69 @@ class CauchySchwarz:
         # A negative square is made up, and then every value exceeds its bound.
         radius = np.sqrt(np.maximum(public[self.squares], 0.0) + _QUANTUM)
         return pack(radius[:, None] * radius)
+
+
+@final
+@dataclass(frozen=True)
+class CauchySchwarzImage:
+    """``|(S V)_jl| <= sqrt(S_jj) Σ_i |V_il| sqrt(S_ii)``: a scatter applied to a block.
+
+    Every silo's part keeps the bound of the total, since its own diagonal is no larger.
+
+    Parameters
+    ----------
+    squares : str
+        The public argument that holds the diagonal of the total, (p,).
+    block : str
+        The public argument that holds V, (p, l).
+    """
+
+    squares: str
+    block: str
+
+    def divide(
+        self, values: Float[Array, "p l"], public: Mapping[str, Any]
+    ) -> Float[Array, "p l"]:
+        """Return an image in units of its bounds."""
+        return values / self._radii(public)
+
+    def multiply(
+        self, units: Float[Array, "p l"], public: Mapping[str, Any]
+    ) -> Float[Array, "p l"]:
+        """Return the image."""
+        return units * self._radii(public)
+
+    def _radii(self, public: Mapping[str, Any]) -> Float[Array, "p l"]:
+        rows = np.sqrt(np.maximum(public[self.squares], 0.0) + _QUANTUM)
+        columns = rows @ np.abs(public[self.block])
+        # A column of zeros has an image of zeros, which any bound holds.
+        return rows[:, None] * np.where(columns > 0, columns, 1.0)
+
+
+@final
+@dataclass(frozen=True)
+class Trace:
+    """``|vᵀ S w| <= tr S`` for unit vectors: a scatter seen along any directions.
+
+    Parameters
+    ----------
+    squares : str
+        The public argument that holds the diagonal of the total, (p,).
+    """
+
+    squares: str
+
+    def divide(
+        self, values: Float[Array, " d"], public: Mapping[str, Any]
+    ) -> Float[Array, " d"]:
+        """Return shares of the trace."""
+        return values / self._trace(public)
+
+    def multiply(
+        self, units: Float[Array, " d"], public: Mapping[str, Any]
+    ) -> Float[Array, " d"]:
+        """Return the triangle of the scatter along the directions."""
+        return units * self._trace(public)
+
+    def _trace(self, public: Mapping[str, Any]) -> float:
+        return float(np.maximum(public[self.squares], 0.0).sum()) + _QUANTUM

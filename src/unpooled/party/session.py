@@ -163,7 +163,9 @@ class Session:
             if request.to == "parties" and not declared.kept:
                 self._opened[request.round, name] = _Opened(
                     declared,
-                    code_for(declared, len(self.parties)),
+                    code_for(
+                        declared, len(self.parties), public, request.context(name)
+                    ),
                     shape,
                     request.context(name),
                     dict(public),
@@ -205,7 +207,8 @@ class Session:
         flat = flattened(value, declared, public)
         if step.verb == "disclosed":
             return PlainSum().conceal(flat, code_for(declared, 1), b"")
-        code, context = code_for(declared, len(self.parties)), request.context(name)
+        context, place = request.context(name), self.parties.index(self.party)
+        code = code_for(declared, len(self.parties), public, context, place)
         words = total.conceal(flat, code, context)
         veiled = request.to == "parties" and self.protection == "masked"
         if veiled and self.party == self.parties[0]:
@@ -217,7 +220,7 @@ class Session:
         if self.protection == "plain":
             shape, kind = (numbers,), "float64"
         else:
-            shape, kind = how.code.shape(numbers), "uint64"
+            shape, kind = how.code.shape(numbers), how.code.word
         if total.words.shape != shape or total.words.dtype != kind:
             raise Refusal("arguments")
         if self.protection == "plain":
