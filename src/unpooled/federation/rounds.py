@@ -152,17 +152,8 @@ class Coordinator:
             self._share_group_key()
         self._round += 1
         fresh = frozenset(set(view_arrays(operations)) - self._sent)
-        request = Request(
-            self.study,
-            self._session,
-            self._round,
-            step.name,
-            to,
-            operations,
-            dict(public),
-            fresh,
-            kept_of,
-        )
+        where = (self.study, self._session, self._round, step.name, to)
+        request = Request(*where, operations, dict(public), fresh, kept_of)
         written = lines_of_all(request, step, sizes, self.protection)
         data = encode(*request.as_message())
         replies = self._exchange(dict.fromkeys(self.parties, data), step.name)
