@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from unpooled.models.eigenproblem import GeneralizedEigen
     from unpooled.models.files import load, save
     from unpooled.models.imputer import SimpleImputer
+    from unpooled.models.mmvfl import MMVFL
     from unpooled.models.pca import PCA
     from unpooled.models.power import PowerTransformer
     from unpooled.models.scaler import StandardScaler
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "MMVFL": "models.mmvfl",
     "Federation": "federation.base",
     "GeneralizedEigen": "models.eigenproblem",
     "Ledger": "ledger",
@@ -51,6 +53,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "MMVFL",
     "PCA",
     "Federation",
     "GeneralizedEigen",

@@ -168,7 +168,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
         self.coef_ = {party: values["weights"] for party, values in told.items()}
         self.feature_importances_ = {p: row_norms(W) for p, W in self.coef_.items()}
 
-    def decision_function(self, X: Federation) -> Float[Array, "N c"]:
+    def decision_function(self, X: Any) -> Float[Array, "N c"]:
         """Return each row's score for each class, added over all silos.
 
         Parameters
@@ -181,7 +181,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
             how = {"kept_of": self.kept_, "classes": self._names()}
             return view.sum(local_scores, **how)["scores"]
 
-    def predict(self, X: Federation) -> Shaped[Array, " N"]:
+    def predict(self, X: Any) -> Shaped[Array, " N"]:
         """Return the class of each row, by all silos together.
 
         Parameters
@@ -191,7 +191,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
         """
         return self.classes_[self.decision_function(X).argmax(axis=1)]
 
-    def predict_by_party(self, X: Federation) -> dict[str, Shaped[Array, " N"]]:
+    def predict_by_party(self, X: Any) -> dict[str, Shaped[Array, " N"]]:
         """Return the class of each row by each silo alone, which the silos disclose.
 
         Parameters
@@ -208,7 +208,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
             for party, values in told.items()
         }
 
-    def score(self, X: Federation, y: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the share of rows that `predict` puts into their class.
 
         The scores are opened by the silos alone; the coordinator learns the share.
@@ -232,7 +232,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
             hits = view.sum(local_hits, classes=self._names(), scores=scores)["hits"]
         return float(hits) / (view.n_rows or 1)
 
-    def select(self, percent: float, X: Federation | None = None) -> Federation:
+    def select(self, percent: float | int, X: Federation | None = None) -> Federation:
         """Return a view of the columns that count most, of each silo its own share.
 
         Every silo discloses which of its columns are among them, and nothing else.
