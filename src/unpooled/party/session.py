@@ -13,6 +13,7 @@ from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
 from unpooled.ledger import Release
 from unpooled.party.memory import KeptArrays, Shelf, Study
+from unpooled.party.noising import check_inputs, cost, honest_shares, noised
 from unpooled.party.packing import declared_array, flattened, restored
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import (
@@ -124,6 +125,7 @@ class Session:
         label = [self._table.label] if "y" in step.reads and self._table.label else []
         policy.check_columns([*view.source_columns, *label])
         policy.check_rows(view.n_rows, view.left_out)
+        check_inputs(step, request.operations)
         for declared in step.leaves.values():
             policy.check_features(declared, len(view.columns), view.n_rows)
         if "y" in step.reads and not label:
@@ -144,16 +146,17 @@ class Session:
         # What is not finite is refused when it is encoded; a warning would be noise.
         with np.errstate(all="ignore"):
             totals = self._run(step, view, request, public)
-        arrays = {}
+        arrays, shares = {}, honest_shares(len(self.parties), self.protection)
         for name, declared in step.declared.items():
             shape = declared.shape(sizes)
             value = declared_array(totals, name, declared, shape)
+            if declared.noise is not None:
+                value = noised(value, declared, cost(step, public), shares)
             if declared.kept:
                 self._keep(request, name, declared, value)
             else:
-                arrays[name] = self._conceal(
-                    self._sum, step, request, name, value, public
-                )
+                how = (step, request, name, value, public)
+                arrays[name] = self._conceal(self._sum, *how)
             if request.to == "parties" and not declared.kept:
                 self._opened[request.round, name] = _Opened(
                     declared,
