@@ -14,9 +14,9 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.linalg.moments import pack
 from unpooled.party.declared import Declared
+from unpooled.party.operations import Derive, Operation, Rows
 from unpooled.party.policy import Refusal
 from unpooled.party.step import Step, find_step
-from unpooled.party.view import Derive, Operation, Rows
 from unpooled.secure.noise import concentrated_cost, discrete_gaussian, rho_of
 
 
