@@ -99,4 +99,4 @@ def test_what_is_no_promise_is_refused(given, message):
 
 def test_a_norm_must_be_given():
     with pytest.raises(TypeError, match="row_norm"):
-        GaussianPrivacy(1.0, 1e-5)
+        GaussianPrivacy(**{"epsilon": 1.0, "delta": 1e-5})

@@ -1,5 +1,7 @@
 """PCA with differential privacy: what is promised, kept, counted and refused."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -93,6 +95,7 @@ def test_one_row_moves_totals_by_no_more_than_the_declared_sensitivity(seed):
     spent = 0.0
     for name, declared in local_private.declared.items():
         moved = np.linalg.norm(with_it[name] - without[name])
+        assert declared.noise is not None
         assert moved <= declared.noise.sensitivity
         spent += declared.noise.share
     assert spent == pytest.approx(1.0)
@@ -283,16 +286,16 @@ def guesses(n, quieter=1.0, m=3):
         for _ in range(n):
             score = 0.0
             for name, declared in local_private.declared.items():
-                p = 2 if declared.symmetric else 0
-                upper = np.triu_indices(p) if p else ...
-                weight = np.where(np.equal(*upper), 1.0, 2.0) if p else 1.0
+                assert declared.noise is not None
+                upper: Any = np.triu_indices(2) if declared.symmetric else ...
+                weight: Any = [1.0, 2.0, 1.0] if declared.symmetric else 1.0
                 seen = present * np.ravel(alone[name][upper])
                 for part in parts[1:]:
                     share = noised(part[name], declared, rho, m - 1)
                     seen = seen + np.ravel(share) - np.ravel(part[name][upper])
                 wanted = np.ravel(alone[name][upper])
                 variance = declared.noise.sigma(rho) ** 2
-                score += float((weight * wanted * seen).sum() / variance)
+                score += float((np.asarray(weight) * wanted * seen).sum() / variance)
             scores[present].append(score)
     return np.array(scores[0]), np.array(scores[1])
 

@@ -211,7 +211,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         self.noise_variance_ = found.noise
         for name in _OF_SOME_FITS:
             self.__dict__.pop(name, None)
-        vars(self).update(found.told)
+        for name, value in found.told.items():
+            setattr(self, name, value)
         if (pairs := found.certificate) is not None:
             self.n_iter_ = pairs.n_iter
             self.residuals_ = pairs.residuals / (found.N - 1)

@@ -30,8 +30,9 @@ def cost(step: Step, public: Mapping[str, Any]) -> float:
     if not is_private(step):
         return 0.0
     epsilon, delta = public.get("epsilon"), public.get("delta")
-    good = all(type(x) is float and 0 < x < math.inf for x in (epsilon, delta))
-    if not good or not delta < 1:
+    if not isinstance(epsilon, float) or not isinstance(delta, float):
+        raise Refusal("arguments")
+    if not (0 < epsilon < math.inf and 0 < delta < 1):
         raise Refusal("arguments")
     return rho_of(epsilon, delta)
 

@@ -18,6 +18,7 @@ Canonne, Kamath and Steinke, The discrete Gaussian for differential privacy, Neu
 federated learning with secure aggregation, ICML 2021, theorem 1 and proposition 13.
 """
 
+import importlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -187,7 +188,7 @@ def _drawing(sigma: float) -> Any:
 
 def _opendp() -> Any:
     try:
-        import opendp.prelude as dp
+        dp: Any = importlib.import_module("opendp.prelude")
     except ImportError:
         raise DataError(
             "Differential privacy draws its noise with OpenDP: install the extra, "
