@@ -284,3 +284,53 @@ def test_ill_posed_requests_are_refused_with_the_remedy():
     assert "shrinkage" in text
     X = rng.standard_normal((60, 3))
     assert "collinear" in refusal(np.column_stack([X, X[:, 0]]), np.arange(60) % 2)
+
+
+# --- One shot ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ridge", [None, 1.5])
+def test_one_shot_is_the_published_algorithm(data, ridge):
+    X, y = data
+    M = np.zeros((P, P))
+    for i in range(3):
+        Z, own = X[i::3], y[i::3]
+        means = np.array([Z[own == k].mean(axis=0) for k in range(3)])
+        W = Z - means[own]
+        H = (means - Z.mean(axis=0)) * np.sqrt(np.bincount(own))[:, None]
+        values, V = np.linalg.eigh(W.T @ W + (ridge or 0.0) * np.eye(P))
+        root = V / np.sqrt(values) @ V.T
+        M += root @ H.T @ H @ root
+    exact = np.linalg.eigh(M)[1][:, :-3:-1]
+
+    federation = silos(X, y)
+    ours = LinearDiscriminantAnalysis(solver="dgep-eigh", ridge=ridge)
+    ours.fit(federation, "class")
+
+    assert_allclose(np.abs(ours.scalings_.T @ exact), np.eye(2), atol=1e-9)
+    assert ours.classes_.tolist() == [0, 1, 2]
+    assert {line.round for line in federation.ledger} == {1}
+    with pytest.raises(DataError, match="find directions"):
+        ours.predict(X)
+    options = {"ridge": ridge, "random_state": 0, "max_iter": 100}
+    power = LinearDiscriminantAnalysis(solver="dgep-power", **options)
+    assert_close(power.fit(silos(X, y), "class").scalings_, ours.scalings_, 1e-6)
+    shown = LinearDiscriminantAnalysis(
+        solver="dgep-eigh", ridge=ridge, factors=True, classes=[0, 1, 2]
+    ).fit(silos(X, y, policy=Policy.open()), "class")
+    assert_close(shown.scalings_, ours.scalings_, 1e-9)
+
+
+def test_one_shot_factors_of_more_columns_than_rows():
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    X = rng.standard_normal((60, 300)) + rng.standard_normal((3, 300))[y]
+    options = {"solver": "dgep-eigh", "classes": [0, 1, 2], "ridge": 0.5}
+    shown = LinearDiscriminantAnalysis(**options, factors=True)
+    federation = silos(X, y, policy=Policy.open())
+    shown.fit(federation, "class")
+    [line] = [one for one in federation.ledger if one.direction == "out"]
+    assert (line.shape, line.visibility, line.round) == ((300, 3), "disclosed", 1)
+    whole = LinearDiscriminantAnalysis(**options)
+    whole.fit(silos(X, y, policy=Policy.open()), "class")
+    assert_close(shown.scalings_, whole.scalings_, 1e-9)

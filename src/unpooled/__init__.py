@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from unpooled.federation.local import simulate
     from unpooled.federation.planning import Plan, plan
     from unpooled.ledger import Ledger
+    from unpooled.models.cca import CCA
     from unpooled.models.discriminant import LinearDiscriminantAnalysis
     from unpooled.models.eigenproblem import GeneralizedEigen
     from unpooled.models.files import load, save
     from unpooled.models.imputer import SimpleImputer
     from unpooled.models.pca import PCA
+    from unpooled.models.pls import PLSSVD, PLSCanonical, PLSRegression
     from unpooled.models.scaler import StandardScaler
     from unpooled.party.policy import Policy
     from unpooled.report.html import report
@@ -30,11 +32,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "CCA": "models.cca",
     "Federation": "federation.base",
     "GeneralizedEigen": "models.eigenproblem",
     "Ledger": "ledger",
     "LinearDiscriminantAnalysis": "models.discriminant",
     "PCA": "models.pca",
+    "PLSCanonical": "models.pls",
+    "PLSRegression": "models.pls",
+    "PLSSVD": "models.pls",
     "Plan": "federation.planning",
     "Policy": "party.policy",
     "SimpleImputer": "models.imputer",
@@ -49,11 +55,15 @@ _HOMES = {
 }
 
 __all__ = [
+    "CCA",
     "PCA",
+    "PLSSVD",
     "Federation",
     "GeneralizedEigen",
     "Ledger",
     "LinearDiscriminantAnalysis",
+    "PLSCanonical",
+    "PLSRegression",
     "Plan",
     "Policy",
     "SimpleImputer",

@@ -1,5 +1,6 @@
 """Classes from linear functions of a row: the same for all models that have them."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ import scipy.special
 from sklearn.base import ClassifierMixin
 
 from unpooled.arrays import Array, Float, Shaped
+from unpooled.errors import DataError
 
 
 class LinearClassifier(ClassifierMixin):
@@ -48,7 +50,10 @@ class LinearClassifier(ClassifierMixin):
         X : (n, p) array-like
             Rows.
         """
-        scores = self._check_rows(X) @ self.coef_.T + self.intercept_
+        X = self._check_rows(X)
+        if not hasattr(self, "coef_"):
+            raise DataError("One-shot solvers find directions, and no classes of rows.")
+        scores = X @ self.coef_.T + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> Shaped[Array, " n"]:
@@ -86,3 +91,18 @@ class LinearClassifier(ClassifierMixin):
             Rows.
         """
         return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
+
+
+def class_priors(given: Any, count: Float[Array, " c"]) -> Float[Array, " c"]:
+    """Return the probabilities of the classes: as given, or their shares of rows."""
+    if given is None:
+        return count / count.sum()
+    priors = np.asarray(given, dtype=float)
+    if priors.shape != count.shape or not (priors > 0).all():
+        raise DataError(
+            f"priors={given!r} must be {len(count)} positive numbers, one by class."
+        )
+    if abs(priors.sum() - 1.0) > 1e-5:
+        warnings.warn("The priors do not sum to 1. Renormalizing", stacklevel=5)
+        priors = priors / priors.sum()
+    return priors
