@@ -1,4 +1,4 @@
-"""Canonical correlations and partial least squares on a federation: the pooled answer."""
+"""Canonical correlations and partial least squares: the pooled answer."""
 
 import warnings
 
@@ -222,10 +222,11 @@ def test_one_shot_takes_one_round(views, solver):
 def test_the_power_method_on_the_dilation_has_no_gap(views):
     K = sum(own(*views))
     exact = np.linalg.svd(K)[0][:, :1]
-    many = {"max_iter": 200, "random_state": 0}
-    dgep = CCA(1, solver="dgep-power", **many).fit(silos(*views), y=SECOND)
+    dgep = CCA(1, solver="dgep-power", max_iter=200, random_state=0)
+    dgep.fit(silos(*views), y=SECOND)
     error = dgep.diagnose(silos(*views)).error
-    dcca = CCA(1, solver="dcca-power", **many).fit(silos(*views), y=SECOND)
+    dcca = CCA(1, solver="dcca-power", max_iter=200, random_state=0)
+    dcca.fit(silos(*views), y=SECOND)
     assert error > 0.1
     assert largest_sine(dcca.x_weights_, exact) < 0.1
 
@@ -256,7 +257,7 @@ def test_ill_posed_requests_are_refused_with_the_remedy():
     rng = np.random.default_rng(0)
     few = silos(*rng.standard_normal((2, 30, 16)), policy=Policy.open())
     second = [f"x{j}" for j in range(16, 32)]
-    with pytest.raises(DataError, match="32 columns .* Choose a regularisation"):
+    with pytest.raises(DataError, match=r"32 columns .* Choose a regularisation"):
         CCA(1).fit(few, y=second)
     CCA(1, regularisation=0.1).fit(few, y=second)
     X = rng.standard_normal((60, 3))

@@ -74,8 +74,8 @@ class Diagnosis:
         Sine of the largest angle between the one-shot span and the exact one, both of k
         whitened vectors: ``||W - W_c W_c.T W||``.
     perturbation : float
-        The sin θ theorem itself, ``||M_0 - Σ M_i / m|| / gap``: an upper bound on `error`
-        wherever the gap is positive, infinite elsewhere.
+        The sin θ theorem itself, ``||M_0 - Σ M_i / m|| / gap``: an upper bound on
+        `error` wherever the gap is positive, infinite elsewhere.
     bound : float or None
         The right side of the paper's inequality (6), from the spectral radii of each
         party's A_i and B_i; None where these may not be seen, infinite where the gap

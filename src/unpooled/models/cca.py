@@ -109,12 +109,18 @@ class CCA(Predicting, FederatedEstimator):
         Only "exact": the means of the second view.
     all_correlations_ : (min(p, q),) array
         Only "exact" without `regularisation`: what `significance` tests.
-    x_mean_, x_std_ : (p,) array
-        Only "exact": what columns are centred by, and divided by.
-    y_mean_, y_std_ : (q,) array
-        Only "exact": the same of the second view.
-    x_columns_, y_columns_ : list of str
-        Names of the views' columns.
+    x_mean_ : (p,) array
+        Only "exact": means of the first view's columns.
+    x_std_ : (p,) array
+        Only "exact": what they are divided by.
+    y_mean_ : (q,) array
+        Only "exact": means of the second view's columns.
+    y_std_ : (q,) array
+        Only "exact": what they are divided by.
+    x_columns_ : list of str
+        Names of the first view's columns.
+    y_columns_ : list of str
+        Names of the second view's columns.
     n_samples_ : int
         Only "exact": N, the rows of all silos.
     n_features_in_ : int
@@ -189,7 +195,7 @@ class CCA(Predicting, FederatedEstimator):
         columns = sum(S.xy.shape)
         if c == 0.0 and columns >= self.n_samples_:
             raise DataError(
-                f"{columns} columns in two views, but {self.n_samples_} rows: canonical "
+                f"{columns} columns in two views, but {self.n_samples_} rows: "
                 f"correlations of 1 can be had from anything, and which are found is "
                 f"arbitrary. Choose a regularisation, 0.1 for instance, or leave "
                 f"columns out with select."

@@ -51,12 +51,18 @@ class PLSSVD(TwoViews, FederatedEstimator):
         entry of largest magnitude is positive.
     y_weights_ : (q, k) array
         Right singular vectors.
-    x_mean_, x_std_ : (p,) array
-        What columns of the first view are centred by, and divided by.
-    y_mean_, y_std_ : (q,) array
-        The same of the second view.
-    x_columns_, y_columns_ : list of str
-        Names of the views' columns.
+    x_mean_ : (p,) array
+        Means of the first view's columns.
+    x_std_ : (p,) array
+        What they are divided by.
+    y_mean_ : (q,) array
+        Means of the second view's columns.
+    y_std_ : (q,) array
+        What they are divided by.
+    x_columns_ : list of str
+        Names of the first view's columns.
+    y_columns_ : list of str
+        Names of the second view's columns.
     n_samples_ : int
         N, the rows of all silos.
     n_features_in_ : int
@@ -135,12 +141,18 @@ class PLSCanonical(Predicting, FederatedEstimator):
         ``predict`` is ``(X - x_mean_) @ coef_.T + intercept_``.
     intercept_ : (q,) array
         The means of the second view.
-    x_mean_, x_std_ : (p,) array
-        What columns of the first view are centred by, and divided by.
-    y_mean_, y_std_ : (q,) array
-        The same of the second view.
-    x_columns_, y_columns_ : list of str
-        Names of the views' columns.
+    x_mean_ : (p,) array
+        Means of the first view's columns.
+    x_std_ : (p,) array
+        What they are divided by.
+    y_mean_ : (q,) array
+        Means of the second view's columns.
+    y_std_ : (q,) array
+        What they are divided by.
+    x_columns_ : list of str
+        Names of the first view's columns.
+    y_columns_ : list of str
+        Names of the second view's columns.
     n_samples_ : int
         N, the rows of all silos.
     n_features_in_ : int
@@ -214,12 +226,18 @@ class PLSRegression(Predicting, FederatedEstimator):
         ``predict`` is ``(X - x_mean_) @ coef_.T + intercept_``.
     intercept_ : (q,) array
         The means of the second view.
-    x_mean_, x_std_ : (p,) array
-        What columns of the first view are centred by, and divided by.
-    y_mean_, y_std_ : (q,) array
-        The same of the second view.
-    x_columns_, y_columns_ : list of str
-        Names of the views' columns.
+    x_mean_ : (p,) array
+        Means of the first view's columns.
+    x_std_ : (p,) array
+        What they are divided by.
+    y_mean_ : (q,) array
+        Means of the second view's columns.
+    y_std_ : (q,) array
+        What they are divided by.
+    x_columns_ : list of str
+        Names of the first view's columns.
+    y_columns_ : list of str
+        Names of the second view's columns.
     n_samples_ : int
         N, the rows of all silos.
     n_features_in_ : int

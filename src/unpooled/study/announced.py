@@ -14,7 +14,7 @@ from unpooled.federation.planning import DryRounds, Plan
 from unpooled.party.request import Request, view_arrays
 from unpooled.party.runtime import Party
 from unpooled.secure.message import decode, encode
-from unpooled.study.content import read_steps
+from unpooled.study.content import read_steps, target_of
 from unpooled.study.definition import pipeline_of
 
 
@@ -76,7 +76,8 @@ def read_announced(party: Party, name: str, text: str) -> Announced:
         label=label,
     )
     pipeline = pipeline_of((step.name, step.estimator()) for step in steps)
-    pipeline.fit(federation, *([] if label is None else [label]))
+    target = target_of(steps, label)
+    pipeline.fit(federation, *([] if target is None else [target]))
     rules = [(asked, _rule(party, asked, dry.parties)) for asked in dry.requests]
     refusals = [(party.name, asked.step, rule) for asked, rule in rules if rule]
     plan = Plan(
