@@ -27,6 +27,7 @@ from unpooled import (
     PLSCanonical,
     PLSRegression,
     Policy,
+    PowerTransformer,
     SimpleImputer,
     StandardScaler,
     errors,
@@ -45,6 +46,7 @@ TWINS = {
         sklearn.discriminant_analysis.LinearDiscriminantAnalysis
     ),
     PCA: sklearn.decomposition.PCA,
+    PowerTransformer: sklearn.preprocessing.PowerTransformer,
     StandardScaler: sklearn.preprocessing.StandardScaler,
     SimpleImputer: sklearn.impute.SimpleImputer,
 }
@@ -73,6 +75,7 @@ OURS = {
         "random_state",
     },
     PCA: {"max_iter", "privacy", "bits", "rank", "topology", "scores"},
+    PowerTransformer: {"comparison", "tol"},
 }
 OTHER_DEFAULTS = {
     (CCA, "scale"),
@@ -87,6 +90,10 @@ EXTRA: dict[type, set[str]] = {
     PLSSVD: VIEWS,
     PLSCanonical: VIEWS,
     PLSRegression: VIEWS,
+    PowerTransformer: {
+        *("mean_", "var_", "n_samples_seen_", "n_iter_", "centre_", "spread_"),
+        *("shifted_mean_", "shifted_scale_"),
+    },
 }
 HEAVY = "sklearn scipy pandas polars pyarrow matplotlib typer rich jinja2 cryptography"
 

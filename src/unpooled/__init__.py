@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from unpooled.models.imputer import SimpleImputer
     from unpooled.models.pca import PCA
     from unpooled.models.pls import PLSSVD, PLSCanonical, PLSRegression
+    from unpooled.models.power import PowerTransformer
     from unpooled.models.scaler import StandardScaler
     from unpooled.party.policy import Policy
     from unpooled.report.html import report
@@ -43,6 +44,7 @@ _HOMES = {
     "PLSSVD": "models.pls",
     "Plan": "federation.planning",
     "Policy": "party.policy",
+    "PowerTransformer": "models.power",
     "SimpleImputer": "models.imputer",
     "StandardScaler": "models.scaler",
     "Study": "study",
@@ -66,6 +68,7 @@ __all__ = [
     "PLSRegression",
     "Plan",
     "Policy",
+    "PowerTransformer",
     "SimpleImputer",
     "StandardScaler",
     "Study",
