@@ -334,3 +334,26 @@ def test_one_shot_factors_of_more_columns_than_rows():
     whole = LinearDiscriminantAnalysis(**options)
     whole.fit(silos(X, y, policy=Policy.open()), "class")
     assert_close(shown.scalings_, whole.scalings_, 1e-9)
+
+
+# --- More columns than rows ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"priors": [0.2, 0.3, 0.5]}])
+def test_more_columns_than_rows_equal_the_pooled_twin(options):
+    rng = np.random.default_rng(0)
+    y = np.arange(105) % 3
+    X = rng.standard_normal((105, 150)) * np.linspace(0.1, 3.0, 150) + 5.0
+    X += 0.3 * rng.standard_normal((3, 150))[y]
+    options = {"shrinkage": 0.3, **options}
+
+    federation = silos(X, y, m=5, policy=Policy.open())
+    ours = LinearDiscriminantAnalysis(**options).fit(federation, "class")
+
+    theirs, new = pooled(X, y, **options), rng.standard_normal((9, 150)) + 5.0
+    for name in ("means_", "coef_", "intercept_", "explained_variance_ratio_"):
+        assert_close(getattr(ours, name), getattr(theirs, name), 1e-8)
+    signs = np.sign(np.sum(ours.scalings_ * theirs.scalings_[:, :2], axis=0))
+    assert_close(ours.transform(new), theirs.transform(new) * signs, 1e-8)
+    # No silo sends, and nobody forms, as many numbers as columns squared.
+    assert max(int(np.prod(line.shape)) for line in federation.ledger) < 150**2

@@ -18,7 +18,8 @@ Goodrich and Mitzenmacher, Invertible Bloom lookup tables, Allerton 2011.
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 
@@ -78,6 +79,26 @@ def local_class_totals(
         "count": np.array([float(own.sum()) for own in rows]),
         "total": np.array([column_sums(X[own]) for own in rows]),
     }
+
+
+@final
+@dataclass(frozen=True)
+class Classes:
+    """What is known of the classes.
+
+    Attributes
+    ----------
+    names : (c, w) array
+        As words.
+    count : (c,) array
+        How many rows each has.
+    means : (c, p) array
+        Of its rows.
+    """
+
+    names: Int[Array, "c w"]
+    count: Float[Array, " c"]
+    means: Float[Array, "c p"]
 
 
 def agreed_names(

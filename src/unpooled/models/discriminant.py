@@ -23,34 +23,36 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from unpooled.arrays import Array, Float, Int, Shaped
+from unpooled.arrays import Array, Float, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
+from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.pencil import leading_pencil_pairs
-from unpooled.models import classes, moments, oneshot, within
+from unpooled.models import classes, moments, oneshot, span, within
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.classes import (
+    Classes,
     agreed_names,
     check_label,
     class_values,
     pooled_class_means,
 )
 from unpooled.models.eigenproblem import roots
-from unpooled.models.linear import LinearClassifier, class_priors
-from unpooled.models.moments import pooled_scatter
+from unpooled.models.linear import (
+    ILL_POSED,
+    LinearClassifier,
+    check_options,
+    class_priors,
+    direction_count,
+)
 from unpooled.models.oneshot import (
     leading_of_factors,
     leading_of_sum,
     shown_factors,
     summed_matrix,
 )
-from unpooled.models.within import (
-    Within,
-    between,
-    ledoit_wolf_covariances,
-    pooled_within,
-    shrunk,
-)
+from unpooled.models.span import Span, coordinates, row_space
+from unpooled.models.within import Within, covariances
 from unpooled.party.step import adopted, derived
 
 local_names, local_class_totals = adopted(
@@ -69,7 +71,15 @@ local_whitened, local_factors = adopted(
     __name__, oneshot.local_whitened, oneshot.local_factors
 )
 SOLVERS = ("exact", "dgep-eigh", "dgep-power")
-WITHIN = Within(local_within_squares, local_within_scatter, local_fourths)
+local_spread, local_span = adopted(__name__, span.local_spread, span.local_span)
+WITHIN = Within(
+    local_within_squares,
+    local_within_scatter,
+    local_fourths,
+    local_squares,
+    local_scatter,
+)
+SPAN = Span(local_spread, local_span)
 
 
 @derived(
@@ -133,7 +143,7 @@ class LinearDiscriminantAnalysis(
     means_ : (c, p) array
         Only "exact": mean of each class.
     covariance_ : (p, p) array
-        Only "exact": within-class covariance, shrunk, with denominators N_k.
+        Only "exact", with fewer columns than rows: within-class covariance, shrunk, with denominators N_k.
     scalings_ : (p, k) array
         Directions v with ``v.T @ covariance_ @ v = 1``, by decreasing ratio of variance
         between to variance within classes; in each the entry of largest magnitude is
@@ -205,7 +215,7 @@ class LinearDiscriminantAnalysis(
         self.random_state = random_state
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        _check(self)
+        check_options(self, SOLVERS)
         check_label(federation, y)
         fewest = (self.n_components or 1) + 1
         planned = fewest if self.priors is None else len(self.priors)
@@ -214,14 +224,20 @@ class LinearDiscriminantAnalysis(
         names = agreed_names(federation, local_names, self.classes, planned)
         count, means = pooled_class_means(federation, local_class_totals, names)
         p, c, N = federation.n_features, len(names), int(count.sum())
-        k = _kept(self.n_components, p, c)
+        k = direction_count(self.n_components, p, c)
         priors = class_priors(self.priors, count)
-        if not self.shrinkage and N - len(names) < p:
-            raise DataError(_ILL_POSED.format(p=p, N=N, c=len(names)))
-        Sw, St = self._covariances(federation, names, count, means, priors)
-        ratios, V = leading_pencil_pairs(St - Sw, Sw, p)
+        found, wide = Classes(names, count, means), N - c < p
+        if wide and self.shrinkage in (None, 0, "auto"):
+            raise DataError(ILL_POSED.format(p=p, N=N, c=c))
         self.classes_, self.priors_, self.means_ = class_values(names), priors, means
-        self.covariance_, self.n_samples_ = Sw, N
+        self.n_samples_ = N
+        if wide:
+            return self._fit_in_span(federation, found, k)
+        Sw, St = covariances(
+            federation, WITHIN, found, priors, self.priors, self.shrinkage
+        )
+        ratios, V = leading_pencil_pairs(St - Sw, Sw, p)
+        self.covariance_ = Sw
         self.scalings_ = np.ascontiguousarray(V[:, :k])
         self.explained_variance_ratio_ = ratios[:k] / (ratios.sum() or 1.0)
         # V Vᵀ is the inverse of S_w.
@@ -234,36 +250,31 @@ class LinearDiscriminantAnalysis(
             matrix = shown_factors(federation, local_factors, names, ridge)
         else:
             names, matrix = summed_matrix(federation, local_whitened, ridge, planned)
-        k = _kept(self.n_components, federation.n_features, len(names))
+        k = direction_count(self.n_components, federation.n_features, len(names))
         find = leading_of_factors if self.factors else leading_of_sum
         self.scalings_ = find(self, matrix, k)
         self.classes_ = class_values(names)
 
-    def _covariances(
-        self,
-        federation: Federation,
-        names: Int[Array, "c w"],
-        count: Float[Array, " c"],
-        means: Float[Array, "c p"],
-        priors: Float[Array, " c"],
-    ) -> tuple[Float[Array, "p p"], Float[Array, "p p"]]:
-        """Return the covariances within classes and of all rows."""
-        N = count.sum()
-        mean = count @ means / N
-        if self.shrinkage == "auto":
-            by_class, St = ledoit_wolf_covariances(
-                federation, WITHIN, names, count, means
-            )
-            return np.tensordot(priors, by_class, 1), St
-        weights = priors * N / count
-        Sw = pooled_within(federation, WITHIN, names, means, weights) / N
-        if self.priors is None:
-            St = Sw + between(priors, means, mean)
-        else:
-            S = pooled_scatter(federation, mean, local_squares, local_scatter)
-            St = S / N
-        shrinkage = float(self.shrinkage or 0.0)
-        return shrunk(Sw, shrinkage), shrunk(St, shrinkage)
+    def _fit_in_span(self, federation: Federation, found: Classes, k: int) -> None:
+        """Fit more columns than rows: in the span of the pooled rows."""
+        (p, s), N = (federation.n_features, float(self.shrinkage)), self.n_samples_
+        mean = found.count @ found.means / N
+        Z = row_space(federation, SPAN, mean, N, p)
+        view = coordinates(federation, mean, Z)
+        inside = Classes(found.names, found.count, (found.means - mean) @ Z)
+        Sw, St = covariances(view, WITHIN, inside, self.priors_, self.priors, None)
+        Sb, unit = St - Sw, s / p * np.eye(len(Sw))
+        within = (1.0 - s) * Sw + Sw.trace() * unit
+        ratios, V = leading_pencil_pairs(
+            (1 - s) * Sb + Sb.trace() * unit, within, len(Sw)
+        )
+        self.scalings_ = with_positive_peaks(Z @ V[:, :k])
+        outside = (p - len(Sw)) * Sb.trace() / Sw.trace()
+        self.explained_variance_ratio_ = ratios[:k] / (ratios.sum() + outside)
+        # Across the span the covariance is a multiple of the identity.
+        own = found.means @ Z
+        across = (found.means - own @ Z.T) * (p / s / Sw.trace())
+        self._decide(own @ V @ V.T @ Z.T + across)
 
     @property
     def _n_features_out(self) -> int:
@@ -298,32 +309,3 @@ class LinearDiscriminantAnalysis(
         # What its `fit` notes for its `transform`.
         twin._max_components = twin._n_features_out = self._n_features_out
         return twin
-
-
-_ILL_POSED = (
-    "{p} columns, but {N} rows in {c} classes: the within-class covariance is "
-    "singular, and directions that separate the classes perfectly are arbitrary. "
-    'Choose a shrinkage, 0.1 or "auto" for instance, or leave columns out with select.'
-)
-
-
-def _check(model: LinearDiscriminantAnalysis) -> None:
-    if model.solver not in SOLVERS:
-        raise DataError(f"solver={model.solver!r}; choose one of {SOLVERS}.")
-    s: Any = model.shrinkage
-    number = isinstance(s, int | float | np.number) and not isinstance(s, bool)
-    if not (s in (None, "auto") or (number and 0 <= s <= 1)):
-        raise DataError(f'shrinkage={s!r}; choose None, "auto" or a number in [0, 1].')
-    k = model.n_components
-    if k is not None and not (isinstance(k, int | np.integer) and k >= 1):
-        raise DataError(f"n_components={k!r}; choose a whole number of at least 1.")
-
-
-def _kept(k: int | None, p: int, c: int) -> int:
-    most = min(c - 1, p)
-    if k is not None and k > most:
-        raise DataError(
-            f"n_components={k} cannot be larger than "
-            f"min(n_features, n_classes - 1)={most}."
-        )
-    return most if k is None else int(k)

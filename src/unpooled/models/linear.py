@@ -1,7 +1,7 @@
 """Classes from linear functions of a row: the same for all models that have them."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -106,3 +106,34 @@ def class_priors(given: Any, count: Float[Array, " c"]) -> Float[Array, " c"]:
         warnings.warn("The priors do not sum to 1. Renormalizing", stacklevel=5)
         priors = priors / priors.sum()
     return priors
+
+
+ILL_POSED = (
+    "{p} columns, but {N} rows in {c} classes: the within-class covariance is "
+    "singular, and directions that separate the classes perfectly are arbitrary. "
+    "Choose a shrinkage, 0.1 for instance, or leave columns out with select."
+)
+
+
+def check_options(model: Any, solvers: Sequence[str]) -> None:
+    """Refuse what a discriminant analysis cannot be asked for."""
+    if model.solver not in solvers:
+        raise DataError(f"solver={model.solver!r}; choose one of {solvers}.")
+    s: Any = model.shrinkage
+    number = isinstance(s, int | float | np.number) and not isinstance(s, bool)
+    if not (s in (None, "auto") or (number and 0 <= s <= 1)):
+        raise DataError(f'shrinkage={s!r}; choose None, "auto" or a number in [0, 1].')
+    k = model.n_components
+    if k is not None and not (isinstance(k, int | np.integer) and k >= 1):
+        raise DataError(f"n_components={k!r}; choose a whole number of at least 1.")
+
+
+def direction_count(k: int | None, p: int, c: int) -> int:
+    """Return how many directions there are, or are wanted."""
+    most = min(c - 1, p)
+    if k is not None and k > most:
+        raise DataError(
+            f"n_components={k} cannot be larger than "
+            f"min(n_features, n_classes - 1)={most}."
+        )
+    return most if k is None else int(k)
