@@ -143,7 +143,8 @@ class LinearDiscriminantAnalysis(
     means_ : (c, p) array
         Only "exact": mean of each class.
     covariance_ : (p, p) array
-        Only "exact", with fewer columns than rows: within-class covariance, shrunk, with denominators N_k.
+        Only "exact" with fewer columns than rows: covariance within classes, shrunk,
+        with denominators N_k.
     scalings_ : (p, k) array
         Directions v with ``v.T @ covariance_ @ v = 1``, by decreasing ratio of variance
         between to variance within classes; in each the entry of largest magnitude is
