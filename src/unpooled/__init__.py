@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from unpooled.models.scaler import StandardScaler
     from unpooled.party.policy import Policy
     from unpooled.report.html import report
+    from unpooled.secure.noise import GaussianPrivacy
     from unpooled.study import Study
 
 __version__ = "0.1.0"
@@ -35,6 +36,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "CCA": "models.cca",
     "Federation": "federation.base",
+    "GaussianPrivacy": "secure.noise",
     "GeneralizedEigen": "models.eigenproblem",
     "Ledger": "ledger",
     "LinearDiscriminantAnalysis": "models.discriminant",
@@ -61,6 +63,7 @@ __all__ = [
     "PCA",
     "PLSSVD",
     "Federation",
+    "GaussianPrivacy",
     "GeneralizedEigen",
     "Ledger",
     "LinearDiscriminantAnalysis",
