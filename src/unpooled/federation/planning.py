@@ -13,6 +13,7 @@ import numpy as np
 
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
+from unpooled.federation.proofs import Proofs
 from unpooled.federation.rounds import Coordinator, RoundRecord
 from unpooled.ledger import Ledger, Release
 from unpooled.party.request import Request, Veiled, code_for, ledger_lines, view_arrays
@@ -86,11 +87,14 @@ class DryRounds:
     records: list[RoundRecord] = field(default_factory=list)
     depth: int = 0
     sent: set[str] = field(default_factory=set)
+    proofs: Proofs = field(default_factory=Proofs)
+    fits: int = 0
 
     def enter(self) -> None:
         """Begin a fit: transforms are sent anew in each."""
         if self.depth == 0:
             self.sent.clear()
+            self.fits += 1
         self.depth += 1
 
     def exit(self) -> None:
@@ -108,11 +112,20 @@ class DryRounds:
         """Write the lines of the round and return placeholders of the right shapes."""
         sizes = step.sizes(n_features, public)
         fresh = frozenset(set(view_arrays(operations)) - self.sent)
-        self.sent |= fresh
-        number = len(self.requests) + 1
+        evidence, proven = self.proofs.evidence(operations, self.sent)
+        self.sent |= fresh | proven
         request = Request(
-            self.study, "", number, step.name, to, operations, dict(public), fresh
+            self.study,
+            f"planned {self.fits}",
+            len(self.requests) + 1,
+            step.name,
+            to,
+            operations,
+            dict(public),
+            fresh,
+            evidence,
         )
+        self.proofs.expect(request, n_features, self.parties, self.protection)
         self.requests.append(request)
         written = ledger_lines(request, step, sizes, self.protection, self.parties)
         self.lines += [line for line, _ in written]
@@ -171,6 +184,8 @@ def plan(model: Any, federation: Federation, y: Any = None) -> Plan:
         )
     live = federation.coordinator
     dry = DryRounds(live.parties, live.study, live.protection)
+    if isinstance(live, Coordinator):
+        dry.proofs = live.proofs.planned()
     clone(model).fit(federation.over(dry), *([] if y is None else [y]))
     refusals: list[tuple[str, str, str]] = []
     if isinstance(live, Coordinator):

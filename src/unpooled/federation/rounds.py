@@ -13,6 +13,7 @@ from typing import Any, final
 
 from unpooled.errors import UnpooledError
 from unpooled.federation.channel import Channel
+from unpooled.federation.proofs import Proofs
 from unpooled.federation.recalling import recall
 from unpooled.federation.replies import (
     Replies,
@@ -79,6 +80,8 @@ class Coordinator:
     recorders : list of callable
         Called without arguments when a round stands in `ledger` and `records`, before
         any total of it is opened.
+    proofs : Proofs
+        Replies of the rounds that fitted transforms, which parties ask to see.
     policies : mapping of str to mapping, or None
         The silos' rules by party, for reports, where the silos have told them.
     """
@@ -100,6 +103,7 @@ class Coordinator:
         self.listeners: list[Callable[[str, str, int], None]] = []
         self.recorders: list[Callable[[], None]] = []
         self.policies: Mapping[str, Mapping[str, Any]] | None = None
+        self.proofs = Proofs()
         self._parties = tuple(sorted(channel.parties))
         self._round = first_round - 1
         self._session = ""
@@ -145,6 +149,7 @@ class Coordinator:
             self._share_group_key()
         self._round += 1
         fresh = frozenset(set(view_arrays(operations)) - self._sent)
+        evidence, proven = self.proofs.evidence(operations, self._sent)
         request = Request(
             self.study,
             self._session,
@@ -154,6 +159,7 @@ class Coordinator:
             operations,
             dict(public),
             fresh,
+            evidence,
         )
         written = ledger_lines(request, step, sizes, self.protection, self._parties)
         data = encode(*request.as_message())
@@ -170,7 +176,8 @@ class Coordinator:
             raise replies.problem
         raise_refusals(step.name, replies.messages)
         # A silo that refused has not kept what came with the request.
-        self._sent |= fresh
+        self._sent |= fresh | proven
+        self.proofs.keep(request, n_features, released, self.protection)
         if step.verb == "disclosed":
             return self._shown(request, step, sizes, released)
         return self._opened(request, step, sizes, released)
@@ -180,7 +187,8 @@ class Coordinator:
         found = []
         for request in requests:
             everything = frozenset(view_arrays(request.operations))
-            header, arrays = replace(request, fresh=everything).as_message()
+            whole = replace(request, fresh=everything, evidence=())
+            header, arrays = whole.as_message()
             header |= {"kind": "plan", "parties": list(self._parties)}
             data = encode(header, arrays)
             replies = self._exchange(dict.fromkeys(self.parties, data), "plan")

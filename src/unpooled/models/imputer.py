@@ -6,6 +6,7 @@
 A column without any value at one silo is no error while the federation has some.
 """
 
+from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
@@ -17,10 +18,22 @@ from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.moments import local_observed
-from unpooled.party.step import derived
+from unpooled.party.step import Fit, derived
 
 
-@derived(takes={"statistics": "p"}, fitted_by=("moments.local_observed",))
+def _are_means(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
+    totals = fits["moments.local_observed"].totals
+    # Bit by bit: the difference of two fillings of one person's cell, however small,
+    # is in proportion to that person's row.
+    return np.array_equal(public["statistics"], _means(**totals))
+
+
+@derived(
+    takes={"statistics": "p"},
+    fitted_by=("moments.local_observed",),
+    follows=_are_means,
+    by_column=True,
+)
 def imputed(
     X: Float[Array, "n p"], *, statistics: Float[Array, " p"]
 ) -> Float[Array, "n p"]:
@@ -29,7 +42,7 @@ def imputed(
     return np.where(missing, statistics, X) if missing.any() else X
 
 
-@derived(fitted_by=())
+@derived(fitted_by=(), by_column=True)
 def filled(X: Float[Array, "n p"], *, value: float) -> Float[Array, "n p"]:
     """Put one number where cells are missing, whatever the column."""
     return np.where(np.isnan(X), value, X)
@@ -103,7 +116,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
                 f"fill in. Leave these columns out with select, or fill them with 0 "
                 f"by keep_empty_features=True."
             )
-        self.statistics_ = totals["total"] / np.maximum(count, 1)
+        self.statistics_ = _means(**totals)
 
     def _fill(self) -> float:
         fill = 0.0 if self.fill_value is None else self.fill_value
@@ -146,3 +159,8 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         )
         twin.fit(self.statistics_[None])
         return self._taught(twin)
+
+
+def _means(count: Array, total: Float[Array, " p"]) -> Float[Array, " p"]:
+    """Return each column's mean, 0 for a column without values."""
+    return total / np.maximum(np.rint(count), 1)

@@ -17,6 +17,7 @@ in clear; here the same C is reached without any of them being seen, by forming 
 about the pooled mean.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -27,7 +28,10 @@ from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.moments import column_sums, observed_sums, scatter
 from unpooled.party.bounds import CauchySchwarz
-from unpooled.party.step import release, stays, summed
+from unpooled.party.step import Fit, release, stays, summed
+
+# Of the squares of a constant column nothing but the rounding of its mean is left.
+_ROUNDING = float(np.finfo(float).eps) ** 2
 
 
 @summed(
@@ -130,3 +134,21 @@ def pooled_scatter(federation: Federation, N: int, mean: Float[Array, " p"]) -> 
     squares = federation.sum(local_squares, mean=mean)["squares"]
     S = federation.sum(local_scatter, squares=squares)["scatter"]
     return Moments(N, mean, S)
+
+
+def proven_moments(fits: Mapping[str, Fit]) -> Moments | None:
+    """Return the moments that three rounds gave, if they belong together.
+
+    For `follows` of a derived step: whoever asks could form the scatter about another
+    mean than the pooled one, and so turn its first direction where they like. That
+    would show in its diagonal, which is then not the squares about the pooled mean.
+    """
+    sums = fits["moments.local_total"].totals
+    diagonal, pairs = fits["moments.local_squares"], fits["moments.local_scatter"]
+    N, squares = round(float(sums["count"])), diagonal.totals["squares"]
+    mean, S = sums["total"] / N, pairs.totals["scatter"]
+    same = np.array_equal(diagonal.public["mean"], mean)
+    same = same and np.array_equal(pairs.public["squares"], squares)
+    # Entries are exact to 1e-12 of their bounds, which the squares are.
+    near = np.abs(S.diagonal() - squares) <= 1e-9 * squares + _ROUNDING * N * mean**2
+    return Moments(N, mean, S) if same and near.all() else None

@@ -11,6 +11,7 @@ References
 Pooled Covariance PCA (P-COV) for Distributed/Federated Learning, sections 3 to 5.
 """
 
+from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
@@ -20,15 +21,35 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
-from unpooled.linalg.eigen import leading_eigenpairs
+from unpooled.linalg.eigen import eigenvalues_of, leading_eigenpairs
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.moments import pooled_mean, pooled_scatter
-from unpooled.party.step import derived
+from unpooled.models.moments import pooled_mean, pooled_scatter, proven_moments
+from unpooled.party.step import Fit, derived
+
+
+def _are_axes(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
+    found = proven_moments(fits)
+    if found is None or not np.array_equal(public["mean"], found.mean):
+        return False
+    V = public["components"].T
+    C = found.scatter / max(found.N - 1, 1)
+    variance = eigenvalues_of(C, V)
+    if variance is None:
+        return False
+    whitening = _whitening(variance)
+    # Of the smallest variances rounding leaves few digits; a scale only scales.
+    near = np.abs(public["scale"] - whitening) <= 1e-6 * whitening.max()
+    return bool((public["scale"] == 1.0).all() or near.all())
 
 
 @derived(
     takes={"mean": "p", "components": "k p", "scale": "k"},
-    fitted_by=("moments.local_scatter",),
+    fitted_by=(
+        "moments.local_total",
+        "moments.local_squares",
+        "moments.local_scatter",
+    ),
+    follows=_are_axes,
 )
 def projected(
     X: Float[Array, "n p"],
@@ -221,9 +242,13 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         check_is_fitted(self)
         scale = np.ones(len(self.components_))
         if self.whiten:
-            # A direction without variance is left at 0 rather than divided by it.
-            scale = np.maximum(np.sqrt(self.explained_variance_), np.finfo(float).eps)
+            scale = _whitening(self.explained_variance_)
         return {"mean": self.mean_, "components": self.components_, "scale": scale}
+
+
+def _whitening(variance: Float[Array, " k"]) -> Float[Array, " k"]:
+    # A direction without variance is left at 0 rather than divided by it.
+    return np.maximum(np.sqrt(np.maximum(variance, 0.0)), np.finfo(float).eps)
 
 
 def _wanted(model: PCA, p: int) -> int | float | None:

@@ -7,19 +7,20 @@ Two rounds rather than one with raw squares: their difference would lose the dig
 column whose mean is large beside its spread.
 """
 
+from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from unpooled.arrays import Array, Float
+from unpooled.arrays import Array, Float, Int
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.moments import squared_deviations
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.moments import local_observed
-from unpooled.party.step import derived, release, summed
+from unpooled.party.step import Fit, derived, release, summed
 
 
 @summed(
@@ -35,9 +36,26 @@ def local_squares(
     return {"squares": squared_deviations(X, mean)}
 
 
+def _are_moments(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
+    count, mean = _counts_and_means(**fits["moments.local_observed"].totals)
+    scale = np.ones(len(mean))
+    if squares := fits.get("scaler.local_squares"):
+        # About another mean the deviations would be somebody's choice.
+        if not np.array_equal(squares.public["mean"], np.nan_to_num(mean)):
+            return False
+        scale = _scale(_variance(squares.totals["squares"], count), mean, count)
+    means = (mean, np.zeros(len(mean)))
+    scales = (scale, np.ones(len(mean)))
+    return any(_same(public["mean"], one) for one in means) and any(
+        _same(public["scale"], one) for one in scales
+    )
+
+
 @derived(
     takes={"mean": "p", "scale": "p"},
     fitted_by=("scaler.local_squares", "moments.local_observed"),
+    follows=_are_moments,
+    by_column=True,
 )
 def standardised(
     X: Float[Array, "n p"], *, mean: Float[Array, " p"], scale: Float[Array, " p"]
@@ -96,19 +114,15 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
 
     def _fit(self, federation: Federation, y: Any) -> None:
         totals = federation.sum(local_observed)
-        count = np.rint(totals["count"]).astype(np.int64)
+        count, mean = _counts_and_means(**totals)
         if not count.any():
             raise DataError("No silo has a single value in the columns selected.")
-        # A column without any value has mean NaN, as in scikit-learn.
-        mean = np.divide(
-            totals["total"], count, out=np.full(len(count), np.nan), where=count > 0
-        )
         self.n_samples_seen_ = int(count[0]) if (count == count[0]).all() else count
         self.mean_ = mean if self.with_mean or self.with_std else None
         self.var_ = self.scale_ = None
         if self.with_std:
             squares = federation.sum(local_squares, mean=np.nan_to_num(mean))["squares"]
-            self.var_ = np.where(count > 0, squares / np.maximum(count, 1), np.nan)
+            self.var_ = _variance(squares, count)
             self.scale_ = _scale(self.var_, mean, count)
 
     def __sklearn_tags__(self) -> Any:
@@ -159,6 +173,23 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         p = self.n_features_in_
         mean = self.mean_ if self.with_mean and self.mean_ is not None else np.zeros(p)
         return mean, np.ones(p) if self.scale_ is None else self.scale_
+
+
+def _counts_and_means(
+    count: Array, total: Float[Array, " p"]
+) -> tuple[Int[Array, " p"], Float[Array, " p"]]:
+    count = np.rint(count).astype(np.int64)
+    # A column without any value has mean NaN, as in scikit-learn.
+    mean = np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
+    return count, mean
+
+
+def _variance(squares: Float[Array, " p"], count: Array) -> Float[Array, " p"]:
+    return np.where(count > 0, squares / np.maximum(count, 1), np.nan)
+
+
+def _same(one: Float[Array, " p"], other: Float[Array, " p"]) -> bool:
+    return np.array_equal(one, other, equal_nan=True)
 
 
 def _scale(

@@ -51,6 +51,53 @@ class KeptArrays:
 
 
 @final
+@dataclass(frozen=True)
+class Answered:
+    """What a party was asked in a round that it answered: never what it said.
+
+    Attributes
+    ----------
+    session, step : str
+        The fit, and the step that ran.
+    view, features : str
+        Digests of the view, and of its columns and transforms without its rows.
+    n_features : int
+        Columns that the step saw.
+    public : mapping of str to JSON value
+        The step's arguments; of an array ``{"array": its SHA-256}``.
+    parties : tuple of str
+        Over whom the total was.
+    protection : str
+        "masked" or "plain".
+    """
+
+    session: str
+    step: str
+    view: str
+    features: str
+    n_features: int
+    public: Mapping[str, Any]
+    parties: tuple[str, ...]
+    protection: str
+
+    def as_record(self) -> dict[str, Any]:
+        """Return JSON values."""
+        record = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return record | {"parties": list(self.parties), "public": dict(self.public)}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "Answered":
+        """Read what `as_record` returned."""
+        values = {name: record[name] for name in cls.__dataclass_fields__}
+        for name in ("session", "step", "view", "features", "protection"):
+            if type(values[name]) is not str:
+                raise TypeError(f"{name} is not a text")
+        if type(values["n_features"]) is not int:
+            raise TypeError("n_features is not a whole number")
+        return cls(**values | {"parties": tuple(map(str, record["parties"]))})
+
+
+@final
 @dataclass(eq=False)
 class Study:
     """What a party remembers of a study between fits.
@@ -61,12 +108,15 @@ class Study:
         Arrays that stay until the study ends.
     fitted : set of (str, tuple of str)
         Steps that ran, with the transforms in front of them: what a view may apply.
+    answered : dict of str to Answered
+        Rounds that were answered, by the SHA-256 of the request.
     ledger : Ledger
         The silo's own record of what crossed its door.
     """
 
     kept: Shelf = field(default_factory=Shelf)
     fitted: set[Ran] = field(default_factory=set)
+    answered: dict[str, Answered] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)
 
     def as_record(self) -> dict[str, Any]:
@@ -75,7 +125,10 @@ class Study:
         Which steps ran, never what they gave: kept arrays end with the process, and a
         step that needs one is refused as "nothing_kept".
         """
-        return {"fitted": [[step, list(front)] for step, front in sorted(self.fitted)]}
+        return {
+            "fitted": [[step, list(front)] for step, front in sorted(self.fitted)],
+            "answered": {key: a.as_record() for key, a in self.answered.items()},
+        }
 
     @classmethod
     def from_record(cls, record: Any) -> "Study":
@@ -86,11 +139,15 @@ class Study:
                 raise TypeError("a step's name is not a text")
             if not all(isinstance(front, list) for _, front in record["fitted"]):
                 raise TypeError("transforms are not a list")
-        except (KeyError, TypeError, ValueError) as wrong:
+            answered = {
+                str(key): Answered.from_record(asked)
+                for key, asked in record.get("answered", {}).items()
+            }
+        except (AttributeError, KeyError, TypeError, ValueError) as wrong:
             raise StudyError(
                 f"This is not what a party remembers of a study: {wrong}."
             ) from wrong
-        return cls(fitted=fitted)
+        return cls(fitted=fitted, answered=answered)
 
 
 @final
@@ -106,6 +163,8 @@ class Remembered:
         Of those, by the key that sealed them: each key counts its own.
     fitted : set of (str, tuple of str)
         Steps that ran, with the transforms in front of them, since it was forgotten.
+    answered : dict of str to Answered
+        Those rounds by the SHA-256 of the request.
     sessions : set of str
         Sessions that the silo joined, ever.
     text : str
@@ -121,6 +180,7 @@ class Remembered:
     lines: int = 0
     sealed: dict[str, int] = field(default_factory=dict)
     fitted: set[Ran] = field(default_factory=set)
+    answered: dict[str, Answered] = field(default_factory=dict)
     sessions: set[str] = field(default_factory=set)
     text: str = ""
     decision: Mapping[str, Any] = field(default_factory=dict)

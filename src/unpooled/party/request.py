@@ -4,7 +4,7 @@ Coordinator and party write the same lines from the same declaration: neither ta
 other's word for what was released.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -13,6 +13,7 @@ import numpy as np
 from unpooled.arrays import Array, Shaped
 from unpooled.errors import AggregationError
 from unpooled.ledger import Release, canonical
+from unpooled.party import evidence as proof
 from unpooled.party.step import Declared, Step
 from unpooled.party.view import (
     Derive,
@@ -62,6 +63,8 @@ class Request:
         Public arguments: JSON values, arrays, or `Veiled` totals.
     fresh : frozenset of str
         Keys of transform arrays that come with this request; others came before.
+    evidence : tuple of Evidence
+        Of the transforms that come with this request.
     """
 
     study: str
@@ -72,6 +75,7 @@ class Request:
     operations: tuple[Operation, ...]
     public: Mapping[str, Any]
     fresh: frozenset[str] = frozenset()
+    evidence: tuple[proof.Evidence, ...] = ()
 
     def view_digest(self) -> str:
         """Return a name for the view: equal for equal operations and arrays."""
@@ -118,6 +122,9 @@ class Request:
             "view": [operation.as_json() for operation in self.operations],
             "public": public,
         }
+        if self.evidence:
+            header["evidence"], shown = proof.as_message(self.evidence)
+            arrays |= shown
         return header, arrays
 
     @classmethod
@@ -162,6 +169,8 @@ class Request:
         # What no operation and no argument reads would come in without a line.
         wanted = {f"view.{key}" for key in view_arrays(operations)}
         wanted |= {f"public.{name}" for name in header["public"]}
+        shown = proof.from_message(header.get("evidence", []), arrays, operations)
+        wanted |= set(proof.as_message(shown)[1])
         if not set(arrays) <= wanted:
             raise ValueError("an array that nothing reads")
         return cls(
@@ -176,6 +185,7 @@ class Request:
                 for name, record in header["public"].items()
             },
             frozenset(fresh),
+            shown,
         )
 
 
@@ -238,6 +248,11 @@ def ledger_lines(
                 if key in request.fresh:
                     what = (value.shape, str(value.dtype), value.nbytes)
                     write(f"view.{key}", operation.step, name, *what, "public", "in")
+            for source, name, visibility, value in _shown(request, position):
+                wide = visibility == "summed" and value.ndim == 3
+                kind = "uint256" if wide else str(value.dtype)
+                what = (value.shape[:2] if wide else value.shape, kind, value.nbytes)
+                write(source, operation.step, name, *what, visibility, "in")
     # Sorted, since a message's JSON does not keep the order of the caller.
     for name, value in sorted(request.public.items()):
         if isinstance(value, Veiled):
@@ -261,3 +276,14 @@ def ledger_lines(
             kind, size = code.dtype, code.bytes_per_number
         write(name, step.name, name, shape, kind, numbers * size, step.verb, "out")
     return lines
+
+
+def _shown(request: Request, position: int) -> Iterator[tuple[str, str, str, Array]]:
+    """Yield source, name, visibility and value of a transform's arrays of evidence."""
+    for number, one in enumerate(request.evidence):
+        if one.transform != position:
+            continue
+        for name, value in one.arrays().items():
+            visibility = "summed" if name in one.words else "public"
+            source = proof.array_name(number, name)
+            yield source, f"{one.step}.{name}", visibility, value

@@ -194,7 +194,14 @@ class Party:
         )
         study = self._dealings.join(*session, parties)
         self._sessions[session] = Session(
-            self.name, self.table, self.policy, study, agreement, parties, protection
+            self.name,
+            self.table,
+            self.policy,
+            study,
+            agreement,
+            parties,
+            protection,
+            self._roster,
         )
         public, signature = agreement.offer()
         offer = {"key": public.hex(), "signature": signature.hex()}
@@ -245,6 +252,7 @@ class Party:
             Agreement(self.name, self._identity, self._roster, b"plan"),
             tuple(self._pinned(header["parties"])),
             "masked",
+            self._roster,
         )
         try:
             session.check(Request.from_message(message, {}))
@@ -288,11 +296,13 @@ class Party:
         }
         reply = self._reply(data, header, arrays, digests)
         # From here on it counts as released; before, nothing may leave.
-        ran = (request.step, tuple(view.transforms))
-        self._dealings.released(request, sealed, ran, *about)
+        asked = digest(data)
+        answered = session.answered(request, view)
+        self._dealings.released(request, sealed, (asked, answered), *about)
         study.ledger = Ledger([*study.ledger, *sealed])
-        study.fitted.add(ran)
-        self._answered[key] = (request.round, digest(data), reply)
+        study.fitted.add((request.step, tuple(view.transforms)))
+        study.answered[asked] = answered
+        self._answered[key] = (request.round, asked, reply)
         return reply
 
     def _sealed(

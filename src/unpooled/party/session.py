@@ -12,7 +12,8 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
 from unpooled.ledger import Release
-from unpooled.party.memory import KeptArrays, Shelf, Study
+from unpooled.party.evidence import features_digest, public_record
+from unpooled.party.memory import Answered, KeptArrays, Shelf, Study
 from unpooled.party.packing import declared_array, flattened, restored
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import (
@@ -23,12 +24,14 @@ from unpooled.party.request import (
     view_arrays,
 )
 from unpooled.party.step import Declared, Step, find_step
+from unpooled.party.transforms import Transforms
 from unpooled.party.view import View
 from unpooled.secure.agreement import Agreement, new_group_key, open_sealed, seal_for
 from unpooled.secure.fixed_point import Code
 from unpooled.secure.masking import MaskedSum, unveil, veil
 from unpooled.secure.plain import PlainSum
 from unpooled.secure.protocol import SecureSum
+from unpooled.secure.roster import Roster
 
 
 @final
@@ -63,6 +66,8 @@ class Session:
         The roster of the session, sorted.
     protection : {"masked", "plain"}
         How totals are protected.
+    roster : Roster
+        Everybody whom the silo pins: who signed what is shown as evidence.
     """
 
     def __init__(
@@ -74,6 +79,7 @@ class Session:
         agreement: Agreement,
         parties: tuple[str, ...],
         protection: str,
+        roster: Roster,
     ) -> None:
         self.party, self.parties, self.protection = party, parties, protection
         self._table, self._policy, self._study = table, policy, study
@@ -83,7 +89,7 @@ class Session:
         self._sum: SecureSum | None = None
         self._group_key: bytes | None = None
         self._kept = Shelf()
-        self._shares: dict[str, float] = {}
+        self._transforms = Transforms(policy, study, roster)
         self._view_arrays: dict[str, Array] = {}
         self._views: dict[str, View] = {}
         self._opened: dict[tuple[int, str], _Opened] = {}
@@ -137,7 +143,7 @@ class Session:
         if self._sum is None:
             raise Refusal("out_of_order")
         step, view = self.check(request)
-        self._check_transforms(request, view)
+        self._transforms.check(request, view)
         public, request = self._public(request)
         sizes = step.sizes(len(view.columns), public)
         self._check_classes(step, view)
@@ -159,6 +165,20 @@ class Session:
         lines = ledger_lines(request, step, sizes, self.protection, self.parties)
         return lines, arrays
 
+    def answered(self, request: Request, view: View) -> Answered:
+        """Return what to remember of a request that was answered."""
+        shown = {n: v for n, v in request.public.items() if not isinstance(v, Veiled)}
+        return Answered(
+            request.session,
+            request.step,
+            request.view_digest(),
+            features_digest(request.operations),
+            len(view.columns),
+            public_record(shown),
+            self.parties,
+            self.protection,
+        )
+
     def _view(self, request: Request) -> View:
         key = request.view_digest()
         if key not in self._views:
@@ -167,38 +187,6 @@ class Session:
             except LookupError as unknown:
                 raise Refusal("unknown_columns") from unknown
         return self._views[key]
-
-    def _check_transforms(self, request: Request, view: View) -> None:
-        before: tuple[str, ...] = ()
-        for name in view.transforms:
-            transform = find_step(name)
-            # One that needs no fitting is held to the dominance rule below alone.
-            fitted = not transform.fitted_by or any(
-                (step, before) in self._study.fitted for step in transform.fitted_by
-            )
-            if transform.verb != "derived" or not (
-                fitted or self._policy.lists_step(name)
-            ):
-                raise Refusal("transform_not_fitted")
-            before += (name,)
-        if view.transforms and self._policy.max_row_share < 1.0:
-            key = request.view_digest()
-            if key not in self._shares:
-                self._shares[key] = self._made_share(view)
-            self._policy.check_dominance(self._shares[key])
-
-    def _made_share(self, view: View) -> float:
-        """Return the dominance that the transforms made, 0 where the data had it.
-
-        Rare categories and heavy tails give a source column a dominant row too; what a
-        transform may not do is to go beyond that, which is how a made-up column turns a
-        covariance into one person's record.
-        """
-        share = view.largest_row_share()
-        if share <= self._policy.max_row_share:
-            return share
-        natural = view.source().largest_row_share()
-        return share if share > natural * (1.0 + 1e-9) else 0.0
 
     def _check_classes(self, step: Step, view: View) -> None:
         by_class = any("c" in d.letters for d in step.leaves.values())

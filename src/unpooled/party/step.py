@@ -24,6 +24,8 @@ from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.party.bounds import Bound
 
 LIBRARY = "unpooled.models."
+# Steps whose totals some derived step is checked against: see `derived`.
+FITTING: set[str] = set()
 # Axis letters over people; everything else is an aggregate.
 ROW_AXES = frozenset("nN")
 FEATURE_AXES = frozenset("pq")
@@ -112,6 +114,28 @@ def stays(
 
 @final
 @dataclass(frozen=True, eq=False)
+class Fit:
+    """One round that fitted a transform, as a party can check it.
+
+    Attributes
+    ----------
+    public : mapping
+        The public arguments with which the step ran.
+    totals : mapping of str to array
+        What it gave, over all parties.
+    """
+
+    public: Mapping[str, Any]
+    totals: Mapping[str, Array]
+
+
+# (fits by the name of their step, the transform's public arguments) -> whether a fit
+# with these totals gives these arguments, and no others.
+Follows = Callable[[Mapping[str, Fit], Mapping[str, Any]], bool]
+
+
+@final
+@dataclass(frozen=True, eq=False)
 class Step:
     """A declared function. Calling it runs the function, for tests and notebooks.
 
@@ -129,6 +153,10 @@ class Step:
     fitted_by : tuple of str
         Of a derived step: the steps of which one must have run in the same study; none
         where it needs no fitting.
+    follows : callable, optional
+        Of a derived step: whether its arguments follow from those steps' totals.
+    by_column : bool
+        Of a derived step: whether each column is made of the one in its place alone.
     """
 
     name: str
@@ -140,6 +168,8 @@ class Step:
     reads: tuple[str, ...]
     public: tuple[str, ...]
     fitted_by: tuple[str, ...] = ()
+    follows: Follows | None = None
+    by_column: bool = False
 
     def __call__(self, *args: Any, **public: Any) -> Any:
         """Run the function as it is: nothing is checked, nothing leaves."""
@@ -219,13 +249,41 @@ def kept(
 
 
 def derived(
-    *, takes: Mapping[str, str] | None = None, fitted_by: tuple[str, ...]
+    *,
+    takes: Mapping[str, str] | None = None,
+    fitted_by: tuple[str, ...],
+    follows: Follows | None = None,
+    by_column: bool = False,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a transform of rows that views apply inside the silo.
 
     It takes a block (n, p) and returns a block with the same rows; nothing leaves.
+
+    Parameters
+    ----------
+    takes : mapping of str to str, optional
+        Axes of array-valued public arguments.
+    fitted_by : tuple of str
+        Names of the steps whose totals fit it.
+    follows : callable, optional
+        ``follows(fits, public) -> bool``: whether the arguments are those that a fit
+        gives. It runs in every silo before the transform is applied, on totals that the
+        silo added itself from all parties' signed replies; `fits` has a `Fit` for the
+        last round of each step in `fitted_by` that belongs to one fit, and must be
+        judged as sent by somebody who would like other arguments. Without it a silo
+        only knows that one of the steps ran.
+    by_column : bool, default False
+        Each column is made of the one in its place alone, so that it may be as
+        dominated by one row as that one is.
     """
-    return _declaring("derived", "rows", takes, {}, fitted_by)
+    if follows is not None:
+        FITTING.update(fitted_by)
+
+    def declare(function: Callable[..., Any]) -> Step:
+        step = _declaring("derived", "rows", takes, {}, fitted_by)(function)
+        return replace(step, follows=follows, by_column=by_column)
+
+    return declare
 
 
 def find_step(name: str) -> Step:

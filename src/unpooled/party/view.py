@@ -14,7 +14,7 @@ import numpy as np
 from unpooled.arrays import Array, Bool, Float
 from unpooled.data.table import Block, Table
 from unpooled.errors import DataError
-from unpooled.party.dominance import largest_row_share
+from unpooled.party.dominance import row_shares
 from unpooled.party.step import find_step
 from unpooled.secure.message import digest
 
@@ -244,9 +244,23 @@ class View:
             columns = operation.columns
         return blocks
 
-    def largest_row_share(self) -> float:
-        """Return the largest share of any column's scatter that one row carries."""
-        return largest_row_share(self.blocks(), len(self.columns))
+    def row_shares(self, lone: float = 0.0) -> Float[Array, " q"]:
+        """Return the largest share of each column's scatter that one row carries."""
+        return row_shares(self.blocks(), len(self.columns), lone)
+
+    def origins(self) -> list[str]:
+        """Return the source column of each column; empty where several are mixed."""
+        origins = dict(zip(self.source_columns, self.source_columns, strict=True))
+        for operation in self._operations:
+            if isinstance(operation, Derive):
+                kept = find_step(operation.step).by_column
+                before = (
+                    list(origins.values()) if kept else [""] * len(operation.columns)
+                )
+                origins = dict(zip(operation.columns, before, strict=True))
+            elif isinstance(operation, Select):
+                origins = {column: origins[column] for column in operation.columns}
+        return list(origins.values())
 
 
 def _check_arguments(operation: Derive, n_features: int) -> None:

@@ -90,6 +90,7 @@ def run(
     place = RunFolder.create(path, state, study.text)
     with place.alone():
         place.log(f"Started study {study.name}.")
+        coordinator.proofs = place.proofs()
         # One ledger for both: what the coordinator writes, the folder records.
         place.ledger, place.rounds = coordinator.ledger, coordinator.records
         return _go_on(study, place, federation, parties, listener)
@@ -117,7 +118,7 @@ def resume(
             place.ledger, place.next_round
         )
         coordinator = _coordinator(federation)
-        coordinator.records = place.rounds
+        coordinator.records, coordinator.proofs = place.rounds, place.proofs()
         for party, member in parties.items():
             member.studies[study.name] = place.memory(party)
         rest = study.steps[len(place.state.finished) :]
@@ -163,6 +164,7 @@ def _go_on(
         save(pipeline_of(models), place.path / "pipeline.unpooled")
         if study.report:
             write_report(place)
+        place.drop_proofs()
         place.state.done = True
         place.write_state()
         place.log("Done.")
