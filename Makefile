@@ -31,10 +31,10 @@ debian-packages:  ## chromium and postgresql for the tests, where that is possib
 test: $(ALL) debian-packages  ## the tests, without the slow ones
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-test-long: $(ALL) debian-packages  ## the slow tests
-	@$(BIN)/python -m pytest -m 'slow and not federation' $(PYTEST_ARGS)
+test-long: $(ALL) debian-packages  ## the slow tests, with those over a federation
+	@$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 
-test-federation: $(ALL)  ## studies over a real NVFlare server and silos, minutes long
+test-federation: $(ALL) debian-packages  ## only those over a real server and silos
 	@$(BIN)/python -m pytest -m federation $(PYTEST_ARGS)
 
 lint: $(ALL)  ## ruff: rules and format

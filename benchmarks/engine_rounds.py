@@ -36,7 +36,7 @@ def main() -> None:
             consortium.stop()
     # A lower bound of what a round can cost: a call of the engine, and one signature.
     medians = {step: sorted(s)[len(s) // 2] for step, s in seconds.items()}
-    masked, bare = medians["moments.local_observed"], medians["leave"]
+    masked, bare = medians["imputer.local_observed"], medians["leave"]
     print(json.dumps({"medians": medians, "ratio": masked / bare}, indent=1))
 
 

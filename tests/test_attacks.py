@@ -43,10 +43,8 @@ PERSON = 11
 
 def scatter(rogue: Rogue, chain: tuple[Operation, ...], p: int = 3) -> Array:
     """Raw products of columns, by the library's own steps: about a mean of zero."""
-    squares = rogue.totals("moments.local_squares", {"mean": np.zeros(p)}, chain)[
-        "squares"
-    ]
-    return rogue.totals("moments.local_scatter", {"squares": squares}, chain)["scatter"]
+    squares = rogue.totals("pca.local_squares", {"mean": np.zeros(p)}, chain)["squares"]
+    return rogue.totals("pca.local_scatter", {"squares": squares}, chain)["scatter"]
 
 
 # --- covariances with columns that the coordinator made -------------------------------
@@ -73,21 +71,19 @@ def test_a_made_up_column_does_not_rebuild_a_record():
     """Huth et al. 2023: the covariances of a person's indicator are the record."""
     here = silos(marked_tables())
     chain, mean = person_and_columns(), {"mean": np.zeros(4)}
-    unfitted = Rogue(here).enter().rules("moments.local_squares", mean, chain)
+    unfitted = Rogue(here).enter().rules("pca.local_squares", mean, chain)
     assert set(unfitted.values()) == {"transform_not_fitted"}
 
     # A fit of that kind is no leave to send other numbers.
     up.PCA(2).fit(here.federation)
-    fitted = Rogue(here).enter().rules("moments.local_squares", mean, chain)
+    fitted = Rogue(here).enter().rules("pca.local_squares", mean, chain)
     assert set(fitted.values()) == {"transform_not_fitted"}
 
 
 def test_a_made_up_column_is_refused_even_by_a_silo_that_asks_for_no_fit():
     here = silos(marked_tables(), policy={"allowed_steps": ["*"]})
     mean = {"mean": np.zeros(4)}
-    rules = (
-        Rogue(here).enter().rules("moments.local_squares", mean, person_and_columns())
-    )
+    rules = Rogue(here).enter().rules("pca.local_squares", mean, person_and_columns())
     assert rules["b"] == "max_row_share"
 
 
@@ -122,13 +118,13 @@ def record_from_fills(here: Silos, low: float, high: float) -> Array:
 def test_a_made_up_filling_does_not_rebuild_a_record():
     here = silos(tables_with_a_hole())
     mean = {"mean": np.zeros(3)}
-    unfitted = Rogue(here).enter().rules("moments.local_squares", mean, filled(1e4))
+    unfitted = Rogue(here).enter().rules("pca.local_squares", mean, filled(1e4))
     assert set(unfitted.values()) == {"transform_not_fitted"}
     up.SimpleImputer().fit(here.federation)
-    fitted = Rogue(here).enter().rules("moments.local_squares", mean, filled(1e4))
+    fitted = Rogue(here).enter().rules("pca.local_squares", mean, filled(1e4))
     assert set(fitted.values()) == {"transform_not_fitted"}
     listed = silos(tables_with_a_hole(), policy={"allowed_steps": ["*"]})
-    rules = Rogue(listed).enter().rules("moments.local_squares", mean, filled(1e4))
+    rules = Rogue(listed).enter().rules("pca.local_squares", mean, filled(1e4))
     assert rules["b"] == "max_row_share"
 
 
@@ -160,14 +156,14 @@ CHANGE = {"allow_roster_change": True}
 TWO = {"min_parties": 2}
 
 
-def sums(here: Silos, names: str, step: str = "moments.local_observed") -> Array:
+def sums(here: Silos, names: str, step: str = "scaler.local_observed") -> Array:
     """The column sums of some silos, in a study of its own."""
     return Rogue(here, names, study=f"study of {names}").enter().totals(step)["total"]
 
 
 def refusals(here: Silos, names: str) -> dict[str, str]:
     rogue = Rogue(here, names, study=f"study of {names}").enter()
-    return rogue.rules("moments.local_total")
+    return rogue.rules("pca.local_total")
 
 
 def test_two_studies_do_not_subtract_to_a_silo():
@@ -179,7 +175,7 @@ def test_two_studies_do_not_subtract_to_a_silo():
 
 def test_control_two_studies_subtract_to_a_silo():
     here = silos(FIVE, policy=CHANGE)
-    own = sums(here, "abcde") - sums(here, "abcd", "moments.local_total")
+    own = sums(here, "abcde") - sums(here, "abcd", "pca.local_total")
     assert_allclose(own, FIVE["e"].sum(axis=0), rtol=1e-12)
 
 
@@ -220,19 +216,17 @@ def first_row(complement: bool = False) -> tuple[Operation, ...]:
 @pytest.mark.parametrize("complement", [False, True])
 def test_one_row_cannot_be_picked(complement):
     rogue = Rogue(silos(TABLES)).enter()
-    rogue.totals("moments.local_observed")
-    rules = rogue.rules("moments.local_observed", None, first_row(complement))
+    rogue.totals("scaler.local_observed")
+    rules = rogue.rules("scaler.local_observed", None, first_row(complement))
     assert set(rules.values()) == {"min_rows"}
 
 
 @pytest.mark.parametrize("complement", [False, True])
 def test_control_one_row_of_each_silo_is_picked(complement):
     rogue = Rogue(silos(TABLES, policy={"min_rows": 0})).enter()
-    picked = rogue.totals("moments.local_observed", None, first_row(complement))[
-        "total"
-    ]
+    picked = rogue.totals("scaler.local_observed", None, first_row(complement))["total"]
     if complement:
-        picked = rogue.totals("moments.local_observed")["total"] - picked
+        picked = rogue.totals("scaler.local_observed")["total"] - picked
     firsts = sum(X[0] for X in TABLES.values())
     assert_allclose(picked, firsts, rtol=1e-12)
 
@@ -249,7 +243,7 @@ def test_rows_cannot_be_weighed():
     """An array over people where the transform takes one over columns."""
     here = silos(TABLES)
     up.StandardScaler().fit(here.federation)
-    rules = Rogue(here).enter().rules("moments.local_observed", None, weighing_rows())
+    rules = Rogue(here).enter().rules("scaler.local_observed", None, weighing_rows())
     assert set(rules.values()) == {"arguments"}
 
 
@@ -294,8 +288,8 @@ ALL_40 = (Select(tuple(f"x{j}" for j in range(40))),)
 def test_a_wide_covariance_is_refused():
     """Gram = Xᵀ X determines X up to a rotation of the rows."""
     rogue = Rogue(silos(WIDE)).enter()
-    squares = rogue.totals("moments.local_squares", {"mean": np.zeros(40)}, ALL_40)
-    rules = rogue.rules("moments.local_scatter", squares, ALL_40)
+    squares = rogue.totals("pca.local_squares", {"mean": np.zeros(40)}, ALL_40)
+    rules = rogue.rules("pca.local_scatter", squares, ALL_40)
     assert set(rules.values()) == {"max_feature_ratio"}
 
 

@@ -14,8 +14,7 @@ from sklearn.pipeline import make_pipeline
 from twins import assert_close, assert_same_pca
 from unpooled import PCA, Policy, StandardScaler, partition_columns, simulate
 from unpooled.errors import DataError
-from unpooled.models.moments import local_total
-from unpooled.models.pca import projected
+from unpooled.models.pca import local_total, projected
 from unpooled.models.scaler import standardised
 from unpooled.party import view as views
 from unpooled.party.step import derived, disclosed, kept, summed

@@ -92,26 +92,26 @@ def test_a_bound_that_is_too_small_is_refused_in_the_silo(made_up):
     """A coordinator that makes the bound up gets a rule, no clipped words."""
     here = silos()
     rogue = Rogue(here).enter()
-    rogue.totals("moments.local_squares", {"mean": np.zeros(3)})
-    rules = rogue.rules("moments.local_scatter", {"squares": np.full(3, made_up)})
+    rogue.totals("pca.local_squares", {"mean": np.zeros(3)})
+    rules = rogue.rules("pca.local_scatter", {"squares": np.full(3, made_up)})
     assert set(rules.values()) == {"public_bound"}
 
 
 def test_a_bound_that_only_all_together_break_opens_nothing():
     here = silos({name: rows(30, seed=i) for i, name in enumerate("abcde")})
     rogue = Rogue(here).enter()
-    squares = rogue.totals("moments.local_squares", {"mean": np.zeros(3)})["squares"]
+    squares = rogue.totals("pca.local_squares", {"mean": np.zeros(3)})["squares"]
     # Each silo has a fifth of the total, and passes; five of them are 4 / 3 of it.
     with pytest.raises(Exception, match="outside the range"):
-        rogue.totals("moments.local_scatter", {"squares": squares * 0.75})
-    rogue.totals("moments.local_squares", {"mean": np.zeros(3)})
-    whole = rogue.totals("moments.local_scatter", {"squares": squares * 1.0})["scatter"]
+        rogue.totals("pca.local_scatter", {"squares": squares * 0.75})
+    rogue.totals("pca.local_squares", {"mean": np.zeros(3)})
+    whole = rogue.totals("pca.local_scatter", {"squares": squares * 1.0})["scatter"]
     np.testing.assert_allclose(whole.diagonal(), squares, rtol=1e-12)
 
 
 def test_an_enormous_bound_hides_the_total_and_nothing_else():
     rogue = Rogue(silos()).enter()
-    rogue.totals("moments.local_squares", {"mean": np.zeros(3)})
-    whole = rogue.totals("moments.local_scatter", {"squares": np.full(3, 1e200)})
+    rogue.totals("pca.local_squares", {"mean": np.zeros(3)})
+    whole = rogue.totals("pca.local_scatter", {"squares": np.full(3, 1e200)})
     # In units of 1e200 the total is 0.
     assert not whole["scatter"].any()

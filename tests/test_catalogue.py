@@ -3,7 +3,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import unpooled as up
+from integration.matrix import CASES, in_one_process, model_of
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.catalogue import estimators, parameter_names
 
@@ -48,3 +51,17 @@ def test_classes_from_elsewhere_are_not_listed():
 def test_parameters_are_those_of_the_constructor():
     assert parameter_names(up.PCA)[:2] == ("n_components", "svd_solver")
     assert set(parameter_names(up.PCA)) == set(up.PCA().get_params())
+
+
+def test_every_estimator_has_a_case_over_a_consortium():
+    lacking = set(estimators()) - {model_of(name) for name in CASES}
+
+    assert not lacking, f"add lines for {lacking} to tests/integration/matrix.py"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_case_runs_in_one_process(name, tmp_path):
+    done = in_one_process(name, tmp_path)
+
+    assert type(list(done.models.values())[-1]).__name__ == model_of(name)
+    assert done.ledger.verify()

@@ -156,7 +156,7 @@ def test_wrong_use_ends_with_2(study, arguments):
 def test_a_process_ends_with_0_1_or_2(study):
     planned = in_a_process("plan", study)
     assert planned.returncode == 0
-    assert "moments.local_scatter" in planned.stdout
+    assert "pca.local_scatter" in planned.stdout
     assert planned.stderr == ""
 
     study.write_text(study.read_text().replace("PCA", "PCB"))
@@ -344,7 +344,7 @@ def test_the_demo_tells_everything_in_order(demos):
         "Who takes part",
         "Each silo's rules",
         "Fitting",
-        "round 6 of 6: moments.local_scatter, 4 silos",
+        "round 6 of 6: pca.local_scatter, 4 silos",
         "What came of it",
         "Agreement with scikit-learn on pooled rows",
         "What left each silo",
@@ -441,9 +441,7 @@ def test_quiet_and_files_get_plain_lines(terminal):
     first = [
         x.bytes for x in federation.ledger if x.round == 1 and x.direction == "out"
     ]
-    assert lines[0].endswith(
-        f"moments.local_total, 3 silos, {sum(first)} bytes from each"
-    )
+    assert lines[0].endswith(f"pca.local_total, 3 silos, {sum(first)} bytes from each")
 
 
 def test_more_rounds_than_planned_are_shown_too():

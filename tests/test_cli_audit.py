@@ -221,7 +221,7 @@ def test_deny_stops_a_study_also_while_it_runs(asked):
         command(asked, "approve", "heart", "--yes", silo=name)
     federation = asked.fit(SimpleImputer())[1]
     federation.coordinator.enter()
-    from unpooled.models.moments import local_observed
+    from unpooled.models.imputer import local_observed
 
     federation.sum(local_observed)
     assert "does not take part" in command(asked, "deny", "heart")
@@ -250,7 +250,7 @@ def test_approve_tells_what_the_policy_would_refuse(asked):
     policy.write_text("[policy]\nmin_rows = 1000\n")
     asked.announce()
     output = command(asked, "approve", "heart", "--yes")
-    assert "Your policy would refuse moments.local_observed: min_rows" in output
+    assert "Your policy would refuse imputer.local_observed: min_rows" in output
 
 
 def test_a_text_that_a_terminal_would_obey_is_shown_harmless(asked):
@@ -378,7 +378,7 @@ def test_forget_deletes_models_and_never_the_log(heart):
 
 
 def test_forget_ends_the_sessions_of_a_running_process(heart):
-    from unpooled.models.moments import local_observed
+    from unpooled.models.imputer import local_observed
 
     _, federation = heart.fit()
     federation.coordinator.enter()

@@ -48,13 +48,13 @@ def test_an_error_crosses_as_failed_unless_it_has_a_rule(error):
 @pytest.mark.parametrize("rule", RULES)
 def test_a_refusal_is_made_of_the_rule(rule):
     sentence, remedy = RULES[rule]
-    refused = ReleaseRefusedError("north", "moments.local_total", rule)
+    refused = ReleaseRefusedError("north", "pca.local_total", rule)
     assert str(refused) == (
-        f"north refused moments.local_total: {rule} ({sentence}). {remedy}"
+        f"north refused pca.local_total: {rule} ({sentence}). {remedy}"
     )
     assert (refused.party, refused.step, refused.rule, refused.remedy) == (
         "north",
-        "moments.local_total",
+        "pca.local_total",
         rule,
         remedy,
     )

@@ -191,8 +191,8 @@ def test_releases_only_what_the_docstring_says(holes):
     ]
 
     assert seen == [
-        (1, "moments.local_observed", "count", (P,), "summed", "out"),
-        (1, "moments.local_observed", "total", (P,), "summed", "out"),
+        (1, "imputer.local_observed", "count", (P,), "summed", "out"),
+        (1, "imputer.local_observed", "total", (P,), "summed", "out"),
     ]
 
 

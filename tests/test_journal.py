@@ -566,13 +566,13 @@ def test_a_decision_is_on_a_text(tmp_path):
     assert journal.study("s").approval == "waiting"
     journal.decided("s", approved=True, steps=["pca.*"])
     assert journal.study("s").approval == "approved"
-    assert journal.study("s").approves("moments.local_total")
+    assert journal.study("s").approves("pca.local_total")
     assert not journal.study("s").approves("scaler.local_total")
     journal.announced("s", TEXT)
     assert journal.study("s").approval == "approved"
     journal.announced("s", TEXT + "# more\n")
     assert journal.study("s").approval == "waiting"
-    assert not journal.study("s").approves("moments.local_total")
+    assert not journal.study("s").approves("pca.local_total")
     journal.decided("s", approved=False)
     assert journal.study("s").approval == "denied"
     assert journal.study("t").approval == "unknown"
@@ -581,7 +581,7 @@ def test_a_decision_is_on_a_text(tmp_path):
 def test_refusals_are_written_once_and_cannot_fill_the_disk(tmp_path):
     journal = Journal(tmp_path / "log")
     for _ in range(5):
-        journal.refused("s", "moments.local_total", "min_rows")
+        journal.refused("s", "pca.local_total", "min_rows")
     assert len(journal.entries()) == 1
     for number in range(1000):
         journal.refused("s" * 1000, f"{number}" * 1000, "allowed_steps")

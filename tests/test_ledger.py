@@ -16,7 +16,7 @@ import unpooled as up
 from unpooled.arrays import Array
 from unpooled.errors import StudyError
 from unpooled.ledger import VISIBILITIES, Ledger, Release, Seal, canonical
-from unpooled.models.moments import local_observed
+from unpooled.models.scaler import local_observed
 from unpooled.party.step import disclosed, kept
 from unpooled.secure.roster import Identity
 from wire import Silos, rows, silos
@@ -77,7 +77,7 @@ def test_an_honest_ledger_holds(here, ledger):
 FIELDS = {
     "study": "another",
     "round": 99,
-    "step": "moments.local_total",
+    "step": "pca.local_total",
     "name": "nothing",
     "shape": (1,),
     "dtype": "float32",
@@ -263,20 +263,20 @@ WIDE, NARROW, FLOAT = "uint256", "uint64", "float64"
 
 def test_pca_releases_what_its_docstring_says():
     assert fitted(up.PCA(2)) == [
-        (1, "moments.local_total", "count", (), WIDE, 32, "summed", "out"),
-        (1, "moments.local_total", "total", (3,), WIDE, 96, "summed", "out"),
-        (2, "moments.local_squares", "mean", (3,), FLOAT, 24, "public", "in"),
-        (2, "moments.local_squares", "squares", (3,), WIDE, 96, "summed", "out"),
-        (2, "moments.local_squares", "scatter", (3, 3), FLOAT, 0, "kept", "in"),
-        (3, "moments.local_scatter", "squares", (3,), FLOAT, 24, "public", "in"),
-        (3, "moments.local_scatter", "scatter", (3, 3), NARROW, 48, "summed", "out"),
+        (1, "pca.local_total", "count", (), WIDE, 32, "summed", "out"),
+        (1, "pca.local_total", "total", (3,), WIDE, 96, "summed", "out"),
+        (2, "pca.local_squares", "mean", (3,), FLOAT, 24, "public", "in"),
+        (2, "pca.local_squares", "squares", (3,), WIDE, 96, "summed", "out"),
+        (2, "pca.local_squares", "scatter", (3, 3), FLOAT, 0, "kept", "in"),
+        (3, "pca.local_scatter", "squares", (3,), FLOAT, 24, "public", "in"),
+        (3, "pca.local_scatter", "scatter", (3, 3), NARROW, 48, "summed", "out"),
     ]
 
 
 def test_scaler_releases_what_its_docstring_says():
     assert fitted(up.StandardScaler()) == [
-        (1, "moments.local_observed", "count", (3,), WIDE, 96, "summed", "out"),
-        (1, "moments.local_observed", "total", (3,), WIDE, 96, "summed", "out"),
+        (1, "scaler.local_observed", "count", (3,), WIDE, 96, "summed", "out"),
+        (1, "scaler.local_observed", "total", (3,), WIDE, 96, "summed", "out"),
         (2, "scaler.local_squares", "mean", (3,), FLOAT, 24, "public", "in"),
         (2, "scaler.local_squares", "squares", (3,), WIDE, 96, "summed", "out"),
     ]
@@ -284,8 +284,8 @@ def test_scaler_releases_what_its_docstring_says():
 
 def test_imputer_releases_what_its_docstring_says():
     assert fitted(up.SimpleImputer()) == [
-        (1, "moments.local_observed", "count", (3,), WIDE, 96, "summed", "out"),
-        (1, "moments.local_observed", "total", (3,), WIDE, 96, "summed", "out"),
+        (1, "imputer.local_observed", "count", (3,), WIDE, 96, "summed", "out"),
+        (1, "imputer.local_observed", "total", (3,), WIDE, 96, "summed", "out"),
     ]
 
 
@@ -298,8 +298,8 @@ def test_a_pipeline_sends_each_transform_once_per_fit():
         (4, "imputer.imputed", "statistics"),
         (4, "scaler.standardised", "mean"),
         (4, "scaler.standardised", "scale"),
-        (5, "moments.local_squares", "mean"),
-        (6, "moments.local_scatter", "squares"),
+        (5, "pca.local_squares", "mean"),
+        (6, "pca.local_scatter", "squares"),
     ]
     assert {line[6] for line in lines if line[7] == "out"} == {"summed"}
 

@@ -365,10 +365,10 @@ def test_releases_only_what_the_docstring_says(rows):
     ]
 
     assert out == [
-        (1, "moments.local_total", "count", (), 32, "summed"),
-        (1, "moments.local_total", "total", (P,), 32 * P, "summed"),
-        (2, "moments.local_squares", "squares", (P,), 32 * P, "summed"),
-        (3, "moments.local_scatter", "scatter", (P, P), 8 * triangle, "summed"),
+        (1, "pca.local_total", "count", (), 32, "summed"),
+        (1, "pca.local_total", "total", (P,), 32 * P, "summed"),
+        (2, "pca.local_squares", "squares", (P,), 32 * P, "summed"),
+        (3, "pca.local_scatter", "scatter", (P, P), 8 * triangle, "summed"),
     ]
 
 
@@ -429,7 +429,7 @@ def test_missing_and_infinite_cells_are_refused(secure_sum, rows, cell):
 def test_one_row_has_no_variance():
     one = {"a": np.ones((1, 2))}
     federation = simulate(one, policy=Policy.open(), secure_sum="plain")
-    with pytest.raises(DataError, match="needs at least 2 rows"):
+    with pytest.raises(DataError, match="at least 2 rows over all silos"):
         PCA().fit(federation)
 
 

@@ -50,7 +50,7 @@ def test_plain_and_masked_agree_to_the_last_digits():
 
 def test_plain_shows_each_partys_own_values_and_the_ledger_its_type():
     here = silos(secure_sum="plain")
-    here.federation.sum(up.models.moments.local_total)
+    here.federation.sum(up.models.pca.local_total)
 
     seen = [decode(data).arrays["total"] for _, data in here.wire.of_kind("released")]
     own = [party.table for party in here.parties.values()]
@@ -68,7 +68,7 @@ def test_a_coordinator_cannot_switch_the_masks_off():
     replies = rogue.join()
 
     assert {r.header["rule"] for r in replies.values()} == {"allow_disclosed"}
-    assert set(rogue.rules("moments.local_total").values()) == {"out_of_order"}
+    assert set(rogue.rules("pca.local_total").values()) == {"out_of_order"}
 
 
 def test_a_silo_that_discloses_may_answer_in_clear():

@@ -11,8 +11,7 @@ from unpooled.arrays import Array
 from unpooled.data import heart_disease
 from unpooled.errors import AggregationError, DataError
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.moments import local_observed
-from unpooled.models.scaler import local_squares
+from unpooled.models.scaler import local_observed, local_squares
 from unpooled.party.step import disclosed, kept
 from unpooled.secure.message import decode
 from wire import Silos, kind, rows, silos
@@ -163,17 +162,17 @@ def test_refusals_are_foretold_and_come_true():
     plan = up.plan(make_pipeline(up.StandardScaler(), up.PCA(2)), here.federation)
 
     assert plan.refusals == (
-        ("a", "moments.local_observed", "min_rows"),
-        ("b", "moments.local_observed", "allowed_steps"),
+        ("a", "scaler.local_observed", "min_rows"),
+        ("b", "scaler.local_observed", "allowed_steps"),
         ("a", "scaler.local_squares", "min_rows"),
         ("b", "scaler.local_squares", "allowed_steps"),
-        ("a", "moments.local_total", "min_rows"),
-        ("a", "moments.local_squares", "min_rows"),
-        ("a", "moments.local_scatter", "min_rows"),
-        ("c", "moments.local_scatter", "max_feature_ratio"),
+        ("a", "pca.local_total", "min_rows"),
+        ("a", "pca.local_squares", "min_rows"),
+        ("a", "pca.local_scatter", "min_rows"),
+        ("c", "pca.local_scatter", "max_feature_ratio"),
     )
-    assert "c would refuse moments.local_scatter: max_feature_ratio" in str(plan)
-    with pytest.raises(Exception, match=r"a refused moments.local_observed: min_rows"):
+    assert "c would refuse pca.local_scatter: max_feature_ratio" in str(plan)
+    with pytest.raises(Exception, match=r"a refused scaler.local_observed: min_rows"):
         up.StandardScaler().fit(here.federation)
 
 
@@ -181,8 +180,8 @@ def test_two_parties_are_foretold():
     here = silos({name: rows(seed=i) for i, name in enumerate("ab")})
     plan = up.plan(up.SimpleImputer(), here.federation)
     assert plan.refusals == (
-        ("a", "moments.local_observed", "min_parties"),
-        ("b", "moments.local_observed", "min_parties"),
+        ("a", "imputer.local_observed", "min_parties"),
+        ("b", "imputer.local_observed", "min_parties"),
     )
 
 

@@ -254,7 +254,7 @@ def test_allowed_columns():
     chosen.sum(totals)
     # A column that is only passed through is read all the same.
     rogue = Rogue(here).enter()
-    rogue.step("moments.local_observed", None, (Select(("x0",)),))
+    rogue.step("imputer.local_observed", None, (Select(("x0",)),))
     fill = Derive("imputer.imputed", COLUMNS, {"statistics": np.zeros(3)})
     for chain in (
         (),
@@ -425,7 +425,7 @@ def test_two_splits_do_not_subtract_to_one_row():
 
     def first(share: float) -> Array:
         chain = (Select(COLUMNS), Rows(0, 0, share, False, -1))
-        return rogue.totals("moments.local_observed", None, chain)["total"]
+        return rogue.totals("scaler.local_observed", None, chain)["total"]
 
     try:
         difference = first(21 / 40) - first(20 / 40)
@@ -471,10 +471,10 @@ def test_refusals_do_not_add_up_to_a_silos_own_value():
     low, high = 0.0, 1e6
     for _ in range(40):
         rogue = Rogue(here).enter()
-        rogue.totals("moments.local_squares", {"mean": mean})
+        rogue.totals("pca.local_squares", {"mean": mean})
         middle = (low + high) / 2
         bound = np.array([1e30, middle, 1e30])
-        rule = rogue.rules("moments.local_scatter", {"squares": bound})["b"]
+        rule = rogue.rules("pca.local_scatter", {"squares": bound})["b"]
         if rule not in ("", "public_bound"):
             return
         low, high = (middle, high) if rule else (low, middle)

@@ -198,7 +198,7 @@ def test_what_is_kept_says_how_long_and_where_it_went(heart):
 def test_equal_rounds_in_a_row_are_told_once():
     lines = [
         Release(
-            "s", t, "moments.local_total", "total", (7,), "uint256", 224, "summed", d, p
+            "s", t, "pca.local_total", "total", (7,), "uint256", 224, "summed", d, p
         )
         for t in range(1, 51)
         for d, p in [("out", ("a", "b", "c", "d"))]
@@ -317,8 +317,7 @@ def test_refused_step_is_warned_of_by_name():
 
     assert one.heading == "A round was not completed"
     assert one.text.startswith(
-        f"Round 1 (moments.local_total) was refused or broke off: "
-        f"nothing from {refusing}."
+        f"Round 1 (pca.local_total) was refused or broke off: nothing from {refusing}."
     )
     assert "stayed under masks and was not opened" in one.text
     text = Page(render(facts_of([], federation))).text
@@ -328,13 +327,13 @@ def test_refused_step_is_warned_of_by_name():
 
 def test_round_that_nobody_answered_is_warned_of():
     some = dataclasses.replace(
-        facts(4), rounds=[RoundRecord(9, "moments.local_scatter", 0.1, 10, 10)]
+        facts(4), rounds=[RoundRecord(9, "pca.local_scatter", 0.1, 10, 10)]
     )
 
     (one,) = cautions(some)
 
     assert one.text == (
-        "Round 9 (moments.local_scatter) was refused or broke off: no silo released "
+        "Round 9 (pca.local_scatter) was refused or broke off: no silo released "
         "anything."
     )
 
@@ -677,7 +676,7 @@ def test_totals_taken_twice_are_told_as_differences():
 
     (one,) = [x for x in could_learn(facts_of([], federation)) if "Differences" in x]
 
-    assert "moments.local_scatter: 2 times" in one
+    assert "pca.local_scatter: 2 times" in one
 
 
 def test_a_model_of_another_federation_is_refused():

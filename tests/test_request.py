@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unpooled.errors import AggregationError
-from unpooled.models import moments, scaler
+from unpooled.models import imputer, pca, scaler
 from unpooled.party.request import Request, Veiled, code_for, ledger_lines, view_arrays
 from unpooled.party.step import release
 from unpooled.party.view import Derive, Rows, Select
@@ -73,10 +73,10 @@ def test_both_ends_write_the_same_lines():
     here = silos()
     parties = tuple("abc")
     for step, public in [
-        (moments.local_total, {}),
-        (moments.local_squares, {"mean": np.zeros(3)}),
-        (moments.local_scatter, {"squares": np.ones(3)}),
-        (moments.local_observed, {}),
+        (pca.local_total, {}),
+        (pca.local_squares, {"mean": np.zeros(3)}),
+        (pca.local_scatter, {"squares": np.ones(3)}),
+        (imputer.local_observed, {}),
     ]:
         asked = request(step=step.name, public=public)
         sizes = step.sizes(3, public)
@@ -110,18 +110,16 @@ def test_what_the_lines_say():
 
 def test_lines_of_every_kind_of_release():
     squares = {"squares": np.ones(3)}
-    scatter = request(step="moments.local_scatter", public=squares, fresh=frozenset())
+    scatter = request(step="pca.local_scatter", public=squares, fresh=frozenset())
     ((_, _), (line, _)) = ledger_lines(
-        scatter, moments.local_scatter, {"p": 3}, "masked", tuple("abc")
+        scatter, pca.local_scatter, {"p": 3}, "masked", tuple("abc")
     )
     # A triangle in the narrow code: 8 bytes a number.
     assert (line.dtype, line.bytes, line.shape) == ("uint64", 48, (3, 3))
-    plain = ledger_lines(
-        scatter, moments.local_scatter, {"p": 3}, "plain", tuple("abc")
-    )
+    plain = ledger_lines(scatter, pca.local_scatter, {"p": 3}, "plain", tuple("abc"))
     assert (plain[1][0].dtype, plain[1][0].bytes) == ("float64", 48)
-    total = request(step="moments.local_total", public={}, fresh=frozenset())
-    lines = ledger_lines(total, moments.local_total, {"p": 3}, "masked", tuple("abc"))
+    total = request(step="pca.local_total", public={}, fresh=frozenset())
+    lines = ledger_lines(total, pca.local_total, {"p": 3}, "masked", tuple("abc"))
     assert [(x.dtype, x.bytes, x.shape) for x, _ in lines] == [
         ("uint256", 32, ()),
         ("uint256", 96, (3,)),
@@ -130,7 +128,7 @@ def test_lines_of_every_kind_of_release():
 
 def test_codes_are_wide_unless_a_bound_is_declared():
     assert isinstance(code_for(release("p"), 3), WideCode)
-    scatter = moments.local_scatter.declared["scatter"]
+    scatter = pca.local_scatter.declared["scatter"]
     assert isinstance(code_for(scatter, 3), BoundedCode)
 
 

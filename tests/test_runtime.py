@@ -180,13 +180,13 @@ def test_any_header_gets_a_reply(here, value, said):
 def _good_request(here: Silos) -> tuple[dict, dict]:
     rogue = Rogue(here).enter()
     # So that transforms are fitted, and their parameters reach the arithmetic.
-    rogue.totals("moments.local_observed")
+    rogue.totals("imputer.local_observed")
     operations = (
         Select(COLUMNS),
         Rows(1, 2, 0.0, False, 7),
         Derive("imputer.imputed", COLUMNS, {"statistics": np.zeros(3)}),
     )
-    return rogue.request("moments.local_total", operations=operations).as_message()
+    return rogue.request("pca.local_total", operations=operations).as_message()
 
 
 def _places(value, path=()):
@@ -281,20 +281,20 @@ def test_every_array_of_a_request_may_be_anything(here, data):
         "pca.__loader__",
         "pca.scatter",
         "pca.np",
-        "moments.local_total.function",
-        "moments.local_total.__call__",
+        "pca.local_total.function",
+        "pca.local_total.__call__",
         "pca.projected",
         "imputer.imputed",
         "__init__.x",
         "__main__.x",
-        "models.moments.local_total",
-        "unpooled.models.moments.local_total",
+        "models.pca.local_total",
+        "unpooled.models.pca.local_total",
         "unpooled.PCA",
         "unpooled.errors.RULES",
         "pca .local_total",
-        "moments.local_total ",
+        "pca.local_total ",
         "PCA.local_total",
-        "..moments.local_total",
+        "..pca.local_total",
         "test_runtime.SECRET",
         "test_runtime.Rogue",
         "test_runtime.no_such",
@@ -447,7 +447,7 @@ def test_messages_out_of_their_order(here):
     check_refusal(rogue.say("a", {**rogue.where, **header}), "wrong_roster")
     for reply in rogue.ask_all({"kind": "leave"}).values():
         assert reply.header["kind"] == "left"
-    assert set(rogue.rules("moments.local_total").values()) == {"out_of_order"}
+    assert set(rogue.rules("pca.local_total").values()) == {"out_of_order"}
 
 
 def test_the_same_request_again_gets_the_same_bytes(here):
@@ -466,12 +466,12 @@ def test_the_same_request_again_gets_the_same_bytes(here):
 def test_a_round_is_answered_once(here):
     """Other arguments, another step or view in an answered round: no second mask."""
     rogue = Rogue(here).enter()
-    first = rogue.request("moments.local_squares", {"mean": np.zeros(3)})
+    first = rogue.request("pca.local_squares", {"mean": np.zeros(3)})
     check = here.parties["a"].handle
     assert kind(check(encode(*first.as_message()))) == "released"
     header, arrays = first.as_message()
     for altered in (
-        ({**header, "step": "moments.local_total", "public": {}}, {}),
+        ({**header, "step": "pca.local_total", "public": {}}, {}),
         (header, {"public.mean": np.ones(3)}),
         ({**header, "view": []}, arrays),
         ({**header, "round": 0}, arrays),
@@ -528,7 +528,7 @@ def test_replies_to_no_message_hold_secrets(here):
         for k in KINDS
     ]
     said += [
-        rogue.step(s)["a"] for s in ("moments.local_total", "test_runtime.counts", "x")
+        rogue.step(s)["a"] for s in ("pca.local_total", "test_runtime.counts", "x")
     ]
     for reply in said:
         text = json.dumps({k: v for k, v in reply.header.items() if k != "seals"})

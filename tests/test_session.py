@@ -411,12 +411,12 @@ def test_a_veiled_total_cannot_be_had_from_another_step(here):
 # --- transforms -----------------------------------------------------------------------
 
 
-@derived(takes={"mean": "p"}, fitted_by=("moments.local_observed",))
+@derived(takes={"mean": "p"}, fitted_by=("scaler.local_observed",))
 def shifted(X: Array, *, mean: Array) -> Array:
     return X - mean
 
 
-@derived(takes={"mean": "p", "scale": "p"}, fitted_by=("moments.local_observed",))
+@derived(takes={"mean": "p", "scale": "p"}, fitted_by=("scaler.local_observed",))
 def scaled(X: Array, *, mean: Array, scale: Array) -> Array:
     return (X - mean) / scale
 
@@ -430,16 +430,16 @@ def test_a_transform_is_applied_only_after_its_fit(here):
 
     def rules(*operations: Any) -> set[str]:
         chain = (Select(COLUMNS), *operations)
-        return set(rogue.rules("moments.local_total", operations=chain).values())
+        return set(rogue.rules("pca.local_total", operations=chain).values())
 
     assert rules(scaled) == {"transform_not_fitted"}
-    rogue.totals("moments.local_observed")
+    rogue.totals("scaler.local_observed")
     assert rules(scaled) == {""}
     # The order is the pipeline's: nothing was fitted behind another transform.
     assert rules(scaled, filled) == {"transform_not_fitted"}
     assert rules(filled, scaled) == {"transform_not_fitted"}
     # A step that is no transform, and one that is not there.
-    for name in ("moments.local_total", "moments.local_observed", "os.system"):
+    for name in ("pca.local_total", "scaler.local_observed", "os.system"):
         refused = rules(Derive(name, COLUMNS, {"mean": mean, "scale": scale}))
         assert refused <= {"transform_not_fitted", "allowed_steps", "arguments"}
         assert refused
@@ -447,21 +447,21 @@ def test_a_transform_is_applied_only_after_its_fit(here):
 
 def test_another_studys_fit_does_not_count(here):
     first = Rogue(here, study="one").enter()
-    first.totals("moments.local_observed")
+    first.totals("imputer.local_observed")
     filled = Derive("imputer.imputed", COLUMNS, {"statistics": np.zeros(3)})
     chain = (Select(COLUMNS), filled)
     second = Rogue(here, study="two").enter()
-    rules = second.rules("moments.local_total", operations=chain)
+    rules = second.rules("pca.local_total", operations=chain)
     assert set(rules.values()) == {"transform_not_fitted"}
 
 
 def test_a_listed_transform_needs_no_fit():
     other = up.SimpleImputer().fit(silos(TABLES).federation)
-    listed = ["imputer.imputed", "moments.*"]
+    listed = ["imputer.imputed", "pca.*"]
     here = silos(TABLES, policy={"allowed_steps": listed})
     view = other.transform(here.federation)
     assert up.PCA(2).fit(view).n_samples_ == 90
-    for listed in (None, ["imputer.*", "moments.*"]):
+    for listed in (None, ["imputer.*", "pca.*"]):
         here = silos(TABLES, policy={"allowed_steps": listed})
         with pytest.raises(ReleaseRefusedError, match="transform_not_fitted"):
             up.PCA(2).fit(other.transform(here.federation))
@@ -489,9 +489,9 @@ PER_ROW = np.arange(30.0)[:, None] + np.zeros(3)
 )
 def test_a_transform_takes_the_axes_that_it_declares(here, public):
     rogue = Rogue(here).enter()
-    rogue.totals("moments.local_observed")
+    rogue.totals("scaler.local_observed")
     chain = (Select(COLUMNS), Derive("scaler.standardised", COLUMNS, public))
-    rules = rogue.rules("moments.local_observed", operations=chain)
+    rules = rogue.rules("scaler.local_observed", operations=chain)
     assert set(rules.values()) == {"arguments"}
 
 
@@ -503,12 +503,12 @@ def test_transforms_that_divide_by_zero_pick_no_rows_out():
     """(x - c) / 0 is NaN where x is c and infinite elsewhere: a question about c."""
     c, here = TABLES["a"][4], silos(TABLES, policy=LISTED)
     rogue = Rogue(here).enter()
-    rogue.totals("moments.local_observed")
+    rogue.totals("scaler.local_observed")
     chain = (
         Select(COLUMNS),
         Derive("scaler.standardised", COLUMNS, {"mean": c, "scale": np.zeros(3)}),
     )
-    for step in ("moments.local_observed", "moments.local_observed"):
+    for step in ("imputer.local_observed", "scaler.local_observed"):
         rules = rogue.rules(step, operations=chain)
         assert set(rules.values()) == {"infinite_values"}
 
@@ -521,19 +521,19 @@ def test_a_transform_that_overflows_is_refused():
         "scale": np.ones(1),
     }
     chain = (Select(COLUMNS), Derive("pca.projected", ("y",), public))
-    rules = rogue.rules("moments.local_observed", operations=chain)
+    rules = rogue.rules("imputer.local_observed", operations=chain)
     assert set(rules.values()) == {"infinite_values"}
 
 
 def test_a_transform_gives_the_columns_that_it_names():
     rogue = Rogue(silos(TABLES, policy=LISTED)).enter()
-    rogue.totals("moments.local_observed")
+    rogue.totals("imputer.local_observed")
     for columns in (("x0",), (), (*COLUMNS, "x3")):
         chain = (
             Select(COLUMNS),
             Derive("imputer.imputed", columns, {"statistics": np.zeros(3)}),
         )
-        rules = rogue.rules("moments.local_observed", operations=chain)
+        rules = rogue.rules("imputer.local_observed", operations=chain)
         assert set(rules.values()) == {"failed_in_silo"}
 
 
@@ -565,7 +565,7 @@ def test_rows_operations_compose():
     rogue = Rogue(here).enter()
     train, fold = Rows(0, 0, 0.4, True, -1), Rows(1, 2, 0.0, False, -1)
     chain = (Select(("x1", "x0")), train, fold)
-    totals = rogue.totals("moments.local_observed", operations=chain)
+    totals = rogue.totals("scaler.local_observed", operations=chain)
     assert totals["count"].tolist() == [27.0, 27.0]
     # 30 rows: the first 12 are left out, then every second of the other 18.
     expected = sum(X[12:][1::2][:, [1, 0]].sum(axis=0) for X in TABLES.values())

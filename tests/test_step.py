@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from unpooled.arrays import Array
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.models import moments, pca
+from unpooled.models import pca
 from unpooled.party.bounds import CauchySchwarz
 from unpooled.party.step import (
     Declared,
@@ -169,8 +169,8 @@ def test_a_step_reads_rows_labels_and_kept_things_only():
 
 
 def test_the_librarys_steps_have_short_names():
-    assert moments.local_total.name == "moments.local_total"
-    assert find_step("moments.local_total") is moments.local_total
+    assert pca.local_total.name == "pca.local_total"
+    assert find_step("pca.local_total") is pca.local_total
     assert find_step("pca.projected") is pca.projected
     assert find_step("test_step.example") is example
 
@@ -189,8 +189,8 @@ def test_the_librarys_steps_have_short_names():
         "pca.__builtins__",
         "pca.no_such",
         "no_such.local_total",
-        "unpooled.models.moments.local_total",
-        "models.moments.local_total",
+        "unpooled.models.pca.local_total",
+        "models.pca.local_total",
         "os.system",
         "posixpath.join",
         "builtins.open",
@@ -198,7 +198,7 @@ def test_the_librarys_steps_have_short_names():
         "test_step.find_step",
         "test_step.disguised",
         "test_step.example.function",
-        "moments.local_total\n",
+        "pca.local_total\n",
         "pca/local_total",
         "..step.example",
         "__main__.anything",

@@ -388,9 +388,9 @@ def test_a_run_goes_on_from_wherever_it_was_killed(study, whole):
 @pytest.mark.parametrize(
     ("finished", "last"),
     [
-        (1, "moments.local_observed"),
+        (1, "imputer.local_observed"),
         (2, "scaler.local_squares"),
-        (3, "moments.local_scatter"),
+        (3, "pca.local_scatter"),
     ],
 )
 def test_finished_steps_are_not_asked_for_again(study, whole, heard, finished, last):

@@ -11,7 +11,7 @@ import unpooled as up
 from unpooled.arrays import Array
 from unpooled.errors import ReleaseRefusedError
 from unpooled.federation.rounds import Coordinator
-from unpooled.models.moments import local_observed
+from unpooled.models.imputer import local_observed
 from unpooled.party.request import Request, view_arrays
 from unpooled.party.view import Derive, Rows, Select
 from unpooled.secure.message import decode
@@ -39,7 +39,7 @@ def shown(here: Silos, view: up.Federation, **changed: Any) -> dict[str, str]:
     evidence = changed.pop("evidence", None)
     if evidence is None:
         evidence = proofs(here).evidence(view.operations, set())[0]
-    asked = rogue.request("moments.local_observed", None, view.operations)
+    asked = rogue.request("imputer.local_observed", None, view.operations)
     values = {name: getattr(asked, name) for name in Request.__dataclass_fields__}
     values |= {"evidence": tuple(evidence), **changed}
     header, arrays = Request(**values).as_message()
@@ -76,12 +76,12 @@ def test_evidence_is_in_the_ledger_as_planned(here):
     came = [
         (line.step, line.name, line.shape, line.visibility)
         for line in ledger
-        if line.name.startswith("moments.")
+        if line.name.startswith("imputer.")
     ]
     # Three silos' words, for the first request of the scaler's session alone.
     assert came == [
-        ("imputer.imputed", "moments.local_observed.count", (3, 3), "summed"),
-        ("imputer.imputed", "moments.local_observed.total", (3, 3), "summed"),
+        ("imputer.imputed", "imputer.local_observed.count", (3, 3), "summed"),
+        ("imputer.imputed", "imputer.local_observed.total", (3, 3), "summed"),
     ]
     assert ledger.verify()
 
@@ -163,16 +163,16 @@ def test_a_fit_about_another_mean_turns_no_direction(here):
     tables = {key: np.nan_to_num(X, nan=5.0) for key, X in TABLES.items()}
     here = silos(tables)
     coordinator, federation = here.federation.coordinator, here.federation
-    from unpooled.models import moments
+    from unpooled.models import moments, pca
 
     with federation.fitting():
-        N, mean = moments.pooled_mean(federation)
-        honest = federation.sum(moments.local_squares, mean=mean)["squares"]
+        N, mean = moments.pooled_mean(federation, pca.local_total)
+        honest = federation.sum(pca.local_squares, mean=mean)["squares"]
         far = mean + np.array([1e3, -1e3, 0.0])
-        federation.sum(moments.local_squares, mean=far)
+        federation.sum(pca.local_squares, mean=far)
         # Bounded by what is honest it would be refused; so it is not.
         big = honest + N * (far - mean) ** 2
-        S = federation.sum(moments.local_scatter, squares=big)["scatter"]
+        S = federation.sum(pca.local_scatter, squares=big)["scatter"]
     V = np.linalg.eigh(S)[1][:, :-2:-1].T
     public = {"mean": mean, "components": V, "scale": np.ones(1)}
     view = federation.over(coordinator)
@@ -199,7 +199,7 @@ def test_evidence_that_was_tampered_with_is_none(here, what):
     elif what == "public":
         values["public"] = {"mean": second.public["mean"] + 1.0}
     elif what == "step":
-        values["step"] = "moments.local_squares"
+        values["step"] = "scaler.local_observed"
     evidence = [first, type(second)(**values)]
     evidence += [second] * (what == "twice")
     assert refused_by_all(shown(here, view, evidence=evidence))
@@ -211,7 +211,7 @@ def test_replies_of_another_study_are_no_evidence():
     view = model.transform(here.federation)
     evidence = proofs(here).evidence(view.operations, set())[0]
     rogue = Rogue(here, study="another").enter()
-    asked = rogue.request("moments.local_observed", None, view.operations)
+    asked = rogue.request("imputer.local_observed", None, view.operations)
     values = {name: getattr(asked, name) for name in Request.__dataclass_fields__}
     header, arrays = Request(**values | {"evidence": evidence}).as_message()
     rules = {p: rogue.say(p, header, arrays).header.get("rule") for p in rogue.names}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from unpooled.data.sources import open_source
 from unpooled.data.table import Block, Table
 from unpooled.errors import DataError, UnpooledError
-from unpooled.models.moments import local_observed
+from unpooled.models.imputer import local_observed
 from unpooled.party import view as view_module
 from unpooled.party.view import (
     Derive,

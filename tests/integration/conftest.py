@@ -16,6 +16,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.federation)
+            item.add_marker(pytest.mark.slow)
             # NVFlare and the libraries that it starts warn of their own affairs.
             item.add_marker(pytest.mark.filterwarnings("ignore"))
 

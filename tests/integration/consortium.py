@@ -1,23 +1,24 @@
 """A consortium of real processes on this machine: a server, three silos, real TLS."""
 
 import contextlib
+import json
 import os
 import signal
 import socket
 import subprocess
-import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-from unpooled.data.heart_disease import load
+from integration.rows import SILOS, write_rows
 from unpooled.federation.kits import command_of, environment
 from unpooled.federation.provisioning import provision
 from unpooled.federation.submission import submission
 from unpooled.party.silo import make_identity
 from unpooled.secure.roster import Roster
 
-SILOS = ("cleveland", "hungary", "va")
 PATIENCE = 120.0
+REGISTERED = "Successfully registered client"
 
 
 class Consortium:
@@ -47,25 +48,43 @@ class Consortium:
         return self.server if name == "server" else self.kits / "silos" / name
 
     def _found(self) -> None:
-        tables = load()
         keys = {
             name: make_identity(self.kit(name) / "local" / "identity.key").public
             for name in self.silos
         }
         roster = Roster(keys).to_toml()
         (self.server / "local" / "roster.toml").write_text(roster)
-        for number, name in enumerate(self.silos):
+        for name in self.silos:
             local = self.kit(name) / "local"
             (local / "roster.toml").write_text(roster)
             (local / "policy.toml").write_text("min_rows = 10\n")
-            source = write(tables[name], local / "rows", number)
+            source = write_rows(name, local)
             (local / "silo.toml").write_text(
                 f'[silo]\nname = "{name}"\nsource = "{source}"\nlabel = "num"\n'
             )
+        # For tests whose job runs many studies: a class of the tests' own, in the
+        # server alone. Silos allow what they allow anywhere.
+        resources = self.server / "local" / "resources.json"
+        content = json.loads(resources.read_text())
+        content["class_allow_list"].append("integration.many.ManyStudies")
+        resources.write_text(json.dumps(content))
 
-    def start(self, *names: str) -> None:
+    @contextlib.contextmanager
+    def changed(self, name: str, file: str, text: str) -> Iterator[None]:
+        """Let a file of a silo's `local` have another text for a while."""
+        path = self.kit(name) / "local" / file
+        before = path.read_text()
+        path.write_text(text)
+        try:
+            yield
+        finally:
+            path.write_text(before)
+
+    def start(self, *names: str, **environment: str) -> None:
         """Start server and silos, or those named, and wait until they are connected."""
-        for name in names or ("server", *self.silos):
+        names = names or ("server", *self.silos)
+        before = {name: self.log(name).count(REGISTERED) for name in names}
+        for name in names:
             kit = self.kit(name)
             (kit / "transfer").mkdir(exist_ok=True)
             with (self.folder / f"{name}.log").open("ab") as output:
@@ -73,23 +92,35 @@ class Consortium:
                     command_of(kit),
                     stdout=output,
                     stderr=subprocess.STDOUT,
-                    env=surroundings(),
-                    # Its jobs are its children, and end with its group.
+                    env=surroundings() | environment,
                     start_new_session=True,
                 )
             if name == "server":
                 wait_for(self._server_answers)
+        # The server counts a silo as connected for a minute after it died: what says
+        # that it is back is its own log.
+        for name in set(names) - {"server"}:
+            known = before[name]
+            wait_for(lambda n=name, k=known: self.log(n).count(REGISTERED) > k)
         wait_for(self._all_present)
 
-    def kill(self, name: str) -> None:
-        """Kill a process and all of its jobs, as a machine that loses its power."""
-        self.send(name, signal.SIGKILL)
-        self.processes.pop(name).wait()
-
-    def send(self, name: str, number: signal.Signals) -> None:
-        """Send a signal to a process and all of its jobs."""
+    def jobs(self, name: str) -> list[int]:
+        """Return the processes of the jobs of a server or silo."""
         # NVFlare gives each job a group of its own: they are found by their kit.
-        for pid in {self.processes[name].pid, *processes_of(self.kit(name))}:
+        found = processes_of(self.kit(name))
+        return [pid for pid in found if pid != self.processes[name].pid]
+
+    def kill(self, name: str, what: str = "machine") -> None:
+        """Kill the jobs of a server or silo, its parent process, or both at once."""
+        self.send(name, signal.SIGKILL, what)
+        if what != "job":
+            self.processes.pop(name).wait()
+
+    def send(self, name: str, number: signal.Signals, what: str = "machine") -> None:
+        """Send a signal to a "job", to the "parent" or to the whole "machine"."""
+        parent = [] if what == "job" else [self.processes[name].pid]
+        jobs = [] if what == "parent" else self.jobs(name)
+        for pid in (*parent, *jobs):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
@@ -98,7 +129,8 @@ class Consortium:
             self.kill(name)
 
     def log(self, name: str) -> str:
-        return (self.folder / f"{name}.log").read_text("utf-8", "replace")
+        path = self.folder / f"{name}.log"
+        return path.read_text("utf-8", "replace") if path.exists() else ""
 
     def _server_answers(self) -> bool:
         with submission(self.coordinator, 5.0):
@@ -120,24 +152,11 @@ def processes_of(kit: Path) -> list[int]:
     return found
 
 
-def write(table, path: Path, number: int) -> Path:
-    """Write a silo's rows: every silo has another kind of source."""
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    if number % 2:
-        path = path.with_suffix(".parquet")
-        pyarrow.parquet.write_table(table, path)
-    else:
-        path = path.with_suffix(".csv")
-        pyarrow.csv.write_csv(table, path)
-    return path
-
-
 def surroundings() -> dict[str, str]:
-    """What the processes of a consortium find around them: this very source."""
-    source = str(Path(__file__).resolve().parents[2] / "src")
-    return environment() | {"PYTHONPATH": source, "OPENBLAS_NUM_THREADS": "1"}
+    """What the processes of a consortium find around them: these very sources."""
+    tests = Path(__file__).resolve().parents[1]
+    paths = os.pathsep.join(map(str, (tests.parent / "src", tests)))
+    return environment() | {"PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"}
 
 
 def free_ports(number: int) -> list[int]:
@@ -179,6 +198,3 @@ model = "StandardScaler"
 model = "PCA"
 n_components = 5
 """
-
-if __name__ == "__main__":
-    sys.exit("This is not a test; the tests beside it use it.")

@@ -33,11 +33,20 @@ log = logging.getLogger("unpooled.engine")
 NEWS = "unpooled.news"
 # The job's folder for what the submitter is to get.
 RESULTS = "unpooled"
-_REMOTE = ".".join([__name__.partition(".")[0], "study.remote"])
+# What stands above the federation is reached by its name only.
+_REMOTE, _MODELS, _REPORT = (
+    ".".join([__name__.partition(".")[0], name])
+    for name in ("study.remote", "models.catalogue", "report.html")
+)
 # Seconds for the submitter to take the results, if there still is one.
 _PATIENCE = 30.0
 # Seconds beyond a silo's time in which NVFlare may say itself that it was late.
 _GRACE = 2.0
+# Up to here bytes travel within the call. NVFlare asks for arrays in calls of their
+# own: two more for each message, and the only way for one of gigabytes.
+_INLINE = 2**18
+# Seconds between two questions of a silo whether its job may begin; NVFlare has 2.
+_POLL = 0.25
 
 
 @final
@@ -61,11 +70,11 @@ class NVFlareChannel(Channel):
     def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
         """Yield each silo's reply as it arrives; who is late or lost is left out."""
         asked = {name: requests[name] for name in requests if name not in self._gone}
-        arrived: queue.SimpleQueue[tuple[str, Array | None]] = queue.SimpleQueue()
+        arrived: queue.SimpleQueue[tuple[str, bytes | None]] = queue.SimpleQueue()
         for data in {id(data): data for data in asked.values()}.values():
             names = [name for name in asked if asked[name] is data]
             call = collab.get_clients(names)(timeout=self._timeout, blocking=False)
-            replies = call.answer(request=np.frombuffer(data, np.uint8))
+            replies = call.answer(request=_packed(data))
             threading.Thread(
                 target=_pass_on, args=(replies, arrived, names), daemon=True
             ).start()
@@ -80,19 +89,19 @@ class NVFlareChannel(Channel):
             waiting.discard(name)
             if reply is None:
                 self._gone.add(name)
-            elif not len(reply):
+            elif not reply:
                 raise AggregationError(
                     f"{name} could not open its door: its source, policy, identity or "
                     f"roster. The reason is in the silo's own log."
                 )
             else:
-                yield name, reply.tobytes()
+                yield name, reply
         self._gone |= waiting
 
 
 def _pass_on(
     replies: Any,
-    arrived: "queue.SimpleQueue[tuple[str, Array | None]]",
+    arrived: "queue.SimpleQueue[tuple[str, bytes | None]]",
     names: Sequence[str],
 ) -> None:
     """Pass on the replies of a call, and None for each silo that gave none."""
@@ -100,7 +109,7 @@ def _pass_on(
     try:
         for name, reply in replies:
             missing.discard(name)
-            arrived.put((name, reply))
+            arrived.put((name, _unpacked(reply)))
         for name, reason in replies.failures.items():
             # The kind alone: a silo's own words stay in the silo.
             log.warning("%s did not answer: %s", name, reason.cause_type)
@@ -109,12 +118,21 @@ def _pass_on(
             arrived.put((name, None))
 
 
+def _packed(data: bytes) -> bytes | Array:
+    return data if len(data) <= _INLINE else np.frombuffer(data, np.uint8)
+
+
+def _unpacked(message: Any) -> bytes:
+    return message if isinstance(message, bytes) else np.asarray(message).tobytes()
+
+
 @final
 class SiloEnd:
     """What NVFlare makes in a silo: the door of its party, and nothing else."""
 
     def __init__(self) -> None:
         self._handle: Callable[[bytes], bytes] | None = None
+        _load_meanwhile(_MODELS)
 
     @collab.init
     def open(self) -> None:
@@ -128,16 +146,15 @@ class SiloEnd:
             log.exception("The silo cannot open its door")
 
     @collab.publish
-    def answer(self, request: Array) -> Array:
+    def answer(self, request: Any) -> Any:
         """Answer one message; an empty reply says that there is no door."""
         try:
             if self._handle is None:
                 raise RuntimeError("the silo could not open its door")
-            data = np.asarray(request, np.uint8).tobytes()
-            return np.frombuffer(self._handle(data), np.uint8)
+            return _packed(self._handle(_unpacked(request)))
         except BaseException:
             log.exception("The silo's door failed")
-            return np.zeros(0, np.uint8)
+            return b""
 
 
 @final
@@ -152,12 +169,12 @@ class CoordinatorEnd:
 
     def __init__(self, content: str = "") -> None:
         self._content = content
+        _load_meanwhile(_REMOTE, _MODELS, _REPORT)
 
     @collab.main
     def run(self) -> str:
         """Run what is asked; its outcome, good or bad, goes into the job's results."""
         _quieten()
-        # The study stands above the federation, so it is reached by its name only.
         remote = importlib.import_module(_REMOTE)
         workspace, context = collab.workspace, collab.fl_ctx
         news = remote.News()
@@ -201,11 +218,13 @@ def write_job(
     _write(folder / "meta.json", meta)
     _write(
         server / "config_fed_server.json",
-        {"workflows": [controller]} | _application("CoordinatorEnd", content=text),
+        {"workflows": [controller], "server": {"task_request_interval": _POLL}}
+        | _application("CoordinatorEnd", content=text),
     )
     _write(
         silo / "config_fed_client.json",
         {"executors": [{"tasks": ["*"], "executor": executor}]}
+        | {"default_task_fetch_interval": _POLL}
         | _application("SiloEnd"),
     )
 
@@ -223,6 +242,20 @@ def _application(kind: str, **arguments: str) -> dict[str, Any]:
 def _write(path: Path, content: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+
+
+def _load_meanwhile(*modules: str) -> None:
+    """Load what the first rounds need while NVFlare still gathers the silos."""
+
+    def load() -> None:
+        try:
+            for name in modules:
+                importlib.import_module(name)
+        except Exception:
+            # Whoever needs it will meet the same error, and say it where it is heard.
+            log.warning("Not loaded in advance", exc_info=True)
+
+    threading.Thread(target=load, daemon=True).start()
 
 
 def _quieten() -> None:

@@ -16,21 +16,22 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
+from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.moments import local_observed
-from unpooled.party.step import Fit, derived
+from unpooled.party.step import Fit, adopted, derived
+
+(local_observed,) = adopted(__name__, moments.local_observed)
 
 
 def _are_means(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
-    totals = fits["moments.local_observed"].totals
     # Bit by bit: the difference of two fillings of one person's cell, however small,
     # is in proportion to that person's row.
-    return np.array_equal(public["statistics"], _means(**totals))
+    return np.array_equal(public["statistics"], _means(**fits["local_observed"].totals))
 
 
 @derived(
     takes={"statistics": "p"},
-    fitted_by=("moments.local_observed",),
+    fitted_by=("imputer.local_observed",),
     follows=_are_means,
     by_column=True,
 )

@@ -18,8 +18,7 @@ about the pooled mean.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,7 @@ from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.moments import column_sums, observed_sums, scatter
 from unpooled.party.bounds import CauchySchwarz
-from unpooled.party.step import Fit, release, stays, summed
+from unpooled.party.step import Fit, Step, release, stays, summed
 
 # Of the squares of a constant column nothing but the rounding of its mean is left.
 _ROUNDING = float(np.finfo(float).eps) ** 2
@@ -94,61 +93,66 @@ def local_scatter(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, Any]:
     return {"scatter": kept["scatter"]}
 
 
-@final
-@dataclass(frozen=True)
-class Moments:
-    """What three rounds of secure sums tell of the pooled rows.
-
-    Attributes
-    ----------
-    N : int
-        How many rows.
-    mean : (p,) array
-        Of all rows.
-    scatter : (p, p) array
-        About the mean, not divided by anything.
-    """
-
-    N: int
-    mean: Float[Array, " p"]
-    scatter: Float[Array, "p p"]
-
-
-def pooled_mean(federation: Federation) -> tuple[int, Float[Array, " p"]]:
+def pooled_mean(federation: Federation, total: Step) -> tuple[int, Float[Array, " p"]]:
     """Return N and the mean of all rows; one round.
+
+    Parameters
+    ----------
+    federation : Federation
+        Rows without missing cells.
+    total : Step
+        `local_total` under the model's name (`adopted`).
 
     Raises
     ------
     DataError
         With fewer than two rows in all.
     """
-    totals = federation.sum(local_total)
+    totals = federation.sum(total)
     N = round(float(totals["count"]))
     if N < 2:
         raise DataError("A variance needs at least 2 rows over all silos.")
     return N, totals["total"] / N
 
 
-def pooled_scatter(federation: Federation, N: int, mean: Float[Array, " p"]) -> Moments:
-    """Return the scatter about the mean of all rows; two rounds."""
-    squares = federation.sum(local_squares, mean=mean)["squares"]
-    S = federation.sum(local_scatter, squares=squares)["scatter"]
-    return Moments(N, mean, S)
+def pooled_scatter(
+    federation: Federation, mean: Float[Array, " p"], squares: Step, scatter: Step
+) -> Float[Array, "p p"]:
+    """Return the scatter about the mean of all rows, undivided; two rounds.
+
+    Parameters
+    ----------
+    federation : Federation
+        As of `pooled_mean`.
+    mean : (p,) array
+        What that returned.
+    squares, scatter : Step
+        `local_squares` and `local_scatter` under the model's name.
+    """
+    bound = federation.sum(squares, mean=mean)["squares"]
+    return federation.sum(scatter, squares=bound)["scatter"]
 
 
-def proven_moments(fits: Mapping[str, Fit]) -> Moments | None:
-    """Return the moments that three rounds gave, if they belong together.
+def proven_moments(
+    fits: Mapping[str, Fit],
+) -> tuple[int, Float[Array, " p"], Float[Array, "p p"]] | None:
+    """Return N, mean and scatter that three rounds gave, if they belong together.
 
-    For `follows` of a derived step: whoever asks could form the scatter about another
+    For `follows` of a derived step. Whoever asks could form the scatter about another
     mean than the pooled one, and so turn its first direction where they like. That
     would show in its diagonal, which is then not the squares about the pooled mean.
+
+    Parameters
+    ----------
+    fits : mapping of str to Fit
+        Of `local_total`, `local_squares` and `local_scatter`.
     """
-    sums = fits["moments.local_total"].totals
-    diagonal, pairs = fits["moments.local_squares"], fits["moments.local_scatter"]
+    sums = fits["local_total"].totals
+    diagonal, pairs = fits["local_squares"], fits["local_scatter"]
     N, squares = round(float(sums["count"])), diagonal.totals["squares"]
     mean, S = sums["total"] / N, pairs.totals["scatter"]
     same = np.array_equal(diagonal.public["mean"], mean)
     same = same and np.array_equal(pairs.public["squares"], squares)
     # Entries are exact to 1e-12 of their bounds, which the squares are.
     near = np.abs(S.diagonal() - squares) <= 1e-9 * squares + _ROUNDING * N * mean**2
-    return Moments(N, mean, S) if same and near.all() else None
+    return (N, mean, S) if same and near.all() else None

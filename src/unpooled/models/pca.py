@@ -22,19 +22,23 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.eigen import eigenvalues_of, leading_eigenpairs
+from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.moments import pooled_mean, pooled_scatter, proven_moments
-from unpooled.party.step import Fit, derived
+from unpooled.models.moments import pooled_mean, pooled_scatter
+from unpooled.party.step import Fit, adopted, derived
+
+local_total, local_squares, local_scatter = adopted(
+    __name__, moments.local_total, moments.local_squares, moments.local_scatter
+)
 
 
 def _are_axes(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
-    found = proven_moments(fits)
-    if found is None or not np.array_equal(public["mean"], found.mean):
+    found = moments.proven_moments(fits)
+    if found is None:
         return False
-    V = public["components"].T
-    C = found.scatter / max(found.N - 1, 1)
-    variance = eigenvalues_of(C, V)
-    if variance is None:
+    N, mean, S = found
+    variance = eigenvalues_of(S / max(N - 1, 1), public["components"].T)
+    if variance is None or not np.array_equal(public["mean"], mean):
         return False
     whitening = _whitening(variance)
     # Of the smallest variances rounding leaves few digits; a scale only scales.
@@ -44,11 +48,7 @@ def _are_axes(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
 
 @derived(
     takes={"mean": "p", "components": "k p", "scale": "k"},
-    fitted_by=(
-        "moments.local_total",
-        "moments.local_squares",
-        "moments.local_scatter",
-    ),
+    fitted_by=("pca.local_total", "pca.local_squares", "pca.local_scatter"),
     follows=_are_axes,
 )
 def projected(
@@ -72,12 +72,22 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         How many components: a number, the share of variance to explain, or all.
     svd_solver : {"auto", "covariance_eigh"}, default "auto"
         "covariance_eigh" sums the scatter, p (p + 1) / 2 numbers per silo.
-    tol, max_iter, topology, scores : optional
-        Of solvers that iterate, or that work on columns; not used by this one.
+    tol : float, default 1e-9
+        Of solvers that iterate; not used by this one.
+    max_iter : int, default 100
+        Most iterations of such solvers.
     whiten : bool, default False
         Scale the coordinates to unit variance.
-    privacy, bits, rank : optional
-        Only their defaults so far: exact totals in 64 bits, of full rank.
+    privacy : None, default None
+        Totals are exact; other values are refused so far.
+    bits : int, default 64
+        Width of the words in which the scatter travels; only 64 so far.
+    rank : int or None, default None
+        None releases the scatter in whole; other values are refused so far.
+    topology : str, default "complete"
+        Of solvers that need no coordinator; not used by this one.
+    scores : {"coordinator", "parties"} or None, default "coordinator"
+        Who gets the scores on a column partition; on rows they stay in the silos.
     random_state : optional
         As in scikit-learn's signature; nothing here is drawn at random.
 
@@ -138,7 +148,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         *,
         svd_solver: str = "auto",
         tol: float = 1e-9,
-        max_iter: int = 200,
+        max_iter: int = 100,
         whiten: bool = False,
         privacy: Any = None,
         bits: int = 64,
@@ -162,9 +172,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     def _fit(self, federation: Federation, y: Any) -> None:
         wanted = _wanted(self, federation.n_features)
         p = federation.n_features
-        N, mean = pooled_mean(federation)
+        N, mean = pooled_mean(federation, local_total)
         _check_rows_suffice(wanted, N, p)
-        S = pooled_scatter(federation, N, mean).scatter
+        S = pooled_scatter(federation, mean, local_squares, local_scatter)
         S /= N - 1
         total = float(S.trace())
         k, variance, axes = _leading(S, wanted, min(N, p), total)

@@ -18,9 +18,11 @@ from unpooled.arrays import Array, Float, Int
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.moments import squared_deviations
+from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.moments import local_observed
-from unpooled.party.step import Fit, derived, release, summed
+from unpooled.party.step import Fit, adopted, derived, release, summed
+
+(local_observed,) = adopted(__name__, moments.local_observed)
 
 
 @summed(
@@ -37,9 +39,9 @@ def local_squares(
 
 
 def _are_moments(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
-    count, mean = _counts_and_means(**fits["moments.local_observed"].totals)
+    count, mean = _counts_and_means(**fits["local_observed"].totals)
     scale = np.ones(len(mean))
-    if squares := fits.get("scaler.local_squares"):
+    if squares := fits.get("local_squares"):
         # About another mean the deviations would be somebody's choice.
         if not np.array_equal(squares.public["mean"], np.nan_to_num(mean)):
             return False
@@ -53,7 +55,7 @@ def _are_moments(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
 
 @derived(
     takes={"mean": "p", "scale": "p"},
-    fitted_by=("scaler.local_squares", "moments.local_observed"),
+    fitted_by=("scaler.local_squares", "scaler.local_observed"),
     follows=_are_moments,
     by_column=True,
 )

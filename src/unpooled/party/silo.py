@@ -33,6 +33,7 @@ _KEYS = (
     "identity",
     "roster",
     "audit",
+    "audit_pages",
     "models",
     "approval",
 )
@@ -61,6 +62,8 @@ class Silo:
         The silo's rules, its private key, the public keys that it pins.
     audit : Path
         The audit log.
+    audit_pages : int or None
+        Its largest size, in SQLite's pages of 4,096 bytes; beyond it nothing leaves.
     models : Path
         Folder for fitted models that studies delivered.
     approval : {"none", "each-study"}
@@ -79,6 +82,7 @@ class Silo:
     identity: Path
     roster: Path
     audit: Path
+    audit_pages: int | None
     models: Path
     approval: str
 
@@ -106,6 +110,7 @@ class Silo:
             identity=file("identity", "identity.key"),
             roster=file("roster", "roster.toml"),
             audit=file("audit", "../state/audit.sqlite"),
+            audit_pages=_pages(own),
             models=file("models", "../state/models"),
             approval=own.text("approval", choices=("none", "each-study")) or "none",
         )
@@ -155,10 +160,17 @@ class Silo:
             self.rules(),
             self.key(),
             self.pinned(),
-            journal=Journal(self.audit),
+            journal=Journal(self.audit, max_pages=self.audit_pages),
             approval=self.approval,
             models=self.models,
         )
+
+
+def _pages(own: Section) -> int | None:
+    pages = own.whole("audit_pages")
+    if pages is not None and pages < 1:
+        own.fail("audit_pages", f"must be at least 1, not {pages}")
+    return pages
 
 
 def read_identity(path: Path) -> Identity:

@@ -129,8 +129,8 @@ class Fit:
     totals: Mapping[str, Array]
 
 
-# (fits by the name of their step, the transform's public arguments) -> whether a fit
-# with these totals gives these arguments, and no others.
+# (fits by the name of their step's function, the transform's public arguments) ->
+# whether a fit with these totals gives these arguments, and no others.
 Follows = Callable[[Mapping[str, Fit], Mapping[str, Any]], bool]
 
 
@@ -142,7 +142,7 @@ class Step:
     Attributes
     ----------
     name : str
-        "moments.local_total" for the library's own, the full dotted name for others.
+        "pca.local_total" for the library's own, the full dotted name for others.
     verb : str
         "summed", "disclosed", "kept" or "derived".
     by : str
@@ -270,8 +270,9 @@ def derived(
         gives. It runs in every silo before the transform is applied, on totals that the
         silo added itself from all parties' signed replies; `fits` has a `Fit` for the
         last round of each step in `fitted_by` that belongs to one fit, and must be
-        judged as sent by somebody who would like other arguments. Without it a silo
-        only knows that one of the steps ran.
+        judged as sent by somebody who would like other arguments. They stand under the
+        names of the steps' functions. Without it a silo only knows that one of the
+        steps ran.
     by_column : bool, default False
         Each column is made of the one in its place alone, so that it may be as
         dominated by one row as that one is.
@@ -284,6 +285,25 @@ def derived(
         return replace(step, follows=follows, by_column=by_column)
 
     return declare
+
+
+def adopted(module: str, *steps: Step) -> tuple[Step, ...]:
+    """Give a model's module steps that stand in another, under the model's name.
+
+    Ledger, plan, report and policies then say which model asks ("pca.local_total"), not
+    which file its arithmetic shares with others.
+
+    Parameters
+    ----------
+    module : str
+        The ``__name__`` of the module whose names the steps are bound to.
+    *steps : Step
+        Their functions' names are kept.
+    """
+    home = module.removeprefix(LIBRARY)
+    return tuple(
+        replace(step, name=f"{home}.{step.name.rpartition('.')[2]}") for step in steps
+    )
 
 
 def find_step(name: str) -> Step:

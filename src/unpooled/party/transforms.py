@@ -165,7 +165,8 @@ def follows(step: Step, fits: Mapping[str, Fit], public: Mapping[str, Any]) -> b
         return True
     try:
         with np.errstate(all="ignore"):
-            return bool(step.follows(fits, public))
+            named = {name.rpartition(".")[2]: fit for name, fit in fits.items()}
+            return bool(step.follows(named, public))
     except (KeyError, ValueError, IndexError, TypeError):
         # A fit that lacks a round, or whose arrays do not belong together.
         return False

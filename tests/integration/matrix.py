@@ -1,0 +1,94 @@
+"""One small study for every estimator of the library: the table to add a model to.
+
+Each line is run over a consortium and in one process, and both must give the same
+models and the same ledger. A model of the catalogue without a line fails
+tests/test_catalogue.py, which also runs every line in one process.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from integration.rows import SILOS, WRITERS
+from unpooled.study import Study
+
+# A silo's rules for each kind of data; the tests of policies are elsewhere.
+RULES = {
+    "rows": "min_rows = 10\n",
+    "columns": "min_rows = 10\nallow_disclosed = true\nallow_row_level = true\n",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A study with one model of interest.
+
+    Attributes
+    ----------
+    parameters : mapping
+        Of the model's constructor, as a study file has them.
+    before : tuple of str
+        Models fitted before it, with their defaults: heart disease has missing cells.
+    partition : {"rows", "columns"}
+        What the silos have; see rows.py.
+    head : str
+        More lines of [study], such as "random_state = 0".
+    """
+
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    before: tuple[str, ...] = ()
+    partition: str = "rows"
+    head: str = ""
+
+
+IMPUTED = ("SimpleImputer",)
+
+# By the model's name; for a second case of a model add "-what", as in "PCA-krylov".
+CASES: dict[str, Case] = {
+    "PCA": Case({"n_components": 3}, IMPUTED),
+    "SimpleImputer": Case(),
+    "StandardScaler": Case({}, IMPUTED),
+}
+
+
+def model_of(name: str) -> str:
+    return name.partition("-")[0]
+
+
+def text_of(name: str, sources: Mapping[str, Path] | None = None) -> str:
+    """Return a case's study file; with sources it is one that runs in one process."""
+    case = CASES[name]
+    lines = [
+        "[study]",
+        f'name = "case-{name}"',
+        f'partition = "{case.partition}"',
+        'label = "num"',
+        "timeout = 60",
+        case.head,
+        *([] if sources is None else ["[policy]", RULES[case.partition]]),
+    ]
+    for silo in SILOS:
+        lines.append(f"[parties.{silo}]")
+        lines += [] if sources is None else [f'source = "{sources[silo]}"']
+    for model in case.before:
+        lines += ["[[steps]]", f'model = "{model}"']
+    lines += ["[[steps]]", f'model = "{model_of(name)}"']
+    lines += [f"{key} = {_toml(value)}" for key, value in case.parameters.items()]
+    return "\n".join([*lines, "[outputs]", "report = false", ""])
+
+
+def in_one_process(name: str, folder: Path) -> Any:
+    """Run a case in this process; return its `Run`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write = WRITERS[CASES[name].partition]
+    text = text_of(name, {silo: write(silo, folder) for silo in SILOS})
+    return Study.from_text(folder / f"{name}.toml", text).run()
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return f'"{value}"' if isinstance(value, str) else repr(value)

@@ -1,0 +1,50 @@
+"""What the silos of these tests have, in a consortium as in one process."""
+
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from unpooled.data.heart_disease import load
+
+SILOS = ("cleveland", "hungary", "va")
+
+
+def write_rows(silo: str, folder: Path) -> Path:
+    """Write a silo's patients, with cells missing; silos have different kinds of files.
+
+    The columns of heart disease; "num" is the label.
+    """
+    table = load()[silo]
+    if SILOS.index(silo) % 2:
+        path = folder / f"{silo}-rows.parquet"
+        pyarrow.parquet.write_table(table, path)
+    else:
+        path = folder / f"{silo}-rows.csv"
+        pyarrow.csv.write_csv(table, path)
+    return path
+
+
+def write_columns(silo: str, folder: Path) -> Path:
+    """Write a silo's columns of the same 100 people, in the same order, all complete.
+
+    Cleveland has four of Cleveland's columns, Hungary five, VA four, which all have
+    "num", the label, too.
+    """
+    path = folder / f"{silo}-columns.parquet"
+    table, names = _people()
+    first, last = {"cleveland": (0, 4), "hungary": (4, 9), "va": (9, 13)}[silo]
+    pyarrow.parquet.write_table(table.select([*names[first:last], "num"]), path)
+    return path
+
+
+@cache
+def _people() -> tuple[pa.Table, list[str]]:
+    frame = load()["cleveland"].to_pandas().dropna().head(100).astype(float)
+    names = [str(name) for name in frame.columns if name != "num"]
+    return pa.Table.from_pandas(frame, preserve_index=False), names
+
+
+WRITERS = {"rows": write_rows, "columns": write_columns}
