@@ -151,10 +151,8 @@ def test_a_fit_on_other_columns_is_no_evidence(here):
         set(),
     )[0]
     view = here.federation.over(here.federation.coordinator)
-    filled = Derive(
-        "imputer.imputed", swapped.feature_names, {"statistics": statistics}
-    )
-    view.operations = (*swapped.operations, filled)
+    names, public = swapped.feature_names, {"statistics": statistics}
+    view.operations = (Select(names), Derive("imputer.imputed", names, public))
     assert refused_by_all(shown(here, view, evidence=evidence))
 
 

@@ -215,7 +215,7 @@ def _asked(
         features_digest(request.operations),
         n_features,
         public_record(request.public),
-        parties,
+        dict.fromkeys(parties, ""),
         protection,
     )
 

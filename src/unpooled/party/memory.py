@@ -65,8 +65,9 @@ class Answered:
         Columns that the step saw.
     public : mapping of str to JSON value
         The step's arguments; of an array ``{"array": its SHA-256}``.
-    parties : tuple of str
-        Over whom the total was.
+    keys : mapping of str to str
+        Over whom the total was, with the public keys that the party pinned then: a silo
+        may have another by the time that its signature is shown.
     protection : str
         "masked" or "plain".
     """
@@ -77,13 +78,18 @@ class Answered:
     features: str
     n_features: int
     public: Mapping[str, Any]
-    parties: tuple[str, ...]
+    keys: Mapping[str, str]
     protection: str
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Over whom the total was, sorted."""
+        return tuple(sorted(self.keys))
 
     def as_record(self) -> dict[str, Any]:
         """Return JSON values."""
         record = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return record | {"parties": list(self.parties), "public": dict(self.public)}
+        return record | {"keys": dict(self.keys), "public": dict(self.public)}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Answered":
@@ -94,7 +100,8 @@ class Answered:
                 raise TypeError(f"{name} is not a text")
         if type(values["n_features"]) is not int:
             raise TypeError("n_features is not a whole number")
-        return cls(**values | {"parties": tuple(map(str, record["parties"]))})
+        keys = {str(name): str(key) for name, key in record["keys"].items()}
+        return cls(**values | {"keys": keys})
 
 
 @final

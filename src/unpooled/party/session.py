@@ -67,7 +67,7 @@ class Session:
     protection : {"masked", "plain"}
         How totals are protected.
     roster : Roster
-        Everybody whom the silo pins: who signed what is shown as evidence.
+        The keys that the silo pins.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Session:
         self._sum: SecureSum | None = None
         self._group_key: bytes | None = None
         self._kept = Shelf()
-        self._transforms = Transforms(policy, study, roster)
+        self._transforms, self._roster = Transforms(policy, study), roster
         self._view_arrays: dict[str, Array] = {}
         self._views: dict[str, View] = {}
         self._opened: dict[tuple[int, str], _Opened] = {}
@@ -175,7 +175,7 @@ class Session:
             features_digest(request.operations),
             len(view.columns),
             public_record(shown),
-            self.parties,
+            {party: self._roster[party].hex() for party in self.parties},
             self.protection,
         )
 

@@ -6,6 +6,7 @@ party checks by itself, and what is left over is judged by its effect: a derived
 must not be one person's, unless the silo's own column is that already.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
@@ -39,12 +40,10 @@ class Transforms:
         The silo's rules.
     study : Study
         What was fitted, and what was answered.
-    roster : Roster
-        Keys of everybody whom the silo pins.
     """
 
-    def __init__(self, policy: Policy, study: Study, roster: Roster) -> None:
-        self._policy, self._study, self._roster = policy, study, roster
+    def __init__(self, policy: Policy, study: Study) -> None:
+        self._policy, self._study = policy, study
         self._accepted: set[str] = set()
         self._judged: set[str] = set()
 
@@ -118,26 +117,14 @@ class Transforms:
         Refusal
             Unless everybody's reply is there, signed, and to the same request.
         """
-        requests: set[Any] = set()
-        m = len(shown.signed)
-        for party, (front, signature) in shown.signed.items():
-            try:
-                header, digests = signed_by(self._roster, party, front, signature)
-            except UnpooledError as wrong:
-                raise Refusal("transform_not_fitted") from wrong
-            good = header.get("kind") == "released" and header.get("party") == party
-            good = good and set(digests) == set(shown.words)
-            good = good and all(len(w) == m for w in shown.words.values())
-            place = sorted(shown.signed).index(party)
-            for name, words in shown.words.items():
-                part = np.ascontiguousarray(words[place : place + 1])
-                good = good and digest(part.data) == digests[name]
-            if not good:
-                raise Refusal("transform_not_fitted")
-            requests.add(header.get("request"))
+        requests = {_request(front) for front, _ in shown.signed.values()}
         asked = self._study.answered.get(requests.pop()) if len(requests) == 1 else None
-        if asked is None or tuple(sorted(shown.signed)) != tuple(sorted(asked.parties)):
+        if asked is None or tuple(sorted(shown.signed)) != asked.parties:
             raise Refusal("transform_not_fitted")
+        roster = Roster({p: bytes.fromhex(key) for p, key in asked.keys.items()})
+        for place, party in enumerate(asked.parties):
+            if not _is_reply(shown, place, party, roster):
+                raise Refusal("transform_not_fitted")
         return asked
 
     def _check_dominance(self, view: View) -> None:
@@ -157,6 +144,29 @@ class Transforms:
         for share, origin in zip(shares, view.origins(), strict=True):
             if share > _SAME * natural.get(origin, 0.0):
                 self._policy.check_dominance(share)
+
+
+def _request(front: bytes) -> str:
+    """Return the digest of the request that a reply says it answers, unchecked."""
+    try:
+        return str(json.loads(front)["header"]["request"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+
+
+def _is_reply(shown: Evidence, place: int, party: str, roster: Roster) -> bool:
+    """Whether a party signed a reply with these words, which stand at its place."""
+    try:
+        header, digests = signed_by(roster, party, *shown.signed[party])
+    except UnpooledError:
+        return False
+    parts = {name: words[place : place + 1] for name, words in shown.words.items()}
+    return (
+        (header.get("kind"), header.get("party")) == ("released", party)
+        and all(len(words) == len(shown.signed) for words in shown.words.values())
+        and digests
+        == {n: digest(np.ascontiguousarray(w).data) for n, w in parts.items()}
+    )
 
 
 def follows(step: Step, fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
