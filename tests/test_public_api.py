@@ -258,8 +258,13 @@ def federation():
 def test_fitted_attributes_are_the_ones_documented(model, federation):
     fitted = model().fit(federation)
     found = {name for name in vars(fitted) if name.endswith("_")}
-    assert found == set(entries(model, "Attributes"))
-    assert all(described(model, "Attributes").values())
+    documented = described(model, "Attributes")
+    assert all(documented.values())
+    # Some are there with another solver alone.
+    always = {
+        n for n, text in documented.items() if not text.strip().startswith("Only")
+    }
+    assert always <= found <= set(documented)
 
 
 @pytest.mark.parametrize(("model", "twin"), TWINS.items(), ids=lambda m: m.__module__)

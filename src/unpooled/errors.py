@@ -128,6 +128,24 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the silo's table lacks a column that the study names",
             "Compare the study's columns with what the silo declares.",
         ),
+        "no_ids": (
+            "the silo's table has no column of ids to match rows by",
+            "Let the silo name its ids (`ids` in its file), or declare that the tables "
+            "of all silos are aligned already.",
+        ),
+        "missing_ids": (
+            "a row of the silo has no id, or one that may have lost digits",
+            "Let the silo fill in its ids, as text or whole numbers.",
+        ),
+        "duplicate_ids": (
+            "an id stands in several rows of the silo",
+            "Let the silo keep one row for each id: case, white space and the form of "
+            "numbers make no difference.",
+        ),
+        "no_common_rows": (
+            "no id is common to all silos",
+            "Compare how the silos write their ids: the match is on the whole id.",
+        ),
         "missing_values": (
             "Input X contains NaN: there are missing values and the step takes none",
             "Impute first, for instance make_pipeline(SimpleImputer(), ...).",

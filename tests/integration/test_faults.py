@@ -25,11 +25,11 @@ from unpooled.party.journal import Journal
 STEPS = ["SimpleImputer", *["StandardScaler"] * 4, "PCA"]
 LONG = "".join(f'[[steps]]\nmodel = "{step}"\n' for step in STEPS) + "n_components = 3"
 # Starting processes takes most of it; a study that hangs would take for ever.
-PATIENCE = 120.0
+PATIENCE = 240.0
 LOST = r"va did not answer|ended \(|va could not|did not start"
 
 
-def asked(consortium, name, timeout=20):
+def asked(consortium, name, timeout=40):
     path = consortium.folder / f"{name}.toml"
     text = study_text(name, LONG).replace("timeout = 30", f"timeout = {timeout}")
     path.write_text(text + "[outputs]\nreport = false\n")

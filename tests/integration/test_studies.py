@@ -1,15 +1,13 @@
 """Studies over a real consortium give what one process gives."""
 
 import json
-import subprocess
-import sys
 import time
 
 import pytest
 
 import unpooled as up
 from integration.comparing import assert_equal_models, lines
-from integration.consortium import HEART, study_text, surroundings
+from integration.consortium import HEART, study_text
 from integration.rows import SILOS
 from unpooled.data.heart_disease import load
 from unpooled.errors import AggregationError, StudyError
@@ -70,29 +68,6 @@ def test_heart_study_equals_one_process(consortium):
     for silo in SILOS:
         delivered = consortium.kit(silo) / "state" / "models" / "heart"
         assert (delivered / "pipeline.unpooled").exists()
-
-
-def test_command_plans_and_runs(consortium):
-    file = study(consortium, "by-command").path
-
-    def unpooled(*words):
-        return subprocess.run(
-            [sys.executable, "-c", COMMAND, *words, "--kit", consortium.coordinator],
-            capture_output=True,
-            text=True,
-            env=surroundings(),
-            timeout=180,
-        )
-
-    plan = unpooled("plan", file)
-    assert plan.returncode == 0, plan.stderr
-    assert "local_scatter" in plan.stdout
-    run = unpooled("run", file)
-    assert run.returncode == 0, run.stderr
-    assert "round 6 of 6" in run.stdout
-    again = unpooled("run", file, "--out", str(file.with_suffix(".other")))
-    assert again.returncode == 1
-    assert "has a run of a study by-command already" in again.stderr
 
 
 def test_unknown_silo_is_refused(consortium):

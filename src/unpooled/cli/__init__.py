@@ -6,6 +6,7 @@ runs, so that ``unpooled --help`` answers at once.
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -159,9 +160,10 @@ def _execute(
 
     window = console()
     start: Callable[..., Run] = study.resume if going_on else study.run
-    where = {} if kit is None else {"kit": kit, "stop": lambda: stops(study)}
     try:
         with Display(window, quiet=quiet) as display:
+            stop = partial(stops, study, display)
+            where = {} if kit is None else {"kit": kit, "stop": stop}
             done = start(
                 folder, listener=display.listener, planned=display.planned, **where
             )

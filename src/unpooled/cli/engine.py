@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from unpooled.cli.progress import Display
     from unpooled.study import Study
 
 Kit = Annotated[
@@ -21,12 +22,14 @@ Kit = Annotated[
 ]
 
 
-def stops(study: "Study") -> bool:
-    """Ask whether Ctrl-C means the job at the server, or this window alone."""
+def stops(study: "Study", display: "Display") -> bool:
+    """Ask whether Ctrl-C means the job at the server, or was a slip."""
     if not sys.stdin.isatty():
         return True
+    question = f"\nStop the job of study {study.name}?"
     # A second Ctrl-C, or no answer, is a yes.
     try:
-        return typer.confirm(f"\nStop the job of study {study.name}?", default=True)
+        with display.aside():
+            return typer.confirm(question, default=True)
     except (typer.Abort, KeyboardInterrupt):
         return True

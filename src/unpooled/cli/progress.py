@@ -1,5 +1,7 @@
 """What a study shows while rounds run: a bar on a terminal, else plain lines."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import accumulate
 from types import TracebackType
 from typing import Any, final
@@ -52,6 +54,17 @@ class Display:
     def rounds(self) -> int:
         """How many rounds the plan has."""
         return len(self._bytes) - 1
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Leave the terminal to a question for a while."""
+        if self._bar is not None:
+            self._bar.stop()
+        try:
+            yield
+        finally:
+            if self._bar is not None:
+                self._bar.start()
 
     def planned(self, plan: Plan) -> None:
         """Take the plan of what is about to run."""

@@ -28,6 +28,8 @@ class Rounds(Protocol):
     records: list[RoundRecord]
     study: str
     protection: str
+    planned: bool  # then answers are placeholders
+    notes: list[str]  # why models chose what they do
 
     @property
     def parties(self) -> tuple[str, ...]:

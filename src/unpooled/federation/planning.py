@@ -39,12 +39,15 @@ class Plan:
         Whose doors would be crossed.
     protection : str
         "masked" or "plain".
+    notes : tuple of str
+        Why models chose what they will do, where they had a choice.
     """
 
     releases: tuple[Release, ...]
     refusals: tuple[tuple[str, str, str], ...]
     parties: tuple[str, ...]
     protection: str
+    notes: tuple[str, ...] = ()
 
     @property
     def rounds(self) -> int:
@@ -70,7 +73,7 @@ class Plan:
             f"{party} would refuse {step}: {rule}"
             for party, step, rule in self.refusals
         ]
-        return "\n".join([head, str(Ledger(self.releases)), *refused])
+        return "\n".join([head, *self.notes, str(Ledger(self.releases)), *refused])
 
 
 @final
@@ -89,6 +92,10 @@ class DryRounds:
     sent: set[str] = field(default_factory=set)
     proofs: Proofs = field(default_factory=Proofs)
     fits: int = 0
+    notes: list[str] = field(default_factory=list)
+    asked: set[tuple[str, str, str]] = field(default_factory=set)
+    rounds: int = 0
+    planned: bool = True
 
     def enter(self) -> None:
         """Begin a fit: transforms are sent anew in each."""
@@ -114,10 +121,11 @@ class DryRounds:
         fresh = frozenset(set(view_arrays(operations)) - self.sent)
         evidence, proven = self.proofs.evidence(operations, self.sent)
         self.sent |= fresh | proven
+        self.rounds += 1
         request = Request(
             self.study,
             f"planned {self.fits}",
-            len(self.requests) + 1,
+            self.rounds,
             step.name,
             to,
             operations,
@@ -126,7 +134,10 @@ class DryRounds:
             evidence,
         )
         self.proofs.expect(request, n_features, self.parties, self.protection)
-        self.requests.append(request)
+        # Silos are asked once for the rules of a step, however often it may run.
+        if (what := (step.name, to, request.view_digest())) not in self.asked:
+            self.asked.add(what)
+            self.requests.append(request)
         written = ledger_lines(request, step, sizes, self.protection, self.parties)
         self.lines += [line for line, _ in written]
         values = {
@@ -190,4 +201,5 @@ def plan(model: Any, federation: Federation, y: Any = None) -> Plan:
     refusals: list[tuple[str, str, str]] = []
     if isinstance(live, Coordinator):
         refusals = live.would_refuse(dry.requests)
-    return Plan(tuple(dry.lines), tuple(refusals), live.parties, live.protection)
+    lines, notes = tuple(dry.lines), tuple(dry.notes)
+    return Plan(lines, tuple(refusals), live.parties, live.protection, notes)

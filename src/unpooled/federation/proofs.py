@@ -22,12 +22,12 @@ from unpooled.party.evidence import Evidence, features_digest, public_record
 from unpooled.party.memory import Answered
 from unpooled.party.request import Request, Veiled, code_for
 from unpooled.party.step import FITTING, Fit, Step, find_step
-from unpooled.party.transforms import follows, opened
+from unpooled.party.transforms import after, follows, opened
 from unpooled.party.view import Derive, Operation
 from unpooled.secure.message import Message, decode, pieces
 
 # Replies larger than this wait on the disk: a scatter of many columns, of every party.
-_IN_MEMORY = 2**24
+_IN_MEMORY = 2**20
 _SUFFIX = ".replies"
 _PUBLIC = "public."
 
@@ -70,7 +70,8 @@ class Proofs:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
-        self._kept: dict[tuple[str, str], Kept] = {}
+        # By step and view; several where a solver iterates.
+        self._kept: dict[tuple[str, str], tuple[Kept, ...]] = {}
         for path in sorted(folder.glob(f"*{_SUFFIX}")) if folder else ():
             self._remember(_read(path))
 
@@ -158,8 +159,9 @@ class Proofs:
             ]
             if any(kept.planned for kept in fit):
                 return evidence
-            pairs = zip(evidence, fit, strict=True)
-            fits = {e.step: Fit(e.public, opened(e, k.asked)) for e, k in pairs}
+            fits: dict[str, Fit] = {}
+            for one, kept in zip(evidence, fit, strict=True):
+                fits |= after(fits, one, opened(one, kept.asked))
             if follows(step, fits, operation.public):
                 return evidence
         # The silos say no, unless their policies trust this transform without a fit.
@@ -167,17 +169,19 @@ class Proofs:
 
     def _fits_on(self, features: str, steps: Sequence[str]) -> Iterator[list[Kept]]:
         fits: dict[tuple[str, str], list[Kept]] = {}
-        for kept in reversed(self._kept.values()):
-            if kept.asked.features == features and kept.asked.step in steps:
-                key = (kept.asked.session, kept.asked.view)
-                fits.setdefault(key, []).insert(0, kept)
+        for rounds in reversed(self._kept.values()):
+            asked = rounds[0].asked
+            if asked.features == features and asked.step in steps:
+                fits.setdefault((asked.session, asked.view), [])[:0] = rounds
         yield from fits.values()
 
     def _remember(self, kept: Kept) -> None:
         # The same step on the same rows gives the same totals: the newest are enough.
         key = (kept.asked.step, kept.asked.view)
-        self._kept.pop(key, None)
-        self._kept[key] = kept
+        before = self._kept.pop(key, ())
+        if before and before[0].asked.session != kept.asked.session:
+            before = ()
+        self._kept[key] = (*before, kept)
 
     def _store(self, number: int, parts: list[Any]) -> Callable[[], bytes]:
         if self._folder is not None:
@@ -190,13 +194,13 @@ class Proofs:
             data = b"".join(parts)
             return lambda: data
         stream = tempfile.TemporaryFile()
-        weakref.finalize(self, stream.close)
         stream.writelines(parts)
 
         def load() -> bytes:
             stream.seek(0)
             return stream.read()
 
+        weakref.finalize(load, stream.close)
         return load
 
 

@@ -104,10 +104,10 @@ class Coordinator:
         self.recorders: list[Callable[[], None]] = []
         self.policies: Mapping[str, Mapping[str, Any]] | None = None
         self.proofs = Proofs()
+        self.notes: list[str] = []
         self._parties = tuple(sorted(channel.parties))
         self._round = first_round - 1
-        self._session = ""
-        self._depth = 0
+        self._session, self._depth, self.planned = "", 0, False
         self._sent: set[str] = set()
         self._has_group_key = False
         self._sum: SecureSum = MaskedSum() if protection == "masked" else PlainSum()

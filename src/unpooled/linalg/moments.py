@@ -4,9 +4,13 @@ A scatter is formed about a given mean, never as the difference of two large sum
 1e6 ± 10 raw squares lose 4e-9, at 1e8 ± 1 they lose 4e-3.
 """
 
+from typing import Any
+
 import numpy as np
 
 from unpooled.arrays import Array, Float, Int
+
+Rows = Any  # (n, p): a NumPy array, or a SciPy array in CSR form
 
 # Rows of a centred copy that stays in the processor's cache while `syrk` reads it.
 _CACHE_BYTES = 2**22
@@ -21,16 +25,17 @@ _RAW_RATIO = 8.0
 _SAMPLE = 64
 
 
-def column_sums(X: Float[Array, "n p"]) -> Float[Array, " p"]:
-    """Return the sum of each column.
+def column_sums(X: Rows) -> Float[Array, " p"]:
+    """Return the sum of each column of an (n, p) array, dense or sparse.
 
     numpy adds the rows of a C-ordered array one by one; summing runs of rows first
     keeps the mean good to round-off for any number of rows.
     """
+    n, p = X.shape
     ones = np.ones(_RUN)
-    runs = (X[start : start + _RUN] for start in range(0, len(X), _RUN))
-    sums = [ones[: len(run)] @ run for run in runs]
-    return np.sum(sums, axis=0) if sums else np.zeros(X.shape[1])
+    runs = (X[start : start + _RUN] for start in range(0, n, _RUN))
+    sums = [ones[: run.shape[0]] @ run for run in runs]
+    return np.sum(sums, axis=0) if sums else np.zeros(p)
 
 
 def observed_sums(
@@ -52,16 +57,38 @@ def observed_sums(
     return len(X) - missing.sum(axis=0), column_sums(np.where(missing, 0.0, X))
 
 
-def squared_deviations(
-    X: Float[Array, "n p"], mean: Float[Array, " p"]
-) -> Float[Array, " p"]:
-    """Return the sum of squares of each column about `mean`, missing cells left out."""
-    centred = X - mean
-    squares = np.einsum("ij,ij->j", centred, centred)
-    if np.isnan(squares).any():
-        np.nan_to_num(centred, copy=False, nan=0.0, posinf=np.inf, neginf=-np.inf)
-        squares = np.einsum("ij,ij->j", centred, centred)
+def squared_deviations(X: Rows, mean: Float[Array, " p"]) -> Float[Array, " p"]:
+    """Return the sum of squares of each column about `mean`, missing cells left out.
+
+    Parameters
+    ----------
+    X : (n, p) array, or CSR array
+        Of a sparse one the cells that are not stored are zeros, not missing.
+    mean : (p,) array
+        What to centre about.
+    """
+    if hasattr(X, "indptr"):
+        return _sparse_deviations(X, mean)
+    n, p = X.shape
+    step = max(1, _CACHE_BYTES // (8 * p))
+    squares = np.zeros(p)
+    for start in range(0, n, step):
+        centred = X[start : start + step] - mean
+        part = np.einsum("ij,ij->j", centred, centred)
+        if np.isnan(part).any():
+            np.nan_to_num(centred, copy=False, nan=0.0, posinf=np.inf, neginf=-np.inf)
+            part = np.einsum("ij,ij->j", centred, centred)
+        squares += part
     return squares
+
+
+def _sparse_deviations(X: Rows, mean: Float[Array, " p"]) -> Float[Array, " p"]:
+    """Add squares of the stored cells, and of the zeros that are not: all positive."""
+    n, p = X.shape
+    deviations = X.data - mean[X.indices]
+    there = ~np.isnan(deviations)
+    squares = np.bincount(X.indices[there], deviations[there] ** 2, minlength=p)
+    return squares + (n - np.bincount(X.indices, minlength=p)) * mean**2
 
 
 def scatter(X: Float[Array, "n p"], mean: Float[Array, " p"]) -> Float[Array, "p p"]:

@@ -90,7 +90,7 @@ def local_squares(
 )
 def local_scatter(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, Any]:
     """Release the scatter that was kept; no row is read again."""
-    return {"scatter": kept["scatter"]}
+    return {"scatter": kept.triangle("scatter")}
 
 
 def pooled_mean(federation: Federation, total: Step) -> tuple[int, Float[Array, " p"]]:
@@ -134,25 +134,25 @@ def pooled_scatter(
 
 
 def proven_moments(
-    fits: Mapping[str, Fit],
-) -> tuple[int, Float[Array, " p"], Float[Array, "p p"]] | None:
-    """Return N, mean and scatter that three rounds gave, if they belong together.
+    fits: Mapping[str, Fit], N: int, mean: Float[Array, " p"]
+) -> Float[Array, "p p"] | None:
+    """Return the scatter that two rounds gave, if it is about the pooled mean.
 
     For `follows` of a derived step. Whoever asks could form the scatter about another
-    mean than the pooled one, and so turn its first direction where they like. That
-    would show in its diagonal, which is then not the squares about the pooled mean.
+    mean, and so turn its first direction where they like. That would show in its
+    diagonal, which is then not the squares about the pooled mean.
 
     Parameters
     ----------
     fits : mapping of str to Fit
-        Of `local_total`, `local_squares` and `local_scatter`.
+        Of `local_squares` and `local_scatter`.
+    N, mean : int, (p,) array
+        Of all rows, from `local_total`.
     """
-    sums = fits["local_total"].totals
     diagonal, pairs = fits["local_squares"], fits["local_scatter"]
-    N, squares = round(float(sums["count"])), diagonal.totals["squares"]
-    mean, S = sums["total"] / N, pairs.totals["scatter"]
+    squares, S = diagonal.totals["squares"], pairs.totals["scatter"]
     same = np.array_equal(diagonal.public["mean"], mean)
     same = same and np.array_equal(pairs.public["squares"], squares)
     # Entries are exact to 1e-12 of their bounds, which the squares are.
     near = np.abs(S.diagonal() - squares) <= 1e-9 * squares + _ROUNDING * N * mean**2
-    return (N, mean, S) if same and near.all() else None
+    return S if same and near.all() else None

@@ -3,15 +3,16 @@
     silos ── three rounds of secure sums: N, the mean, the scatter about it ──> S
     solve    S / (N - 1) = V diag(λ) Vᵀ, the k largest λ
 
-The rounds are those of `unpooled.models.moments`. Every array is opened as a total over
-all silos only.
+The rounds are those of `unpooled.models.moments`; of many columns those of
+`unpooled.models.krylov`, which never form S. Every array is opened as a total over all
+silos only.
 
 References
 ----------
 Pooled Covariance PCA (P-COV) for Distributed/Federated Learning, sections 3 to 5.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, final
 
 import numpy as np
@@ -21,35 +22,35 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
-from unpooled.linalg.eigen import eigenvalues_of, leading_eigenpairs
-from unpooled.models import moments
+from unpooled.models import pca_rows
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.moments import pooled_mean, pooled_scatter
-from unpooled.party.step import Fit, adopted, derived
-
-local_total, local_squares, local_scatter = adopted(
-    __name__, moments.local_total, moments.local_squares, moments.local_scatter
+from unpooled.models.spectrum import (
+    Spectrum,
+    Wanted,
+    chosen_solver,
+    wanted_components,
+    whitening,
 )
+from unpooled.party.step import derived
 
+# Silos look steps up under the name of the model that asks.
+local_total = pca_rows.local_total
+local_squares = pca_rows.local_squares
+local_scatter = pca_rows.local_scatter
+local_spread = pca_rows.local_spread
+local_image = pca_rows.local_image
 
-def _are_axes(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
-    found = moments.proven_moments(fits)
-    if found is None:
-        return False
-    N, mean, S = found
-    variance = eigenvalues_of(S / max(N - 1, 1), public["components"].T)
-    if variance is None or not np.array_equal(public["mean"], mean):
-        return False
-    whitening = _whitening(variance)
-    # Of the smallest variances rounding leaves few digits; a scale only scales.
-    near = np.abs(public["scale"] - whitening) <= 1e-6 * whitening.max()
-    return bool((public["scale"] == 1.0).all() or near.all())
+# How an answer is found, by partition and `svd_solver`.
+SOLVERS: Mapping[tuple[str, str], Callable[..., Spectrum]] = {
+    ("rows", "covariance_eigh"): pca_rows.covariance_eigh,
+    ("rows", "krylov"): pca_rows.block_krylov,
+}
 
 
 @derived(
     takes={"mean": "p", "components": "k p", "scale": "k"},
-    fitted_by=("pca.local_total", "pca.local_squares", "pca.local_scatter"),
-    follows=_are_axes,
+    fitted_by=pca_rows.FITTED_BY,
+    follows=pca_rows.are_axes,
 )
 def projected(
     X: Float[Array, "n p"],
@@ -70,12 +71,16 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     ----------
     n_components : int, float in (0, 1) or None, default None
         How many components: a number, the share of variance to explain, or all.
-    svd_solver : {"auto", "covariance_eigh"}, default "auto"
-        "covariance_eigh" sums the scatter, p (p + 1) / 2 numbers per silo.
+    svd_solver : {"auto", "covariance_eigh", "krylov"}, default "auto"
+        "covariance_eigh" sums the scatter, p (p + 1) / 2 numbers per silo, in three
+        rounds. "krylov" sums its product with a block of k + 4 or so columns, in
+        rounds whose number depends on the spectrum, and nobody holds p × p numbers.
+        "auto" takes "krylov" where p is above 5,000 and k far below.
     tol : float, default 1e-9
-        Of solvers that iterate; not used by this one.
+        Of solvers that iterate: largest sine of the angle between the components'
+        span and its limit, certified by residuals and the gap behind them.
     max_iter : int, default 100
-        Most iterations of such solvers.
+        Most rounds of such solvers.
     whiten : bool, default False
         Scale the coordinates to unit variance.
     privacy : None, default None
@@ -88,8 +93,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         Of solvers that need no coordinator; not used by this one.
     scores : {"coordinator", "parties"} or None, default "coordinator"
         Who gets the scores on a column partition; on rows they stay in the silos.
-    random_state : optional
-        As in scikit-learn's signature; nothing here is drawn at random.
+    random_state : int, RandomState or None, default None
+        Seed of the block that "krylov" starts with; None takes the federation's.
 
     Attributes
     ----------
@@ -110,22 +115,31 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         N, the rows of all silos.
     noise_variance_ : float
         Mean variance along the p - k other directions (probabilistic PCA), 0 when
-        k = min(N, p).
+        k = min(N, p). With "krylov" along min(N, p) - k of them, as scikit-learn has it
+        for solvers that find only k.
     n_features_in_ : int
         p.
     feature_names_in_ : (p,) array of str
         Names of the columns, where the silos' tables have names.
+    n_iter_ : int
+        Only with "krylov": rounds in which a block was multiplied.
+    residuals_ : (k,) array
+        Only with "krylov": ``‖C v - λ v‖`` of each component v and its variance λ.
+    gap_ : float
+        Only with "krylov": at least so much lies between variances k and k + 1.
 
     Raises
     ------
     DataError
         Missing values, fewer than two rows, or `n_components` beyond min(N, p).
+    ConvergenceError
+        When `max_iter` rounds were not enough for `tol`.
 
     Notes
     -----
     Released, as totals only: N, the p column sums, the p sums of squares about the
-    mean, and the p × p scatter about it. Never released: a row, or any silo's own
-    count, mean or covariance.
+    mean, and the p × p scatter about it, or with "krylov" its products with public
+    blocks. Never released: a row, or any silo's own count, mean or covariance.
 
     Columns may differ in scale by sixteen orders of magnitude and means may be 1e8
     times the spread: the sums keep twelve digits of every entry's own bound, and small
@@ -170,23 +184,22 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         self.random_state = random_state
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        wanted = _wanted(self, federation.n_features)
-        p = federation.n_features
-        N, mean = pooled_mean(federation, local_total)
-        _check_rows_suffice(wanted, N, p)
-        S = pooled_scatter(federation, mean, local_squares, local_scatter)
-        S /= N - 1
-        total = float(S.trace())
-        k, variance, axes = _leading(S, wanted, min(N, p), total)
-        self.mean_, self.n_samples_, self.n_components_ = mean, N, k
-        self.components_ = np.ascontiguousarray(axes[:, :k].T)
-        self.explained_variance_ = variance[:k].copy()
-        self.explained_variance_ratio_ = variance[:k] / (total or 1.0)
-        self.singular_values_ = np.sqrt((N - 1) * variance[:k])
-        self.noise_variance_ = 0.0
-        if k < min(N, p):
-            rest = variance[k:] if len(variance) == p else total - variance.sum()
-            self.noise_variance_ = max(float(rest.sum()), 0.0) / (p - k)
+        wanted = _checked(self, federation)
+        solver = chosen_solver(self.svd_solver, wanted, federation)
+        found = SOLVERS[federation.partition, solver](self, federation, wanted)
+        k = found.axes.shape[1]
+        self.mean_, self.n_samples_, self.n_components_ = found.mean, found.N, k
+        self.components_ = np.ascontiguousarray(found.axes.T)
+        self.explained_variance_ = found.variance
+        self.explained_variance_ratio_ = found.variance / (found.total or 1.0)
+        self.singular_values_ = np.sqrt((found.N - 1) * found.variance)
+        self.noise_variance_ = found.noise
+        for name in _CERTIFIED:
+            self.__dict__.pop(name, None)
+        if (pairs := found.certificate) is not None:
+            self.n_iter_ = pairs.n_iter
+            self.residuals_ = pairs.residuals / (found.N - 1)
+            self.gap_ = pairs.gap / (found.N - 1)
 
     @property
     def _n_features_out(self) -> int:
@@ -252,63 +265,33 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         check_is_fitted(self)
         scale = np.ones(len(self.components_))
         if self.whiten:
-            scale = _whitening(self.explained_variance_)
+            scale = whitening(self.explained_variance_)
         return {"mean": self.mean_, "components": self.components_, "scale": scale}
 
 
-def _whitening(variance: Float[Array, " k"]) -> Float[Array, " k"]:
-    # A direction without variance is left at 0 rather than divided by it.
-    return np.maximum(np.sqrt(np.maximum(variance, 0.0)), np.finfo(float).eps)
-
-
-def _wanted(model: PCA, p: int) -> int | float | None:
-    """Return `n_components` as a number, a share of variance, or None for all."""
-    if model.svd_solver not in ("auto", "covariance_eigh"):
+def _checked(model: PCA, federation: Federation) -> Wanted:
+    """Refuse parameters that cannot be, before anything leaves."""
+    known = [solver for where, solver in SOLVERS if where == federation.partition]
+    if model.svd_solver not in ("auto", *known):
+        choices = ", ".join(f'"{name}"' for name in known)
         raise DataError(
-            f'svd_solver={model.svd_solver!r}; choose "auto" or "covariance_eigh".'
+            f'svd_solver={model.svd_solver!r}; choose "auto" or {choices} on '
+            f"{federation.partition}."
         )
     for name, default in _EXACT.items():
         if getattr(model, name) != default:
             raise DataError(
                 f"{name}={getattr(model, name)!r}; only {default!r} is there so far."
             )
-    k = model.n_components
-    if k is None:
-        return None
-    if isinstance(k, int | np.integer) and not isinstance(k, bool) and 1 <= k <= p:
-        return int(k)
-    if isinstance(k, float | np.floating) and 0 < k < 1:
-        return float(k)
-    raise DataError(
-        f"n_components={k!r} must be None, a share strictly between 0 and 1, or a "
-        f"whole number from 1 to the {p} features."
-    )
-
-
-def _check_rows_suffice(wanted: int | float | None, N: int, p: int) -> None:
-    if wanted is not None and wanted > min(N, p):
-        most = f"min(n_samples, n_features)={min(N, p)}"
-        raise DataError(f"n_components={wanted} must be between 1 and {most}.")
-
-
-def _leading(
-    C: Float[Array, "p p"], wanted: int | float | None, most: int, total: float
-) -> tuple[int, Float[Array, " l"], Float[Array, "p l"]]:
-    """Return k and at least k eigenpairs; all p where that is as cheap."""
-    p = len(C)
-    if isinstance(wanted, int):
-        return wanted, *leading_eigenpairs(C, wanted if p > _SMALL else p)
-    variance, axes = leading_eigenpairs(C, p)
-    if wanted is None:
-        return most, variance, axes
-    # Of the same total as `explained_variance_ratio_`, so that asking for a sum of
-    # those gives the number of components that follows from them.
-    share = np.cumsum(variance / (total or 1.0))
-    k = int(np.searchsorted(share, wanted, side="right")) + 1
-    return min(k, most), variance, axes
+    if not (0 < model.tol < 1 and model.max_iter >= 1):
+        raise DataError(
+            f"tol={model.tol!r} and max_iter={model.max_iter!r}: tol is a sine between "
+            f"0 and 1, and max_iter at least 1."
+        )
+    return wanted_components(model.n_components, federation.n_features)
 
 
 # What totals travel as: exact, in 64 bits, of full rank.
 _EXACT = {"privacy": None, "bits": 64, "rank": None}
-# Up to this size all eigenvalues cost no more than a few.
-_SMALL = 256
+# Attributes of a fit by a solver that iterates.
+_CERTIFIED = ("n_iter_", "residuals_", "gap_")

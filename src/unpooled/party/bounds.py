@@ -10,6 +10,7 @@ from typing import Any, Protocol, final, runtime_checkable
 import numpy as np
 
 from unpooled.arrays import Array, Float
+from unpooled.linalg.moments import pack
 
 # Squares come out of the wide code in multiples of 2^-128; this covers what that and
 # the rounding of a constant column's mean can hide, so that no bound is ever zero.
@@ -18,7 +19,10 @@ _QUANTUM = 2.0**-120
 
 @runtime_checkable
 class Bound(Protocol):
-    """A public bound on every entry of a total, known to both ends of a release."""
+    """A public bound on every entry of a total, known to both ends of a release.
+
+    Values are as they travel: a symmetric array is its triangle, (p (p + 1) / 2,).
+    """
 
     def divide(
         self, values: Float[Array, "..."], public: Mapping[str, Any]
@@ -47,21 +51,55 @@ class CauchySchwarz:
     squares: str
 
     def divide(
-        self, values: Float[Array, "p p"], public: Mapping[str, Any]
-    ) -> Float[Array, "p p"]:
-        """Return the upper triangle as correlations; the rest is not looked at."""
-        radius = self._radius(public)
-        units = values / radius
-        units /= radius[:, None]
-        return units
+        self, values: Float[Array, " d"], public: Mapping[str, Any]
+    ) -> Float[Array, " d"]:
+        """Return a triangle of scatters as correlations."""
+        return values / self._radii(public)
 
     def multiply(
-        self, units: Float[Array, "p p"], public: Mapping[str, Any]
-    ) -> Float[Array, "p p"]:
-        """Return the scatter."""
-        radius = self._radius(public)
-        return units * radius * radius[:, None]
+        self, units: Float[Array, " d"], public: Mapping[str, Any]
+    ) -> Float[Array, " d"]:
+        """Return the triangle of scatters."""
+        return units * self._radii(public)
 
-    def _radius(self, public: Mapping[str, Any]) -> Float[Array, " p"]:
+    def _radii(self, public: Mapping[str, Any]) -> Float[Array, " d"]:
         # A negative square is made up, and then every value exceeds its bound.
-        return np.sqrt(np.maximum(public[self.squares], 0.0) + _QUANTUM)
+        radius = np.sqrt(np.maximum(public[self.squares], 0.0) + _QUANTUM)
+        return pack(radius[:, None] * radius)
+
+
+@final
+@dataclass(frozen=True)
+class CauchySchwarzImage:
+    """``|(S V)_jl| <= sqrt(S_jj) Σ_i |V_il| sqrt(S_ii)``: a scatter applied to a block.
+
+    Every silo's part keeps the bound of the total, since its own diagonal is no larger.
+
+    Parameters
+    ----------
+    squares : str
+        The public argument that holds the diagonal of the total, (p,).
+    block : str
+        The public argument that holds V, (p, l).
+    """
+
+    squares: str
+    block: str
+
+    def divide(
+        self, values: Float[Array, "p l"], public: Mapping[str, Any]
+    ) -> Float[Array, "p l"]:
+        """Return an image in units of its bounds."""
+        return values / self._radii(public)
+
+    def multiply(
+        self, units: Float[Array, "p l"], public: Mapping[str, Any]
+    ) -> Float[Array, "p l"]:
+        """Return the image."""
+        return units * self._radii(public)
+
+    def _radii(self, public: Mapping[str, Any]) -> Float[Array, "p l"]:
+        rows = np.sqrt(np.maximum(public[self.squares], 0.0) + _QUANTUM)
+        columns = rows @ np.abs(public[self.block])
+        # A column of zeros has an image of zeros, which any bound holds.
+        return rows[:, None] * np.where(columns > 0, columns, 1.0)

@@ -35,6 +35,11 @@ class Shelf:
         stored, size = self._arrays[view, name]
         return unpack(stored, size) if size else stored
 
+    def triangle(self, view: str, name: str) -> Array | None:
+        """Return a symmetric array as it lies here, its triangle, or None."""
+        stored, size = self._arrays.get((view, name), (None, 0))
+        return stored if size else None
+
 
 @final
 class KeptArrays:
@@ -46,6 +51,13 @@ class KeptArrays:
     def __getitem__(self, name: str) -> Array:
         for shelf in self._shelves:
             if (value := shelf.get(self._view, name)) is not None:
+                return value
+        raise Refusal("nothing_kept")
+
+    def triangle(self, name: str) -> Array:
+        """Return the triangle of a symmetric array; a step may release it as it is."""
+        for shelf in self._shelves:
+            if (value := shelf.triangle(self._view, name)) is not None:
                 return value
         raise Refusal("nothing_kept")
 

@@ -6,6 +6,7 @@ other's word for what was released.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -79,6 +80,11 @@ class Request:
 
     def view_digest(self) -> str:
         """Return a name for the view: equal for equal operations and arrays."""
+        return self._view_digest
+
+    @cached_property
+    def _view_digest(self) -> str:
+        # Asked for with every release, and long where a view has many columns.
         return digest(canonical([o.as_json() for o in self.operations]))
 
     def context(self, name: str) -> bytes:

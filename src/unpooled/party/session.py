@@ -152,12 +152,21 @@ class Session:
             totals = self._run(step, view, request, public)
         arrays = {}
         for name, declared in step.declared.items():
-            value = declared_array(totals, name, declared, declared.shape(sizes))
+            shape = declared.shape(sizes)
+            value = declared_array(totals, name, declared, shape)
             if declared.kept:
                 self._keep(request, name, declared, value)
             else:
                 arrays[name] = self._conceal(
                     self._sum, step, request, name, value, public
+                )
+            if request.to == "parties" and not declared.kept:
+                self._opened[request.round, name] = _Opened(
+                    declared,
+                    code_for(declared, len(self.parties)),
+                    shape,
+                    request.context(name),
+                    dict(public),
                 )
         if set(totals) != set(step.declared):
             raise Refusal("declaration")
@@ -264,12 +273,9 @@ class Session:
             return PlainSum().conceal(flat, code_for(declared, 1), b"")
         code, context = code_for(declared, len(self.parties)), request.context(name)
         words = total.conceal(flat, code, context)
-        if request.to == "parties":
-            if self.party == self.parties[0] and self.protection == "masked":
-                veil(words, code, self._key_of_group(), context)
-            self._opened[request.round, name] = _Opened(
-                declared, code, value.shape, context, dict(public)
-            )
+        veiled = request.to == "parties" and self.protection == "masked"
+        if veiled and self.party == self.parties[0]:
+            veil(words, code, self._key_of_group(), context)
         return words
 
     def _unveiled(self, total: Veiled, how: _Opened) -> Float[Array, " d"]:

@@ -123,10 +123,13 @@ class Fit:
         The public arguments with which the step ran.
     totals : mapping of str to array
         What it gave, over all parties.
+    earlier : tuple of Fit
+        The rounds of the same step that were shown before this one.
     """
 
     public: Mapping[str, Any]
     totals: Mapping[str, Array]
+    earlier: "tuple[Fit, ...]" = ()
 
 
 # (fits by the name of their step's function, the transform's public arguments) ->
@@ -268,11 +271,10 @@ def derived(
     follows : callable, optional
         ``follows(fits, public) -> bool``: whether the arguments are those that a fit
         gives. It runs in every silo before the transform is applied, on totals that the
-        silo added itself from all parties' signed replies; `fits` has a `Fit` for the
-        last round of each step in `fitted_by` that belongs to one fit, and must be
-        judged as sent by somebody who would like other arguments. They stand under the
-        names of the steps' functions. Without it a silo only knows that one of the
-        steps ran.
+        silo added itself from all parties' signed replies. `fits` has a `Fit`, under
+        the name of the step's function, for each step in `fitted_by` of which one fit
+        had rounds, and must be judged as chosen by somebody who would like other
+        arguments. Without it a silo only knows that one of the steps ran.
     by_column : bool, default False
         Each column is made of the one in its place alone, so that it may be as
         dominated by one row as that one is.

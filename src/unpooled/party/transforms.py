@@ -8,6 +8,7 @@ must not be one person's, unless the silo's own column is that already.
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, final
 
 import numpy as np
@@ -95,7 +96,7 @@ class Transforms:
             asked = self._answered(one)
             good = asked.step == one.step and one.step in fitted_by
             good = good and asked.features == features
-            if not good or one.step in fits:
+            if not good:
                 raise Refusal("transform_not_fitted")
             if public_record(one.public) != dict(asked.public):
                 raise Refusal("transform_not_fitted")
@@ -103,7 +104,7 @@ class Transforms:
                 totals = opened(one, asked)
             except UnpooledError as wrong:
                 raise Refusal("transform_not_fitted") from wrong
-            fits[one.step] = Fit(dict(one.public), totals)
+            fits = {**fits, **after(fits, one, totals)}
             fit_and_view.add((asked.session, asked.view))
         if len(fit_and_view) > 1:
             raise Refusal("transform_not_fitted")
@@ -167,6 +168,15 @@ def _is_reply(shown: Evidence, place: int, party: str, roster: Roster) -> bool:
         and digests
         == {n: digest(np.ascontiguousarray(w).data) for n, w in parts.items()}
     )
+
+
+def after(
+    fits: Mapping[str, Fit], shown: Evidence, totals: Mapping[str, Array]
+) -> dict[str, Fit]:
+    """Return a round's fit, with the rounds of the same step before it."""
+    before = fits.get(shown.step)
+    earlier = () if before is None else (*before.earlier, replace(before, earlier=()))
+    return {shown.step: Fit(dict(shown.public), totals, earlier)}
 
 
 def follows(step: Step, fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:

@@ -26,6 +26,9 @@ from unpooled.errors import AggregationError
 from unpooled.secure.roster import Identity, Roster
 
 KEY_BYTES = 32
+_NONCE = 12
+# What sealing adds to a secret: the nonce and the tag.
+SEAL_BYTES = _NONCE + 16
 
 
 @final
@@ -97,23 +100,34 @@ def new_group_key() -> bytes:
     return secrets.token_bytes(KEY_BYTES)
 
 
-def seal_for(pair_key: bytes, secret: bytes) -> bytes:
-    """Encrypt a group key for one peer; the relay carries it and cannot read it."""
-    nonce = secrets.token_bytes(12)
-    return nonce + _sealing(pair_key).encrypt(nonce, secret, b"group key")
+def seal_for(pair_key: bytes, secret: bytes, about: bytes = b"group key") -> bytes:
+    """Encrypt for one peer; the relay carries it and can neither read nor change it.
+
+    Parameters
+    ----------
+    pair_key : bytes
+        Shared with the peer.
+    secret : bytes
+        By default a group key.
+    about : bytes
+        What is encrypted, from whom and for whom: it opens under the same only.
+    """
+    nonce = secrets.token_bytes(_NONCE)
+    return nonce + _sealing(pair_key).encrypt(nonce, secret, about)
 
 
-def open_sealed(pair_key: bytes, sealed: bytes) -> bytes:
+def open_sealed(pair_key: bytes, sealed: bytes, about: bytes = b"group key") -> bytes:
     """Decrypt what `seal_for` made, or raise `AggregationError`."""
     try:
-        return _sealing(pair_key).decrypt(sealed[:12], sealed[12:], b"group key")
+        return _sealing(pair_key).decrypt(sealed[:_NONCE], sealed[_NONCE:], about)
     except (InvalidTag, ValueError) as wrong:
         raise AggregationError(
-            "The group key was altered on its way.", rule="wrong_signature"
+            "What a peer sealed was altered on its way, or is something else.",
+            rule="wrong_signature",
         ) from wrong
 
 
 def _sealing(pair_key: bytes) -> ChaCha20Poly1305:
     # One key, one use: masks are expanded from the pair's key itself.
-    key = HKDFExpand(SHA256(), KEY_BYTES, b"seal group key").derive(pair_key)
+    key = HKDFExpand(SHA256(), KEY_BYTES, b"seal").derive(pair_key)
     return ChaCha20Poly1305(key)

@@ -71,9 +71,13 @@ class MaskedSum(SecureSum):
                 rule="min_parties",
             )
         words = code.encode(values)
+        self.cover(words, code, context)
+        return words
+
+    def cover(self, words: Shaped[Array, "..."], code: Code, context: bytes) -> None:
+        """Put this party's masks for the context on words, in place."""
         for peer, key in self._keys.items():
             _mask(words, code, key, context, negative=peer < self.party)
-        return words
 
     def reveal(
         self, concealed: Iterable[Shaped[Array, "..."]], code: Code
@@ -101,9 +105,16 @@ def unveil(
     total: Shaped[Array, "..."], code: Code, key: bytes, context: bytes
 ) -> Float[Array, " d"]:
     """Open, in a silo, a total that was veiled."""
+    return code.decode(unveiled(total, code, key, context))
+
+
+def unveiled(
+    total: Shaped[Array, "..."], code: Code, key: bytes, context: bytes
+) -> Shaped[Array, "..."]:
+    """Return the words of a total that was veiled."""
     words = total.copy()
     _mask(words, code, key, b"veil" + context, negative=True)
-    return code.decode(words)
+    return words
 
 
 def _mask(

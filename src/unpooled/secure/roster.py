@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
     Ed25519PrivateKey,
     Ed25519PublicKey,
 )
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from unpooled.errors import AggregationError, StudyError
 from unpooled.ledger import canonical
@@ -42,6 +44,10 @@ class Identity:
     def sign(self, statement: bytes) -> bytes:
         """Return the 64-byte signature under a statement."""
         return self._key.sign(statement)
+
+    def derived(self, use: bytes) -> bytes:
+        """Return 32 secret bytes for a use: the same again for the same use only."""
+        return HKDF(SHA256(), 32, None, b"unpooled " + use).derive(self.private_bytes())
 
     def private_bytes(self) -> bytes:
         """Return the private key, to be written to a file that only the silo reads."""

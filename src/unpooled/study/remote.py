@@ -183,7 +183,9 @@ def _do(
             f"The server has a run of a study {study.name} already. Continue that one "
             f"(resume), or give this study another name."
         )
-    # A job that died early has left nothing to resume: then it is run.
+    # A job that died early left nothing to resume, or half a folder: then it is run.
+    if not begun:
+        shutil.rmtree(place, ignore_errors=True)
     start = resume if begun else run
     start(study, place, news.arrived, news.planned, assemble)
     _deliver(study, Coordinator(channel, roster, study=study.name), place)

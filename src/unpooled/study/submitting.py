@@ -124,21 +124,22 @@ def _follow(
     work: Path,
 ) -> tuple[str, Path | None]:
     """Show how a job goes, until it has results or is over without."""
-    began, running = time.monotonic(), False
+    began, told = time.monotonic(), False
     while True:
         try:
             status = session.status(job, study.timeout)
             if is_over(status):
                 return status, None
-            running = running or status == "RUNNING"
-            if running:
-                news = session.ask(job, {"since": shown.events})
-                shown.show(news)
-                if "size" in news:
-                    found = session.take(job, int(news["size"]), work)
-                    if found is not None:
-                        return status, found
-            elif time.monotonic() - began > study.timeout:
+            runs = status == "RUNNING"
+            news = session.ask(job, {"since": shown.events}) if runs else {}
+            told = told or bool(news)
+            shown.show(news)
+            if "size" in news:
+                found = session.take(job, int(news["size"]), work)
+                if found is not None:
+                    return status, found
+            # A job that gathers its silos runs already, but has nothing to tell.
+            if not told and time.monotonic() - began > study.timeout:
                 session.stop(job)
                 raise AggregationError(
                     f"The job of study {study.name} did not start within "

@@ -1,0 +1,78 @@
+"""Products with centred rows, which are never centred in whole, dense or sparse.
+
+    (X - 1 mᵀ) V         = X V - 1 (mᵀ V)
+    (X - 1 mᵀ)ᵀ T        = Xᵀ T - m (1ᵀ T)
+
+The right sides read X as it is, so a sparse X is never filled in. They lose digits in
+columns whose mean is large beside their spread; those columns, and no others, are
+centred, a few rows at a time.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from unpooled.arrays import Array, Bool, Float
+
+Rows = Any  # (n, p): a NumPy array, or a SciPy array in CSR form
+
+# Raw squares may stand in for centred ones while they are at most this many times as
+# large, as in `unpooled.linalg.moments`.
+_RAW_RATIO = 8.0
+# What a centred copy of some columns of some rows may take.
+_COPY_BYTES = 2**25
+
+
+def far_columns(
+    mean: Float[Array, " p"], squares: Float[Array, " p"], N: int
+) -> Bool[Array, " p"]:
+    """Return the columns that must be centred before anything is multiplied.
+
+    Parameters
+    ----------
+    mean, squares : (p,) array
+        Of all rows: each column's mean, and its squared distances from it, added.
+    N : int
+        How many rows.
+    """
+    return N * mean**2 > (_RAW_RATIO - 1.0) * squares
+
+
+def scatter_image(
+    X: Rows, mean: Float[Array, " p"], V: Float[Array, "p l"], far: Bool[Array, " p"]
+) -> Float[Array, "p l"]:
+    """Return ``(X - mean).T @ ((X - mean) @ V)``.
+
+    Parameters
+    ----------
+    X : (n, p) array, or CSR array
+        Some rows.
+    mean : (p,) array
+        What to centre about.
+    V : (p, l) array
+        The block.
+    far : (p,) bool array
+        Columns to centre explicitly; see `far_columns`.
+    """
+    chosen = np.flatnonzero(far)
+    # Without their rows of V and their means, far columns drop out of the raw products.
+    near_V = np.where(far[:, None], 0.0, V) if len(chosen) else V
+    near_mean = np.where(far, 0.0, mean)
+    offset = near_mean @ near_V
+    image, far_image = np.zeros_like(V), np.zeros((len(chosen), V.shape[1]))
+    step = max(1, _COPY_BYTES // (8 * len(chosen))) if len(chosen) else X.shape[0]
+    for start in range(0, X.shape[0], max(step, 1)):
+        part = X[start : start + step]
+        T = part @ near_V - offset
+        if len(chosen):
+            centred = _dense(part[:, chosen]) - mean[chosen]
+            T += centred @ V[chosen]
+            far_image += centred.T @ T
+        image += part.T @ T
+        image -= np.outer(near_mean, T.sum(axis=0))
+    image[chosen] = far_image
+    return image
+
+
+def _dense(part: Rows) -> Float[Array, "n q"]:
+    return part.toarray() if hasattr(part, "toarray") else part

@@ -1,0 +1,96 @@
+"""The solvers of PCA on a row partition: the scatter in whole, or only its products.
+
+covariance_eigh   N, mean ── squares ── S, p (p + 1) / 2 numbers ──> eigenpairs of S
+krylov            N, mean ── squares ── S V, S V', ... ────────────> Ritz pairs
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
+from unpooled.federation.base import Federation
+from unpooled.linalg.eigen import eigenvalues_of, with_positive_peaks
+from unpooled.models import krylov, moments
+from unpooled.models.krylov import leading_axes, proven_variances
+from unpooled.models.moments import pooled_mean, pooled_scatter, proven_moments
+from unpooled.models.spectrum import (
+    Spectrum,
+    Wanted,
+    check_rows_suffice,
+    leading,
+    whitening,
+)
+from unpooled.party.step import LIBRARY, Fit, adopted
+
+# `unpooled.models.pca` has them too, where silos look them up.
+local_total, local_squares, local_scatter = adopted(
+    f"{LIBRARY}pca", moments.local_total, moments.local_squares, moments.local_scatter
+)
+local_spread, local_image = adopted(
+    f"{LIBRARY}pca", krylov.local_spread, krylov.local_image
+)
+FITTED_BY = tuple(
+    step.name
+    for step in (local_total, local_squares, local_scatter, local_spread, local_image)
+)
+
+
+def covariance_eigh(model: Any, federation: Federation, wanted: Wanted) -> Spectrum:
+    """Solve the pooled scatter in whole; three rounds."""
+    p = federation.n_features
+    N, mean = pooled_mean(federation, local_total)
+    check_rows_suffice(wanted, N, p)
+    S = pooled_scatter(federation, mean, local_squares, local_scatter)
+    S /= N - 1
+    total = float(S.trace())
+    k, variance, axes = leading(S, wanted, min(N, p), total)
+    noise = 0.0
+    if k < min(N, p):
+        rest = variance[k:] if len(variance) == p else total - variance.sum()
+        noise = max(float(rest.sum()), 0.0) / (p - k)
+    return Spectrum(N, mean, variance[:k].copy(), axes[:, :k], total, noise)
+
+
+def block_krylov(model: Any, federation: Federation, wanted: Wanted) -> Spectrum:
+    """Multiply blocks by the pooled scatter until k components stand still."""
+    p = federation.n_features
+    if not isinstance(wanted, int):
+        raise DataError(
+            f'n_components={wanted!r}: svd_solver="krylov" finds a number of '
+            f"components; give a whole number from 1 to {p}."
+        )
+    N, mean = pooled_mean(federation, local_total)
+    check_rows_suffice(wanted, N, p)
+    squares = federation.sum(local_spread, mean=mean)["squares"]
+    moments = {"N": N, "mean": mean, "squares": squares}
+    pairs = leading_axes(federation, model, wanted, local_image, **moments)
+    variance = np.maximum(pairs.values, 0.0) / (N - 1)
+    total, others = float(squares.sum()) / (N - 1), min(N, p) - wanted
+    noise = max(total - float(variance.sum()), 0.0) / others if others else 0.0
+    axes = with_positive_peaks(pairs.vectors)
+    return Spectrum(N, mean, variance, axes, total, noise, pairs)
+
+
+def are_axes(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
+    """Whether a projection is on principal axes of the rows that were summed."""
+    sums, V = fits["local_total"].totals, public["components"].T
+    N = round(float(sums["count"]))
+    mean = sums["total"] / N
+    if "local_image" in fits:
+        variance = proven_variances(fits, N, mean, V)
+    else:
+        S = proven_moments(fits, N, mean)
+        variance = None if S is None else eigenvalues_of(S / max(N - 1, 1), V)
+    if variance is None or not np.array_equal(public["mean"], mean):
+        return False
+    return bool((public["scale"] == 1.0).all()) or _is_near(
+        public["scale"], whitening(variance)
+    )
+
+
+def _is_near(scale: Float[Array, " k"], wanted: Float[Array, " k"]) -> bool:
+    # Of the smallest variances rounding leaves few digits; a scale only scales.
+    return bool((np.abs(scale - wanted) <= 1e-6 * wanted.max()).all())

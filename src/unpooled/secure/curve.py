@@ -1,0 +1,202 @@
+"""Points of Curve25519 by the ten thousand: texts made points, points multiplied.
+
+    text ── SHA-512, Elligator 2 ──> u-coordinate ── X25519(scalar, ·) ──> u-coordinate
+
+Every text becomes a point of the curve itself, never of its twist: on which of the two
+a point lies survives every multiplication, so it would tell half of all candidates for
+a text from the others.
+
+X25519 holds Python's lock, so long lists are shared out among processes. This file is
+the program of those processes too: 33 bytes say what to do, points or numbers follow.
+
+References
+----------
+RFC 7748, section 5 (X25519). RFC 9380, sections 5.3, 6.7.1 and 8.5, the suite
+curve25519_XMD:SHA-512_ELL2_NU_ up to its last step: X25519's scalars are multiples of
+the cofactor, so they clear it.
+"""
+
+import hashlib
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import (
+    X25519PrivateKey,
+    X25519PublicKey,
+)
+
+POINT_BYTES = 32
+_P = 2**255 - 19
+_HALF = (_P - 1) // 2
+_A = 486662
+# The order of the base point's group.
+_ORDER = 2**252 + 27742317777372353535851937790883648493
+# Below this a process takes longer to start than to do its share.
+_FEWEST = 4_000
+_EXPAND, _MULTIPLY = b"e", b"m"
+
+
+def points_of(texts: Sequence[bytes], domain: bytes) -> bytes:
+    """Return one point for each text, 32 bytes each.
+
+    Parameters
+    ----------
+    texts : sequence of bytes
+        Equal texts give equal points, and nobody knows a point's logarithm.
+    domain : bytes
+        Separates uses; at most 255 bytes. Another domain gives unrelated points.
+    """
+    numbers = b"".join(_field_element(text, domain) for text in texts)
+    return _shared_out(_EXPAND + bytes(POINT_BYTES), numbers)
+
+
+def multiplied(points: bytes, scalar: bytes) -> bytes:
+    """Return every point times a scalar of X25519's form.
+
+    Raises
+    ------
+    ValueError
+        When a point is of small order: only somebody who cheats sends one.
+    """
+    if len(scalar) != POINT_BYTES or len(points) % POINT_BYTES:
+        raise ValueError("points and scalars have 32 bytes")
+    return _shared_out(_MULTIPLY + scalar, points)
+
+
+def scalar_of(seed: bytes) -> bytes:
+    """Return the scalar that X25519 makes of 32 bytes."""
+    number = int.from_bytes(seed, "little") & ~7 & (2**255 - 1)
+    return (number & (2**254 - 1) | 2**254).to_bytes(POINT_BYTES, "little")
+
+
+def detour(scalar: bytes) -> tuple[bytes, bytes]:
+    """Return a fresh pair (there, back): there, then back, is `scalar`.
+
+    A point times `there` tells nobody anything; whatever else multiplies it meanwhile,
+    `back` leaves what `scalar` would have made. Both are of X25519's form, which about
+    every second draw allows.
+    """
+    wanted = int.from_bytes(scalar_of(scalar), "little")
+    while True:
+        there = scalar_of(secrets.token_bytes(POINT_BYTES))
+        back = wanted * pow(int.from_bytes(there, "little"), -1, _ORDER) % _ORDER
+        # X25519's scalars are 8 times a number from 2^251 to 2^252.
+        eighth = back * pow(8, -1, _ORDER) % _ORDER
+        if 2**251 <= eighth < 2**252:
+            return there, (8 * eighth).to_bytes(POINT_BYTES, "little")
+
+
+def _field_element(text: bytes, domain: bytes) -> bytes:
+    """Hash to a number modulo p: expand_message_xmd of RFC 9380, one element."""
+    suffix = domain + bytes([len(domain)])
+    first = hashlib.sha512(bytes(128) + text + b"\x00\x30\x00" + suffix).digest()
+    uniform = hashlib.sha512(first + b"\x01" + suffix).digest()[:48]
+    return (int.from_bytes(uniform, "big") % _P).to_bytes(POINT_BYTES, "little")
+
+
+def _elligator(numbers: bytes) -> bytes:
+    """Map numbers to u-coordinates of points on the curve (Elligator 2)."""
+    # u = -A / (1 + 2 r^2), or -A - u: exactly one of them is on the curve. The zero
+    # denominator of RFC 9380's exceptional case cannot occur: -1/2 is no square here.
+    denominators = [(1 + 2 * r * r) % _P for r in _integers(numbers)]
+    found = []
+    for inverse in _inverses(denominators):
+        u = -_A * inverse % _P
+        square = u * (u * (u + _A) + 1) % _P
+        if square and pow(square, _HALF, _P) != 1:
+            u = (-_A - u) % _P
+        found.append(u.to_bytes(POINT_BYTES, "little"))
+    return b"".join(found)
+
+
+def _inverses(numbers: list[int]) -> list[int]:
+    """Invert all by one inversion (Montgomery's trick)."""
+    products, product = [], 1
+    for number in numbers:
+        products.append(product)
+        product = product * number % _P
+    inverse, found = pow(product, -1, _P), []
+    for number, before in zip(reversed(numbers), reversed(products), strict=True):
+        found.append(inverse * before % _P)
+        inverse = inverse * number % _P
+    return found[::-1]
+
+
+def _integers(numbers: bytes) -> list[int]:
+    return [
+        int.from_bytes(numbers[i : i + POINT_BYTES], "little")
+        for i in range(0, len(numbers), POINT_BYTES)
+    ]
+
+
+def _exchanged(points: bytes, scalar: bytes) -> bytes:
+    key = X25519PrivateKey.from_private_bytes(scalar)
+    return b"".join(
+        key.exchange(X25519PublicKey.from_public_bytes(points[i : i + POINT_BYTES]))
+        for i in range(0, len(points), POINT_BYTES)
+    )
+
+
+def _done(task: bytes, items: bytes) -> bytes:
+    if task[:1] == _EXPAND:
+        return _elligator(items)
+    return _exchanged(items, task[1:])
+
+
+def _shared_out(task: bytes, items: bytes) -> bytes:
+    """Do a task on every item, in as many processes as it is worth."""
+    count = len(items) // POINT_BYTES
+    workers = min(_processors(), count // _FEWEST)
+    if workers < 2 or not sys.executable:
+        return _done(task, items)
+    share = -(-count // workers) * POINT_BYTES
+    parts = [items[i : i + share] for i in range(0, len(items), share)]
+    # -P: beside this file lie modules with names of others.
+    command = [sys.executable, "-P", __file__]
+    running = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for _ in parts[1:]
+    ]
+    try:
+        # They read all before they write, so that no pipe fills up on both sides.
+        for process, part in zip(running, parts[1:], strict=True):
+            assert process.stdin is not None
+            process.stdin.write(task + part)
+            process.stdin.close()
+        results = [_done(task, parts[0])]
+        for process, part in zip(running, parts[1:], strict=True):
+            assert process.stdout is not None
+            results.append(process.stdout.read())
+            if process.wait() or len(results[-1]) != len(part):
+                raise ValueError("a point is of small order, or a process was killed")
+    finally:
+        for process in running:
+            process.kill()
+            for pipe in (process.stdin, process.stdout):
+                assert pipe is not None
+                pipe.close()
+            process.wait()
+    return b"".join(results)
+
+
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _work() -> None:
+    data = sys.stdin.buffer.read()
+    try:
+        done = _done(data[: 1 + POINT_BYTES], data[1 + POINT_BYTES :])
+    except ValueError:
+        # The process that asked says so; a traceback in a log would be about points.
+        sys.exit(1)
+    sys.stdout.buffer.write(done)
+
+
+if __name__ == "__main__":
+    _work()
