@@ -135,10 +135,11 @@ def test_altered_numbers_do_not_follow_from_the_fit(model, name, change):
     assert refused_by_all(shown(here, wrong))
 
 
-def test_a_projection_by_block_krylov_has_evidence_too():
+@pytest.mark.parametrize("how", [{"svd_solver": "krylov"}, {"bits": 16}])
+def test_projections_of_other_solvers_have_evidence_too(how):
     tables = {name: rows(60, 8, seed=i) for i, name in enumerate("abc")}
     here = silos(tables)
-    model = up.PCA(2, svd_solver="krylov", random_state=0).fit(here.federation)
+    model = up.PCA(2, random_state=0, **how).fit(here.federation)
     view = model.transform(here.federation)
     assert up.StandardScaler().fit(view).n_samples_seen_ == 180
     wrong = altered(view, "components", lambda V: np.eye(8)[:2])

@@ -18,7 +18,7 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.errors import StudyError, UnpooledError
-from unpooled.party.evidence import Evidence, features_digest, public_record
+from unpooled.party.evidence import Evidence, features_digest
 from unpooled.party.memory import Answered
 from unpooled.party.request import Request, Veiled, code_for
 from unpooled.party.step import FITTING, Fit, Step, find_step
@@ -92,7 +92,7 @@ class Proofs:
         if not _fits(request):
             return
         parties = tuple(sorted(replies))
-        asked = _asked(request, n_features, parties, protection)
+        asked = request.answered(n_features, dict.fromkeys(parties, ""), protection)
         arrays = {_PUBLIC + n: v for n, v in _arrays(request.public).items()}
         digests: dict[str, str] = {}
         for place, party in enumerate(parties):
@@ -120,7 +120,7 @@ class Proofs:
         """Note a round that is only planned."""
         if not _fits(request):
             return
-        asked = _asked(request, n_features, tuple(sorted(parties)), protection)
+        asked = request.answered(n_features, dict.fromkeys(parties, ""), protection)
         self._remember(
             Kept(
                 asked, dict(request.public), lambda: (_blank(asked, request), {}), True
@@ -209,21 +209,6 @@ def _fits(request: Request) -> bool:
     return request.step in FITTING and request.to == "coordinator" and not veiled
 
 
-def _asked(
-    request: Request, n_features: int, parties: tuple[str, ...], protection: str
-) -> Answered:
-    return Answered(
-        request.session,
-        request.step,
-        request.view_digest(),
-        features_digest(request.operations),
-        n_features,
-        public_record(request.public),
-        dict.fromkeys(parties, ""),
-        protection,
-    )
-
-
 def _arrays(public: Mapping[str, Any]) -> dict[str, Array]:
     return {n: v for n, v in public.items() if isinstance(v, np.ndarray)}
 
@@ -252,8 +237,8 @@ def _blank(asked: Answered, request: Request) -> Words:
     for name, declared in step.leaves.items():
         numbers = declared.numbers(declared.shape(sizes))
         masked = asked.protection == "masked"
-        code = code_for(declared, len(asked.parties))
-        one = np.zeros((), np.uint64 if masked else np.float64)
+        code = code_for(declared, len(asked.parties), request.public)
+        one = np.zeros((), code.word if masked else np.float64)
         shape = code.shape(numbers) if masked else (numbers,)
         words[name] = np.broadcast_to(one, (len(asked.parties), *shape))
     return words

@@ -134,7 +134,7 @@ def pooled_scatter(
 
 
 def proven_moments(
-    fits: Mapping[str, Fit], N: int, mean: Float[Array, " p"]
+    fits: Mapping[str, Fit], N: int, mean: Float[Array, " p"], within: float
 ) -> Float[Array, "p p"] | None:
     """Return the scatter that two rounds gave, if it is about the pooled mean.
 
@@ -145,14 +145,18 @@ def proven_moments(
     Parameters
     ----------
     fits : mapping of str to Fit
-        Of `local_squares` and `local_scatter`.
+        Of `local_squares`, and `local_scatter` or ``local_rounded``.
     N, mean : int, (p,) array
         Of all rows, from `local_total`.
+    within : float
+        What entries may be off, of their bounds.
     """
-    diagonal, pairs = fits["local_squares"], fits["local_scatter"]
+    diagonal = fits["local_squares"]
+    pairs = fits.get("local_scatter") or fits["local_rounded"]
     squares, S = diagonal.totals["squares"], pairs.totals["scatter"]
     same = np.array_equal(diagonal.public["mean"], mean)
     same = same and np.array_equal(pairs.public["squares"], squares)
-    # Entries are exact to 1e-12 of their bounds, which the squares are.
-    near = np.abs(S.diagonal() - squares) <= 1e-9 * squares + _ROUNDING * N * mean**2
-    return S if same and near.all() else None
+    slack = within * squares + _ROUNDING * N * mean**2
+    near = (np.abs(S.diagonal() - squares) <= slack).all()
+    np.fill_diagonal(S, squares)
+    return S if same and near else None

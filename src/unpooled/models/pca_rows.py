@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.eigen import eigenvalues_of, with_positive_peaks
@@ -32,10 +31,16 @@ local_total, local_squares, local_scatter = adopted(
 local_spread, local_image = adopted(
     f"{LIBRARY}pca", krylov.local_spread, krylov.local_image
 )
+# What a projection can be checked against; `unpooled.models.compression` has the last.
 FITTED_BY = tuple(
-    step.name
-    for step in (local_total, local_squares, local_scatter, local_spread, local_image)
+    f"pca.local_{name}"
+    for name in ("total", "squares", "scatter", "spread", "image", "rounded")
 )
+# What a check of exact eigenvectors lets pass: `eigh` leaves p eps λ_1, and the
+# smallest spread that it is trusted with is a thousandth of the largest.
+_EXACT = 1e-7
+# Of a bound in so many bits: what a Ritz vector's residual may be, in the same units.
+_CODES = 64.0
 
 
 def covariance_eigh(model: Any, federation: Federation, wanted: Wanted) -> Spectrum:
@@ -79,18 +84,18 @@ def are_axes(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
     sums, V = fits["local_total"].totals, public["components"].T
     N = round(float(sums["count"]))
     mean = sums["total"] / N
+    within = _EXACT
     if "local_image" in fits:
         variance = proven_variances(fits, N, mean, V)
     else:
-        S = proven_moments(fits, N, mean)
-        variance = None if S is None else eigenvalues_of(S / max(N - 1, 1), V)
+        if "local_rounded" in fits:
+            within = _CODES * 2.0 ** -fits["local_rounded"].public["bits"]
+        S = proven_moments(fits, N, mean, within)
+        C = None if S is None else S / max(N - 1, 1)
+        variance = None if C is None else eigenvalues_of(C, V, within)
     if variance is None or not np.array_equal(public["mean"], mean):
         return False
-    return bool((public["scale"] == 1.0).all()) or _is_near(
-        public["scale"], whitening(variance)
-    )
-
-
-def _is_near(scale: Float[Array, " k"], wanted: Float[Array, " k"]) -> bool:
     # Of the smallest variances rounding leaves few digits; a scale only scales.
-    return bool((np.abs(scale - wanted) <= 1e-6 * wanted.max()).all())
+    scale, wanted = public["scale"], whitening(variance)
+    near = np.abs(scale - wanted) <= max(10 * within, 1e-6) * wanted.max()
+    return bool((scale == 1.0).all() or near.all())

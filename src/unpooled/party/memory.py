@@ -69,8 +69,8 @@ class Answered:
 
     Attributes
     ----------
-    session, step : str
-        The fit, and the step that ran.
+    study, session, round, step : str, int
+        Where, and the step that ran.
     view, features : str
         Digests of the view, and of its columns and transforms without its rows.
     n_features : int
@@ -84,7 +84,9 @@ class Answered:
         "masked" or "plain".
     """
 
+    study: str
     session: str
+    round: int
     step: str
     view: str
     features: str
@@ -107,11 +109,10 @@ class Answered:
     def from_record(cls, record: Mapping[str, Any]) -> "Answered":
         """Read what `as_record` returned."""
         values = {name: record[name] for name in cls.__dataclass_fields__}
-        for name in ("session", "step", "view", "features", "protection"):
-            if type(values[name]) is not str:
-                raise TypeError(f"{name} is not a text")
-        if type(values["n_features"]) is not int:
-            raise TypeError("n_features is not a whole number")
+        whole = ("round", "n_features")
+        for name in set(values) - {"keys", "public"}:
+            if type(values[name]) is not (int if name in whole else str):
+                raise TypeError(f"{name} is of another type")
         keys = {str(name): str(key) for name, key in record["keys"].items()}
         return cls(**values | {"keys": keys})
 

@@ -15,6 +15,7 @@ from unpooled.arrays import Array, Shaped
 from unpooled.errors import AggregationError
 from unpooled.ledger import Release, canonical
 from unpooled.party import evidence as proof
+from unpooled.party.memory import Answered
 from unpooled.party.step import Declared, Step
 from unpooled.party.view import (
     Derive,
@@ -25,6 +26,7 @@ from unpooled.party.view import (
 )
 from unpooled.secure.fixed_point import BoundedCode, Code, WideCode
 from unpooled.secure.message import Message, digest
+from unpooled.secure.narrow_code import NarrowCode
 
 
 @final
@@ -99,6 +101,22 @@ class Request:
                 self.view_digest(),
                 name,
             ]
+        )
+
+    def answered(self, n_features: int, keys: Mapping[str, str], how: str) -> Answered:
+        """Return what to remember of it: `keys` by party, `how` totals travelled."""
+        shown = {n: v for n, v in self.public.items() if not isinstance(v, Veiled)}
+        return Answered(
+            study=self.study,
+            session=self.session,
+            round=self.round,
+            step=self.step,
+            view=self.view_digest(),
+            features=proof.features_digest(self.operations),
+            n_features=n_features,
+            public=proof.public_record(shown),
+            keys=keys,
+            protection=how,
         )
 
     def as_message(self) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -218,9 +236,29 @@ def view_arrays(operations: Sequence[Operation]) -> dict[str, Array]:
     }
 
 
-def code_for(declared: Declared, n_parties: int) -> Code:
-    """Return the code of a release: narrow where a public bound is declared."""
-    return (WideCode if declared.bound is None else BoundedCode)(n_parties)
+def release_context(asked: Answered, name: str) -> bytes:
+    """Return `Request.context` of a round that was opened at the coordinator."""
+    where = [asked.study, asked.session, asked.round, asked.step]
+    return canonical([*where, "coordinator", asked.view, name])
+
+
+def code_for(
+    declared: Declared,
+    n_parties: int,
+    public: Mapping[str, Any] | None = None,
+    context: bytes = b"",
+    party: int = 0,
+) -> Code:
+    """Return the code of a release: narrow where a public bound is declared.
+
+    `context` and `party`, its place in the roster, matter to codes that round.
+    """
+    if declared.bound is None:
+        return WideCode(n_parties)
+    bits = (public or {}).get(declared.bits, 64)
+    if bits == 64:
+        return BoundedCode(n_parties)
+    return NarrowCode(n_parties, bits, context, party)
 
 
 def ledger_lines(
@@ -276,11 +314,11 @@ def ledger_lines(
         if declared.kept:
             write("", step.name, name, shape, "float64", 0, "kept", "in")
             continue
-        kind, size = "float64", 8
+        kind, size = "float64", 8 * numbers
         if step.verb == "summed" and protection == "masked":
-            code = code_for(declared, len(parties))
-            kind, size = code.dtype, code.bytes_per_number
-        write(name, step.name, name, shape, kind, numbers * size, step.verb, "out")
+            code = code_for(declared, len(parties), request.public)
+            kind, size = code.dtype, code.bytes(numbers)
+        write(name, step.name, name, shape, kind, size, step.verb, "out")
     return lines
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
 from unpooled.ledger import Release
-from unpooled.party.evidence import features_digest, public_record
 from unpooled.party.memory import Answered, KeptArrays, Shelf, Study
 from unpooled.party.packing import declared_array, flattened, restored
 from unpooled.party.policy import Policy, Refusal
@@ -163,7 +162,9 @@ class Session:
             if request.to == "parties" and not declared.kept:
                 self._opened[request.round, name] = _Opened(
                     declared,
-                    code_for(declared, len(self.parties)),
+                    code_for(
+                        declared, len(self.parties), public, request.context(name)
+                    ),
                     shape,
                     request.context(name),
                     dict(public),
@@ -176,17 +177,8 @@ class Session:
 
     def answered(self, request: Request, view: View) -> Answered:
         """Return what to remember of a request that was answered."""
-        shown = {n: v for n, v in request.public.items() if not isinstance(v, Veiled)}
-        return Answered(
-            request.session,
-            request.step,
-            request.view_digest(),
-            features_digest(request.operations),
-            len(view.columns),
-            public_record(shown),
-            {party: self._roster[party].hex() for party in self.parties},
-            self.protection,
-        )
+        keys = {party: self._roster[party].hex() for party in self.parties}
+        return request.answered(len(view.columns), keys, self.protection)
 
     def _view(self, request: Request) -> View:
         key = request.view_digest()
@@ -271,7 +263,8 @@ class Session:
         flat = flattened(value, declared, public)
         if step.verb == "disclosed":
             return PlainSum().conceal(flat, code_for(declared, 1), b"")
-        code, context = code_for(declared, len(self.parties)), request.context(name)
+        context, place = request.context(name), self.parties.index(self.party)
+        code = code_for(declared, len(self.parties), public, context, place)
         words = total.conceal(flat, code, context)
         veiled = request.to == "parties" and self.protection == "masked"
         if veiled and self.party == self.parties[0]:
@@ -283,7 +276,7 @@ class Session:
         if self.protection == "plain":
             shape, kind = (numbers,), "float64"
         else:
-            shape, kind = how.code.shape(numbers), "uint64"
+            shape, kind = how.code.shape(numbers), how.code.word
         if total.words.shape != shape or total.words.dtype != kind:
             raise Refusal("arguments")
         if self.protection == "plain":

@@ -19,7 +19,7 @@ from unpooled.party.evidence import Evidence, features_digest, public_record
 from unpooled.party.memory import Answered, Study
 from unpooled.party.packing import restored
 from unpooled.party.policy import Policy, Refusal
-from unpooled.party.request import Request, code_for
+from unpooled.party.request import Request, code_for, release_context
 from unpooled.party.step import Fit, Step, find_step
 from unpooled.party.view import Derive, View
 from unpooled.secure.masking import MaskedSum
@@ -200,10 +200,11 @@ def opened(shown: Evidence, asked: Answered) -> dict[str, Array]:
     totals = {}
     for name, declared in step.leaves.items():
         shape = declared.shape(sizes)
-        code = code_for(declared, len(asked.parties))
+        context = release_context(asked, name)
+        code = code_for(declared, len(asked.parties), shown.public, context)
         numbers, words = declared.numbers(shape), shown.words[name]
-        wanted = (code.shape(numbers), "uint64") if masked else ((numbers,), "float64")
-        if (words.shape[1:], str(words.dtype)) != wanted:
+        wanted = (code.shape(numbers), code.word) if masked else ((numbers,), float)
+        if words.shape[1:] != wanted[0] or words.dtype != wanted[1]:
             raise Refusal("transform_not_fitted")
         flat = (MaskedSum() if masked else PlainSum()).reveal(list(words), code)
         totals[name] = restored(flat, declared, shape, shown.public)
