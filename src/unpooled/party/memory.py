@@ -108,13 +108,13 @@ class Answered:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Answered":
         """Read what `as_record` returned."""
-        values = {name: record[name] for name in cls.__dataclass_fields__}
+        values: dict[str, Any] = {n: record[n] for n in cls.__dataclass_fields__}
         whole = ("round", "n_features")
         for name in set(values) - {"keys", "public"}:
             if type(values[name]) is not (int if name in whole else str):
                 raise TypeError(f"{name} is of another type")
-        keys = {str(name): str(key) for name, key in record["keys"].items()}
-        return cls(**values | {"keys": keys})
+        values["keys"] = {str(name): str(k) for name, k in record["keys"].items()}
+        return cls(**values)
 
 
 @final
