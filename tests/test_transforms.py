@@ -94,11 +94,12 @@ def test_cross_validation_applies_a_fit_to_other_rows(here):
 
 
 def altered(view: up.Federation, name: str, change: Callable[[Array], Array]) -> Any:
-    before, last = view.operations[:-1], view.operations[-1]
+    chain = list(view.operations)
+    last = chain.pop()
     assert isinstance(last, Derive)
     public = dict(last.public) | {name: change(last.public[name])}
     view = view.over(view.coordinator)
-    view.operations = (*before, Derive(last.step, last.columns, public))
+    view.operations = (*chain, Derive(last.step, last.columns, public))
     return view
 
 
