@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from unpooled.errors import AggregationError
 from unpooled.models import imputer, pca, scaler
-from unpooled.party.request import Request, Veiled, code_for, ledger_lines, view_arrays
+from unpooled.party.lines import ledger_lines
+from unpooled.party.request import Request, Veiled, code_for, view_arrays
 from unpooled.party.step import release
 from unpooled.party.view import Derive, Rows, Select
 from unpooled.secure.fixed_point import BoundedCode, WideCode

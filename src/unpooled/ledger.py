@@ -255,6 +255,10 @@ class Ledger(Sequence[Release]):
                     ) from wrong
         return True
 
+    def only(self, direction: str) -> "Ledger":
+        """Return the lines of one direction, "in" or "out": to look at, no chain."""
+        return Ledger([line for line in self if line.direction == direction])
+
     def bytes_out(self, party: str | None = None) -> int:
         """Return the bytes of arrays that one party (or each party) sent."""
         return sum(

@@ -13,7 +13,7 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.errors import DataError
-from unpooled.federation.rounds import RoundRecord
+from unpooled.federation.costs import RoundRecord
 from unpooled.ledger import Ledger
 from unpooled.party.request import Veiled
 from unpooled.party.step import Step, check_installed

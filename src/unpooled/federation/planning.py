@@ -13,10 +13,12 @@ import numpy as np
 
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
+from unpooled.federation.costs import RoundRecord
 from unpooled.federation.proofs import Proofs
-from unpooled.federation.rounds import Coordinator, RoundRecord
+from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger, Release
-from unpooled.party.request import Request, Veiled, code_for, ledger_lines, view_arrays
+from unpooled.party.lines import ledger_lines
+from unpooled.party.request import Request, Veiled, code_for, view_arrays
 from unpooled.party.step import Declared, Step
 from unpooled.party.view import Operation
 

@@ -8,11 +8,12 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, final
 
 from unpooled.errors import UnpooledError
 from unpooled.federation.channel import Channel
+from unpooled.federation.costs import RoundRecord
 from unpooled.federation.proofs import Proofs
 from unpooled.federation.recalling import recall
 from unpooled.federation.replies import (
@@ -23,8 +24,9 @@ from unpooled.federation.replies import (
     released_array,
 )
 from unpooled.ledger import Ledger
+from unpooled.party.lines import ledger_lines
 from unpooled.party.packing import restored
-from unpooled.party.request import Request, Veiled, code_for, ledger_lines, view_arrays
+from unpooled.party.request import Request, Veiled, code_for, view_arrays
 from unpooled.party.step import Step
 from unpooled.party.view import Operation
 from unpooled.secure.masking import MaskedSum
@@ -35,21 +37,6 @@ from unpooled.secure.roster import Roster
 
 # Messages that no round needs: they are about a study, not of a fit.
 _NO_ROUNDS = ("plan", "describe", "announce", "deliver")
-
-
-@final
-@dataclass(frozen=True)
-class RoundRecord:
-    """What a round cost: bytes count whole messages, with headers and signatures.
-
-    `round` 0 is the agreement on fresh keys that every fit begins with.
-    """
-
-    round: int
-    step: str
-    seconds: float
-    bytes_out: int
-    bytes_in: int
 
 
 @final
@@ -150,17 +137,8 @@ class Coordinator:
         self._round += 1
         fresh = frozenset(set(view_arrays(operations)) - self._sent)
         evidence, proven = self.proofs.evidence(operations, self._sent)
-        request = Request(
-            self.study,
-            self._session,
-            self._round,
-            step.name,
-            to,
-            operations,
-            dict(public),
-            fresh,
-            evidence,
-        )
+        where = (self.study, self._session, self._round, step.name, to, operations)
+        request = Request(*where, dict(public), fresh, evidence)
         written = ledger_lines(request, step, sizes, self.protection, self._parties)
         data = encode(*request.as_message())
         replies = self._exchange(dict.fromkeys(self.parties, data), step.name)

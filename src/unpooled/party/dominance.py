@@ -10,15 +10,12 @@ from unpooled.data.table import Block
 
 
 @np.errstate(all="ignore")
-def row_shares(
-    blocks: Iterator[Block], n_columns: int, lone: float = 0.0
-) -> Float[Array, " p"]:
+def row_shares(blocks: Iterator[Block], n_columns: int) -> Float[Array, " p"]:
     """Return the largest share of each column's scatter that one row carries.
 
-    A constant column is nobody's, and one in which a single row has a value has the
-    share `lone`. About the silo's own mean, and infinite where squares overflow, so
-    that no transform can hide behind that. One pass over the rows: the largest
-    deviation from a mean is at a column's minimum or maximum.
+    About the silo's own mean, and infinite where squares overflow, so that no transform
+    can hide behind that. One pass over the rows: the largest deviation from a mean is
+    at a column's minimum or maximum.
     """
     n: Any = np.zeros(n_columns)
     total, squares = 0.0, 0.0
@@ -44,4 +41,4 @@ def row_shares(
     scatter = np.where(varies, squares - n * mean * mean, 1.0)
     share = np.maximum(mean - low, high - mean) ** 2 / scatter
     share = np.where(np.isfinite(share) & (scatter > 0), share, np.inf)
-    return np.where(varies, share, np.where(n == 1, lone, 0.0))
+    return np.where(varies, share, 0.0)

@@ -4,7 +4,7 @@ Coordinator and party write the same lines from the same declaration: neither ta
 other's word for what was released.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
@@ -13,10 +13,10 @@ import numpy as np
 
 from unpooled.arrays import Array, Shaped
 from unpooled.errors import AggregationError
-from unpooled.ledger import Release, canonical
+from unpooled.ledger import canonical
 from unpooled.party import evidence as proof
 from unpooled.party.memory import Answered
-from unpooled.party.step import Declared, Step
+from unpooled.party.step import Declared
 from unpooled.party.view import (
     Derive,
     Operation,
@@ -259,75 +259,3 @@ def code_for(
     if bits == 64:
         return BoundedCode(n_parties)
     return NarrowCode(n_parties, bits, context, party)
-
-
-def ledger_lines(
-    request: Request,
-    step: Step,
-    sizes: Mapping[str, int],
-    protection: str,
-    parties: tuple[str, ...],
-) -> list[tuple[Release, str]]:
-    """Return the lines of a round in their order: what comes in, then what goes out.
-
-    Each comes with the name of its array in the message, empty for what is kept.
-
-    Parameters
-    ----------
-    protection : {"masked", "plain"}
-        How totals travel; disclosed values always travel as they are.
-    parties : tuple of str
-        All parties of the session; their number sets the room in the wide code.
-    """
-    lines: list[tuple[Release, str]] = []
-
-    def write(source: str, step_name: str, name: str, *rest: Any) -> None:
-        head = (request.study, request.round, step_name, name)
-        lines.append((Release(*head, *rest, parties=parties), source))
-
-    for position, operation in enumerate(request.operations):
-        if isinstance(operation, Derive):
-            for name, value in operation.arrays().items():
-                key = array_key(position, name, array_digest(value))
-                if key in request.fresh:
-                    what = (value.shape, str(value.dtype), value.nbytes)
-                    write(f"view.{key}", operation.step, name, *what, "public", "in")
-            for source, name, visibility, value in _shown(request, position):
-                wide = visibility == "summed" and value.ndim == 3
-                kind = "uint256" if wide else str(value.dtype)
-                what = (value.shape[:2] if wide else value.shape, kind, value.nbytes)
-                write(source, operation.step, name, *what, visibility, "in")
-    # Sorted, since a message's JSON does not keep the order of the caller.
-    for name, value in sorted(request.public.items()):
-        if isinstance(value, Veiled):
-            words, visibility = value.words, "summed"
-            kind = "uint256" if words.ndim == 2 else str(words.dtype)
-        elif isinstance(value, np.ndarray):
-            words, visibility, kind = value, "public", str(value.dtype)
-        else:
-            continue
-        what = (value.shape, kind, words.nbytes)
-        write(f"public.{name}", step.name, name, *what, visibility, "in")
-    for name, declared in step.declared.items():
-        shape = declared.shape(sizes)
-        numbers = declared.numbers(shape)
-        if declared.kept:
-            write("", step.name, name, shape, "float64", 0, "kept", "in")
-            continue
-        kind, size = "float64", 8 * numbers
-        if step.verb == "summed" and protection == "masked":
-            code = code_for(declared, len(parties), request.public)
-            kind, size = code.dtype, code.bytes(numbers)
-        write(name, step.name, name, shape, kind, size, step.verb, "out")
-    return lines
-
-
-def _shown(request: Request, position: int) -> Iterator[tuple[str, str, str, Array]]:
-    """Yield source, name, visibility and value of a transform's arrays of evidence."""
-    for number, one in enumerate(request.evidence):
-        if one.transform != position:
-            continue
-        for name, value in one.arrays().items():
-            visibility = "summed" if name in one.words else "public"
-            source = proof.array_name(number, name)
-            yield source, f"{one.step}.{name}", visibility, value

@@ -7,7 +7,6 @@ values and paths, stays in the silo's own log.
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
 
@@ -20,12 +19,13 @@ from unpooled.errors import (
     ReleaseRefusedError,
     UnpooledError,
 )
-from unpooled.ledger import Ledger, Release, Seal, canonical
+from unpooled.ledger import Ledger, canonical
 from unpooled.party.dealings import Answer, Dealings
 from unpooled.party.journal import Journal
 from unpooled.party.memory import Study
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import Request
+from unpooled.party.sealing import sealed_lines
 from unpooled.party.session import Session
 from unpooled.secure.agreement import Agreement
 from unpooled.secure.message import Message, decode, digest, encode
@@ -288,7 +288,9 @@ class Party:
         study = self.studies[request.study]
         first = len(self._dealings.own_lines(request.study))
         known = {**message.digests, **digests, "": digest(b"")}
-        sealed = self._sealed(study.ledger, first, lines, known)
+        sealed = sealed_lines(
+            study.ledger, self.name, self._identity, first, lines, known
+        )
         seals = [line.seals[self.name] for line in sealed]
         header = {
             "kind": "released",
@@ -304,23 +306,6 @@ class Party:
         study.answered[asked] = answered
         self._answered[key] = (request.round, asked, reply)
         return reply
-
-    def _sealed(
-        self,
-        ledger: Ledger,
-        first: int,
-        lines: list[tuple[Release, str]],
-        digests: Mapping[str, str],
-    ) -> Ledger:
-        """Return the lines as they follow on the silo's own ledger, sealed."""
-        grown = Ledger(ledger)
-        for sequence, (line, source) in enumerate(lines, first):
-            content = digests[source]
-            statement = line.statement(self.name, sequence, content)
-            signature = self._identity.sign(statement).hex()
-            seal = Seal(self._identity.public.hex(), sequence, content, signature)
-            grown.append(replace(line, parties=(self.name,)), {self.name: seal})
-        return grown[len(ledger) :]
 
 
 def _key(message: Message) -> tuple[str, str]:

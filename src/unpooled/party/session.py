@@ -13,6 +13,7 @@ from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
 from unpooled.ledger import Release
 from unpooled.party.classes import by_class, class_sizes
+from unpooled.party.lines import ledger_lines
 from unpooled.party.memory import Answered, KeptArrays, Shelf, Study
 from unpooled.party.packing import declared_array, flattened, restored
 from unpooled.party.policy import Policy, Refusal
@@ -20,7 +21,6 @@ from unpooled.party.request import (
     Request,
     Veiled,
     code_for,
-    ledger_lines,
     view_arrays,
 )
 from unpooled.party.step import Declared, Step, find_step

@@ -22,6 +22,7 @@ from typing import Any, final
 from unpooled.arrays import Array
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.party.declared import Declared, release, stays
+from unpooled.party.fit import Fit, Follows
 
 # Those who write steps find here all that they need.
 __all__ = [
@@ -43,31 +44,6 @@ __all__ = [
 LIBRARY = "unpooled.models."
 # Steps whose totals some derived step is checked against: see `derived`.
 FITTING: set[str] = set()
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """One round that fitted a transform, as a party can check it.
-
-    Attributes
-    ----------
-    public : mapping
-        The public arguments with which the step ran.
-    totals : mapping of str to array
-        What it gave, over all parties.
-    earlier : tuple of Fit
-        The rounds of the same step that were shown before this one.
-    """
-
-    public: Mapping[str, Any]
-    totals: Mapping[str, Array]
-    earlier: "tuple[Fit, ...]" = ()
-
-
-# (fits by the name of their step's function, the transform's public arguments) ->
-# whether a fit with these totals gives these arguments, and no others.
-Follows = Callable[[Mapping[str, Fit], Mapping[str, Any]], bool]
 
 
 @final

@@ -132,18 +132,18 @@ class Transforms:
         """Refuse a column that one row dominates, unless the data had it so.
 
         Rare categories and heavy tails give a source column a dominant row too, and
-        scaling or filling that column keeps it. A column that mixes several, such as a
-        projection, has no such excuse.
+        scaling or filling that column keeps it: with numbers that nobody chose it may
+        even grow a little. A column that mixes several has no such excuse.
         """
         shares, limit = view.row_shares(), self._policy.max_row_share
         if shares.max(initial=0.0) <= limit:
             return
         source = view.source()
-        # Where one person alone has a value the column is that person's, filled or not.
-        own = source.row_shares(lone=1.0)
-        natural = dict(zip(source.columns, own, strict=True))
+        natural = dict(zip(source.columns, source.row_shares(), strict=True))
+        proven = all(find_step(name).follows is not None for name in view.transforms)
         for share, origin in zip(shares, view.origins(), strict=True):
-            if share > _SAME * natural.get(origin, 0.0):
+            own = natural.get(origin, 0.0)
+            if share > _SAME * own and not (proven and own > limit):
                 self._policy.check_dominance(share)
 
 

@@ -244,9 +244,9 @@ class View:
             columns = operation.columns
         return blocks
 
-    def row_shares(self, lone: float = 0.0) -> Float[Array, " q"]:
+    def row_shares(self) -> Float[Array, " q"]:
         """Return the largest share of each column's scatter that one row carries."""
-        return row_shares(self.blocks(), len(self.columns), lone)
+        return row_shares(self.blocks(), len(self.columns))
 
     def origins(self) -> list[str]:
         """Return the source column of each column; empty where several are mixed."""

@@ -31,8 +31,8 @@ from pathlib import Path
 from typing import Any, final, get_origin
 
 from unpooled.errors import StudyError
+from unpooled.federation.costs import RoundRecord
 from unpooled.federation.proofs import Proofs
-from unpooled.federation.rounds import RoundRecord
 from unpooled.ledger import Ledger
 from unpooled.models.files import library_version, load, replacing, save
 from unpooled.party.memory import Study as Memory

@@ -15,8 +15,9 @@ from typing import Any, final
 
 from unpooled.errors import ReleaseRefusedError, StudyError, UnpooledError
 from unpooled.federation.base import Federation
+from unpooled.federation.costs import RoundRecord
 from unpooled.federation.planning import Plan
-from unpooled.federation.rounds import Coordinator, RoundRecord
+from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger
 from unpooled.models.files import save
 from unpooled.party.runtime import Party

@@ -1,0 +1,97 @@
+"""The ledger lines of a round, which both ends write from the same declaration.
+
+Neither takes the other's word for what was released, or for what came in.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from unpooled.arrays import Array
+from unpooled.ledger import Release
+from unpooled.party.evidence import array_name
+from unpooled.party.request import Request, Veiled, code_for
+from unpooled.party.step import Step
+from unpooled.party.view import Derive, array_digest, array_key
+
+# Source of the array in the message, then what `Release` takes between round and
+# parties.
+Entry = tuple[str, str, str, tuple[int, ...], str, int, str, str]
+
+
+def ledger_lines(
+    request: Request,
+    step: Step,
+    sizes: Mapping[str, int],
+    protection: str,
+    parties: tuple[str, ...],
+) -> list[tuple[Release, str]]:
+    """Return the lines of a round in their order: what comes in, then what goes out.
+
+    Each comes with the name of its array in the message, empty for what is kept.
+
+    Parameters
+    ----------
+    protection : {"masked", "plain"}
+        How totals travel; disclosed values always travel as they are.
+    parties : tuple of str
+        All parties of the session; their number sets the room in the wide code.
+    """
+    entries = [*_told(request), *_asked_with(request, step)]
+    for name, declared in step.declared.items():
+        shape = declared.shape(sizes)
+        numbers = declared.numbers(shape)
+        if declared.kept:
+            entries.append(("", step.name, name, shape, "float64", 0, "kept", "in"))
+            continue
+        kind, size = "float64", 8 * numbers
+        if step.verb == "summed" and protection == "masked":
+            code = code_for(declared, len(parties), request.public)
+            kind, size = code.dtype, code.bytes(numbers)
+        entries.append((name, step.name, name, shape, kind, size, step.verb, "out"))
+    return [
+        (Release(request.study, request.round, *rest, parties=parties), source)
+        for source, *rest in entries
+    ]
+
+
+def _told(request: Request) -> Iterator[Entry]:
+    """Yield the arrays of transforms, and what shows that they were fitted."""
+    for position, operation in enumerate(request.operations):
+        if not isinstance(operation, Derive):
+            continue
+        for name, value in operation.arrays().items():
+            key = array_key(position, name, array_digest(value))
+            if key in request.fresh:
+                what = (value.shape, str(value.dtype), value.nbytes)
+                yield (f"view.{key}", operation.step, name, *what, "public", "in")
+        for source, name, visibility, value in _shown(request, position):
+            wide = visibility == "summed" and value.ndim == 3
+            kind = "uint256" if wide else str(value.dtype)
+            what = (value.shape[:2] if wide else value.shape, kind, value.nbytes)
+            yield (source, operation.step, name, *what, visibility, "in")
+
+
+def _asked_with(request: Request, step: Step) -> Iterator[Entry]:
+    # Sorted, since a message's JSON does not keep the order of the caller.
+    for name, value in sorted(request.public.items()):
+        if isinstance(value, Veiled):
+            words, visibility = value.words, "summed"
+            kind = "uint256" if words.ndim == 2 else str(words.dtype)
+        elif isinstance(value, np.ndarray):
+            words, visibility, kind = value, "public", str(value.dtype)
+        else:
+            continue
+        what = (value.shape, kind, words.nbytes)
+        yield (f"public.{name}", step.name, name, *what, visibility, "in")
+
+
+def _shown(request: Request, position: int) -> Iterator[tuple[str, str, str, Array]]:
+    """Yield source, name, visibility and value of a transform's arrays of evidence."""
+    for number, one in enumerate(request.evidence):
+        if one.transform != position:
+            continue
+        for name, value in one.arrays().items():
+            visibility = "summed" if name in one.words else "public"
+            source = array_name(number, name)
+            yield source, f"{one.step}.{name}", visibility, value
