@@ -4,6 +4,7 @@ Neither takes the other's word for what was released, or for what came in.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from unpooled.party.view import Derive, array_digest, array_key
 
 # Source of the array in the message, then what `Release` takes between round and
 # parties.
-Entry = tuple[str, str, str, tuple[int, ...], str, int, str, str]
+Entry = tuple[str, *tuple[Any, ...]]
 
 
 def ledger_lines(
