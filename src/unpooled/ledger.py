@@ -179,8 +179,7 @@ class Ledger(Sequence[Release]):
     __hash__ = None  # type: ignore[assignment]  # it grows
 
     def __repr__(self) -> str:
-        out = sum(line.bytes for line in self if line.direction == "out")
-        rounds = len({(line.study, line.round) for line in self})
+        out, rounds = self.bytes_out(), len({(one.study, one.round) for one in self})
         return f"<Ledger: {len(self)} lines, {rounds} rounds, {out} bytes out per silo>"
 
     def __str__(self) -> str:
@@ -261,11 +260,8 @@ class Ledger(Sequence[Release]):
 
     def bytes_out(self, party: str | None = None) -> int:
         """Return the bytes of arrays that one party (or each party) sent."""
-        return sum(
-            line.bytes
-            for line in self
-            if line.direction == "out" and (party is None or party in line.parties)
-        )
+        sent = self.only("out")
+        return sum(x.bytes for x in sent if party is None or party in x.parties)
 
     def to_json(self) -> str:
         """Return the ledger as a JSON array, a line of text for each of its lines."""
