@@ -12,8 +12,8 @@ from unpooled.arrays import Array
 from unpooled.errors import ReleaseRefusedError
 from unpooled.federation.rounds import Coordinator
 from unpooled.models.imputer import local_observed
+from unpooled.party.operations import Derive, Rows, Select
 from unpooled.party.request import Request, view_arrays
-from unpooled.party.view import Derive, Rows, Select
 from unpooled.secure.message import decode
 from wire import COLUMNS, Rogue, Silos, kind, rows, silos
 

@@ -179,7 +179,7 @@ class Ledger(Sequence[Release]):
     __hash__ = None  # type: ignore[assignment]  # it grows
 
     def __repr__(self) -> str:
-        out, rounds = self.bytes_out(), len({(one.study, one.round) for one in self})
+        rounds, out = len({(x.study, x.round) for x in self}), self.bytes_out()
         return f"<Ledger: {len(self)} lines, {rounds} rounds, {out} bytes out per silo>"
 
     def __str__(self) -> str:
@@ -254,14 +254,16 @@ class Ledger(Sequence[Release]):
                     ) from wrong
         return True
 
-    def only(self, direction: str) -> "Ledger":
-        """Return the lines of one direction, "in" or "out": to look at, no chain."""
-        return Ledger([line for line in self if line.direction == direction])
-
     def bytes_out(self, party: str | None = None) -> int:
-        """Return the bytes of arrays that one party (or each party) sent."""
-        sent = self.only("out")
-        return sum(x.bytes for x in sent if party is None or party in x.parties)
+        """Return the bytes of arrays that one party sent; the most that any did."""
+        if party is None:
+            everybody = {name for line in self for name in line.parties}
+            return max(map(self.bytes_out, everybody), default=0)
+        return sum(
+            line.bytes
+            for line in self
+            if line.direction == "out" and party in line.parties
+        )
 
     def to_json(self) -> str:
         """Return the ledger as a JSON array, a line of text for each of its lines."""

@@ -17,10 +17,11 @@ from unpooled.federation.costs import RoundRecord
 from unpooled.federation.proofs import Proofs
 from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger, Release
-from unpooled.party.lines import ledger_lines
-from unpooled.party.request import Request, Veiled, code_for, view_arrays
+from unpooled.party.extent import Extent
+from unpooled.party.lines import code_for, lines_of_all
+from unpooled.party.operations import Operation
+from unpooled.party.request import Request, Veiled, view_arrays
 from unpooled.party.step import Declared, Step
-from unpooled.party.view import Operation
 
 # Stands for numbers of rows, which a plan does not ask the silos for.
 _PLACEHOLDER_ROWS = 10**6
@@ -58,13 +59,20 @@ class Plan:
 
     @property
     def bytes(self) -> int:
-        """Bytes of arrays that each party would send."""
-        return sum(line.bytes for line in self.releases if line.direction == "out")
+        """Bytes of arrays that each party would send; the most, where they differ."""
+        return self._bytes("out")
 
     @property
     def bytes_in(self) -> int:
         """Bytes of arrays that each party would receive."""
-        return sum(line.bytes for line in self.releases if line.direction == "in")
+        return self._bytes("in")
+
+    def _bytes(self, direction: str) -> int:
+        lines = [line for line in self.releases if line.direction == direction]
+        return max(
+            sum(line.bytes for line in lines if party in line.parties)
+            for party in self.parties
+        )
 
     def __str__(self) -> str:
         head = (
@@ -114,43 +122,39 @@ class DryRounds:
         self,
         step: Step,
         operations: tuple[Operation, ...],
-        n_features: int,
+        extents: Mapping[str, Extent],
         to: str,
         public: Mapping[str, Any],
+        kept_of: str = "",
     ) -> dict[str, Any]:
         """Write the lines of the round and return placeholders of the right shapes."""
-        sizes = step.sizes(n_features, public)
+        sizes = {party: extents[party].sizes(step, public) for party in self.parties}
         fresh = frozenset(set(view_arrays(operations)) - self.sent)
         evidence, proven = self.proofs.evidence(operations, self.sent)
         self.sent |= fresh | proven
         self.rounds += 1
-        request = Request(
-            self.study,
-            f"planned {self.fits}",
-            self.rounds,
-            step.name,
-            to,
-            operations,
-            dict(public),
-            fresh,
-            evidence,
-        )
-        self.proofs.expect(request, n_features, self.parties, self.protection)
+        where = (self.study, f"planned {self.fits}", self.rounds, step.name, to)
+        what = (operations, dict(public), fresh, kept_of, evidence)
+        request = Request(*where, *what)
+        self.proofs.expect(request, extents, self.protection)
         # Silos are asked once for the rules of a step, however often it may run.
         if (what := (step.name, to, request.view_digest())) not in self.asked:
             self.asked.add(what)
             self.requests.append(request)
-        written = ledger_lines(request, step, sizes, self.protection, self.parties)
+        written = lines_of_all(request, step, sizes, self.protection)
         self.lines += [line for line, _ in written]
-        values = {
-            name: _placeholder(
-                name, declared, declared.shape(sizes), request, self.protection
-            )
-            for name, declared in step.leaves.items()
-        }
+
+        def values(party: str) -> dict[str, Any]:
+            return {
+                name: _placeholder(
+                    name, d, d.shape(sizes[party]), request, self.protection
+                )
+                for name, d in step.leaves.items()
+            }
+
         if step.verb == "disclosed":
-            return {party: dict(values) for party in self.parties}
-        return values
+            return {party: values(party) for party in self.parties}
+        return values(self.parties[0])
 
 
 def _placeholder(

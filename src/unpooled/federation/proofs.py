@@ -19,11 +19,13 @@ import numpy as np
 from unpooled.arrays import Array
 from unpooled.errors import StudyError, UnpooledError
 from unpooled.party.evidence import Evidence, features_digest
+from unpooled.party.extent import Extent
+from unpooled.party.lines import code_for
 from unpooled.party.memory import Answered
-from unpooled.party.request import Request, Veiled, code_for
+from unpooled.party.operations import Derive, Operation
+from unpooled.party.request import Request, Veiled
 from unpooled.party.step import FITTING, Fit, Step, find_step
 from unpooled.party.transforms import after, follows, opened
-from unpooled.party.view import Derive, Operation
 from unpooled.secure.message import Message, decode, pieces
 
 # Replies larger than this wait on the disk: a scatter of many columns, of every party.
@@ -84,15 +86,15 @@ class Proofs:
     def keep(
         self,
         request: Request,
-        n_features: int,
+        extents: Mapping[str, Extent],
         replies: Mapping[str, Message],
         protection: str,
     ) -> None:
         """Keep the signed replies of a round, if a transform is checked against it."""
-        if not _fits(request):
+        if not _fits(request, extents):
             return
         parties = tuple(sorted(replies))
-        asked = request.answered(n_features, dict.fromkeys(parties, ""), protection)
+        asked = _asked(request, extents, protection)
         arrays = {_PUBLIC + n: v for n, v in _arrays(request.public).items()}
         digests: dict[str, str] = {}
         for place, party in enumerate(parties):
@@ -111,16 +113,12 @@ class Proofs:
         self._remember(Kept(asked, dict(request.public), lambda: _replies(load())))
 
     def expect(
-        self,
-        request: Request,
-        n_features: int,
-        parties: tuple[str, ...],
-        protection: str,
+        self, request: Request, extents: Mapping[str, Extent], protection: str
     ) -> None:
         """Note a round that is only planned."""
-        if not _fits(request):
+        if not _fits(request, extents):
             return
-        asked = request.answered(n_features, dict.fromkeys(parties, ""), protection)
+        asked = _asked(request, extents, protection)
         self._remember(
             Kept(
                 asked, dict(request.public), lambda: (_blank(asked, request), {}), True
@@ -204,9 +202,19 @@ class Proofs:
         return load
 
 
-def _fits(request: Request) -> bool:
+def _fits(request: Request, extents: Mapping[str, Extent]) -> bool:
     veiled = any(isinstance(value, Veiled) for value in request.public.values())
-    return request.step in FITTING and request.to == "coordinator" and not veiled
+    # On column partitions silos keep what their transforms read.
+    by_rows = all(extent.n_rows is None for extent in extents.values())
+    opened = request.to == "coordinator" and not veiled
+    return request.step in FITTING and opened and by_rows
+
+
+def _asked(
+    request: Request, extents: Mapping[str, Extent], protection: str
+) -> Answered:
+    (n_features,) = {extent.n_features for extent in extents.values()}
+    return request.answered(n_features, dict.fromkeys(extents, ""), protection)
 
 
 def _arrays(public: Mapping[str, Any]) -> dict[str, Array]:

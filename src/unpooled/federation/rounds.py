@@ -14,6 +14,7 @@ from typing import Any, final
 from unpooled.errors import UnpooledError
 from unpooled.federation.channel import Channel
 from unpooled.federation.costs import RoundRecord
+from unpooled.federation.opening import opened, shown
 from unpooled.federation.proofs import Proofs
 from unpooled.federation.recalling import recall
 from unpooled.federation.replies import (
@@ -21,14 +22,13 @@ from unpooled.federation.replies import (
     gather,
     log_lines,
     raise_refusals,
-    released_array,
 )
 from unpooled.ledger import Ledger
-from unpooled.party.lines import ledger_lines
-from unpooled.party.packing import restored
-from unpooled.party.request import Request, Veiled, code_for, view_arrays
+from unpooled.party.extent import Extent
+from unpooled.party.lines import lines_of_all
+from unpooled.party.operations import Operation
+from unpooled.party.request import Request, view_arrays
 from unpooled.party.step import Step
-from unpooled.party.view import Operation
 from unpooled.secure.masking import MaskedSum
 from unpooled.secure.message import Message, encode
 from unpooled.secure.plain import PlainSum
@@ -57,6 +57,8 @@ class Coordinator:
         To continue, when a study is resumed.
     first_round : int, default 1
         Number of the next round.
+    partition : {"rows", "columns"}, default "rows"
+        What differs between the parties; each must have declared the same.
 
     Attributes
     ----------
@@ -82,16 +84,18 @@ class Coordinator:
         protection: str = "masked",
         ledger: Ledger | None = None,
         first_round: int = 1,
+        partition: str = "rows",
     ) -> None:
         self.channel, self.roster = channel, roster
         self.study, self.protection = study, protection
+        self.partition = partition
         self.ledger = Ledger() if ledger is None else ledger
         self.records: list[RoundRecord] = []
         self.listeners: list[Callable[[str, str, int], None]] = []
         self.recorders: list[Callable[[], None]] = []
         self.policies: Mapping[str, Mapping[str, Any]] | None = None
-        self.proofs = Proofs()
         self.notes: list[str] = []
+        self.proofs = Proofs()
         self._parties = tuple(sorted(channel.parties))
         self._round = first_round - 1
         self._session, self._depth, self.planned = "", 0, False
@@ -120,16 +124,18 @@ class Coordinator:
         self,
         step: Step,
         operations: tuple[Operation, ...],
-        n_features: int,
+        extents: Mapping[str, Extent],
         to: str,
         public: Mapping[str, Any],
+        kept_of: str = "",
     ) -> dict[str, Any]:
         """Run a step at every party and return what its verb gives the coordinator.
 
         For a summed step a dict of totals by name (`Veiled` ones with
-        ``to="parties"``); for a disclosed one a dict of such dicts by party.
+        ``to="parties"``); for a disclosed one a dict of such dicts by party. `extents`
+        is how large each party's view is, `kept_of` the fit whose arrays it reads.
         """
-        sizes = step.sizes(n_features, public)
+        sizes = {party: extents[party].sizes(step, public) for party in self.parties}
         if not self._session:
             self._join()
         if to == "parties" and self.protection == "masked" and not self._has_group_key:
@@ -137,9 +143,10 @@ class Coordinator:
         self._round += 1
         fresh = frozenset(set(view_arrays(operations)) - self._sent)
         evidence, proven = self.proofs.evidence(operations, self._sent)
-        where = (self.study, self._session, self._round, step.name, to, operations)
-        request = Request(*where, dict(public), fresh, evidence)
-        written = ledger_lines(request, step, sizes, self.protection, self._parties)
+        where = (self.study, self._session, self._round, step.name, to)
+        what = (operations, dict(public), fresh, kept_of, evidence)
+        request = Request(*where, *what)
+        written = lines_of_all(request, step, sizes, self.protection)
         data = encode(*request.as_message())
         replies = self._exchange(dict.fromkeys(self.parties, data), step.name)
         # Written first: the ledger tells what left, also when nothing can be opened.
@@ -155,10 +162,10 @@ class Coordinator:
         raise_refusals(step.name, replies.messages)
         # A silo that refused has not kept what came with the request.
         self._sent |= fresh | proven
-        self.proofs.keep(request, n_features, released, self.protection)
+        self.proofs.keep(request, extents, released, self.protection)
         if step.verb == "disclosed":
-            return self._shown(request, step, sizes, released)
-        return self._opened(request, step, sizes, released)
+            return shown(request, step, sizes, released)
+        return opened(request, step, sizes, released, self._sum)
 
     def would_refuse(self, requests: Iterable[Request]) -> list[tuple[str, str, str]]:
         """Ask each silo which planned steps its rules refuse: (party, step, rule)."""
@@ -168,6 +175,7 @@ class Coordinator:
             whole = replace(request, fresh=everything, evidence=())
             header, arrays = whole.as_message()
             header |= {"kind": "plan", "parties": list(self._parties)}
+            header["partition"] = self.partition
             data = encode(header, arrays)
             replies = self._exchange(dict.fromkeys(self.parties, data), "plan")
             if replies.problem:
@@ -192,6 +200,7 @@ class Coordinator:
             "parties": list(self._parties),
             "roster": self.roster.digest(),
             "protection": self.protection,
+            "partition": self.partition,
         }
         offers = self._control(header)
         if last := recall(self.ledger, self.roster, self.study, offers, self._control):
@@ -260,47 +269,3 @@ class Coordinator:
             )
             self.records.append(record)
         return replies
-
-    def _opened(
-        self,
-        request: Request,
-        step: Step,
-        sizes: Mapping[str, int],
-        released: Mapping[str, Message],
-    ) -> dict[str, Any]:
-        results, m = dict[str, Any](), len(self._parties)
-        for name, declared in step.leaves.items():
-            shape = declared.shape(sizes)
-            code = code_for(declared, m, request.public, request.context(name))
-            concealed = [
-                released_array(
-                    released[party],
-                    name,
-                    declared.numbers(shape),
-                    code if self.protection == "masked" else None,
-                )
-                for party in self._parties
-            ]
-            if request.to == "parties":
-                words = self._sum.added(concealed, code)
-                results[name] = Veiled(request.round, name, shape, words, code.dtype)
-            else:
-                total = self._sum.reveal(concealed, code)
-                results[name] = restored(total, declared, shape, request.public)
-        return results
-
-    def _shown(
-        self,
-        request: Request,
-        step: Step,
-        sizes: Mapping[str, int],
-        released: Mapping[str, Message],
-    ) -> dict[str, dict[str, Any]]:
-        results: dict[str, dict[str, Any]] = {party: {} for party in self.parties}
-        for name, declared in step.leaves.items():
-            shape = declared.shape(sizes)
-            numbers = declared.numbers(shape)
-            for party in self.parties:
-                value = released_array(released[party], name, numbers, None)
-                results[party][name] = restored(value, declared, shape, request.public)
-        return results

@@ -27,7 +27,7 @@ from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.moments import column_sums, observed_sums, scatter
 from unpooled.party.bounds import CauchySchwarz
-from unpooled.party.step import Fit, Step, release, stays, summed
+from unpooled.party.step import Fit, Step, kept, release, stays, summed
 
 # Of the squares of a constant column nothing but the rounding of its mean is left.
 _ROUNDING = float(np.finfo(float).eps) ** 2
@@ -39,6 +39,18 @@ _ROUNDING = float(np.finfo(float).eps) ** 2
 )
 def local_observed(X: Float[Array, "n p"]) -> dict[str, Any]:
     """Count and add the cells that are there."""
+    count, total = observed_sums(X)
+    return {"count": count, "total": total}
+
+
+@kept(
+    count=stays(
+        "p", meaning="how many rows have a value in each of the silo's columns"
+    ),
+    total=stays("p", meaning="the sum of each of the silo's columns"),
+)
+def own_observed(X: Float[Array, "n p"]) -> dict[str, Any]:
+    """Count and add, on a column partition, the cells of the silo's own columns."""
     count, total = observed_sums(X)
     return {"count": count, "total": total}
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Shaped
 from unpooled.ledger import canonical
-from unpooled.party.view import Derive, Operation, Rows, Select, array_digest
+from unpooled.party.operations import Derive, Operation, Rows, Select, array_digest
 from unpooled.secure.message import digest
 
 

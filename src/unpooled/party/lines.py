@@ -1,23 +1,47 @@
-"""The ledger lines of a round, which both ends write from the same declaration.
+"""The ledger lines of a round, as both ends write them.
 
-Neither takes the other's word for what was released, or for what came in.
+Coordinator and party write the same lines from the same declaration: neither takes the
+other's word for what was released.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.ledger import Release
+from unpooled.party.declared import Declared
 from unpooled.party.evidence import array_name
-from unpooled.party.request import Request, Veiled, code_for
+from unpooled.party.operations import Derive, array_digest, array_key
+from unpooled.party.request import Request, Veiled
 from unpooled.party.step import Step
-from unpooled.party.view import Derive, array_digest, array_key
+from unpooled.secure.fixed_point import BoundedCode, Code, WideCode
+from unpooled.secure.narrow_code import NarrowCode
 
 # Source of the array in the message, then what `Release` takes between round and
 # parties.
 Entry = tuple[str, *tuple[Any, ...]]
+
+
+def code_for(
+    declared: Declared,
+    n_parties: int,
+    public: Mapping[str, Any] | None = None,
+    context: bytes = b"",
+    party: int = 0,
+) -> Code:
+    """Return the code of a release: narrow where a public bound is declared.
+
+    `context` and `party`, its place in the roster, matter to codes that round.
+    """
+    if declared.bound is None:
+        return WideCode(n_parties)
+    bits = (public or {}).get(declared.bits, 64)
+    if bits == 64:
+        return BoundedCode(n_parties)
+    return NarrowCode(n_parties, bits, context, party)
 
 
 def ledger_lines(
@@ -96,3 +120,38 @@ def _shown(request: Request, position: int) -> Iterator[tuple[str, str, str, Arr
             visibility = "summed" if name in one.words else "public"
             source = array_name(number, name)
             yield source, f"{one.step}.{name}", visibility, value
+
+
+def lines_of_all(
+    request: Request,
+    step: Step,
+    sizes: Mapping[str, Mapping[str, int]],
+    protection: str,
+) -> list[tuple[Release, str]]:
+    """Return the lines of a round at all parties, one for each shape of an array.
+
+    Parameters
+    ----------
+    sizes : mapping of str to mapping
+        By party: on a column partition they differ, and so do the shapes of what a
+        party keeps or discloses. `parties` of a line are those that it holds for.
+    """
+    parties = tuple(sizes)
+    alike: dict[tuple[tuple[str, int], ...], list[str]] = {}
+    for party, its in sizes.items():
+        alike.setdefault(tuple(sorted(its.items())), []).append(party)
+    written = [
+        ledger_lines(request, step, sizes[members[0]], protection, parties)
+        for members in alike.values()
+    ]
+    merged: list[tuple[Release, str]] = []
+    for same in zip(*written, strict=True):
+        behind: dict[tuple[int, ...], set[str]] = {}
+        for (line, _), members in zip(same, alike.values(), strict=True):
+            behind.setdefault(line.shape, set()).update(members)
+        of_shape = {line.shape: (line, source) for line, source in same}
+        for shape, members in behind.items():
+            line, source = of_shape[shape]
+            whose = tuple(party for party in parties if party in members)
+            merged.append((replace(line, parties=whose), source))
+    return merged

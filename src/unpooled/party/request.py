@@ -1,8 +1,4 @@
-"""A request to run a step, and the ledger lines that it will make at both ends.
-
-Coordinator and party write the same lines from the same declaration: neither takes the
-other's word for what was released.
-"""
+"""A request to run a step: what it asks, and how it travels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,17 +12,16 @@ from unpooled.errors import AggregationError
 from unpooled.ledger import canonical
 from unpooled.party import evidence as proof
 from unpooled.party.memory import Answered
-from unpooled.party.step import Declared
-from unpooled.party.view import (
+from unpooled.party.operations import (
     Derive,
     Operation,
     array_digest,
     array_key,
     operation_from_json,
+    split_address,
+    view_digest,
 )
-from unpooled.secure.fixed_point import BoundedCode, Code, WideCode
-from unpooled.secure.message import Message, digest
-from unpooled.secure.narrow_code import NarrowCode
+from unpooled.secure.message import Message
 
 
 @final
@@ -66,6 +61,8 @@ class Request:
         Public arguments: JSON values, arrays, or `Veiled` totals.
     fresh : frozenset of str
         Keys of transform arrays that come with this request; others came before.
+    kept_of : str
+        The fit whose kept arrays the step reads (`kept_address`); empty: this one.
     evidence : tuple of Evidence
         Of the transforms that come with this request.
     """
@@ -78,6 +75,7 @@ class Request:
     operations: tuple[Operation, ...]
     public: Mapping[str, Any]
     fresh: frozenset[str] = frozenset()
+    kept_of: str = ""
     evidence: tuple[proof.Evidence, ...] = ()
 
     def view_digest(self) -> str:
@@ -87,7 +85,7 @@ class Request:
     @cached_property
     def _view_digest(self) -> str:
         # Asked for with every release, and long where a view has many columns.
-        return digest(canonical([o.as_json() for o in self.operations]))
+        return view_digest(self.operations)
 
     def context(self, name: str) -> bytes:
         """Return what separates the masks of this release from all others."""
@@ -149,7 +147,7 @@ class Request:
         if self.evidence:
             header["evidence"], shown = proof.as_message(self.evidence)
             arrays |= shown
-        return header, arrays
+        return header | ({"kept_of": self.kept_of} if self.kept_of else {}), arrays
 
     @classmethod
     def from_message(cls, message: Message, known: Mapping[str, Array]) -> "Request":
@@ -185,6 +183,9 @@ class Request:
             raise TypeError("header")
         if type(header["round"]) is not int:
             raise TypeError("round")
+        kept_of = header.get("kept_of", "")
+        if kept_of:
+            split_address(kept_of)
         everything = {**known, **fresh}
         operations = tuple(
             operation_from_json(record, position, everything)
@@ -209,6 +210,7 @@ class Request:
                 for name, record in header["public"].items()
             },
             frozenset(fresh),
+            kept_of,
             shown,
         )
 
@@ -240,22 +242,3 @@ def release_context(asked: Answered, name: str) -> bytes:
     """Return `Request.context` of a round that was opened at the coordinator."""
     where = [asked.study, asked.session, asked.round, asked.step]
     return canonical([*where, "coordinator", asked.view, name])
-
-
-def code_for(
-    declared: Declared,
-    n_parties: int,
-    public: Mapping[str, Any] | None = None,
-    context: bytes = b"",
-    party: int = 0,
-) -> Code:
-    """Return the code of a release: narrow where a public bound is declared.
-
-    `context` and `party`, its place in the roster, matter to codes that round.
-    """
-    if declared.bound is None:
-        return WideCode(n_parties)
-    bits = (public or {}).get(declared.bits, 64)
-    if bits == 64:
-        return BoundedCode(n_parties)
-    return NarrowCode(n_parties, bits, context, party)

@@ -22,7 +22,7 @@ from unpooled.errors import (
 from unpooled.ledger import Ledger, canonical
 from unpooled.party.dealings import Answer, Dealings
 from unpooled.party.journal import Journal
-from unpooled.party.memory import Study
+from unpooled.party.memory import Study, share_shelf
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import Request
 from unpooled.party.sealing import sealed_lines
@@ -60,6 +60,9 @@ class Party:
         Whether a person must approve each study first.
     models : Path, optional
         The folder for fitted models; without it none are taken.
+    partition : {"rows", "columns"}, default "rows"
+        What the silo declared: with "columns" it has other columns about the same
+        people as the other silos. It takes part in studies of this kind only.
 
     Attributes
     ----------
@@ -79,8 +82,10 @@ class Party:
         journal: Journal | None = None,
         approval: str = "none",
         models: Path | None = None,
+        partition: str = "rows",
     ) -> None:
         self.name, self.policy, self.table = name, policy, table
+        self.partition = partition
         self._identity, self._roster = identity, roster
         self._plain = plain
         self._dealings = Dealings(policy, identity, journal, approval, models)
@@ -159,20 +164,16 @@ class Party:
     def _describe(self, message: Message) -> Answer:
         columns = list(self.table.columns)
         if self.policy.allowed_columns is not None:
-            columns = [c for c in columns if self._allows_column(c)]
+            columns = [c for c in columns if self.policy.allows_column(c)]
         return {
             "kind": "described",
             "columns": columns,
             "named": self.table.named,
             "label": self.table.label,
+            "partition": self.partition,
+            # On a row partition how many rows a silo has is its own business.
+            "rows": self.table.n_rows if self.partition == "columns" else None,
         }, {}
-
-    def _allows_column(self, column: str) -> bool:
-        try:
-            self.policy.check_columns([column])
-        except Refusal:
-            return False
-        return True
 
     def _join(self, message: Message) -> Answer:
         header = message.header
@@ -181,6 +182,7 @@ class Party:
         if header["roster"] != roster.digest():
             raise Refusal("wrong_roster")
         self.policy.check_parties(len(parties))
+        self._check_partition(message)
         session, protection = _key(message), header["protection"]
         if protection not in ("masked", "plain"):
             raise Refusal("malformed_message")
@@ -193,21 +195,21 @@ class Party:
             self.name, self._identity, roster, canonical(list(session))
         )
         study = self._dealings.join(*session, parties)
-        self._sessions[session] = Session(
-            self.name,
-            self.table,
-            self.policy,
-            study,
-            agreement,
-            parties,
-            protection,
-            self._roster,
-        )
+        share_shelf(self.name, session[0], study.kept)
+        how = (parties, protection, self._roster, self.partition)
+        own = (self.name, self.table, self.policy)
+        self._sessions[session] = Session(*own, study, agreement, *how)
         public, signature = agreement.offer()
         offer = {"key": public.hex(), "signature": signature.hex()}
         lines = len(self._dealings.own_lines(session[0]))
         # Where the study's seals go on, so that a coordinator sees what it missed.
         return {"kind": "offer", "lines": lines, **offer}, {}
+
+    def _check_partition(self, message: Message) -> None:
+        # Releases over people are a matter of course on a column partition: no silo
+        # shall find itself in one that it did not declare.
+        if message.header.get("partition", "rows") != self.partition:
+            raise Refusal("partition")
 
     def _pinned(self, parties: list[str]) -> Roster:
         # A name that stands twice would count as two parties and hide one total.
@@ -253,8 +255,10 @@ class Party:
             tuple(self._pinned(header["parties"])),
             "masked",
             self._roster,
+            self.partition,
         )
         try:
+            self._check_partition(message)
             session.check(Request.from_message(message, {}))
         except (Refusal, ReleaseRefusedError) as refusal:
             return {"kind": "planned", "rule": refusal.rule}, {}
@@ -289,7 +293,7 @@ class Party:
         first = len(self._dealings.own_lines(request.study))
         known = {**message.digests, **digests, "": digest(b"")}
         sealed = sealed_lines(
-            study.ledger, self.name, self._identity, first, lines, known
+            self.name, self._identity, study.ledger, first, lines, known
         )
         seals = [line.seals[self.name] for line in sealed]
         header = {
@@ -298,8 +302,7 @@ class Party:
         }
         reply = self._reply(data, header, arrays, digests)
         # From here on it counts as released; before, nothing may leave.
-        asked = digest(data)
-        answered = session.answered(request, view)
+        asked, answered = digest(data), session.answered(request, view)
         self._dealings.released(request, sealed, (asked, answered), *about)
         study.ledger = Ledger([*study.ledger, *sealed])
         study.fitted.add((request.step, tuple(view.transforms)))

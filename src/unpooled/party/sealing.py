@@ -1,4 +1,4 @@
-"""A party's signature under every line that it writes."""
+"""A silo's signature under each of its ledger lines."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,9 +8,9 @@ from unpooled.secure.roster import Identity
 
 
 def sealed_lines(
-    ledger: Ledger,
     party: str,
     identity: Identity,
+    ledger: Ledger,
     first: int,
     lines: list[tuple[Release, str]],
     digests: Mapping[str, str],
@@ -20,11 +20,11 @@ def sealed_lines(
     Parameters
     ----------
     first : int
-        The party's own count of lines under this key, so far.
+        How many lines the silo sealed under this identity before.
     lines : list of (Release, str)
-        Each with the name of its array in the message.
+        With the name of each one's array.
     digests : mapping of str to str
-        SHA-256 by that name.
+        SHA-256 of the arrays by these names.
     """
     grown = Ledger(ledger)
     for sequence, (line, source) in enumerate(lines, first):

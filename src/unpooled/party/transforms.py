@@ -16,12 +16,14 @@ import numpy as np
 from unpooled.arrays import Array
 from unpooled.errors import UnpooledError
 from unpooled.party.evidence import Evidence, features_digest, public_record
+from unpooled.party.lines import code_for
 from unpooled.party.memory import Answered, Study
+from unpooled.party.operations import Derive
 from unpooled.party.packing import restored
 from unpooled.party.policy import Policy, Refusal
-from unpooled.party.request import Request, code_for, release_context
+from unpooled.party.request import Request, release_context
 from unpooled.party.step import Fit, Step, find_step
-from unpooled.party.view import Derive, View
+from unpooled.party.view import View
 from unpooled.secure.masking import MaskedSum
 from unpooled.secure.message import digest, signed_by
 from unpooled.secure.plain import PlainSum
@@ -68,7 +70,8 @@ class Transforms:
     def _check_fitted(
         self, request: Request, position: int, step: Step, before: tuple[str, ...]
     ) -> None:
-        if not step.fitted_by:
+        # What reads arrays that the silo kept cannot be made up by whoever asks.
+        if not step.fitted_by or "kept" in step.reads:
             return
         if step.follows is None:
             if not any((name, before) in self._study.fitted for name in step.fitted_by):
@@ -140,11 +143,16 @@ class Transforms:
             return
         source = view.source()
         natural = dict(zip(source.columns, source.row_shares(), strict=True))
-        proven = all(find_step(name).follows is not None for name in view.transforms)
+        proven = all(map(_is_proven, view.transforms))
         for share, origin in zip(shares, view.origins(), strict=True):
             own = natural.get(origin, 0.0)
             if share > _SAME * own and not (proven and own > limit):
                 self._policy.check_dominance(share)
+
+
+def _is_proven(name: str) -> bool:
+    step = find_step(name)
+    return step.follows is not None or "kept" in step.reads
 
 
 def _request(front: bytes) -> str:
