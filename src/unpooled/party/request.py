@@ -173,9 +173,8 @@ class Request:
             for key, value in arrays.items()
             if key.startswith("view.")
         }
-        if any(
-            message.digests[f"view.{key}"] != key.rpartition(".")[2] for key in fresh
-        ):
+        named = {key: key.rpartition(".")[2] for key in fresh}
+        if any(message.digests[f"view.{key}"] != d for key, d in named.items()):
             raise ValueError("a transform's array is not the one its digest names")
         if header["to"] not in ("coordinator", "parties"):
             raise ValueError("to")
@@ -183,8 +182,7 @@ class Request:
             raise TypeError("header")
         if type(header["round"]) is not int:
             raise TypeError("round")
-        kept_of = header.get("kept_of", "")
-        if kept_of:
+        if kept_of := header.get("kept_of", ""):
             split_address(kept_of)
         everything = {**known, **fresh}
         operations = tuple(
