@@ -170,11 +170,12 @@ def test_the_score_opens_no_row_to_the_coordinator(data):
     model.score(federation)
     seen = [(x.step, x.name, x.visibility) for x in federation.ledger[before:]]
     assert seen == [
-        ("own_weights.local_scores", "classes", "public"),
-        ("own_weights.local_scores", "scores", "summed"),
-        ("own_weights.local_hits", "classes", "public"),
-        ("own_weights.local_hits", "scores", "summed"),
-        ("own_weights.local_hits", "hits", "summed"),
+        ("mmvfl.local_scores", "classes", "public"),
+        ("mmvfl.local_scores", "scores", "summed"),
+        ("mmvfl.local_hits", "classes", "public"),
+        ("mmvfl.local_hits", "scores", "summed"),
+        ("mmvfl.local_hits", "hits", "summed"),
+        ("mmvfl.local_hits", "judged", "summed"),
     ]
 
 
@@ -236,7 +237,7 @@ def test_the_coordinator_sees_noise_where_an_opened_consensus_tells_every_label(
 
     def watched(step, *args, **how):
         answer = ask(step, *args, **how)
-        if step is label_sharing.local_labels:
+        if step.name == "mmvfl.local_labels":
             seen.append(answer["consensus"].words)
         return answer
 
@@ -273,11 +274,11 @@ def test_ledger_of_a_fit_is_what_the_docstring_says(data):
         if x.direction == "out"
     ]
     iteration = [
-        ("label_sharing.local_labels", "consensus", (36, 3), "summed"),
-        ("label_sharing.local_objective", "objective", (), "summed"),
-        ("label_sharing.local_objective", "seconds", (), "summed"),
+        ("mmvfl.local_labels", "consensus", (36, 3), "summed"),
+        ("mmvfl.local_objective", "objective", (), "summed"),
+        ("mmvfl.local_objective", "seconds", (), "summed"),
     ]
-    names = ("label_sharing.local_names", "cells", (64, 16), "summed")
+    names = ("mmvfl.local_names", "cells", (64, 16), "summed")
     assert out == [names, *iteration, *iteration]
     assert model.n_iter_ == 2
 

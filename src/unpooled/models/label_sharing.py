@@ -31,7 +31,7 @@ from unpooled.linalg.row_sparse import row_norms, row_sparse_weights
 from unpooled.models import classes as names_of_classes
 from unpooled.models.classes import class_codes
 from unpooled.party.bounds import Ceiling
-from unpooled.party.step import release, stays, summed
+from unpooled.party.step import Step, release, stays, summed
 
 # A silo is slow when its last update took this many times the mean of all.
 _SLOW = 2.0
@@ -124,6 +124,7 @@ def local_objective(
 
 def shared_labels(
     federation: Federation,
+    steps: tuple[Step, Step],
     classes: Int[Array, "c w"],
     settings: Mapping[str, float],
     random_state: int | None,
@@ -134,6 +135,8 @@ def shared_labels(
     ----------
     federation : Federation
         Columns, with the label at one silo.
+    steps : tuple of Step
+        `local_labels` and `local_objective` under the model's name (`adopted`).
     classes : (c, w) array
         Names of the classes as words.
     settings : mapping
@@ -141,6 +144,7 @@ def shared_labels(
     random_state : int or None
         Seed of the first pseudo-labels.
     """
+    labels, objective = steps
     N, c = federation.n_rows or 0, len(classes)
     consensus: Any = _orthonormal(N, c, random_state)
     # Every Z_k is a mean of things, or a ridge fit of one, of at most this norm.
@@ -150,9 +154,9 @@ def shared_labels(
     while True:
         given = {"classes": classes, "settings": dict(now)}
         consensus = federation.sum(
-            local_labels, to="parties", consensus=consensus, radius=radius, **given
+            labels, to="parties", consensus=consensus, radius=radius, **given
         )["consensus"]
-        told = federation.sum(local_objective, consensus=consensus, **given)
+        told = federation.sum(objective, consensus=consensus, **given)
         yield float(told["objective"])
         now |= {"pace": float(told["seconds"]) * share, "first": 0.0}
 

@@ -23,19 +23,29 @@ from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.row_sparse import row_norms
 from unpooled.models import classes as names_of_classes
+from unpooled.models import label_sharing, own_weights
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.classes import (
     agreed_names,
     check_label,
     class_values,
 )
-from unpooled.models.label_sharing import local_names, shared_labels
-from unpooled.models.own_weights import (
-    chosen_columns,
-    local_hits,
-    local_scores,
-    own_scores,
-    shown_weights,
+from unpooled.models.label_sharing import shared_labels
+from unpooled.party.step import adopted
+
+local_names, local_labels, local_objective = adopted(
+    __name__,
+    label_sharing.local_names,
+    label_sharing.local_labels,
+    label_sharing.local_objective,
+)
+local_scores, local_hits, own_scores, shown_weights, chosen_columns = adopted(
+    __name__,
+    own_weights.local_scores,
+    own_weights.local_hits,
+    own_weights.own_scores,
+    own_weights.shown_weights,
+    own_weights.chosen_columns,
 )
 
 
@@ -136,7 +146,10 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
         self.objective_ = []
         settings = {name: float(getattr(self, name)) for name in _SETTINGS}
         planned = federation.coordinator.planned
-        for value in shared_labels(federation, names, settings, self.random_state):
+        steps = (local_labels, local_objective)
+        for value in shared_labels(
+            federation, steps, names, settings, self.random_state
+        ):
             self.objective_.append(value)
             if self._has_converged() and not planned:
                 break
@@ -229,8 +242,8 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
         with view.fitting():
             how = {"kept_of": self.kept_, "classes": self._names()}
             scores = view.sum(local_scores, to="parties", **how)["scores"]
-            hits = view.sum(local_hits, classes=self._names(), scores=scores)["hits"]
-        return float(hits) / (view.n_rows or 1)
+            told = view.sum(local_hits, classes=self._names(), scores=scores)
+        return float(told["hits"]) / max(float(told["judged"]), 1.0)
 
     def select(self, percent: float | int, X: Federation | None = None) -> Federation:
         """Return a view of the columns that count most, of each silo its own share.

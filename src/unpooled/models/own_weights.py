@@ -33,6 +33,7 @@ def local_scores(
     by="party",
     takes={"classes": "c w", "scores": "N c"},
     hits=release("", meaning="how many rows are put into their class"),
+    judged=release("", meaning="how many rows have a class to compare with"),
 )
 def local_hits(
     y: Shaped[Array, " N"] | None,
@@ -40,12 +41,11 @@ def local_hits(
     classes: Int[Array, "c w"],
     scores: Float[Array, "N c"],
 ) -> dict[str, Any]:
-    """Count the rows that are right; the labels' owner alone can."""
+    """Count the rows that are right, where the silo has labels."""
     if y is None:
-        return {"hits": np.array(0.0)}
-    return {
-        "hits": np.array(float((scores.argmax(1) == class_codes(y, classes)).sum()))
-    }
+        return {"hits": np.array(0.0), "judged": np.array(0.0)}
+    right = scores.argmax(axis=1) == class_codes(y, classes)
+    return {"hits": np.array(float(right.sum())), "judged": np.array(float(len(y)))}
 
 
 @disclosed(
