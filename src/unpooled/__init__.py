@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from unpooled.federation.local import simulate
     from unpooled.federation.planning import Plan, plan
     from unpooled.ledger import Ledger
+    from unpooled.models.discriminant import LinearDiscriminantAnalysis
+    from unpooled.models.eigenproblem import GeneralizedEigen
     from unpooled.models.files import load, save
     from unpooled.models.imputer import SimpleImputer
     from unpooled.models.pca import PCA
@@ -29,7 +31,9 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Federation": "federation.base",
+    "GeneralizedEigen": "models.eigenproblem",
     "Ledger": "ledger",
+    "LinearDiscriminantAnalysis": "models.discriminant",
     "PCA": "models.pca",
     "Plan": "federation.planning",
     "Policy": "party.policy",
@@ -47,7 +51,9 @@ _HOMES = {
 __all__ = [
     "PCA",
     "Federation",
+    "GeneralizedEigen",
     "Ledger",
+    "LinearDiscriminantAnalysis",
     "Plan",
     "Policy",
     "SimpleImputer",

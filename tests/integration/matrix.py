@@ -46,6 +46,11 @@ IMPUTED = ("SimpleImputer",)
 
 # By the model's name; for a second case of a model add "-what", as in "PCA-krylov".
 CASES: dict[str, Case] = {
+    "GeneralizedEigen": Case(
+        {"n_components": 2, "pair": "pairs.local_canonical", "public": {"first": 6}},
+        IMPUTED,
+    ),
+    "LinearDiscriminantAnalysis": Case({"n_components": 2}, IMPUTED),
     "PCA": Case({"n_components": 3}, IMPUTED),
     "SimpleImputer": Case(),
     "StandardScaler": Case({}, IMPUTED),
@@ -89,6 +94,9 @@ def in_one_process(name: str, folder: Path) -> Any:
 def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, Mapping):
+        inside = [f"{key} = {_toml(item)}" for key, item in value.items()]
+        return f"{{ {', '.join(inside)} }}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml, value))}]"
     return f'"{value}"' if isinstance(value, str) else repr(value)

@@ -145,8 +145,8 @@ def _placeholder(
     protection: str,
 ) -> Any:
     if request.to == "parties":
-        code, numbers = code_for(declared, 2), declared.numbers(shape)
-        words = np.zeros(code.shape(numbers), np.uint64)
+        code, numbers = code_for(declared, 2, request.public), declared.numbers(shape)
+        words = np.zeros(code.shape(numbers), code.word)
         if protection == "plain":
             words = np.zeros(numbers)
         return Veiled(request.round, name, shape, words, code.dtype)

@@ -144,7 +144,7 @@ def released_array(
     """Return an array of a reply, if it is what was declared; `code` None is clear."""
     shape, kind = (numbers,), np.dtype(np.float64)
     if code is not None:
-        shape, kind = code.shape(numbers), np.dtype(np.uint64)
+        shape, kind = code.shape(numbers), np.dtype(code.word)
     array = message.arrays.get(name)
     if array is None or array.shape != shape or array.dtype != kind:
         raise AggregationError(

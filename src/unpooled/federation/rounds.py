@@ -282,10 +282,10 @@ class Coordinator:
         sizes: Mapping[str, int],
         released: Mapping[str, Message],
     ) -> dict[str, Any]:
-        results: dict[str, Any] = {}
+        results, m = dict[str, Any](), len(self._parties)
         for name, declared in step.leaves.items():
             shape = declared.shape(sizes)
-            code = code_for(declared, len(self._parties))
+            code = code_for(declared, m, request.public, request.context(name))
             concealed = [
                 released_array(
                     released[party],

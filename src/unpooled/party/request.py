@@ -24,6 +24,7 @@ from unpooled.party.view import (
 )
 from unpooled.secure.fixed_point import BoundedCode, Code, WideCode
 from unpooled.secure.message import Message, digest
+from unpooled.secure.narrow_code import NarrowCode
 
 
 @final
@@ -208,9 +209,23 @@ def view_arrays(operations: Sequence[Operation]) -> dict[str, Array]:
     }
 
 
-def code_for(declared: Declared, n_parties: int) -> Code:
-    """Return the code of a release: narrow where a public bound is declared."""
-    return (WideCode if declared.bound is None else BoundedCode)(n_parties)
+def code_for(
+    declared: Declared,
+    n_parties: int,
+    public: Mapping[str, Any] | None = None,
+    context: bytes = b"",
+    party: int = 0,
+) -> Code:
+    """Return the code of a release: narrow where a public bound is declared.
+
+    `context` and `party`, its place in the roster, matter to codes that round.
+    """
+    if declared.bound is None:
+        return WideCode(n_parties)
+    bits = (public or {}).get(declared.bits, 64)
+    if bits == 64:
+        return BoundedCode(n_parties)
+    return NarrowCode(n_parties, bits, context, party)
 
 
 def ledger_lines(
@@ -261,9 +276,9 @@ def ledger_lines(
         if declared.kept:
             write("", step.name, name, shape, "float64", 0, "kept", "in")
             continue
-        kind, size = "float64", 8
+        kind, size = "float64", 8 * numbers
         if step.verb == "summed" and protection == "masked":
-            code = code_for(declared, len(parties))
-            kind, size = code.dtype, code.bytes_per_number
-        write(name, step.name, name, shape, kind, numbers * size, step.verb, "out")
+            code = code_for(declared, len(parties), request.public)
+            kind, size = code.dtype, code.bytes(numbers)
+        write(name, step.name, name, shape, kind, size, step.verb, "out")
     return lines

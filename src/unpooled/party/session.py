@@ -12,6 +12,7 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
 from unpooled.ledger import Release
+from unpooled.party.classes import by_class, class_sizes
 from unpooled.party.memory import KeptArrays, Shelf, Study
 from unpooled.party.packing import declared_array, flattened, restored
 from unpooled.party.policy import Policy, Refusal
@@ -157,7 +158,9 @@ class Session:
             if request.to == "parties" and not declared.kept:
                 self._opened[request.round, name] = _Opened(
                     declared,
-                    code_for(declared, len(self.parties)),
+                    code_for(
+                        declared, len(self.parties), public, request.context(name)
+                    ),
                     shape,
                     request.context(name),
                     dict(public),
@@ -210,16 +213,8 @@ class Session:
         return share if share > natural * (1.0 + 1e-9) else 0.0
 
     def _check_classes(self, step: Step, view: View) -> None:
-        by_class = any("c" in d.letters for d in step.leaves.values())
-        if "y" in step.reads and by_class and self._table.label is not None:
-            counts: dict[Any, int] = {}
-            for block in view.blocks([self._table.label]):
-                values, n = np.unique(
-                    block.extra[self._table.label], return_counts=True
-                )
-                for value, count in zip(values.tolist(), n.tolist(), strict=True):
-                    counts[value] = counts.get(value, 0) + count
-            self._policy.check_classes(list(counts.values()))
+        if by_class(step) and self._table.label is not None:
+            self._policy.check_classes(class_sizes(view, self._table.label))
 
     def _public(self, request: Request) -> tuple[dict[str, Any], Request]:
         """Open veiled arguments; the request returned knows their shapes."""
@@ -253,13 +248,13 @@ class Session:
             inputs["X"] = np.concatenate([part.X for part in parts])
             if label is not None:
                 inputs["y"] = np.concatenate([part.extra[label] for part in parts])
-            return dict(step(**inputs, **public))
+            return dict(step(**_read(step, inputs), **public))
         totals: dict[str, Array] = {}
         for number, block in enumerate(blocks):
             inputs["X"] = block.X
             if label is not None:
                 inputs["y"] = block.extra[label]
-            for name, value in step(**inputs, **public).items():
+            for name, value in step(**_read(step, inputs), **public).items():
                 # The first block's arrays may be views of the silo's rows.
                 if number == 0:
                     totals[name] = value
@@ -283,7 +278,8 @@ class Session:
         flat = flattened(value, declared, public)
         if step.verb == "disclosed":
             return PlainSum().conceal(flat, code_for(declared, 1), b"")
-        code, context = code_for(declared, len(self.parties)), request.context(name)
+        context, place = request.context(name), self.parties.index(self.party)
+        code = code_for(declared, len(self.parties), public, context, place)
         words = total.conceal(flat, code, context)
         veiled = request.to == "parties" and self.protection == "masked"
         if veiled and self.party == self.parties[0]:
@@ -295,7 +291,7 @@ class Session:
         if self.protection == "plain":
             shape, kind = (numbers,), "float64"
         else:
-            shape, kind = how.code.shape(numbers), "uint64"
+            shape, kind = how.code.shape(numbers), how.code.word
         if total.words.shape != shape or total.words.dtype != kind:
             raise Refusal("arguments")
         if self.protection == "plain":
@@ -312,3 +308,7 @@ class Session:
     ) -> None:
         where = self._study.kept if declared.until == "study" else self._kept
         where.put(request.view_digest(), name, value, symmetric=declared.symmetric)
+
+
+def _read(step: Step, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: inputs[name] for name in step.reads}
