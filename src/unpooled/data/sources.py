@@ -37,7 +37,7 @@ def open_source(
     ids: str | None = None,
     columns: Sequence[str] | None = None,
     missing: Mapping[str, Sequence[int | float]] | None = None,
-    block_mb: float | None = None,
+    block_mb: float | int | None = None,
 ) -> Table:
     """Open a silo's data as a table that is read in blocks of rows.
 
@@ -67,8 +67,8 @@ def open_source(
     Returns
     -------
     Table
-        A table given as the source is returned as it is unless `columns` or `missing`
-        is given.
+        A table given as the source is returned as it is unless `columns`, `missing` or
+        `block_mb` is given.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def open_source(
             raise DataError(f"{role}={name!r}; give the name of one column.")
     if isinstance(source, Table):
         table = _as_given(source, label, ids)
-        if columns is not None or missing:
+        if columns is not None or missing or block_mb is not None:
             table = RecodedTable(table, columns=columns, missing=missing)
     else:
         table = _open(source, {"label": label, "ids": ids, "columns": columns})

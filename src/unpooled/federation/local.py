@@ -50,6 +50,7 @@ def simulate(
     random_state: int | None = None,
     *,
     study: str | None = None,
+    block_mb: float | int | None = None,
 ) -> Federation:
     """Make a federation whose parties all live in this process.
 
@@ -59,8 +60,9 @@ def simulate(
     Parameters
     ----------
     parties : mapping of str to source
-        Each party's rows: a 2-D array, a pandas, polars or pyarrow table, the path of a
-        CSV or Parquet file, or a `Table`.
+        Each party's rows: a 2-D array or sparse array, a pandas, polars or pyarrow
+        table, the path of a CSV, Parquet, Arrow, .npy or .npz file, a database's
+        address, or a `Table`.
     partition : {"rows", "columns"}, default "rows"
         Whether parties have the same columns about different rows, or the reverse.
     label : str, optional
@@ -78,6 +80,8 @@ def simulate(
         values.
     study : str, optional
         The study's name in ledger and report.
+    block_mb : float, optional
+        Megabytes that a block of a silo's rows may take as float64; 64 by default.
 
     Returns
     -------
@@ -90,6 +94,12 @@ def simulate(
         When a source cannot be read, columns differ between silos, or a column is not
         numeric; the message names silo and column.
     """
+    if block_mb is not None:
+        _check_arguments(parties, partition, secure_sum)
+        parties = {
+            name: _opened(name, source, label, ids, block_mb)
+            for name, source in parties.items()
+        }
     return in_one_process(
         parties,
         partition=partition,
@@ -175,9 +185,15 @@ def _check_arguments(
         raise DataError("Party names are texts that are not empty.")
 
 
-def _opened(name: str, source: Any, label: str | None, ids: str | None) -> Table:
+def _opened(
+    name: str,
+    source: Any,
+    label: str | None,
+    ids: str | None,
+    block_mb: float | int | None = None,
+) -> Table:
     try:
-        return open_source(source, label=label, ids=ids)
+        return open_source(source, label=label, ids=ids, block_mb=block_mb)
     except DataError as wrong:
         raise DataError(f"Silo {name!r}: {wrong}") from wrong
 

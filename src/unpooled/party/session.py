@@ -242,7 +242,7 @@ class Session:
         if not {"X", "y"} & set(step.reads):
             return dict(step(**inputs, **public))
         label = self._table.label if "y" in step.reads else None
-        blocks = view.blocks([] if label is None else [label])
+        blocks = view.blocks([] if label is None else [label], sparse=step.sparse)
         if step.by == "party":
             parts = list(blocks)
             inputs["X"] = np.concatenate([part.X for part in parts])
