@@ -22,6 +22,7 @@ from unpooled import (
     GeneralizedEigen,
     LinearDiscriminantAnalysis,
     Policy,
+    PowerTransformer,
     SimpleImputer,
     StandardScaler,
     errors,
@@ -36,6 +37,7 @@ TWINS = {
         sklearn.discriminant_analysis.LinearDiscriminantAnalysis
     ),
     PCA: sklearn.decomposition.PCA,
+    PowerTransformer: sklearn.preprocessing.PowerTransformer,
     StandardScaler: sklearn.preprocessing.StandardScaler,
     SimpleImputer: sklearn.impute.SimpleImputer,
 }
@@ -48,10 +50,17 @@ TWIN_OPTIONS = {LinearDiscriminantAnalysis: {"solver": "eigen"}}
 OURS = {
     LinearDiscriminantAnalysis: {"classes"},
     PCA: {"max_iter", "privacy", "bits", "rank", "topology", "scores"},
+    PowerTransformer: {"comparison", "tol"},
 }
 OTHER_DEFAULTS = {(PCA, "tol"), (LinearDiscriminantAnalysis, "solver")}
 # Attributes that scikit-learn's twin does not have.
-EXTRA: dict[type, set[str]] = {LinearDiscriminantAnalysis: {"n_samples_"}}
+EXTRA: dict[type, set[str]] = {
+    LinearDiscriminantAnalysis: {"n_samples_"},
+    PowerTransformer: {
+        *("mean_", "var_", "n_samples_seen_", "n_iter_", "centre_", "spread_"),
+        *("shifted_mean_", "shifted_scale_"),
+    },
+}
 HEAVY = "sklearn scipy pandas polars pyarrow matplotlib typer rich jinja2 cryptography"
 
 

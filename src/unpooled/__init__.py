@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from unpooled.models.files import load, save
     from unpooled.models.imputer import SimpleImputer
     from unpooled.models.pca import PCA
+    from unpooled.models.power import PowerTransformer
     from unpooled.models.scaler import StandardScaler
     from unpooled.party.policy import Policy
     from unpooled.report.html import report
@@ -37,6 +38,7 @@ _HOMES = {
     "PCA": "models.pca",
     "Plan": "federation.planning",
     "Policy": "party.policy",
+    "PowerTransformer": "models.power",
     "SimpleImputer": "models.imputer",
     "StandardScaler": "models.scaler",
     "Study": "study",
@@ -56,6 +58,7 @@ __all__ = [
     "LinearDiscriminantAnalysis",
     "Plan",
     "Policy",
+    "PowerTransformer",
     "SimpleImputer",
     "StandardScaler",
     "Study",

@@ -52,6 +52,7 @@ CASES: dict[str, Case] = {
     ),
     "LinearDiscriminantAnalysis": Case({"n_components": 2}, IMPUTED),
     "PCA": Case({"n_components": 3}, IMPUTED),
+    "PowerTransformer": Case(),
     "SimpleImputer": Case(),
     "StandardScaler": Case({}, IMPUTED),
 }
