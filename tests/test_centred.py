@@ -14,7 +14,7 @@ from unpooled.linalg.moments import column_sums, has_missing, squared_deviations
 FORMS = {"dense": np.asarray, "csr": scipy.sparse.csr_array}
 
 
-@pytest.fixture(params=FORMS.values(), ids=FORMS)
+@pytest.fixture(params=list(FORMS.values()), ids=list(FORMS))
 def form(request):
     return request.param
 
