@@ -224,7 +224,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         """
         if isinstance(X, Federation):
             view, names = self._check_view(X), list(self.get_feature_names_out())
-            return view.derive(projected, names, **self._axes())
+            return view.derive(projected, names, kept_of="", **self._axes())
         return projected(self._check_rows(X), **self._axes())
 
     def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
