@@ -267,13 +267,12 @@ class Study:
                     f"{where} source: this key is missing. It takes a text; only a "
                     f"study over a consortium (a kit) leaves it to the silo."
                 )
-            label = self.label
-            if self.partition == "columns" and not has_label(silo.source, label):
-                label = None
+            on_rows = self.partition == "rows"
+            has_it = on_rows or has_label(silo.source, self.label)
             try:
                 tables[party] = open_source(
                     silo.source,
-                    label=label,
+                    label=self.label if has_it else None,
                     ids=self.ids,
                     columns=self.columns,
                     missing=silo.missing,
