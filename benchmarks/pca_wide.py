@@ -4,10 +4,9 @@
     python benchmarks/pca_wide.py --quick            # 300 x 20,000, prints only
 
 Every silo is a process that opens its own file, a memory-mapped `.npy` or a sparse
-`.npz`, and answers messages over a socket; the coordinator is another. Peak memory is the
-operating system's figure for each process (ru_maxrss), mapped pages included. The answer
-is compared with scikit-learn's arpack solver: on the dense rows of the same file, and on
-the sparse rows through its own implicit centring.
+`.npz`, and answers messages over a socket; the coordinator is another. Peak memory is
+the operating system's figure for each process (ru_maxrss), mapped pages included. The
+answer is compared with scikit-learn's arpack solver on the same rows, dense or sparse.
 """
 
 import argparse
@@ -127,7 +126,7 @@ def coordinate(paths: list[str], p: int, out: Path) -> None:
     model = up.PCA(K, random_state=0).fit(federation)
     seconds = time.perf_counter() - started
     peaks = []
-    for name, end in ends.items():
+    for end in ends.values():
         end.send_bytes(b"")
         peaks.append(float(end.recv_bytes()))
     for process in processes:
