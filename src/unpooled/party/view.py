@@ -11,7 +11,7 @@ from typing import final
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Float
-from unpooled.data.table import Block, Table
+from unpooled.data.table import Block, Table, rows_per_block
 from unpooled.errors import DataError
 from unpooled.party.dominance import row_shares
 from unpooled.party.memory import KeptArrays
@@ -118,10 +118,21 @@ class View:
             raise LookupError("unknown_columns")
         return wanted
 
-    def blocks(self, extra: Sequence[str] = ()) -> Iterator[Block]:
-        """Yield the rows; at least one block, which may be empty."""
-        blocks: Iterator[Block] = self.table.blocks(self.source_columns, extra)
-        columns = self.source_columns
+    def blocks(
+        self, extra: Sequence[str] = (), *, sparse: bool = False
+    ) -> Iterator[Block]:
+        """Yield the rows; at least one block, which may be empty.
+
+        With `sparse` those of a sparse source stay as they are, unless a transform
+        reads them.
+        """
+        columns, table = self.source_columns, self.table
+        if sparse and not self.transforms:
+            blocks = table.sparse_blocks(columns, extra)
+        else:
+            # Operations copy what they read: not the whole of an array in memory.
+            rows = rows_per_block(table, columns, extra, None)
+            blocks = table.blocks(columns, extra, rows if self._operations else None)
         for operation, n_rows in zip(self._operations, self._counts, strict=True):
             if isinstance(operation, Rows):
                 blocks = _kept_rows(operation, blocks, n_rows)
@@ -192,8 +203,9 @@ def _kept_rows(
 ) -> Iterator[Block]:
     read = kept = 0
     for block in blocks:
-        chosen = operation.chosen(read, read + len(block.X), n_rows)
+        n = block.X.shape[0]
+        chosen = operation.chosen(read, read + n, n_rows)
         extra = {name: values[chosen] for name, values in block.extra.items()}
         yield Block(kept, block.X[chosen], extra)
-        read += len(block.X)
+        read += n
         kept += int(chosen.sum())
