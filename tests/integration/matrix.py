@@ -73,6 +73,7 @@ CASES: dict[str, Case] = {
     "PowerTransformer": Case(),
     "SimpleImputer": Case(),
     "StandardScaler": Case({}, IMPUTED),
+    "StandardScaler-columns": Case(partition="columns"),
 }
 
 
