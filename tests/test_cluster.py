@@ -1,6 +1,7 @@
 """Dask collections on a cluster of worker processes: only totals come back."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,7 +34,7 @@ def client():
                 n_workers=2,
                 threads_per_worker=1,
                 processes=True,
-                dashboard_address=None,
+                dashboard_address=":0",
             ) as cluster,
             Client(cluster) as client,
         ):
@@ -64,8 +65,9 @@ def frames(X, m=3, npartitions=4):
 
 
 def arrays(X, m=3):
-    import dask.array as da
+    import dask.array
 
+    da: Any = dask.array
     return {
         f"silo{i}": da.from_array(part, chunks=(11, 2))
         for i, part in enumerate(np.array_split(X, m))
@@ -124,7 +126,7 @@ def test_codes_that_mean_missing(rows):
 
 def _count(table):
     there = sum((~np.isnan(b.X)).sum(axis=0) for b in table.blocks(table.columns))
-    return {"there": there}
+    return {"there": np.asarray(there)}
 
 
 @pytest.mark.usefixtures("client")
@@ -185,8 +187,9 @@ def test_text_among_the_features_is_refused_by_name(rows):
 
 @pytest.mark.usefixtures("client")
 def test_sparse_chunks_stay_sparse(rows):
-    import dask.array as da
+    import dask.array
 
+    da: Any = dask.array
     X = np.where(rows > 11.0, rows, 0.0)
     source = da.from_array(X, chunks=(40, 5)).map_blocks(scipy.sparse.csr_array)
     table = open_source(source)

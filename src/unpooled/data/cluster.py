@@ -114,9 +114,9 @@ class ClusterTable(Table):
     def _compute(self, tasks: list[Any]) -> Any:
         if self._client is not None:
             return self._client.gather(self._client.compute(tasks))
-        import dask
+        from dask.base import compute
 
-        return dask.compute(*tasks)
+        return compute(*tasks)
 
 
 def open_cluster(address: str, **roles: Any) -> ClusterTable:
@@ -183,9 +183,9 @@ def _parts(collection: Any, named: bool, wanted: Sequence[str | None]) -> list[A
 
 
 def _later(function: Callable[..., Any]) -> Any:
-    import dask
+    from dask.delayed import delayed
 
-    return dask.delayed(function, pure=False, traverse=False)
+    return delayed(function, pure=False, traverse=False)
 
 
 def _table(part: Any, roles: Mapping[str, Any]) -> Table:

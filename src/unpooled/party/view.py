@@ -124,17 +124,14 @@ class View:
     ) -> dict[str, Array] | None:
         """Do additive work where the parts of the table lie; see `Table.over_parts`.
 
-        None also where an operation depends on a row's place among all, or reads what
-        was kept here.
+        None also where an operation depends on a row's place among all, and on column
+        partitions, where transforms read what was kept here.
         """
-        if any(
-            isinstance(operation, Rows)
-            or (isinstance(operation, Derive) and operation.kept_of)
-            for operation in self._operations
-        ):
+        in_order = any(isinstance(operation, Rows) for operation in self._operations)
+        if in_order or self._partition == "columns":
             return None
         operations = [Select(self.source_columns), *self._operations]
-        return self._table.over_parts(partial(_on_part, work, operations))
+        return self.table.over_parts(partial(_on_part, work, operations))
 
     def blocks(
         self, extra: Sequence[str] = (), *, sparse: bool = False
