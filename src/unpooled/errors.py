@@ -146,6 +146,10 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "no id is common to all silos",
             "Compare how the silos write their ids: the match is on the whole id.",
         ),
+        "no_variance": (
+            "the silo's columns do not vary, or nothing is left of them",
+            "Leave constant columns out; ask for fewer components.",
+        ),
         "missing_values": (
             "Input X contains NaN: there are missing values and the step takes none",
             "Impute first, for instance make_pipeline(SimpleImputer(), ...).",
