@@ -22,6 +22,7 @@ from unpooled import PCA, Policy
 from unpooled.data.sources import open_source
 from unpooled.errors import AggregationError, ReleaseRefusedError, StudyError
 from unpooled.federation.base import Federation
+from unpooled.federation.layout import Layout
 from unpooled.federation.local import LocalChannel
 from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger
@@ -90,9 +91,8 @@ class Place:
         channel = LocalChannel({n: self.parties[n].handle for n in names})
         roster = Roster({n: IDENTITIES[n].public for n in names})
         coordinator = Coordinator(Wire(channel), roster, study=study, **more)
-        return Federation(
-            coordinator, partition="rows", columns=COLUMNS, named=False, label=None
-        )
+        layout = Layout.of_rows(names, COLUMNS)
+        return Federation(coordinator, layout=layout, named=False, label=None)
 
     def say(self, name: str, header: dict, arrays: dict | None = None) -> Message:
         return decode(self.parties[name].handle(encode(header, arrays or {})))

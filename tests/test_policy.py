@@ -12,9 +12,9 @@ from sklearn.pipeline import make_pipeline
 import unpooled as up
 from unpooled.arrays import Array
 from unpooled.errors import RULES, ReleaseRefusedError, StudyError
+from unpooled.party.operations import Derive, Rows, Select
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.step import disclosed, kept, release, summed
-from unpooled.party.view import Derive, Rows, Select
 from wire import COLUMNS, Rogue, Silos, kind, rows, silos
 
 TABLES = {name: rows(seed=i) for i, name in enumerate("abc")}

@@ -154,6 +154,11 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Input X contains NaN: there are missing values and the step takes none",
             "Impute first, for instance make_pipeline(SimpleImputer(), ...).",
         ),
+        "empty_column": (
+            "a column of this silo has no value at all",
+            "Leave the column out with select, or keep empty features "
+            "(keep_empty_features=True fills them with 0).",
+        ),
         "infinite_values": (
             "Input X contains infinity, or a value too large",
             "Replace infinite values in the silo's source before the study.",
@@ -197,6 +202,11 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "audit_log": (
             "the silo's audit log cannot be written, and nothing leaves unwritten",
             "Let the silo make room for the log, or restore it from a backup.",
+        ),
+        "partition": (
+            "the silo did not declare that it takes part in studies of this partition",
+            'Let the silo write partition = "columns" (other columns about the same '
+            'people) or "rows" into its silo.toml, as the study has it.',
         ),
         "approval": (
             "no person at the silo approved the study as it is, or the step in it",

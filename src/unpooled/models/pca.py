@@ -22,8 +22,9 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
-from unpooled.models import pca_rows
+from unpooled.models import compression, pca_rows
 from unpooled.models.base import FederatedEstimator
+from unpooled.models.compression import check_compression
 from unpooled.models.spectrum import Spectrum, Wanted, chosen_solver, wanted_components
 from unpooled.party.step import derived
 
@@ -33,17 +34,21 @@ local_squares = pca_rows.local_squares
 local_scatter = pca_rows.local_scatter
 local_spread = pca_rows.local_spread
 local_image = pca_rows.local_image
+local_rounded = compression.pca_rounded
+local_factor = compression.pca_factor
+local_projected = compression.pca_projected
 
 # How an answer is found, by partition and `svd_solver`.
 SOLVERS: Mapping[tuple[str, str], Callable[..., Spectrum]] = {
     ("rows", "covariance_eigh"): pca_rows.covariance_eigh,
     ("rows", "krylov"): pca_rows.block_krylov,
+    ("rows", "compressed"): compression.compressed,
 }
 
 
 @derived(
     takes={"mean": "p", "components": "k p", "scale": "k"},
-    fitted_by=("pca.local_scatter", "pca.local_image"),
+    fitted_by=("pca.local_scatter", "pca.local_image", "pca.local_projected"),
 )
 def projected(
     X: Float[Array, "n p"],
@@ -78,10 +83,14 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         Scale the coordinates to unit variance.
     privacy : None, default None
         Totals are exact; other values are refused so far.
-    bits : int, default 64
-        Width of the words in which the scatter travels; only 64 so far.
+    bits : {64, 32, 16, 8}, default 64
+        In how many bits each number of the scatter travels. Below 64 it is rounded,
+        without bias, and one more round makes good most of that: see
+        `unpooled.models.compression`.
     rank : int or None, default None
-        None releases the scatter in whole; other values are refused so far.
+        Each silo shows the `rank` directions in which its own rows vary most, instead
+        of its part of a sum: fewer bytes where rank is far below p / 2, but a
+        disclosure, which every silo must allow.
     topology : str, default "complete"
         Of solvers that need no coordinator; not used by this one.
     scores : {"coordinator", "parties"} or None, default "coordinator"
@@ -179,6 +188,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     def _fit(self, federation: Federation, y: Any) -> None:
         wanted = _checked(self, federation)
         solver = chosen_solver(self.svd_solver, wanted, federation)
+        if self.bits != 64 or self.rank is not None:
+            solver = "compressed"
         found = SOLVERS[federation.partition, solver](self, federation, wanted)
         k = found.axes.shape[1]
         self.mean_, self.n_samples_, self.n_components_ = found.mean, found.N, k
@@ -213,7 +224,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         """
         if isinstance(X, Federation):
             view, names = self._check_view(X), list(self.get_feature_names_out())
-            return view.derive(projected, names, **self._axes())
+            return view.derive(projected, names, kept_of="", **self._axes())
         return projected(self._check_rows(X), **self._axes())
 
     def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
@@ -272,11 +283,9 @@ def _checked(model: PCA, federation: Federation) -> Wanted:
             f'svd_solver={model.svd_solver!r}; choose "auto" or {choices} on '
             f"{federation.partition}."
         )
-    for name, default in _EXACT.items():
-        if getattr(model, name) != default:
-            raise DataError(
-                f"{name}={getattr(model, name)!r}; only {default!r} is there so far."
-            )
+    if model.privacy is not None:
+        raise DataError(f"privacy={model.privacy!r}; only None is there so far.")
+    check_compression(model)
     if not (0 < model.tol < 1 and model.max_iter >= 1):
         raise DataError(
             f"tol={model.tol!r} and max_iter={model.max_iter!r}: tol is a sine between "
@@ -285,7 +294,5 @@ def _checked(model: PCA, federation: Federation) -> Wanted:
     return wanted_components(model.n_components, federation.n_features)
 
 
-# What totals travel as: exact, in 64 bits, of full rank.
-_EXACT = {"privacy": None, "bits": 64, "rank": None}
 # Attributes of a fit by a solver that iterates.
 _CERTIFIED = ("n_iter_", "residuals_", "gap_")

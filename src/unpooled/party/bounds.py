@@ -103,3 +103,32 @@ class CauchySchwarzImage:
         columns = rows @ np.abs(public[self.block])
         # A column of zeros has an image of zeros, which any bound holds.
         return rows[:, None] * np.where(columns > 0, columns, 1.0)
+
+
+@final
+@dataclass(frozen=True)
+class Trace:
+    """``|vᵀ S w| <= tr S`` for unit vectors: a scatter seen along any directions.
+
+    Parameters
+    ----------
+    squares : str
+        The public argument that holds the diagonal of the total, (p,).
+    """
+
+    squares: str
+
+    def divide(
+        self, values: Float[Array, " d"], public: Mapping[str, Any]
+    ) -> Float[Array, " d"]:
+        """Return shares of the trace."""
+        return values / self._trace(public)
+
+    def multiply(
+        self, units: Float[Array, " d"], public: Mapping[str, Any]
+    ) -> Float[Array, " d"]:
+        """Return the triangle of the scatter along the directions."""
+        return units * self._trace(public)
+
+    def _trace(self, public: Mapping[str, Any]) -> float:
+        return float(np.maximum(public[self.squares], 0.0).sum()) + _QUANTUM

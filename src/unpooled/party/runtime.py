@@ -7,7 +7,6 @@ values and paths, stays in the silo's own log.
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
 
@@ -20,12 +19,13 @@ from unpooled.errors import (
     ReleaseRefusedError,
     UnpooledError,
 )
-from unpooled.ledger import Ledger, Release, Seal, canonical
+from unpooled.ledger import Ledger, canonical
 from unpooled.party.dealings import Answer, Dealings
 from unpooled.party.journal import Journal
-from unpooled.party.memory import Study
+from unpooled.party.memory import Study, share_shelf
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import Request
+from unpooled.party.sealing import sealed_lines
 from unpooled.party.session import Session
 from unpooled.secure.agreement import Agreement
 from unpooled.secure.message import Message, decode, digest, encode
@@ -60,6 +60,9 @@ class Party:
         Whether a person must approve each study first.
     models : Path, optional
         The folder for fitted models; without it none are taken.
+    partition : {"rows", "columns"}, default "rows"
+        What the silo declared: with "columns" it has other columns about the same
+        people as the other silos. It takes part in studies of this kind only.
 
     Attributes
     ----------
@@ -79,8 +82,10 @@ class Party:
         journal: Journal | None = None,
         approval: str = "none",
         models: Path | None = None,
+        partition: str = "rows",
     ) -> None:
         self.name, self.policy, self.table = name, policy, table
+        self.partition = partition
         self._identity, self._roster = identity, roster
         self._plain = plain
         self._dealings = Dealings(policy, identity, journal, approval, models)
@@ -165,6 +170,9 @@ class Party:
             "columns": columns,
             "named": self.table.named,
             "label": self.table.label,
+            "partition": self.partition,
+            # On a row partition how many rows a silo has is its own business.
+            "rows": self.table.n_rows if self.partition == "columns" else None,
         }, {}
 
     def _allows_column(self, column: str) -> bool:
@@ -181,6 +189,7 @@ class Party:
         if header["roster"] != roster.digest():
             raise Refusal("wrong_roster")
         self.policy.check_parties(len(parties))
+        self._check_partition(message)
         session, protection = _key(message), header["protection"]
         if protection not in ("masked", "plain"):
             raise Refusal("malformed_message")
@@ -193,14 +202,28 @@ class Party:
             self.name, self._identity, roster, canonical(list(session))
         )
         study = self._dealings.join(*session, parties)
+        share_shelf(self.name, session[0], study.kept)
         self._sessions[session] = Session(
-            self.name, self.table, self.policy, study, agreement, parties, protection
+            self.name,
+            self.table,
+            self.policy,
+            study,
+            agreement,
+            parties,
+            protection,
+            self.partition,
         )
         public, signature = agreement.offer()
         offer = {"key": public.hex(), "signature": signature.hex()}
         lines = len(self._dealings.own_lines(session[0]))
         # Where the study's seals go on, so that a coordinator sees what it missed.
         return {"kind": "offer", "lines": lines, **offer}, {}
+
+    def _check_partition(self, message: Message) -> None:
+        # Releases over people are a matter of course on a column partition: no silo
+        # shall find itself in one that it did not declare.
+        if message.header.get("partition", "rows") != self.partition:
+            raise Refusal("partition")
 
     def _pinned(self, parties: list[str]) -> Roster:
         # A name that stands twice would count as two parties and hide one total.
@@ -237,6 +260,8 @@ class Party:
     def _plan(self, message: Message) -> Answer:
         """Say which rule would refuse a step, before the study asks for it."""
         header = message.header
+        if header.get("partition", "rows") != self.partition:
+            return {"kind": "planned", "rule": "partition"}, {}
         session = Session(
             self.name,
             self.table,
@@ -245,6 +270,7 @@ class Party:
             Agreement(self.name, self._identity, self._roster, b"plan"),
             tuple(self._pinned(header["parties"])),
             "masked",
+            self.partition,
         )
         try:
             session.check(Request.from_message(message, {}))
@@ -280,7 +306,9 @@ class Party:
         study = self.studies[request.study]
         first = len(self._dealings.own_lines(request.study))
         known = {**message.digests, **digests, "": digest(b"")}
-        sealed = self._sealed(study.ledger, first, lines, known)
+        sealed = sealed_lines(
+            self.name, self._identity, study.ledger, first, lines, known
+        )
         seals = [line.seals[self.name] for line in sealed]
         header = {
             "kind": "released",
@@ -294,23 +322,6 @@ class Party:
         study.fitted.add(ran)
         self._answered[key] = (request.round, digest(data), reply)
         return reply
-
-    def _sealed(
-        self,
-        ledger: Ledger,
-        first: int,
-        lines: list[tuple[Release, str]],
-        digests: Mapping[str, str],
-    ) -> Ledger:
-        """Return the lines as they follow on the silo's own ledger, sealed."""
-        grown = Ledger(ledger)
-        for sequence, (line, source) in enumerate(lines, first):
-            content = digests[source]
-            statement = line.statement(self.name, sequence, content)
-            signature = self._identity.sign(statement).hex()
-            seal = Seal(self._identity.public.hex(), sequence, content, signature)
-            grown.append(replace(line, parties=(self.name,)), {self.name: seal})
-        return grown[len(ledger) :]
 
 
 def _key(message: Message) -> tuple[str, str]:

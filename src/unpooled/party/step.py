@@ -21,93 +21,25 @@ from typing import Any, final
 
 from unpooled.arrays import Array
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.party.bounds import Bound
+from unpooled.party.declared import Declared, release, stays
+
+# Those who write steps find here all that they need.
+__all__ = [
+    "LIBRARY",
+    "Declared",
+    "Step",
+    "adopted",
+    "check_installed",
+    "derived",
+    "disclosed",
+    "find_step",
+    "kept",
+    "release",
+    "stays",
+    "summed",
+]
 
 LIBRARY = "unpooled.models."
-# Axis letters over people; everything else is an aggregate.
-ROW_AXES = frozenset("nN")
-FEATURE_AXES = frozenset("pq")
-
-
-@final
-@dataclass(frozen=True)
-class Declared:
-    """What a step says about one of its arrays.
-
-    Attributes
-    ----------
-    axes : str
-        Axis letters or sizes, separated by blanks; empty for a number.
-    meaning : str
-        A plain phrase for people who never saw the library.
-    symmetric : bool
-        Only the upper triangle is read, sent and kept.
-    bound : Bound, optional
-        A public bound on the total; without one the wide code is used.
-    kept : bool
-        Stays in the silo and is never sent.
-    until : str
-        How long a kept array stays: to the end of the "fit" or of the "study".
-    """
-
-    axes: str
-    meaning: str = ""
-    symmetric: bool = False
-    bound: Bound | None = None
-    kept: bool = False
-    until: str = "study"
-
-    @property
-    def letters(self) -> tuple[str, ...]:
-        """The axes, one by one."""
-        return tuple(self.axes.split())
-
-    @property
-    def level(self) -> str:
-        """Either "row", when an axis is over people, or "aggregate"."""
-        return "row" if ROW_AXES & set(self.letters) else "aggregate"
-
-    @property
-    def pairs_features(self) -> bool:
-        """Whether the release is over pairs of features, like a covariance."""
-        return sum(letter in FEATURE_AXES for letter in self.letters) >= 2
-
-    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        """Return the shape under the given sizes of the axis letters."""
-        known = {letter for letter in self.letters if letter.isdigit()} | set(sizes)
-        if unknown := sorted(set(self.letters) - known):
-            raise DataError(
-                f"Nobody knows the size of the axis {unknown[0]} before the step runs. "
-                f"An axis is p, a number, or a letter of an array that the step takes.",
-                rule="declaration",
-            )
-        return tuple(
-            int(letter) if letter.isdigit() else sizes[letter]
-            for letter in self.letters
-        )
-
-    def numbers(self, shape: tuple[int, ...]) -> int:
-        """Return how many numbers travel for an array of this shape."""
-        if self.symmetric:
-            return shape[0] * (shape[0] + 1) // 2
-        count = 1
-        for size in shape:
-            count *= size
-        return count
-
-
-def release(
-    axes: str, *, meaning: str = "", symmetric: bool = False, bound: Bound | None = None
-) -> Declared:
-    """Declare an array that leaves the silo; see `Declared`."""
-    return Declared(axes, meaning, symmetric, bound)
-
-
-def stays(
-    axes: str, *, meaning: str = "", symmetric: bool = False, until: str = "study"
-) -> Declared:
-    """Declare an array that is kept in the silo and never sent; see `Declared`."""
-    return Declared(axes, meaning, symmetric, kept=True, until=until)
 
 
 @final
@@ -125,7 +57,7 @@ class Step:
         "rows" when additive over rows, "party" when it needs the silo's rows together.
     takes : mapping of str to str
         Axes of the public arguments that are arrays; they are checked, and bind
-        letters that no table knows, such as k.
+        letters that no table knows, such as k. "size q" binds q to a whole number.
     fitted_by : tuple of str
         Of a derived step: the steps of which one must have run in the same study; none
         where it needs no fitting.
@@ -154,8 +86,12 @@ class Step:
         """The arrays that are sent."""
         return {name: d for name, d in self.declared.items() if not d.kept}
 
-    def sizes(self, n_features: int, public: Mapping[str, Any]) -> dict[str, int]:
+    def sizes(
+        self, n_features: int, public: Mapping[str, Any], n_rows: int | None = None
+    ) -> dict[str, int]:
         """Return the sizes of axis letters, checking the public arguments.
+
+        `n_rows` is N, known on column partitions only.
 
         Raises
         ------
@@ -168,9 +104,12 @@ class Step:
                 f"not {sorted(public)}.",
                 rule="arguments",
             )
-        sizes = {"p": n_features}
+        sizes = {"p": n_features} | ({} if n_rows is None else {"N": n_rows})
         for name, value in public.items():
             letters = self.takes.get(name, "").split()
+            if letters[:1] == ["size"]:
+                sizes[letters[1]] = _size(self.name, name, value)
+                continue
             shape = tuple(getattr(value, "shape", ()))
             wanted = tuple(
                 sizes.setdefault(letter, size)
@@ -184,6 +123,15 @@ class Step:
                     rule="arguments",
                 )
         return sizes
+
+
+def _size(step: str, name: str, value: Any) -> int:
+    if type(value) is not int or not 1 <= value < 2**31:
+        raise DataError(
+            f"{step} takes {name} as a whole number of at least 1, not {value!r}.",
+            rule="arguments",
+        )
+    return value
 
 
 def summed(
@@ -223,7 +171,8 @@ def derived(
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a transform of rows that views apply inside the silo.
 
-    It takes a block (n, p) and returns a block with the same rows; nothing leaves.
+    It takes a block (n, p) and returns a block with the same rows; nothing leaves. It
+    may read `kept`, what the silo itself kept for the fit that the view names.
     """
     return _declaring("derived", "rows", takes, {}, fitted_by)
 
@@ -297,11 +246,14 @@ def _declaring(
         reads = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
         if not set(reads) <= {"X", "y", "kept"}:
             raise TypeError(f"{function.__name__} may read X, y and kept, not {reads}.")
+        everything = {name: _as_declared(d) for name, d in declared.items()}
+        if by == "rows" and any("N" in d.letters for d in everything.values()):
+            raise TypeError(f'{function.__name__} needs by="party": it has an axis N.')
         return Step(
             name=f"{function.__module__}.{function.__name__}".removeprefix(LIBRARY),
             verb=verb,
             function=function,
-            declared={name: _as_declared(d) for name, d in declared.items()},
+            declared=everything,
             by=by,
             takes=dict(takes or {}),
             reads=reads,

@@ -1,13 +1,15 @@
 """Numbers as words of a ring, so that they can be added under masks.
 
 Nothing is ever clipped or wrapped: a value that does not fit is refused, and so is a
-total that lies outside the range. Two codes:
+total that lies outside the range. Three codes, the last in `narrow_code`:
 
     WideCode     256 bits, quantum 2^-128, range ±2^126: totals whose size nobody knows
                  yet (counts, sums, squares: p numbers). 32 bytes a number.
     BoundedCode  64 bits for values already divided by a public bound on the total, so
                  that they lie in [-1, 1]; quantum 2^-62 times the number of parties,
                  rounded up to a power of 2. 8 bytes a number.
+    NarrowCode   8, 16 or 32 bits for the same, where fewer bytes are wanted than digits
+                 are there: rounded with a dither, so that the error has mean zero.
 
 Adding residues adds the signed values as long as the total stays in the ring, which
 every party's share of the headroom assures: also parties that together break a bound
@@ -15,6 +17,7 @@ that none of them breaks alone end in a refusal, not in a wrapped total.
 """
 
 import abc
+import math
 from typing import final
 
 import numpy as np
@@ -27,9 +30,9 @@ _WIDE_RANGE = 2.0**126
 _LIMBS = 4
 # A party's part is computed in float64, so it may exceed the bound on the total, which
 # another sum of float64 gave, by rounding; anything more is a broken promise.
-_SLACK = 1.0 + 2.0**-20
+SLACK = 1.0 + 2.0**-20
 # Numbers coded at a time, so that the intermediate arrays stay in the cache.
-_CHUNK = 2**15
+CHUNK = 2**15
 
 
 class Code(abc.ABC):
@@ -40,11 +43,14 @@ class Code(abc.ABC):
     bytes_per_number : int
         On the wire.
     dtype : str
-        Type of the words, as the ledger names it.
+        Type of the numbers, as the ledger names it.
+    word : str
+        Type of the words, as NumPy names it.
     """
 
     bytes_per_number: int
     dtype: str
+    word: str = "uint64"
 
     @abc.abstractmethod
     def encode(self, values: Float[Array, " d"]) -> Shaped[Array, "..."]:
@@ -67,6 +73,10 @@ class Code(abc.ABC):
     @abc.abstractmethod
     def shape(self, d: int) -> tuple[int, ...]:
         """Return the shape of the words of d numbers."""
+
+    def bytes(self, d: int) -> int:
+        """Return the bytes of d numbers on the wire."""
+        return math.prod(self.shape(d)) * np.dtype(self.word).itemsize
 
 
 @final
@@ -116,7 +126,7 @@ class WideCode(Code):
                 magnitude[:, limb].astype(float), 64 * limb - _WIDE_FRACTION
             )
         if (values > _WIDE_RANGE).any():
-            raise AggregationError(_OUTSIDE)
+            raise AggregationError(OUTSIDE)
         return np.where(negative, -values, values)
 
     def add(self, total: Shaped[Array, "d 4"], words: Shaped[Array, "d 4"]) -> None:
@@ -160,21 +170,21 @@ class BoundedCode(Code):
     def encode(self, values: Float[Array, " d"]) -> UInt64[Array, " d"]:
         """Round to multiples of the quantum."""
         words = np.empty(len(values), np.int64)
-        for start in range(0, len(values), _CHUNK):
-            part = values[start : start + _CHUNK]
-            if not (np.abs(part) <= _SLACK).all():
+        for start in range(0, len(values), CHUNK):
+            part = values[start : start + CHUNK]
+            if not (np.abs(part) <= SLACK).all():
                 raise AggregationError(
                     "A value is not finite or exceeds its public bound.",
                     rule="public_bound",
                 )
-            words[start : start + _CHUNK] = np.rint(part * self._scale)
+            words[start : start + CHUNK] = np.rint(part * self._scale)
         return words.view(np.uint64)
 
     def decode(self, words: Shaped[Array, " d"]) -> Float[Array, " d"]:
         """Return the total in units of the bound."""
         values = words.view(np.int64) / self._scale
-        if (np.abs(values) > _SLACK).any():
-            raise AggregationError(_OUTSIDE)
+        if (np.abs(values) > SLACK).any():
+            raise AggregationError(OUTSIDE)
         return values
 
     def add(self, total: Shaped[Array, " d"], words: Shaped[Array, " d"]) -> None:
@@ -190,7 +200,7 @@ class BoundedCode(Code):
         return (d,)
 
 
-_OUTSIDE = (
+OUTSIDE = (
     "The total lies outside the range that its code allows, so the masks did not "
     "cancel: a party is missing, answered for another round, or does not share the "
     "others' keys. Nothing was learned; run the fit again with fresh keys."

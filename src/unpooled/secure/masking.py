@@ -33,7 +33,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
-from unpooled.arrays import Array, Float, Shaped, UInt64
+from unpooled.arrays import Array, Float, Shaped
 from unpooled.errors import AggregationError
 from unpooled.secure.fixed_point import Code
 from unpooled.secure.protocol import SecureSum
@@ -128,19 +128,20 @@ def _mask(
     apply = code.subtract if negative else code.add
     # Chunks hold whole numbers: 32 bytes, the widest word, divides their size.
     rows = _CHUNK // code.bytes_per_number
-    for start, pad in _pads(key, context, words.nbytes):
+    for start, pad in _pads(key, context, words):
         first = start // code.bytes_per_number
         part = words[first : first + rows]
         apply(part, pad.reshape(part.shape))
 
 
 def _pads(
-    key: bytes, context: bytes, n_bytes: int
-) -> Iterator[tuple[int, UInt64[Array, " c"]]]:
-    """Yield the key stream of a (key, context), a chunk at a time.
+    key: bytes, context: bytes, words: Shaped[Array, "..."]
+) -> Iterator[tuple[int, Shaped[Array, " c"]]]:
+    """Yield the key stream of a (key, context) as words, a chunk at a time.
 
     The same buffer is yielded each time.
     """
+    n_bytes, word = words.nbytes, words.dtype
     stream_key = HKDFExpand(SHA256(), 32, context).derive(key)
     # The key is used for this one stream, so the counter may start anywhere.
     stream = Cipher(algorithms.AES(stream_key), modes.CTR(bytes(16))).encryptor()
@@ -148,4 +149,4 @@ def _pads(
     for start in range(0, n_bytes, _CHUNK):
         size = min(_CHUNK, n_bytes - start)
         stream.update_into(_ZEROS[:size], buffer)
-        yield start, np.frombuffer(buffer, np.uint64, size // 8)
+        yield start, np.frombuffer(buffer, word, size // word.itemsize)

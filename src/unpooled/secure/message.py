@@ -26,7 +26,7 @@ _PREFIX = struct.Struct(f"<{len(_MAGIC)}sI")
 _SIGNATURE = 64
 _ALIGNMENT = 64
 _HEADER_LIMIT = 2**24
-_DTYPES = ("<f8", "<i8", "<u8", "|u1", "|b1")
+_DTYPES = ("<f8", "<i8", "<u8", "<u4", "<u2", "|u1", "|b1")
 
 
 @final

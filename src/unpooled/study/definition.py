@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, final
 from unpooled.data.toml import Section, read_text
 from unpooled.errors import DataError, StudyError
 from unpooled.federation.base import Federation
-from unpooled.federation.local import in_one_process
+from unpooled.federation.local import has_label, in_one_process
 from unpooled.federation.planning import Plan, plan
 from unpooled.ledger import Ledger
 from unpooled.party.runtime import Party
@@ -266,10 +266,13 @@ class Study:
                     f"{where} source: this key is missing. It takes a text; only a "
                     f"study over a consortium (a kit) leaves it to the silo."
                 )
+            label = self.label
+            if self.partition == "columns" and not has_label(silo.source, label):
+                label = None
             try:
                 tables[party] = open_source(
                     silo.source,
-                    label=self.label,
+                    label=label,
                     ids=self.ids,
                     columns=self.columns,
                     missing=silo.missing,

@@ -1,0 +1,105 @@
+"""What a step says about one of its arrays: axes, meaning, bound; whether it leaves.
+
+@summed(count=release("", meaning="how many rows there are"), scatter=stays("p p"))
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
+
+from unpooled.errors import DataError
+from unpooled.party.bounds import Bound
+
+# Axis letters over people; everything else is an aggregate.
+ROW_AXES = frozenset("nN")
+FEATURE_AXES = frozenset("pq")
+
+
+@final
+@dataclass(frozen=True)
+class Declared:
+    """What a step says about one of its arrays.
+
+    Attributes
+    ----------
+    axes : str
+        Axis letters or sizes, separated by blanks; empty for a number.
+    meaning : str
+        A plain phrase for people who never saw the library.
+    symmetric : bool
+        Only the upper triangle is read, sent and kept.
+    bound : Bound, optional
+        A public bound on the total; without one the wide code is used.
+    bits : str
+        The public argument that says in how many bits a bounded total travels; 64
+        where none is named.
+    kept : bool
+        Stays in the silo and is never sent.
+    until : str
+        How long a kept array stays: to the end of the "fit" or of the "study".
+    """
+
+    axes: str
+    meaning: str = ""
+    symmetric: bool = False
+    bound: Bound | None = None
+    bits: str = ""
+    kept: bool = False
+    until: str = "study"
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """The axes, one by one."""
+        return tuple(self.axes.split())
+
+    @property
+    def level(self) -> str:
+        """Either "row", when an axis is over people, or "aggregate"."""
+        return "row" if ROW_AXES & set(self.letters) else "aggregate"
+
+    @property
+    def pairs_features(self) -> bool:
+        """Whether the release is over pairs of features, like a covariance."""
+        return sum(letter in FEATURE_AXES for letter in self.letters) >= 2
+
+    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """Return the shape under the given sizes of the axis letters."""
+        known = {letter for letter in self.letters if letter.isdigit()} | set(sizes)
+        if unknown := sorted(set(self.letters) - known):
+            raise DataError(
+                f"Nobody knows the size of the axis {unknown[0]} before the step runs. "
+                f"An axis is p, a number, or a letter of an array that the step takes.",
+                rule="declaration",
+            )
+        return tuple(
+            int(letter) if letter.isdigit() else sizes[letter]
+            for letter in self.letters
+        )
+
+    def numbers(self, shape: tuple[int, ...]) -> int:
+        """Return how many numbers travel for an array of this shape."""
+        if self.symmetric:
+            return shape[0] * (shape[0] + 1) // 2
+        count = 1
+        for size in shape:
+            count *= size
+        return count
+
+
+def release(
+    axes: str,
+    *,
+    meaning: str = "",
+    symmetric: bool = False,
+    bound: Bound | None = None,
+    bits: str = "",
+) -> Declared:
+    """Declare an array that leaves the silo; see `Declared`."""
+    return Declared(axes, meaning, symmetric, bound, bits)
+
+
+def stays(
+    axes: str, *, meaning: str = "", symmetric: bool = False, until: str = "study"
+) -> Declared:
+    """Declare an array that is kept in the silo and never sent; see `Declared`."""
+    return Declared(axes, meaning, symmetric, kept=True, until=until)
