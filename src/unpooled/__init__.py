@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from unpooled.models.imputer import SimpleImputer
     from unpooled.models.pca import PCA
     from unpooled.models.scaler import StandardScaler
+    from unpooled.models.vfedakpca import VFedAKPCA
+    from unpooled.models.vfedpca import VFedPCA
     from unpooled.party.policy import Policy
     from unpooled.report.html import report
     from unpooled.study import Study
@@ -36,6 +38,8 @@ _HOMES = {
     "SimpleImputer": "models.imputer",
     "StandardScaler": "models.scaler",
     "Study": "study",
+    "VFedAKPCA": "models.vfedakpca",
+    "VFedPCA": "models.vfedpca",
     "load": "models.files",
     "partition_columns": "data.partition",
     "partition_rows": "data.partition",
@@ -53,6 +57,8 @@ __all__ = [
     "SimpleImputer",
     "StandardScaler",
     "Study",
+    "VFedAKPCA",
+    "VFedPCA",
     "__version__",
     "load",
     "partition_columns",

@@ -14,7 +14,7 @@ _CHOICES = {
 }
 
 
-Factors = tuple[Float[Array, "N l"], Float[Array, "l p"], float]
+Factors = tuple[Float[Array, "N _"], Float[Array, "_ _"], float]
 
 
 def own_factors(
@@ -94,7 +94,8 @@ def starting_vector(model: Any, federation: Federation, N: int) -> Float[Array, 
     if model.init is None:
         seed = model.random_state
         seed = federation.random_state if seed is None else seed
-        return np.random.default_rng(seed).standard_normal(N)
+        # Positive entries: vectors that start alike mostly agree in sign.
+        return np.random.default_rng(seed).random(N)
     init = np.asarray(model.init, float)
     if init.shape != (N,) or not np.isfinite(init).all() or not init.any():
         raise DataError(

@@ -16,13 +16,13 @@ Extension on Feature-wise Distributed Data, equations (13) and (15), Algorithm 4
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.base import Federation
-from unpooled.party.step import disclosed, release, summed
+from unpooled.party.step import Step, disclosed, release, summed
 
 _EIGENVALUE = "how much of the silo's own columns its vector explains"
 
@@ -81,28 +81,48 @@ def local_pair(kept: Any) -> dict[str, Any]:
     return {"vector": kept["vector"], "eigenvalue": kept["eigenvalue"]}
 
 
+class Steps(NamedTuple):
+    """The steps above, under the name of the model that asks."""
+
+    local_weighted: Step
+    local_unweighted: Step
+    local_eigenvalue: Step
+    local_scaled: Step
+    local_pair: Step
+
+
+STEPS = Steps(
+    local_weighted, local_unweighted, local_eigenvalue, local_scaled, local_pair
+)
+
+
 def merged(
-    federation: Federation, weights: str, *, scaling: bool, align_signs: bool
+    federation: Federation,
+    steps: Steps,
+    weights: str,
+    *,
+    scaling: bool,
+    align_signs: bool,
 ) -> tuple[Float[Array, " N"], Float[Array, " m"] | None]:
     """Return u and the weights; None where secure sums left nobody knowing them."""
     # Ties are broken by the order of the parties' names, which all ends have.
     order = sorted(federation.parties)
     if align_signs:
-        pairs = federation.collect(local_pair)
+        pairs = federation.collect(steps.local_pair)
         vectors = [pairs[party]["vector"] for party in order]
         eigenvalues = [float(pairs[party]["eigenvalue"]) for party in order]
         w = weights_of(eigenvalues, weights, scaling)
         return combined(vectors, eigenvalues, w, align_signs=True), w
     if scaling:
-        told = federation.collect(local_eigenvalue)
+        told = federation.collect(steps.local_eigenvalue)
         eigenvalues = np.array([float(told[party]["eigenvalue"]) for party in order])
         w = weights_of(eigenvalues, weights, scaling)
-        total = federation.sum(local_scaled, eigenvalues=eigenvalues, weights=w)
+        total = federation.sum(steps.local_scaled, eigenvalues=eigenvalues, weights=w)
         return total["vector"], w
     if weights == "equal":
         m = len(order)
-        return federation.sum(local_unweighted)["vector"] / m, np.full(m, 1.0 / m)
-    total = federation.sum(local_weighted)
+        return federation.sum(steps.local_unweighted)["vector"] / m, np.full(m, 1.0 / m)
+    total = federation.sum(steps.local_weighted)
     return total["vector"] / float(total["weight"]), None
 
 

@@ -1,19 +1,19 @@
 """Components of joined columns from directions over the people, and scores by them.
 
-    each silo   M_i = X_iᵀ U  ── squares of its columns ──> total, Σ_i ‖M_i‖²
-    each silo   keeps P_i = M_i / sqrt(total): stacked, they have unit columns
-    scores      Σ_i x_i P_i by a secure sum, of these rows or of new ones
+each silo   M_i = X_iᵀ U  ── squares of its columns ──> total, Σ_i ‖M_i‖²
+each silo   keeps P_i = M_i / sqrt(total): stacked, they have unit columns
+scores      Σ_i x_i P_i by a secure sum, of these rows or of new ones
 """
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
-from unpooled.party.step import disclosed, kept, release, stays, summed
+from unpooled.party.step import Step, disclosed, kept, release, stays, summed
 
 
 @summed(
@@ -71,6 +71,18 @@ def shown_loadings(kept: Any, *, like: Float[Array, " k"]) -> dict[str, Any]:
     return {"components": kept["components"]}
 
 
+class Steps(NamedTuple):
+    """The steps above, under the name of the model that asks."""
+
+    local_squares: Step
+    local_loadings: Step
+    local_scores: Step
+    shown_loadings: Step
+
+
+STEPS = Steps(local_squares, local_loadings, local_scores, shown_loadings)
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Projection:
@@ -78,33 +90,40 @@ class Projection:
 
     Attributes
     ----------
+    steps : Steps
+        Under the name of the model that asks.
     squares : (k,) array
         ``‖X_jᵀ u‖²`` over all columns j, for each direction u.
     """
 
+    steps: Steps
     squares: Float[Array, " k"]
 
     @classmethod
     def fit(
-        cls, federation: Federation, U: Float[Array, "N k"], centred: bool
+        cls,
+        steps: Steps,
+        federation: Federation,
+        U: Float[Array, "N k"],
+        centred: bool,
     ) -> "Projection":
         """Have every silo keep its part of the components of unit directions U."""
-        squares = federation.sum(local_squares, U=U, centred=centred)["squares"]
+        squares = federation.sum(steps.local_squares, U=U, centred=centred)["squares"]
         # A direction that explains nothing has no loadings; it is not divided by 0.
         scale = np.where(squares > 0.0, np.sqrt(np.maximum(squares, 0.0)), 1.0)
-        federation.keep(local_loadings, U=U, scale=scale, centred=centred)
-        return cls(squares)
+        federation.keep(steps.local_loadings, U=U, scale=scale, centred=centred)
+        return cls(steps, squares)
 
-    def scores(
-        self, federation: Federation, kept_of: str = ""
-    ) -> Float[Array, "N k"]:
+    def scores(self, federation: Federation, kept_of: str = "") -> Float[Array, "N k"]:
         """Return the scores of a federation's rows, of a fit's components."""
-        total = federation.sum(local_scores, like=self.squares, kept_of=kept_of)
+        total = federation.sum(
+            self.steps.local_scores, like=self.squares, kept_of=kept_of
+        )
         return total["scores"]
 
-    def gathered(
-        self, federation: Federation, kept_of: str
-    ) -> Float[Array, "k p"]:
+    def gathered(self, federation: Federation, kept_of: str) -> Float[Array, "k p"]:
         """Have the silos disclose the components; in the parties' order of columns."""
-        told = federation.collect(shown_loadings, like=self.squares, kept_of=kept_of)
+        told = federation.collect(
+            self.steps.shown_loadings, like=self.squares, kept_of=kept_of
+        )
         return np.hstack([told[party]["components"] for party in federation.parties])

@@ -28,6 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
+from unpooled.models import merging, projecting
 from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.directions import (
     check_options,
@@ -35,12 +36,25 @@ from unpooled.models.directions import (
     prepared,
     with_positive_peaks,
 )
-from unpooled.models.merging import merged
 from unpooled.models.projecting import Projection
-from unpooled.party.step import kept, release, stays, summed
+from unpooled.party.step import adopted, kept, release, stays, summed
 
 _KERNELS = ("rbf", "sigmoid", "linear")
 _PROJECTIONS = ("features", "kernel")
+
+
+local_weighted, local_unweighted, local_eigenvalue, local_scaled, local_pair = adopted(
+    __name__, *merging.STEPS
+)
+local_squares, local_loadings, local_scores, shown_loadings = adopted(
+    __name__, *projecting.STEPS
+)
+_MERGING = merging.Steps(
+    local_weighted, local_unweighted, local_eigenvalue, local_scaled, local_pair
+)
+_PROJECTING = projecting.Steps(
+    local_squares, local_loadings, local_scores, shown_loadings
+)
 
 
 @kept(
@@ -152,8 +166,8 @@ class VFedAKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
     coef0 : float, default 1.0
         c of the sigmoid kernel.
     project : {"features", "kernel"}, default "features"
-        What `scores_` are: the joined columns times ``Z_i = X_iᵀ u``, the paper's AKPCA,
-        or ``Σ_i K_i u``, its KPCA.
+        What `scores_` are: the joined columns times ``Z_i = X_iᵀ u``, the paper's
+        AKPCA, or ``Σ_i K_i u``, its KPCA.
     rounds : int, default 1
         Merges for each component; the paper's Algorithm 1 merges once. Before each
         further one, the silos replace their data as in `VFedPCA`.
@@ -258,7 +272,9 @@ class VFedAKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
             u = self._component(federation, component, U)
             U = np.column_stack([U, u / np.linalg.norm(u)])
         self.u_, self.n_samples_ = with_positive_peaks(U), N
-        projection = Projection.fit(federation, self.u_, self.centre == "columns")
+        projection = Projection.fit(
+            _PROJECTING, federation, self.u_, self.centre == "columns"
+        )
         self.explained_variance_ = projection.squares / (N - 1)
         if self.project == "features":
             self.scores_ = projection.scores(federation)
@@ -274,8 +290,9 @@ class VFedAKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
             federation.keep(
                 local_kernel_direction, replaced=replaced, found=found, **self._how()
             )
-            u, weights = merged(
+            u, weights = merging.merged(
                 federation,
+                _MERGING,
                 self.weights,
                 scaling=self.weight_scaling,
                 align_signs=self.align_signs,
@@ -320,7 +337,7 @@ class VFedAKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
 
     def _projection(self) -> Projection:
         check_is_fitted(self)
-        return Projection(self.explained_variance_ * (self.n_samples_ - 1))
+        return Projection(_PROJECTING, self.explained_variance_ * (self.n_samples_ - 1))
 
 
 def _check_kernel(model: VFedAKPCA) -> None:

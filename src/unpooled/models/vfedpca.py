@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.base import Federation
+from unpooled.models import merging, projecting
 from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.directions import (
     check_options,
@@ -31,11 +32,24 @@ from unpooled.models.directions import (
     starting_vector,
     with_positive_peaks,
 )
-from unpooled.models.merging import merged
 from unpooled.models.projecting import Projection
-from unpooled.party.step import kept, stays
+from unpooled.party.step import adopted, kept, stays
 
 _VECTOR = "the first principal direction of the silo's own columns over the people"
+
+
+local_weighted, local_unweighted, local_eigenvalue, local_scaled, local_pair = adopted(
+    __name__, *merging.STEPS
+)
+local_squares, local_loadings, local_scores, shown_loadings = adopted(
+    __name__, *projecting.STEPS
+)
+_MERGING = merging.Steps(
+    local_weighted, local_unweighted, local_eigenvalue, local_scaled, local_pair
+)
+_PROJECTING = projecting.Steps(
+    local_squares, local_loadings, local_scores, shown_loadings
+)
 
 
 @kept(
@@ -197,7 +211,9 @@ class VFedPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstima
             u = self._component(federation, component, init, U)
             U = np.column_stack([U, u / np.linalg.norm(u)])
         self.u_, self.n_samples_ = with_positive_peaks(U), N
-        projection = Projection.fit(federation, self.u_, self.centre == "columns")
+        projection = Projection.fit(
+            _PROJECTING, federation, self.u_, self.centre == "columns"
+        )
         self.explained_variance_ = projection.squares / (N - 1)
         self.scores_ = projection.scores(federation)
 
@@ -219,8 +235,9 @@ class VFedPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstima
                 iterations=self.local_iterations,
                 centre=self.centre,
             )
-            u, weights = merged(
+            u, weights = merging.merged(
                 federation,
+                _MERGING,
                 self.weights,
                 scaling=self.weight_scaling,
                 align_signs=self.align_signs,
@@ -252,4 +269,4 @@ class VFedPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstima
 
     def _projection(self) -> Projection:
         check_is_fitted(self)
-        return Projection(self.explained_variance_ * (self.n_samples_ - 1))
+        return Projection(_PROJECTING, self.explained_variance_ * (self.n_samples_ - 1))

@@ -16,7 +16,7 @@ from typing import Any, final
 from unpooled.arrays import Array
 from unpooled.errors import StudyError
 from unpooled.ledger import Release
-from unpooled.party.history import History
+from unpooled.party.history import History, IdColumn
 from unpooled.party.journal import Journal
 from unpooled.party.memory import Ran, Remembered, Shelf, Study
 from unpooled.party.policy import Policy, Refusal
@@ -116,7 +116,9 @@ class Dealings:
         """Whether a person had the study forgotten since the silo joined it."""
         return self._told(study).forgotten != self._forgotten.get(study, 0)
 
-    def check(self, request: Request, view: View, parties: tuple[str, ...]) -> None:
+    def check(
+        self, request: Request, view: View | IdColumn, parties: tuple[str, ...]
+    ) -> None:
         """Refuse a step that nobody approved, or that was answered for others."""
         if self._asks_people and not self._told(request.study).approves(request.step):
             raise Refusal("approval")
@@ -127,7 +129,7 @@ class Dealings:
         request: Request,
         lines: Sequence[Release],
         ran: Ran,
-        view: View,
+        view: View | IdColumn,
         parties: tuple[str, ...],
     ) -> None:
         """Write a round before its reply leaves."""

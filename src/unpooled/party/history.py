@@ -10,10 +10,28 @@ from typing import final
 
 import numpy as np
 
-from unpooled.arrays import Array, UInt8
+from unpooled.arrays import Array, Bool, UInt8
+from unpooled.data.table import Table
 from unpooled.party.journal import Journal
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.view import View
+
+
+@final
+class IdColumn:
+    """What matching of rows is about: the ids of a table, all of them.
+
+    A matching for another set of parties is refused like a step on the column: two
+    intersections subtract to who is in one and not in the other.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.source_columns = () if table.ids is None else (table.ids,)
+        self.n_rows, self.left_out = table.n_rows, list[int]()
+
+    def rows(self) -> Bool[Array, " N"]:
+        """Return which of the table's rows it is about."""
+        return np.ones(self.n_rows, bool)
 
 
 @final
@@ -35,7 +53,9 @@ class History:
         # Sets of rows, a bit for each, by the table's length.
         self._row_sets: dict[int, list[UInt8[Array, " b"]]] = {}
 
-    def check(self, policy: Policy, view: View, parties: tuple[str, ...]) -> None:
+    def check(
+        self, policy: Policy, view: View | IdColumn, parties: tuple[str, ...]
+    ) -> None:
         """Refuse what would give few rows, or one party, away next to what was told."""
         before = {self._before(column) for column in view.source_columns}
         if before - {parties, None} and not policy.allow_roster_change:
@@ -48,7 +68,7 @@ class History:
         for told in self._row_sets.get(len(rows), ()):
             policy.check_rows(view.n_rows, [int(np.unpackbits(asked ^ told).sum())])
 
-    def record(self, view: View, parties: tuple[str, ...]) -> None:
+    def record(self, view: View | IdColumn, parties: tuple[str, ...]) -> None:
         """Remember that the step was answered; a journal has it from its round."""
         self._rosters |= dict.fromkeys(view.source_columns, parties)
         if not view.left_out:
