@@ -179,8 +179,7 @@ class Ledger(Sequence[Release]):
     __hash__ = None  # type: ignore[assignment]  # it grows
 
     def __repr__(self) -> str:
-        out = self.bytes_out()
-        rounds = len({(line.study, line.round) for line in self})
+        rounds, out = len({(x.study, x.round) for x in self}), self.bytes_out()
         return f"<Ledger: {len(self)} lines, {rounds} rounds, {out} bytes out per silo>"
 
     def __str__(self) -> str:

@@ -7,56 +7,19 @@ operations that each silo applies to its own rows, lazily.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, final, runtime_checkable
+from typing import Any, final
 
 import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.errors import DataError
+from unpooled.federation.arguments import as_argument
+from unpooled.federation.ends import Rounds
 from unpooled.federation.layout import Layout
 from unpooled.federation.rounds import RoundRecord
 from unpooled.ledger import Ledger
-from unpooled.party.extent import Extent
 from unpooled.party.operations import Derive, Operation, Rows, Select, kept_address
-from unpooled.party.request import Veiled
 from unpooled.party.step import Step, check_installed
-
-
-@runtime_checkable
-class Rounds(Protocol):
-    """What runs rounds for a federation: a coordinator, or a plan of one."""
-
-    ledger: Ledger
-    records: list[RoundRecord]
-    study: str
-    protection: str
-    planned: bool  # then answers are placeholders
-    notes: list[str]  # why models chose what they do
-
-    @property
-    def parties(self) -> tuple[str, ...]:
-        """The parties, in the study's order."""
-        ...
-
-    def enter(self) -> None:
-        """Begin a fit."""
-        ...
-
-    def exit(self) -> None:
-        """End a fit."""
-        ...
-
-    def ask(
-        self,
-        step: Step,
-        operations: tuple[Operation, ...],
-        extents: Mapping[str, Extent],
-        to: str,
-        public: Mapping[str, Any],
-        kept_of: str = "",
-    ) -> dict[str, Any]:
-        """Run a step at every party."""
-        ...
 
 
 @final
@@ -208,7 +171,7 @@ class Federation:
         if step.verb != verb:
             raise DataError(f"{step.name} is declared {step.verb}, not {verb}.")
         check_installed(step)
-        values = {name: _plain(value) for name, value in public.items()}
+        values = {name: as_argument(value) for name, value in public.items()}
         where = (self.operations, self.layout.extents, to)
         return self.coordinator.ask(step, *where, values, kept_of)
 
@@ -322,7 +285,7 @@ class Federation:
                 f"leaves every silo's names as they are on a column partition."
             )
         names = () if columns is None else tuple(map(str, columns))
-        values = {name: _plain(value) for name, value in public.items()}
+        values = {name: as_argument(value) for name, value in public.items()}
         layout = self.layout.renamed(names) if names else self.layout
         return self._view(Derive(step.name, names, values, kept_of), layout)
 
@@ -353,20 +316,3 @@ class Federation:
         view.layout = layout
         view.operations = (*self.operations, operation)
         return view
-
-
-def _plain(value: Any) -> Any:
-    """Return an argument as it travels: JSON values, float64 arrays, veiled totals."""
-    if isinstance(value, np.generic) or (
-        isinstance(value, np.ndarray) and value.ndim == 0
-    ):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        kind = np.int64 if value.dtype.kind in "iub" else np.float64
-        return np.ascontiguousarray(value, dtype=kind)
-    if isinstance(value, Veiled | int | float | str | bool | list | dict | None):
-        return value
-    raise DataError(
-        f"A public argument is {type(value).__name__}; numbers, texts and arrays of "
-        f"numbers can travel."
-    )

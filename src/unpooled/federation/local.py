@@ -5,11 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
-
 from unpooled.data.alignment import agree_on_columns
-from unpooled.data.numbered import NumberedTable
-from unpooled.data.sources import open_source
+from unpooled.data.parties import open_parties
 from unpooled.data.table import Table
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
@@ -129,22 +126,14 @@ def in_one_process(
         Number of the next round.
     """
     _check_arguments(parties, partition, secure_sum)
-    tables = _tables(parties, partition, label, ids)
+    tables = open_parties(parties, partition, label, ids)
     policies = _policies(policy, tuple(tables))
+    layout = _layout(tables, partition)
     identities = {name: Identity() for name in tables}
     roster = Roster({name: identity.public for name, identity in identities.items()})
-    plain = secure_sum == "plain"
-    layout = _layout(tables, partition)
+    kind = {"plain": secure_sum == "plain", "partition": partition}
     members = {
-        name: Party(
-            name,
-            table,
-            policies[name],
-            identities[name],
-            roster,
-            plain=plain,
-            partition=partition,
-        )
+        name: Party(name, table, policies[name], identities[name], roster, **kind)
         for name, table in tables.items()
     }
     coordinator = Coordinator(
@@ -182,47 +171,6 @@ def _check_arguments(
         raise DataError(f'secure_sum={secure_sum!r}; choose "masked" or "plain".')
     if any(not isinstance(name, str) or not name for name in parties):
         raise DataError("Party names are texts that are not empty.")
-
-
-def _tables(
-    parties: Mapping[str, Any], partition: str, label: str | None, ids: str | None
-) -> dict[str, Table]:
-    if partition == "rows":
-        return {n: _opened(n, source, label, ids) for n, source in parties.items()}
-    # On a column partition one silo has the label, for all.
-    where = {name: has_label(source, label) for name, source in parties.items()}
-    if label is not None and not any(where.values()):
-        raise DataError(f"No silo has a column {label!r}, which is to be the label.")
-    tables = {
-        name: _opened(name, source, label if where[name] else None, ids)
-        for name, source in parties.items()
-    }
-    if all(table.named for table in tables.values()):
-        return tables
-    starts = np.cumsum([0, *(len(table.columns) for table in tables.values())])
-    return {
-        name: NumberedTable(table, int(start))
-        for (name, table), start in zip(tables.items(), starts, strict=False)
-    }
-
-
-def _opened(name: str, source: Any, label: str | None, ids: str | None) -> Table:
-    try:
-        return open_source(source, label=label, ids=ids)
-    except DataError as wrong:
-        raise DataError(f"Silo {name!r}: {wrong}") from wrong
-
-
-def has_label(source: Any, label: str | None) -> bool:
-    """Whether a source has the label among its columns."""
-    if label is None or isinstance(source, Table):
-        return label is not None and source.label == label
-    try:
-        open_source(source, label=label)
-    except DataError:
-        # Another fault of the source shows when it is opened without its label.
-        return False
-    return True
 
 
 def _policies(

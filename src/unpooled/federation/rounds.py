@@ -13,20 +13,19 @@ from typing import Any, final
 
 from unpooled.errors import UnpooledError
 from unpooled.federation.channel import Channel
+from unpooled.federation.opening import opened, shown
 from unpooled.federation.recalling import recall
 from unpooled.federation.replies import (
     Replies,
     gather,
     log_lines,
     raise_refusals,
-    released_array,
 )
 from unpooled.ledger import Ledger
 from unpooled.party.extent import Extent
-from unpooled.party.lines import code_for, lines_of_all
+from unpooled.party.lines import lines_of_all
 from unpooled.party.operations import Operation
-from unpooled.party.packing import restored
-from unpooled.party.request import Request, Veiled, view_arrays
+from unpooled.party.request import Request, view_arrays
 from unpooled.party.step import Step
 from unpooled.secure.masking import MaskedSum
 from unpooled.secure.message import Message, encode
@@ -181,9 +180,8 @@ class Coordinator:
         # A silo that refused has not kept what came with the request.
         self._sent |= fresh
         if step.verb == "disclosed":
-            return self._shown(request, step, sizes, released)
-        # Totals have one shape, whatever the parties' own columns are.
-        return self._opened(request, step, sizes[self._parties[0]], released)
+            return shown(request, step, sizes, released)
+        return opened(request, step, sizes, released, self._sum)
 
     def would_refuse(self, requests: Iterable[Request]) -> list[tuple[str, str, str]]:
         """Ask each silo which planned steps its rules refuse: (party, step, rule)."""
@@ -286,47 +284,3 @@ class Coordinator:
             )
             self.records.append(record)
         return replies
-
-    def _opened(
-        self,
-        request: Request,
-        step: Step,
-        sizes: Mapping[str, int],
-        released: Mapping[str, Message],
-    ) -> dict[str, Any]:
-        results, m = dict[str, Any](), len(self._parties)
-        for name, declared in step.leaves.items():
-            shape = declared.shape(sizes)
-            code = code_for(declared, m, request.public, request.context(name))
-            concealed = [
-                released_array(
-                    released[party],
-                    name,
-                    declared.numbers(shape),
-                    code if self.protection == "masked" else None,
-                )
-                for party in self._parties
-            ]
-            if request.to == "parties":
-                words = self._sum.added(concealed, code)
-                results[name] = Veiled(request.round, name, shape, words, code.dtype)
-            else:
-                total = self._sum.reveal(concealed, code)
-                results[name] = restored(total, declared, shape, request.public)
-        return results
-
-    def _shown(
-        self,
-        request: Request,
-        step: Step,
-        sizes: Mapping[str, Mapping[str, int]],
-        released: Mapping[str, Message],
-    ) -> dict[str, dict[str, Any]]:
-        results: dict[str, dict[str, Any]] = {party: {} for party in self.parties}
-        for name, declared in step.leaves.items():
-            for party in self.parties:
-                shape = declared.shape(sizes[party])
-                numbers = declared.numbers(shape)
-                value = released_array(released[party], name, numbers, None)
-                results[party][name] = restored(value, declared, shape, request.public)
-        return results

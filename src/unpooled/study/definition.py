@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from unpooled.data.parties import has_label
 from unpooled.data.toml import Section, read_text
 from unpooled.errors import DataError, StudyError
 from unpooled.federation.base import Federation
-from unpooled.federation.local import has_label, in_one_process
+from unpooled.federation.local import in_one_process
 from unpooled.federation.planning import Plan, plan
 from unpooled.ledger import Ledger
 from unpooled.party.runtime import Party
