@@ -12,14 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
-
 from unpooled.arrays import Array, Int
 from unpooled.data.aligned import AlignedTable
 from unpooled.data.ids import match_report
 from unpooled.data.table import Table
 from unpooled.ledger import Ledger, canonical
-from unpooled.party.dealings import Answer, Dealings
+from unpooled.party.dealings import Answer, Dealings, session_of
 from unpooled.party.history import IdColumn
 from unpooled.party.matcher import Matcher
 from unpooled.party.matching import Lines, Place
@@ -67,6 +65,10 @@ class Aligning:
         """Return the rows that a study reads."""
         return self._aligned.get(study, self._table)
 
+    def common_rows(self, study: str) -> Int[Array, " N"] | None:
+        """Return which rows a study reads, in its order; None where that is all."""
+        return self._aligned[study].rows if study in self._aligned else None
+
     def answer(
         self,
         message: Message,
@@ -82,7 +84,7 @@ class Aligning:
             Those shared with every other party, and the one shared by all of them.
         """
         header = message.header
-        study, session, number = header["study"], header["session"], header["round"]
+        (study, session), number = session_of(message), header["round"]
         if type(number) is not int or number < 1:
             raise Refusal("malformed_message")
         place = Place(study, session, number, party)
@@ -95,10 +97,9 @@ class Aligning:
         about = (IdColumn(self._table), parties)
         self._dealings.check(request, *about)
         told, arrays, lines = matcher.answer(place, message)
+        told["seals"] = []
         if lines:
             told["seals"] = self._written(request, party, message, arrays, lines, about)
-        elif told["kind"] == "released":
-            told["seals"] = []
         if matcher.rows is not None and study not in self._aligned:
             self._take(study, matcher.rows)
         return told, arrays
@@ -140,10 +141,7 @@ class Aligning:
     ) -> list[list[Any]]:
         study = self._dealings.studies[request.study]
         first = len(self._dealings.own_lines(request.study))
-        # Numbers travel as arrays without axes, which have no buffer of their own.
-        sent = {
-            name: digest(np.ascontiguousarray(a).data) for name, a in arrays.items()
-        }
+        sent = {name: digest(array.data) for name, array in arrays.items()}
         known = {**message.digests, **sent, "": digest(b"")}
         sealed = sealed_lines(party, self._identity, study.ledger, first, lines, known)
         self._dealings.released(request, sealed, (request.step, ()), *about)

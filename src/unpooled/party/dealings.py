@@ -222,3 +222,11 @@ def _write(path: Path, content: Array) -> None:
         hidden.replace(path)
     finally:
         hidden.unlink(missing_ok=True)
+
+
+def session_of(message: Message) -> tuple[str, str]:
+    """Return the study and the session that a message names."""
+    study, session = message.header["study"], message.header["session"]
+    if not (isinstance(study, str) and isinstance(session, str)):
+        raise Refusal("malformed_message")
+    return study, session
