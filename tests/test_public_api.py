@@ -11,30 +11,56 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn.decomposition
+import sklearn.discriminant_analysis
 import sklearn.impute
 import sklearn.preprocessing
 from sklearn.base import BaseEstimator
 
 import unpooled
-from unpooled import PCA, Policy, SimpleImputer, StandardScaler, errors, simulate
+from unpooled import (
+    PCA,
+    GeneralizedEigen,
+    LinearDiscriminantAnalysis,
+    Policy,
+    PowerTransformer,
+    SimpleImputer,
+    StandardScaler,
+    errors,
+    simulate,
+)
 from unpooled.models.base import FederatedEstimator
 
 PUBLIC = [name for name in unpooled.__all__ if name not in ("__version__", "report")]
 CLASSES = [name for name in PUBLIC if inspect.isclass(getattr(unpooled, name))]
 TWINS = {
+    LinearDiscriminantAnalysis: (
+        sklearn.discriminant_analysis.LinearDiscriminantAnalysis
+    ),
     PCA: sklearn.decomposition.PCA,
+    PowerTransformer: sklearn.preprocessing.PowerTransformer,
     StandardScaler: sklearn.preprocessing.StandardScaler,
     SimpleImputer: sklearn.impute.SimpleImputer,
 }
 # Models that scikit-learn does not have.
-WITHOUT_TWIN: set[type] = set()
+WITHOUT_TWIN: set[type] = {GeneralizedEigen}
+# What `fit` needs beside rows, for us and for a twin whose solver is as ours.
+TARGETS = {LinearDiscriminantAnalysis: "group"}
+TWIN_OPTIONS = {LinearDiscriminantAnalysis: {"solver": "eigen"}}
 # Parameters that only make sense over silos, and those whose default is another.
 OURS = {
+    LinearDiscriminantAnalysis: {"classes"},
     PCA: {"max_iter", "privacy", "bits", "rank", "topology", "scores"},
+    PowerTransformer: {"comparison", "tol"},
 }
-OTHER_DEFAULTS = {(PCA, "tol")}
+OTHER_DEFAULTS = {(PCA, "tol"), (LinearDiscriminantAnalysis, "solver")}
 # Attributes that scikit-learn's twin does not have.
-EXTRA: dict[type, set[str]] = {}
+EXTRA: dict[type, set[str]] = {
+    LinearDiscriminantAnalysis: {"n_samples_"},
+    PowerTransformer: {
+        *("mean_", "var_", "n_samples_seen_", "n_iter_", "centre_", "spread_"),
+        *("shifted_mean_", "shifted_scale_"),
+    },
+}
 HEAVY = "sklearn scipy pandas polars pyarrow matplotlib typer rich jinja2 cryptography"
 
 
@@ -246,17 +272,23 @@ def test_every_estimator_of_the_library_is_public():
 
 @pytest.fixture(scope="module")
 def federation():
-    rows = np.random.default_rng(0).standard_normal((60, 3))
-    frames = {
-        name: pd.DataFrame(part, columns=list("abc"))
-        for name, part in unpooled.partition_rows(rows, 3).items()
-    }
-    return simulate(frames, policy=Policy.open())
+    frames = {name: frame_of(20, seed) for seed, name in enumerate(["u", "v", "w"])}
+    return simulate(frames, label="group", policy=Policy.open())
+
+
+def frame_of(n, seed):
+    rows = np.random.default_rng(seed).standard_normal((n, 3))
+    return pd.DataFrame(rows, columns=list("abc")).assign(group=np.arange(n) % 2)
+
+
+def fit_to(model, federation):
+    target = TARGETS.get(model)
+    return model().fit(federation, *([] if target is None else [target]))
 
 
 @pytest.mark.parametrize("model", TWINS, ids=lambda model: model.__name__)
 def test_fitted_attributes_are_the_ones_documented(model, federation):
-    fitted = model().fit(federation)
+    fitted = fit_to(model, federation)
     found = {name for name in vars(fitted) if name.endswith("_")}
     documented = described(model, "Attributes")
     assert all(documented.values())
@@ -275,10 +307,10 @@ def test_parameters_and_attributes_have_scikit_learns_names(model, twin, federat
     for name in set(ours) & set(theirs):
         same = ours[name].default == theirs[name].default
         assert same != ((model, name) in OTHER_DEFAULTS), name
-    fitted = {name for name in vars(model().fit(federation)) if name.endswith("_")}
-    pooled = twin().fit(
-        pd.DataFrame(np.eye(5, 3) + np.ones((5, 1)), columns=list("abc"))
-    )
+    fitted = {n for n in vars(fit_to(model, federation)) if n.endswith("_")}
+    frame = frame_of(20, 0)
+    X, y = frame[list("abc")], frame["group"]
+    pooled = twin(**TWIN_OPTIONS.get(model, {})).fit(X, y)
     their_names = {n for n in vars(pooled) if n.endswith("_") and not n.startswith("_")}
     # The column of indicators, and who watches the fit, are not ours.
     assert fitted - EXTRA.get(model, set()) == their_names - {"indicator_"}

@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from unpooled.federation.local import simulate
     from unpooled.federation.planning import Plan, plan
     from unpooled.ledger import Ledger
+    from unpooled.models.discriminant import LinearDiscriminantAnalysis
+    from unpooled.models.eigenproblem import GeneralizedEigen
     from unpooled.models.files import load, save
     from unpooled.models.imputer import SimpleImputer
     from unpooled.models.pca import PCA
+    from unpooled.models.power import PowerTransformer
     from unpooled.models.scaler import StandardScaler
     from unpooled.models.vfedakpca import VFedAKPCA
     from unpooled.models.vfedpca import VFedPCA
@@ -31,10 +34,13 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Federation": "federation.base",
+    "GeneralizedEigen": "models.eigenproblem",
     "Ledger": "ledger",
+    "LinearDiscriminantAnalysis": "models.discriminant",
     "PCA": "models.pca",
     "Plan": "federation.planning",
     "Policy": "party.policy",
+    "PowerTransformer": "models.power",
     "SimpleImputer": "models.imputer",
     "StandardScaler": "models.scaler",
     "Study": "study",
@@ -51,9 +57,12 @@ _HOMES = {
 __all__ = [
     "PCA",
     "Federation",
+    "GeneralizedEigen",
     "Ledger",
+    "LinearDiscriminantAnalysis",
     "Plan",
     "Policy",
+    "PowerTransformer",
     "SimpleImputer",
     "StandardScaler",
     "Study",

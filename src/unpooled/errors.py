@@ -169,6 +169,22 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Leave the column out with select, or keep empty features "
             "(keep_empty_features=True fills them with 0).",
         ),
+        "missing_labels": (
+            "rows without a label",
+            "Leave them out of the silo's source, or label them.",
+        ),
+        "label_values": (
+            "the label has values too long or too many to be class names",
+            "Choose another label, or recode it in the silo's source.",
+        ),
+        "classes": (
+            "the label has values that are not among the study's classes",
+            "Name every class, or let the silos tell them (classes=None).",
+        ),
+        "singular": (
+            "a matrix that the step inverts has no inverse",
+            "Choose a ridge or fewer columns.",
+        ),
         "infinite_values": (
             "Input X contains infinity, or a value too large",
             "Replace infinite values in the silo's source before the study.",

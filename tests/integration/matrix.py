@@ -46,9 +46,21 @@ IMPUTED = ("SimpleImputer",)
 
 # By the model's name; for a second case of a model add "-what", as in "PCA-krylov".
 CASES: dict[str, Case] = {
+    "GeneralizedEigen": Case(
+        {"n_components": 2, "pair": "pairs.local_canonical", "public": {"first": 6}},
+        IMPUTED,
+    ),
+    "LinearDiscriminantAnalysis": Case({"n_components": 2}, IMPUTED),
     "PCA": Case({"n_components": 3}, IMPUTED),
+    "PowerTransformer": Case(),
     "SimpleImputer": Case(),
     "StandardScaler": Case({}, IMPUTED),
+    "VFedAKPCA": Case({"gamma": 0.001}, partition="columns"),
+    "VFedPCA": Case(
+        {"n_components": 2, "rounds": 2, "align_signs": True},
+        partition="columns",
+        head="random_state = 0",
+    ),
 }
 
 
@@ -89,6 +101,9 @@ def in_one_process(name: str, folder: Path) -> Any:
 def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, Mapping):
+        inside = [f"{key} = {_toml(item)}" for key, item in value.items()]
+        return f"{{ {', '.join(inside)} }}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml, value))}]"
     return f'"{value}"' if isinstance(value, str) else repr(value)

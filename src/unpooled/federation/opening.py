@@ -1,4 +1,4 @@
-"""What the coordinator makes of a round's replies: totals, or each party's own values."""
+"""What the coordinator makes of a round's replies: totals, or each party's values."""
 
 from collections.abc import Mapping
 from typing import Any

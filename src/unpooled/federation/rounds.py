@@ -151,17 +151,8 @@ class Coordinator:
         sizes = {party: extents[party].sizes(step, public) for party in self.parties}
         self.begin_round(for_parties=to == "parties" and self.protection == "masked")
         fresh = frozenset(set(view_arrays(operations)) - self._sent)
-        request = Request(
-            self.study,
-            self._session,
-            self._round,
-            step.name,
-            to,
-            operations,
-            dict(public),
-            fresh,
-            kept_of,
-        )
+        where = (self.study, self._session, self._round, step.name, to)
+        request = Request(*where, operations, dict(public), fresh, kept_of)
         written = lines_of_all(request, step, sizes, self.protection)
         asked = dict.fromkeys(self.parties, encode(*request.as_message()))
         released = self.run_round(step.name, asked, lambda _: written)

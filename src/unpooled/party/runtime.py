@@ -194,16 +194,9 @@ class Party:
         )
         study = self._dealings.join(*session, parties)
         share_shelf(self.name, session[0], study.kept)
-        self._sessions[session] = Session(
-            self.name,
-            self.aligning.table_of(session[0]),
-            self.policy,
-            study,
-            agreement,
-            parties,
-            protection,
-            self.partition,
-        )
+        how = (parties, protection, self.partition)
+        own = (self.name, self.aligning.table_of(session[0]), self.policy)
+        self._sessions[session] = Session(*own, study, agreement, *how)
         public, signature = agreement.offer()
         offer = {"key": public.hex(), "signature": signature.hex()}
         lines = len(self._dealings.own_lines(session[0]))
@@ -244,8 +237,6 @@ class Party:
     def _plan(self, message: Message) -> Answer:
         """Say which rule would refuse a step, before the study asks for it."""
         header = message.header
-        if header.get("partition", "rows") != self.partition:
-            return {"kind": "planned", "rule": "partition"}, {}
         session = Session(
             self.name,
             self.aligning.table_of(str(header["study"])),
@@ -257,6 +248,7 @@ class Party:
             self.partition,
         )
         try:
+            self._check_partition(message)
             session.check(Request.from_message(message, {}))
         except (Refusal, ReleaseRefusedError) as refusal:
             return {"kind": "planned", "rule": refusal.rule}, {}

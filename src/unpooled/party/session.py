@@ -12,6 +12,7 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
 from unpooled.ledger import Release
+from unpooled.party.classes import by_class, class_sizes
 from unpooled.party.extent import Extent
 from unpooled.party.lines import code_for, ledger_lines
 from unpooled.party.memory import Study
@@ -146,8 +147,8 @@ class Session:
         public, request = self._public(request)
         n_rows = view.n_rows if self.partition == "columns" else None
         sizes = Extent(len(view.columns), n_rows).sizes(step, public)
-        if "y" in step.reads and any("c" in d.letters for d in step.leaves.values()):
-            self._views.check_classes(view)
+        if by_class(step) and self._table.label is not None:
+            self._policy.check_classes(class_sizes(view, self._table.label))
         # What is not finite is refused when it is encoded; a warning would be noise.
         with np.errstate(all="ignore"):
             totals = run_step(

@@ -2,8 +2,6 @@
 
 from typing import Any, final
 
-import numpy as np
-
 from unpooled.data.table import Table
 from unpooled.party.memory import KeptArrays, Shelf, Study, shared_shelf
 from unpooled.party.operations import Derive, split_address
@@ -86,18 +84,6 @@ class Views:
             if key not in self._shares:
                 self._shares[key] = self._made_share(view)
             self._policy.check_dominance(self._shares[key])
-
-    def check_classes(self, view: View) -> None:
-        """Refuse where a class that is present has too few rows."""
-        label = self._table.label
-        if label is None:
-            return
-        counts: dict[Any, int] = {}
-        for block in view.blocks([label]):
-            values, n = np.unique(block.extra[label], return_counts=True)
-            for value, count in zip(values.tolist(), n.tolist(), strict=True):
-                counts[value] = counts.get(value, 0) + count
-        self._policy.check_classes(list(counts.values()))
 
     def _is_fitted(self, operation: Derive, before: tuple[str, ...]) -> bool:
         transform = find_step(operation.step)

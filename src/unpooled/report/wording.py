@@ -18,6 +18,11 @@ _TOLD = {
     "squares": "the total of each column’s squared distances from its mean",
     "statistics": "the value that fills each column’s missing cells",
     "components": "the directions found from earlier totals",
+    "lambdas": "the exponent that makes each column look normal",
+    "lam": "candidates for the exponents of columns",
+    "column": "which column each candidate is for",
+    "centre": "where each column lies, on a logarithmic scale",
+    "spread": "how wide each column is, on a logarithmic scale",
 }
 # Characters that change the order of the text around them: a column's name must not be
 # able to turn a sentence about it round.

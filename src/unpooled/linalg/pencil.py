@@ -1,0 +1,103 @@
+"""Symmetric-definite pencils ``A v = λ B v``: discriminants, canonical correlations."""
+
+import numpy as np
+import scipy.linalg
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
+from unpooled.linalg.eigen import with_positive_peaks
+
+# Totals are right to twelve digits, so below this share of the largest eigenvalue of a
+# correlation matrix a direction is collinear as far as anybody can tell.
+_SINGULAR = 1e-11
+
+
+def leading_pencil_pairs(
+    A: Float[Array, "p p"], B: Float[Array, "p p"], k: int
+) -> tuple[Float[Array, " k"], Float[Array, "p k"]]:
+    """Solve ``A v = λ B v`` for the `k` largest eigenvalues.
+
+    Parameters
+    ----------
+    A : (p, p) array
+        Symmetric.
+    B : (p, p) array
+        Symmetric positive definite.
+    k : int
+        Number of pairs, at most p.
+
+    Returns
+    -------
+    λ : (k,) array
+        In descending order.
+    V : (p, k) array
+        Columns with ``V.T @ B @ V = I``. In each, the entry of largest magnitude is
+        positive.
+
+    Raises
+    ------
+    DataError
+        When B is singular to the digits that a total has.
+    """
+    p = len(B)
+    # In units of each column's own spread, so that scales do not spoil the solution.
+    unit = check_definite(B)
+    values, vectors = scipy.linalg.eigh(
+        A / unit / unit[:, None],
+        B / unit / unit[:, None],
+        subset_by_index=[p - k, p - 1],
+        check_finite=False,
+    )
+    # LAPACK returns ascending order; turn them round.
+    V = vectors[:, ::-1] / unit[:, None]
+    return np.ascontiguousarray(values[::-1]), with_positive_peaks(V)
+
+
+def check_definite(B: Float[Array, "p p"]) -> Float[Array, " p"]:
+    """Return the square roots of the diagonal of B, or refuse it as singular."""
+    unit = np.sqrt(np.maximum(B.diagonal(), 0.0))
+    if (unit > 0).all():
+        smallest = scipy.linalg.eigvalsh(
+            B / unit / unit[:, None], subset_by_index=[0, 0]
+        )[0]
+        if smallest > _SINGULAR * len(B):
+            return unit
+    raise DataError(
+        "Columns are constant or collinear, so the problem has no unique solution. "
+        "Leave some columns out with select, or regularise: shrinkage, regularisation "
+        "or ridge, by the model."
+    )
+
+
+def inverse_root(
+    B: Float[Array, "p p"], ridge: float, *, pseudo: bool
+) -> Float[Array, "p p"]:
+    """Return ``(B + ridge I)^(-1/2)``, symmetric.
+
+    Parameters
+    ----------
+    B : (p, p) array
+        Symmetric positive semi-definite.
+    ridge : float
+        Added to its diagonal.
+    pseudo : bool
+        Leave the null space of B out, in place of refusing it.
+    """
+    values, vectors = scipy.linalg.eigh(B)
+    null = values <= len(B) * np.finfo(float).eps * max(values[-1], 0.0)
+    values = np.where(null, 0.0, values) + ridge
+    if (values <= 0).any() and not pseudo:
+        raise DataError(
+            "A silo's own matrix B is singular. Choose a ridge, or pseudo-inverse "
+            "roots (ridge=None).",
+            rule="singular",
+        )
+    kept = ~null if pseudo else np.ones(len(B), bool)
+    roots = np.zeros(len(B))
+    roots[kept] = values[kept] ** -0.5
+    return (vectors * roots) @ vectors.T
+
+
+def largest_sine(ours: Float[Array, "p k"], exact: Float[Array, "p k"]) -> float:
+    """Return the sine of the largest angle between two spans."""
+    return float(np.sin(scipy.linalg.subspace_angles(ours, exact).max()))

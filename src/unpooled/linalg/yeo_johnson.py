@@ -1,0 +1,292 @@
+"""The Yeo-Johnson transform, and the sign of its likelihood's slope, in safe numbers.
+
+    φ(x)    = sgn(x) log(1 + |x|)
+    ψ(λ, x) = (e^{λφ} - 1) / λ  for x >= 0;   -(e^{-(2-λ)φ} - 1) / (2 - λ)  for x < 0
+
+The log-likelihood is concave in λ, and its derivative has the sign of
+
+    F(λ) = mean(φ) var(ψ) - cov(ψ, ψ'),   ψ' = dψ/dλ.
+
+Shifting and scaling ψ, and adding multiples of ψ to ψ', change F by a positive factor
+only. So everything is computed about a public reference, a coarse centre β >= 0 and a
+spread σ of φ (where the centre is negative, x and φ are mirrored and λ becomes 2 - λ):
+
+    u = φ - β,   ψ^ = (ψ - ψ(β)) e^{-λβ} / s(λ),   F ~ mean(u/σ) var(ψ^) - cov(ψ^, ψ^')
+
+where for x >= 0 ``ψ^ s = (e^{λu} - 1) / λ``. Nothing cancels and nothing overflows,
+whether values are 1e6 ± 10 or 1e-12.
+
+References
+----------
+Marchand et al., SecureFedYJ: a safe feature Gaussianization protocol for Federated
+Learning, NeurIPS 2022, section 3 and appendix A.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from unpooled.arrays import Array, Float
+from unpooled.linalg.search import SignSearch, candidate
+
+# Below this h(t) is computed from its series: the difference would lose eps / t of its
+# digits.
+_SMALL = 0.125
+_SERIES = [1.0 / (math.factorial(k) * (k + 2)) for k in range(12)]
+# The largest sum of squares of ψ^ that enters F. What is beyond lies in a tail that
+# this λ stretches without measure, so that only the side of the tail matters, and the
+# sums are replaced by ones that say no more than that.
+_MOST_SQUARES = 2.0**88
+_SATURATED = 2.0**104
+# From here on e^{|t|} overflows, or is all of the difference quotient.
+_FAR = 600.0
+# Cells of an intermediate array that stays in the cache.
+_CELLS = 2**15
+
+
+def log_size(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return φ(x) = sgn(x) log(1 + |x|)."""
+    return np.copysign(np.log1p(np.abs(x)), x)
+
+
+@final
+@dataclass(frozen=True)
+class Reference:
+    """A public centre and spread of one column's φ; both are coarse.
+
+    Attributes
+    ----------
+    centre : float
+        Negative where the column is mirrored.
+    spread : float
+        Positive.
+    """
+
+    centre: float
+    spread: float
+
+    @property
+    def beta(self) -> float:
+        """The centre after mirroring."""
+        return abs(self.centre)
+
+    def mirrored(self, lam: float) -> float:
+        """Return λ of the mirrored column, or of the column itself; its own inverse."""
+        return 2.0 - lam if self.centre < 0 else lam
+
+    def log_scale(self, lam: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Return log s(λ), λ of the mirrored column.
+
+        s is |ψ^| at the centre plus or minus the spread, whichever is smaller: in the
+        tail that a large |λ| stretches there may be no row.
+        """
+        ends = np.expm1([self.beta + self.spread, abs(self.beta - self.spread)])
+        ends[1] *= np.sign(self.beta - self.spread)
+        upright = Reference(self.beta, self.spread)
+        with np.errstate(all="ignore"):
+            values = Column(ends, upright).shifted(lam, np.zeros_like(lam))
+            near = np.log(np.abs(values).min(axis=1))
+            # Beyond this, one of the two is 1 / |λ| and the other cannot be held.
+            far = -np.log(np.abs(lam))
+        return np.where(np.abs(lam * self.spread) < _FAR, near, far)
+
+
+@final
+class Column:
+    """One column's rows about its reference; missing cells are left out.
+
+    Parameters
+    ----------
+    x : (n,) array
+        In the units of the data, not mirrored.
+    reference : Reference
+        What the column is computed about.
+
+    Attributes
+    ----------
+    u : (n',) array
+        φ - β of the cells that are there, mirrored where the reference is.
+    """
+
+    def __init__(self, x: Float[Array, " n"], reference: Reference) -> None:
+        x = x[~np.isnan(x)]
+        if reference.centre < 0:
+            x = -x
+        self._reference = reference
+        at = np.expm1(reference.beta)
+        self._negative = x < 0
+        # Not φ - β: at 1e6 ± 10 that difference would have five digits.
+        self.u = np.log1p((np.maximum(x, 0.0) - at) / (1.0 + at))
+        self._a = np.log1p(-x[self._negative])
+        self.u[self._negative] = -self._a - reference.beta
+
+    def shifted(
+        self, lam: Float[Array, " k"], log_scale: Float[Array, " k"]
+    ) -> Float[Array, "k n"]:
+        """Return ψ^ at each λ of the mirrored column, in units of e^log_scale."""
+        psi = _quotient(lam, self.u, -log_scale)
+        if len(self._a):
+            beta = np.array([self._reference.beta])
+            own = _quotient(2.0 - lam, self._a, -lam * beta - log_scale)
+            psi[:, self._negative] = -own - _quotient(-lam, beta, -log_scale)
+        return psi
+
+    def slope_sums(self, lam: Float[Array, " k"]) -> Float[Array, "5 k"]:
+        """Return the sums over rows of u/σ, ψ^, ψ^², ψ^' and ψ^ ψ^' at each λ."""
+        # As many candidates at a time as stay in the cache.
+        at_once = max(_CELLS // max(len(self.u), 1), 1)
+        parts = range(0, len(lam), at_once)
+        sums = [self._slope_sums(lam[i : i + at_once]) for i in parts]
+        return np.concatenate(sums, axis=1)
+
+    def _slope_sums(self, lam: Float[Array, " k"]) -> Float[Array, "5 k"]:
+        spread = self._reference.spread
+        sums = np.zeros((5, len(lam)))
+        sums[0] = self.u.sum() / spread
+        with np.errstate(over="ignore", invalid="ignore"):
+            log_scale = self._reference.log_scale(lam)
+            psi = self.shifted(lam, log_scale)
+            slope = self._slope(lam, log_scale, psi) / spread
+            sums[1], sums[3] = psi.sum(axis=1), slope.sum(axis=1)
+            sums[2] = np.einsum("kn,kn->k", psi, psi)
+            sums[4] = np.einsum("kn,kn->k", psi, slope)
+        for k in np.flatnonzero(~(sums[2] <= _MOST_SQUARES)):
+            side = np.sign(self.u[np.abs(psi[k]).argmax()])
+            sums[1:, k] = 0.0, 0.0, 0.0, side * _SATURATED
+        return sums
+
+    def _slope(
+        self,
+        lam: Float[Array, " k"],
+        log_scale: Float[Array, " k"],
+        psi: Float[Array, "k n"],
+    ) -> Float[Array, "k n"]:
+        slope = _quotient_slope(lam, self.u, -log_scale)
+        if len(self._a):
+            beta = np.array([self._reference.beta])
+            log_factor = -lam * beta - log_scale
+            own = _quotient_slope(2.0 - lam, self._a, log_factor)
+            # e^{-λβ} times the slope of ψ(β), and the slope of e^{-λβ} itself.
+            of_centre = _quotient_slope(lam, beta, log_factor)
+            of_factor = -beta * psi[:, self._negative]
+            slope[:, self._negative] = of_factor + own - of_centre
+        return slope
+
+
+def slope_sign(means: Float[Array, "5 q"]) -> Float[Array, " q"]:
+    """Return F, up to a positive factor, from `Column.slope_sums` of all rows, / N."""
+    u, psi, squares, slope, products = means
+    return u * (squares - psi * psi) - (products - psi * slope)
+
+
+def optimal(
+    x: Float[Array, " n"], tol: float = 2.0**-30, n_candidates: int = 1
+) -> tuple[float, list[float]]:
+    """Return the maximum-likelihood λ of one column in one place.
+
+    Parameters
+    ----------
+    x : (n,) array
+        Missing cells are left out; not constant.
+    tol : float, default 2^-30
+        In λ times the spread of φ.
+    n_candidates : int, default 1
+        1 is the paper's ExpYJ, an exponential search and bisection.
+
+    Returns
+    -------
+    λ : float
+    history : list of float
+        The estimate after each batch.
+    """
+    x = x[~np.isnan(x)]
+    phi = log_size(x)
+    reference = Reference(float(phi.mean()), float(phi.std()))
+    column = Column(x, reference)
+    search, history = SignSearch(1, tol, n_candidates), list[float]()
+    while len(search.active):
+        functions, places = search.places()
+        sums = column.slope_sums(candidate(places) / reference.spread)
+        search.narrow(functions, places, slope_sign(sums / len(x)) > 0)
+        root = float(search.roots()[0]) / reference.spread
+        history.append(reference.mirrored(root))
+    return history[-1], history
+
+
+def transform(x: Float[Array, " n"], lam: float) -> Float[Array, " n"]:
+    """Return ψ(λ, x); missing cells stay missing, and what overflows is infinite."""
+    size, at, zero = np.log1p(np.abs(x)), np.array([lam]), np.zeros(1)
+    with np.errstate(over="ignore"):
+        positive = _quotient(at, size, zero)[0]
+        negative = -_quotient(2.0 - at, size, zero)[0]
+    return np.where(np.isnan(x), np.nan, np.where(x >= 0, positive, negative))
+
+
+def inverse(psi: Float[Array, " n"], lam: float) -> Float[Array, " n"]:
+    """Return x with ψ(λ, x) = `psi`; NaN where no x has it."""
+    with np.errstate(all="ignore"):
+        positive = np.expm1(_inverse_quotient(lam, np.maximum(psi, 0.0)))
+        negative = -np.expm1(_inverse_quotient(2.0 - lam, np.maximum(-psi, 0.0)))
+    return np.where(np.isnan(psi), np.nan, np.where(psi >= 0, positive, negative))
+
+
+def shifted(
+    x: Float[Array, " n"], lam: float, reference: Reference
+) -> Float[Array, " there"]:
+    """Return ψ^ of the cells that are there, λ of the mirrored column."""
+    at = np.array([lam])
+    return Column(x, reference).shifted(at, reference.log_scale(at))[0]
+
+
+def inverse_shifted(
+    values: Float[Array, " n"], lam: float, reference: Reference
+) -> Float[Array, " n"]:
+    """Return x, in the units of the data, whose `shifted` is given."""
+    beta = np.array([reference.beta])
+    at, here = np.expm1(beta), np.array([lam])
+    with np.errstate(all="ignore"):
+        raw = values * np.exp(reference.log_scale(here))
+        x = at + (1.0 + at) * np.expm1(_inverse_quotient(lam, raw))
+        # ψ^ of x = 0; below it the other branch holds.
+        zero = -_quotient(-here, beta, np.zeros(1))[0]
+        below = raw < zero
+        rest = (zero - raw[below]) * np.exp(lam * beta)
+        x[below] = -np.expm1(_inverse_quotient(2.0 - lam, rest))
+    return -x if reference.centre < 0 else x
+
+
+def _quotient(
+    lam: Float[Array, " k"], u: Float[Array, " n"], log_factor: Float[Array, " k"]
+) -> Float[Array, "k n"]:
+    """Return ``exp(log_factor) (e^{λu} - 1) / λ``; u at λ = 0."""
+    t = lam[:, None] * u
+    size = np.abs(t)
+    # (1 - e^{-|t|}) / |t|, between 0 and 1; the large factor e^t goes with the scale.
+    part = np.divide(-np.expm1(-size), size, out=np.ones_like(t), where=size > 0)
+    return np.exp(np.maximum(t, 0.0) + log_factor[:, None]) * u * part
+
+
+def _quotient_slope(
+    lam: Float[Array, " k"], u: Float[Array, " n"], log_factor: Float[Array, " k"]
+) -> Float[Array, "k n"]:
+    """Return ``exp(log_factor)`` times the derivative of `_quotient` by λ.
+
+    It is u² h(λu) with ``h(t) = (t e^t - e^t + 1) / t²``.
+    """
+    t = lam[:, None] * u
+    size = np.abs(t)
+    e = np.expm1(-size)
+    # h(t) e^{-max(t, 0)}: (t + e) / t² for t > 0, (t (1 + e) - e) / t² for t < 0.
+    numerator = np.where(t > 0, t + e, t * (1.0 + e) - e)
+    part = np.divide(numerator, t * t, out=np.empty_like(t), where=size > _SMALL)
+    small = size <= _SMALL
+    near = np.polynomial.polynomial.polyval(t[small], _SERIES)
+    part[small] = near * np.exp(-np.maximum(t[small], 0.0))
+    return np.exp(np.maximum(t, 0.0) + log_factor[:, None]) * u * u * part
+
+
+def _inverse_quotient(lam: float, psi: Float[Array, " n"]) -> Float[Array, " n"]:
+    """Return u with ``(e^{λu} - 1) / λ = psi``."""
+    return psi if lam == 0 else np.log1p(lam * psi) / lam

@@ -1,0 +1,232 @@
+"""The pooled maximum-likelihood λ of the Yeo-Johnson transform, column by column.
+
+    rounds 1, 2   count, mean of φ, squares about it ──> a reference: centre and spread
+    batch by batch
+        silos <── K candidates for each column's λ
+        silos ── Σ u, Σ ψ^, Σ ψ^², Σ ψ^', Σ ψ^ ψ^' at each ──> the sign of F there
+        the signs say in which of K + 1 cells λ is
+
+The likelihood is concave, so the signs at any candidates reveal the cell of λ and
+nothing else; `unpooled.linalg.yeo_johnson` says what F, u and ψ^ are.
+
+References
+----------
+Marchand et al., SecureFedYJ: a safe feature Gaussianization protocol for Federated
+Learning, NeurIPS 2022, sections 3 and 4. There K = 1 and λ itself is searched; here K
+candidates share a round, and λ is searched in units of 1/spread.
+"""
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from unpooled.arrays import Array, Bool, Float, Int, Shaped
+from unpooled.errors import ConvergenceError, DataError
+from unpooled.federation.base import Federation
+from unpooled.linalg.moments import observed_sums, squared_deviations
+from unpooled.linalg.search import SignSearch, candidate
+from unpooled.linalg.yeo_johnson import Column, Reference, log_size, slope_sign
+from unpooled.party.step import Step, release, summed
+
+# Candidates for each column in a batch of secure sums: 8 batches for 2^-27.
+_CANDIDATES = 15
+# A spread of φ below this many units in the last place of φ is rounding.
+_ROUNDING = 16.0 * float(np.finfo(float).eps)
+
+
+@summed(
+    count=release("p", meaning="how many rows have a value in each column"),
+    total=release(
+        "p", meaning="the sum of the logarithms of 1 plus each column's absolute values"
+    ),
+)
+def local_log_sizes(X: Float[Array, "n p"]) -> dict[str, Any]:
+    """Count and add φ of the cells that are there."""
+    check_finite(X)
+    count, total = observed_sums(log_size(X))
+    return {"count": count, "total": total}
+
+
+@summed(
+    takes={"mean": "p"},
+    squares=release(
+        "p", meaning="squared distances of those logarithms from their mean, added"
+    ),
+)
+def local_log_squares(
+    X: Float[Array, "n p"], *, mean: Float[Array, " p"]
+) -> dict[str, Any]:
+    """Add squares of φ about the federation's mean of φ."""
+    return {"squares": squared_deviations(log_size(X), mean)}
+
+
+@summed(
+    takes={"centre": "p", "spread": "p", "column": "l", "lam": "l"},
+    sums=release(
+        "5 l",
+        meaning="five sums at each candidate for each column's λ: of logarithms, of "
+        "transformed values, their squares, their slopes, and values times slopes",
+    ),
+)
+def local_slopes(
+    X: Float[Array, "n p"],
+    *,
+    centre: Float[Array, " p"],
+    spread: Float[Array, " p"],
+    column: Int[Array, " l"],
+    lam: Float[Array, " l"],
+) -> dict[str, Any]:
+    """Add what the slope of the likelihood is made of, at each candidate."""
+    sums = np.empty((5, len(column)))
+    for j in np.unique(column):
+        rows = Column(X[:, j], Reference(float(centre[j]), float(spread[j])))
+        own = column == j
+        sums[:, own] = rows.slope_sums(lam[own])
+    return {"sums": sums}
+
+
+@final
+@dataclass(frozen=True)
+class Columns:
+    """What is public of the columns before λ is searched.
+
+    Attributes
+    ----------
+    count : (p,) array of int
+        N, the cells that are there.
+    centre : (p,) array
+        Of φ, coarse; negative where the column is searched mirrored.
+    spread : (p,) array
+        Of φ, a power of two; 0 where the column is constant.
+    """
+
+    count: Int[Array, " p"]
+    centre: Float[Array, " p"]
+    spread: Float[Array, " p"]
+
+    @property
+    def constant(self) -> Bool[Array, " p"]:
+        """Columns that have no λ of their own."""
+        return self.spread == 0.0
+
+    def reference(self, j: int) -> Reference:
+        """Return what column j is computed about."""
+        return Reference(float(self.centre[j]), float(self.spread[j]))
+
+
+def summed_columns(federation: Federation, sizes: Step, squares: Step) -> Columns:
+    """Find counts and references by secure sums; two rounds.
+
+    Parameters
+    ----------
+    federation : Federation
+        Rows, cells missing or not.
+    sizes, squares : Step
+        `local_log_sizes` and `local_log_squares` under the model's name (`adopted`).
+    """
+    totals = federation.sum(sizes)
+    count = checked_count(totals["count"], federation)
+    mean = totals["total"] / count
+    spread = np.sqrt(federation.sum(squares, mean=mean)["squares"] / count)
+    # Some rows' φ round to the other side of the mean of equal numbers.
+    constant = spread <= _ROUNDING * np.abs(mean)
+    spread = np.exp2(np.rint(np.log2(np.where(constant, 1.0, spread))))
+    return Columns(count, mean, np.where(constant, 0.0, spread))
+
+
+def summed_lambdas(
+    federation: Federation, columns: Columns, tol: float, slopes: Step
+) -> tuple[Float[Array, " p"], int]:
+    """Search λ by secure sums; one round for each batch.
+
+    Parameters
+    ----------
+    federation, columns : Federation, Columns
+        As of `summed_columns`.
+    tol : float
+        As of `SignSearch`.
+    slopes : Step
+        `local_slopes` under the model's name.
+
+    Returns
+    -------
+    λ : (p,) array
+        1 for constant columns.
+    batches : int
+        How many there were.
+    """
+
+    def positive(column: Int[Array, " l"], place: Float[Array, " l"]) -> Any:
+        sums = federation.sum(
+            slopes,
+            centre=columns.centre,
+            spread=columns.spread,
+            column=column,
+            lam=candidate(place) / columns.spread[column],
+        )["sums"]
+        return slope_sign(sums / columns.count[column]) > 0
+
+    return searched(federation, columns, tol, _CANDIDATES, positive)
+
+
+def searched(
+    federation: Federation,
+    columns: Columns,
+    tol: float,
+    n_candidates: int,
+    positive: Any,
+) -> tuple[Float[Array, " p"], int]:
+    """Search every column's λ by batches of signs.
+
+    Parameters
+    ----------
+    positive : callable
+        Takes columns and places, both (l,), and says where the slope is positive.
+
+    Returns
+    -------
+    λ : (p,) array
+    batches : int
+    """
+    varying = np.flatnonzero(~columns.constant)
+    search, batches = SignSearch(len(varying), tol, n_candidates), 0
+    while len(search.active):
+        function, place = search.places()
+        above = positive(varying[function], place)
+        # A plan learns no signs; it is made for columns whose λ is moderate.
+        search.narrow(
+            function, place, place < 0 if federation.coordinator.planned else above
+        )
+        batches += 1
+    if search.beyond.any():
+        names = [federation.feature_names[j] for j in varying[search.beyond]]
+        raise ConvergenceError(
+            f"No λ makes {', '.join(names)} look normal: the likelihood still rises "
+            f"at the largest λ tried. Leave such columns out."
+        )
+    lambdas = np.ones(len(columns.count))
+    for j, root in zip(varying.tolist(), search.roots(), strict=True):
+        lam = float(root) / float(columns.spread[j])
+        lambdas[j] = columns.reference(j).mirrored(lam)
+    return lambdas, batches
+
+
+def checked_count(
+    count: Shaped[Array, " p"], federation: Federation
+) -> Int[Array, " p"]:
+    """Return the counts of cells as whole numbers, at least one in each column."""
+    whole = np.rint(count).astype(np.int64)
+    if not whole.all():
+        names = [federation.feature_names[j] for j in np.flatnonzero(whole == 0)]
+        raise DataError(f"No silo has a single value in {', '.join(names)}.")
+    return whole
+
+
+def check_finite(X: Float[Array, "n p"]) -> None:
+    """Refuse infinite cells; missing ones are fine."""
+    if np.isinf(X).any():
+        raise DataError(
+            "Input X contains infinity; missing values may be NaN.",
+            rule="infinite_values",
+        )

@@ -1,0 +1,320 @@
+"""Making columns look normal by the federation's own Yeo-Johnson transform.
+
+    λ            by batches of signs, see `unpooled.models.lambdas`
+    last round   silos <── λ ──   silos ── sums of transformed values, squares ──> mean
+                                                                              variance
+
+References
+----------
+Marchand et al., SecureFedYJ: a safe feature Gaussianization protocol for Federated
+Learning, NeurIPS 2022, algorithm 2.
+"""
+
+import warnings
+from typing import Any, final
+
+import numpy as np
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
+from unpooled.federation.base import Federation
+from unpooled.linalg.gaussianising import shifted, units, unshifted
+from unpooled.linalg.yeo_johnson import inverse, transform
+from unpooled.models import lambdas
+from unpooled.models.base import FederatedEstimator
+from unpooled.models.lambdas import Columns, summed_columns, summed_lambdas
+from unpooled.party.step import adopted, derived, release, summed
+
+local_log_sizes, local_log_squares, local_slopes = adopted(
+    __name__,
+    lambdas.local_log_sizes,
+    lambdas.local_log_squares,
+    lambdas.local_slopes,
+)
+_TAKES = {"lambdas": "p", "centre": "p", "spread": "p"}
+# scikit-learn's formula loses what the mean of ψ exceeds its deviation by.
+_MOST_MEAN = 1e9
+
+
+@summed(
+    takes=_TAKES,
+    total=release("p", meaning="the sum of each column's transformed values"),
+    squares=release("p", meaning="the sum of their squares"),
+)
+def local_transformed(
+    X: Float[Array, "n p"],
+    *,
+    lambdas: Float[Array, " p"],
+    centre: Float[Array, " p"],
+    spread: Float[Array, " p"],
+) -> dict[str, Any]:
+    """Add transformed values, about the public reference and in its units."""
+    # Their mean is no larger than a few deviations, so squares lose no digits.
+    values = shifted(X, lambdas, centre, spread)
+    return {
+        "total": np.nansum(values, axis=0),
+        "squares": np.nansum(values**2, axis=0),
+    }
+
+
+@derived(
+    takes={**_TAKES, "mean": "p", "scale": "p"},
+    fitted_by=("power.local_transformed",),
+)
+def gaussianised(
+    X: Float[Array, "n p"],
+    *,
+    lambdas: Float[Array, " p"],
+    centre: Float[Array, " p"],
+    spread: Float[Array, " p"],
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+) -> Float[Array, "n p"]:
+    """Transform and standardise; missing cells stay missing."""
+    return (shifted(X, lambdas, centre, spread) - mean) / scale
+
+
+@derived(takes={"lambdas": "p"}, fitted_by=("power.local_slopes",))
+def transformed(
+    X: Float[Array, "n p"], *, lambdas: Float[Array, " p"]
+) -> Float[Array, "n p"]:
+    """Transform; missing cells stay missing."""
+    columns = [transform(x, float(lam)) for x, lam in zip(X.T, lambdas, strict=True)]
+    return np.stack(columns, axis=1)
+
+
+@final
+class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
+    """Yeo-Johnson transform of every column by the pooled maximum-likelihood λ.
+
+    Parameters
+    ----------
+    standardize : bool, default True
+        Give transformed columns mean 0 and variance 1.
+    comparison : {"summed"}, default "summed"
+        How the slope of the likelihood is compared with zero. "summed" opens its five
+        sums at every candidate λ as totals over all silos: one round for a batch of
+        candidates, and everybody learns these totals.
+    tol : float, default 7.450580596923828e-9
+        2^-27. Width of the last cell of λ, in units of max(1/spread, abs(λ)); the
+        spread is the deviation of log(1 + |x|).
+
+    Attributes
+    ----------
+    lambdas_ : (p,) array
+        λ of each column; 1, the identity, for constant columns.
+    mean_ : (p,) array
+        Mean of the transformed column; only with `standardize`.
+    var_ : (p,) array
+        Its variance, with denominator N; only with `standardize`. Infinite or 0 where
+        float64 cannot hold it; `transform` does not use it.
+    n_samples_seen_ : int or (p,) array of int
+        N; by column where cells are missing.
+    n_iter_ : int
+        Batches of candidates.
+    centre_ : (p,) array
+        The public reference: where sgn(x) log(1 + |x|) lies, coarsely. `transform`
+        computes about it, so that columns like 1e6 ± 10, whose λ is 1e5 and whose plain
+        transform overflows, keep their digits.
+    spread_ : (p,) array
+        How wide it is there, a power of two.
+    shifted_mean_ : (p,) array
+        Mean of what is transformed about the reference; only with `standardize`.
+    shifted_scale_ : (p,) array
+        Its deviation; only with `standardize`.
+    n_features_in_ : int
+        p.
+    feature_names_in_ : (p,) array of str
+        Names of the columns, where the silos' tables have names.
+
+    Raises
+    ------
+    DataError
+        Infinite values, or a column without a single value.
+    ConvergenceError
+        When the likelihood rises to the largest λ tried.
+
+    Warns
+    -----
+    UserWarning
+        Constant columns, which are left as they are.
+
+    Notes
+    -----
+    Released, as totals only: per column the number of
+    cells that are there, the sum of φ = sgn(x) log(1 + |x|) and of its squared
+    distances from the mean; for each batch and candidate λ the sums of φ, of the
+    transformed values, their squares, their derivatives by λ, and values times
+    derivatives; at the final λ the sum of transformed values and of their squares.
+    Hundreds of totals of one column are far more than (λ, mean, variance): whoever sees
+    them learns about the shape of the pooled column. Never released: a row, or any
+    silo's own sum.
+
+    Missing cells are left out, and stay missing in `transform`.
+
+    See Also
+    --------
+    sklearn.preprocessing.PowerTransformer : its twin on pooled rows, method
+        "yeo-johnson". It stops at the first digits of λ where rows are far from zero
+        beside their spread; this one does not.
+    """
+
+    lambdas_: Float[Array, " p"]
+    centre_: Float[Array, " p"]
+    spread_: Float[Array, " p"]
+
+    def __init__(
+        self,
+        *,
+        standardize: bool = True,
+        comparison: str = "summed",
+        tol: float = 2.0**-27,
+    ) -> None:
+        self.standardize = standardize
+        self.comparison = comparison
+        self.tol = tol
+
+    def _fit(self, federation: Federation, y: Any) -> None:
+        self._check_parameters()
+        columns = summed_columns(federation, local_log_sizes, local_log_squares)
+        self._take(
+            columns, *summed_lambdas(federation, columns, self.tol, local_slopes)
+        )
+        if columns.constant.any():
+            names = np.array(federation.feature_names)[columns.constant]
+            warnings.warn(
+                f"Constant columns are left as they are (λ = 1): {', '.join(names)}.",
+                stacklevel=4,
+            )
+        for name in ("mean_", "var_", "shifted_mean_", "shifted_scale_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        if self.standardize:
+            self._standardise(federation, columns)
+
+    def _check_parameters(self) -> None:
+        if self.comparison != "summed":
+            raise DataError(f'comparison={self.comparison!r}; choose "summed".')
+        if not 2.0**-40 <= self.tol < 1.0:
+            raise DataError(
+                f"tol={self.tol!r}; choose between 2^-40, where rounding begins, and 1."
+            )
+
+    def _take(self, columns: Columns, found: Float[Array, " p"], batches: int) -> None:
+        self.lambdas_, self.n_iter_ = found, batches
+        count = columns.count
+        self.n_samples_seen_ = int(count[0]) if (count == count[0]).all() else count
+        # A constant column is transformed by the identity, about 0 in units of 1.
+        self.centre_ = np.where(columns.constant, 0.0, columns.centre)
+        self.spread_ = np.where(columns.constant, 1.0, columns.spread)
+
+    def _standardise(self, federation: Federation, columns: Columns) -> None:
+        totals = federation.sum(local_transformed, **self._reference())
+        mean = totals["total"] / columns.count
+        variance = np.maximum(totals["squares"] / columns.count - mean**2, 0.0)
+        factor, origin = units(**self._reference())
+        flat = columns.constant | (variance == 0.0)
+        self.shifted_mean_ = mean
+        # 1 in the units of ψ, as in scikit-learn.
+        self.shifted_scale_ = np.where(
+            flat, 1.0 / np.where(flat, factor, 1.0), np.sqrt(variance)
+        )
+        with np.errstate(over="ignore", under="ignore"):
+            self.mean_ = origin + factor * mean
+            self.var_ = np.where(flat, 0.0, factor**2 * variance)
+
+    def _reference(self) -> dict[str, Any]:
+        return {
+            "lambdas": self.lambdas_, "centre": self.centre_, "spread": self.spread_
+        }  # fmt: skip
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def transform(self, X: Any) -> Any:
+        """Transform an array, or every silo's rows, lazily.
+
+        Parameters
+        ----------
+        X : (n, p) array-like or Federation
+            A federation gives a view; nothing leaves a silo.
+        """
+        if isinstance(X, Federation):
+            view = self._check_view(X)
+            names = view.feature_names
+            if not self.standardize:
+                return view.derive(transformed, names, lambdas=self.lambdas_)
+            return view.derive(gaussianised, names, **self._arguments())
+        X = self._check_rows(X, missing=True)
+        if not self.standardize:
+            return transformed(X, lambdas=self.lambdas_)
+        return gaussianised(X, **self._arguments())
+
+    def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
+        """Return rows to the units of the data; NaN where no row is transformed so.
+
+        Parameters
+        ----------
+        X : (n, p) array-like
+            Rows as `transform` gives them.
+        """
+        check_is_fitted(self)
+        X = self._check_transformed(X, self.n_features_in_, missing=True)
+        if not self.standardize:
+            pairs = zip(X.T, self.lambdas_, strict=True)
+            return np.stack([inverse(x, float(lam)) for x, lam in pairs], axis=1)
+        values = X * self.shifted_scale_ + self.shifted_mean_
+        return unshifted(values, **self._reference())
+
+    def to_sklearn(self) -> Any:
+        """Return a fitted `sklearn.preprocessing.PowerTransformer`.
+
+        Raises
+        ------
+        DataError
+            Where scikit-learn's formula would lose a column's digits: use `save`.
+        """
+        import sklearn.preprocessing
+
+        check_is_fitted(self)
+        twin = sklearn.preprocessing.PowerTransformer(standardize=self.standardize)
+        for name in ("n_features_in_", "feature_names_in_", "lambdas_"):
+            if hasattr(self, name):
+                setattr(twin, name, getattr(self, name))
+        twin.lambdas_ = self.lambdas_.copy()
+        if self.standardize:
+            twin._scaler = self._sklearn_scaler()
+        return twin
+
+    def _sklearn_scaler(self) -> Any:
+        import sklearn.preprocessing
+
+        scale = np.sqrt(self.var_)
+        with np.errstate(invalid="ignore"):
+            fits = np.isfinite(scale) & (np.abs(self.mean_) <= _MOST_MEAN * scale)
+        lost = ~(fits | (self.lambdas_ == 1.0))
+        if lost.any():
+            names = getattr(self, "feature_names_in_", np.arange(len(lost)))[lost]
+            raise DataError(
+                f"scikit-learn transforms a column about zero, where float64 has no "
+                f"digits left for {', '.join(map(str, names))}: subtract a constant "
+                f"near the middle in every silo, or use unpooled.save."
+            )
+        scaler = sklearn.preprocessing.StandardScaler(copy=False)
+        scaler.set_output(transform="default")
+        scaler.mean_, scaler.var_ = self.mean_.copy(), self.var_.copy()
+        scaler.scale_ = np.where(scale > 0, scale, 1.0)
+        scaler.n_samples_seen_ = self.n_samples_seen_
+        scaler.n_features_in_ = self.n_features_in_
+        return scaler
+
+    def _arguments(self) -> dict[str, Any]:
+        return {
+            **self._reference(),
+            "mean": self.shifted_mean_,
+            "scale": self.shifted_scale_,
+        }

@@ -1,0 +1,189 @@
+"""Scatter of rows about the means of their classes, by secure sums.
+
+round 1   silos <── class means ── each forms its scatter about them, keeps it,
+          silos ── the diagonal ────────────────────────────────────> squares
+round 2   silos <── squares ── silos ── the triangle, in units of its bound ──> S
+round 3   (Ledoit-Wolf only) silos ── Σ |z|⁴ over the rows z of each class and of
+          all, standardised ────────────────────────────────────────> fourths
+"""
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from unpooled.arrays import Array, Float, Int, Shaped
+from unpooled.federation.base import Federation
+from unpooled.linalg.moments import scatter
+from unpooled.models.classes import class_codes
+from unpooled.party.bounds import CauchySchwarz
+from unpooled.party.step import Step, release, stays, summed
+
+
+@summed(
+    takes={"classes": "c w", "means": "c p", "weights": "c"},
+    squares=release(
+        "p",
+        meaning="each column's squared distances from its class means, added, with a "
+        "weight for each class",
+    ),
+    scatter=stays(
+        "p p",
+        symmetric=True,
+        until="fit",
+        meaning="products of every two columns' distances from their class means, "
+        "added, with a weight for each class",
+    ),
+)
+def local_within_squares(
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    classes: Int[Array, "c w"],
+    means: Float[Array, "c p"],
+    weights: Float[Array, " c"],
+) -> dict[str, Any]:
+    """Form the scatter about the federation's class means; release its diagonal."""
+    codes = class_codes(y, classes)
+    S = np.zeros((X.shape[1], X.shape[1]))
+    for k in np.flatnonzero(weights):
+        S += weights[k] * scatter(X[codes == k], means[k])
+    return {"squares": S.diagonal().copy(), "scatter": S}
+
+
+@summed(
+    takes={"squares": "p"},
+    scatter=release(
+        "p p",
+        symmetric=True,
+        bound=CauchySchwarz("squares"),
+        meaning="products of every two columns' distances from their class means, "
+        "added, with a weight for each class",
+    ),
+)
+def local_within_scatter(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, Any]:
+    """Release the scatter that was kept; no row is read again."""
+    return {"scatter": kept["scatter"]}
+
+
+@summed(
+    takes={
+        "classes": "c w",
+        "means": "c p",
+        "scales": "c p",
+        "mean": "p",
+        "scale": "p",
+    },
+    fourths=release(
+        "c", meaning="fourth powers of standardised rows' lengths, added by class"
+    ),
+    fourth=release("", meaning="fourth powers of standardised rows' lengths, added"),
+)
+def local_fourths(
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    classes: Int[Array, "c w"],
+    means: Float[Array, "c p"],
+    scales: Float[Array, "c p"],
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+) -> dict[str, Any]:
+    """Add what the Ledoit-Wolf formula needs beside covariances."""
+    codes = class_codes(y, classes)
+    own = _fourths((X - means[codes]) / scales[codes])
+    fourths = np.bincount(codes, own, minlength=len(classes))
+    return {"fourths": fourths, "fourth": _fourths((X - mean) / scale).sum()}
+
+
+@final
+@dataclass(frozen=True)
+class Within:
+    """The steps of this module under a model's name (`adopted`)."""
+
+    squares: Step
+    scatter: Step
+    fourths: Step
+
+
+def pooled_within(
+    federation: Federation,
+    steps: Within,
+    classes: Int[Array, "c w"],
+    means: Float[Array, "c p"],
+    weights: Float[Array, " c"],
+) -> Float[Array, "p p"]:
+    """Return the weighted scatter about the class means; two rounds."""
+    told = federation.sum(steps.squares, classes=classes, means=means, weights=weights)
+    squares = told["squares"]
+    return federation.sum(steps.scatter, squares=squares)["scatter"]
+
+
+def ledoit_wolf_covariances(
+    federation: Federation,
+    steps: Within,
+    classes: Int[Array, "c w"],
+    count: Float[Array, " c"],
+    means: Float[Array, "c p"],
+) -> tuple[Float[Array, "c p p"], Float[Array, "p p"]]:
+    """Return each class's covariance and that of all rows, shrunk; 2 c + 1 rounds.
+
+    As scikit-learn's discriminant analysis has it: columns are standardised first, and
+    every covariance gets a shrinkage of its own.
+    """
+    C = np.array(
+        [
+            pooled_within(federation, steps, classes, means, one) / n
+            for one, n in zip(np.eye(len(count)), count, strict=True)
+        ]
+    )
+    N, mean = count.sum(), count @ means / count.sum()
+    total = np.tensordot(count / N, C, 1) + between(count / N, means, mean)
+    scales, scale = np.array([_deviations(S) for S in C]), _deviations(total)
+    totals = federation.sum(
+        steps.fourths,
+        classes=classes,
+        means=means,
+        scales=scales,
+        mean=mean,
+        scale=scale,
+    )
+    of_classes = zip(C, scales, count, totals["fourths"], strict=True)
+    by_class = [_ledoit_wolf(*of_class) for of_class in of_classes]
+    return np.array(by_class), _ledoit_wolf(total, scale, N, float(totals["fourth"]))
+
+
+def between(
+    shares: Float[Array, " c"], means: Float[Array, "c p"], mean: Float[Array, " p"]
+) -> Float[Array, "p p"]:
+    """Return ``Σ shares_k (means_k - mean)(means_k - mean)ᵀ``."""
+    apart = np.sqrt(shares)[:, None] * (means - mean)
+    return apart.T @ apart
+
+
+def shrunk(S: Float[Array, "p p"], shrinkage: float) -> Float[Array, "p p"]:
+    """Return ``(1 - s) S + s (tr S / p) I``."""
+    p = len(S)
+    return (1.0 - shrinkage) * S + shrinkage * S.trace() / p * np.eye(p)
+
+
+def _ledoit_wolf(
+    C: Float[Array, "p p"], scale: Float[Array, " p"], n: Any, fourth: Any
+) -> Float[Array, "p p"]:
+    R, p = C / scale / scale[:, None], len(C)
+    mu = R.trace() / p
+    squared = float((R**2).sum())
+    beta = (fourth / n - squared) / (p * n)
+    delta = squared / p - mu**2
+    beta = min(beta, delta)
+    # A covariance that is a multiple of the identity already has nothing to shrink.
+    shrinkage = 0.0 if beta <= 0 or p == 1 else beta / delta
+    return shrunk(R, shrinkage) * scale * scale[:, None]
+
+
+def _fourths(Z: Float[Array, "n p"]) -> Float[Array, " n"]:
+    return np.einsum("ij,ij->i", Z, Z) ** 2
+
+
+def _deviations(C: Float[Array, "p p"]) -> Float[Array, " p"]:
+    return np.where(C.diagonal() > 0, np.sqrt(np.maximum(C.diagonal(), 0.0)), 1.0)
