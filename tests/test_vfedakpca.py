@@ -1,4 +1,4 @@
-"""VFedAKPCA as published: equal to independent code, for its kernels and projections."""
+"""VFedAKPCA as published: equal to independent code, by kernel and by projection."""
 
 import numpy as np
 import pytest
