@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from unpooled.models.vfedpca import VFedPCA
     from unpooled.party.policy import Policy
     from unpooled.report.html import report
+    from unpooled.secure.noise import GaussianPrivacy
     from unpooled.study import Study
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Federation": "federation.base",
+    "GaussianPrivacy": "secure.noise",
     "GeneralizedEigen": "models.eigenproblem",
     "Ledger": "ledger",
     "LinearDiscriminantAnalysis": "models.discriminant",
@@ -57,6 +59,7 @@ _HOMES = {
 __all__ = [
     "PCA",
     "Federation",
+    "GaussianPrivacy",
     "GeneralizedEigen",
     "Ledger",
     "LinearDiscriminantAnalysis",

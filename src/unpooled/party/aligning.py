@@ -17,7 +17,7 @@ from unpooled.data.aligned import AlignedTable
 from unpooled.data.ids import match_report
 from unpooled.data.table import Table
 from unpooled.ledger import Ledger, canonical
-from unpooled.party.dealings import Answer, Dealings, session_of
+from unpooled.party.dealings import NAME, Answer, Dealings, session_of
 from unpooled.party.history import IdColumn
 from unpooled.party.matcher import Matcher
 from unpooled.party.matching import Lines, Place
@@ -86,6 +86,9 @@ class Aligning:
         header = message.header
         (study, session), number = session_of(message), header["round"]
         if type(number) is not int or number < 1:
+            raise Refusal("malformed_message")
+        if self._folder is not None and not NAME.fullmatch(study):
+            # It becomes the name of a file.
             raise Refusal("malformed_message")
         place = Place(study, session, number, party)
         if (study, session) not in self._matchers:

@@ -16,11 +16,15 @@ from typing import Any, final
 from unpooled.arrays import Array
 from unpooled.errors import StudyError
 from unpooled.ledger import Release
+from unpooled.party.budget import Budget
 from unpooled.party.history import History, IdColumn
 from unpooled.party.journal import Journal
+from unpooled.party.matching import STAGES
 from unpooled.party.memory import Ran, Remembered, Shelf, Study
+from unpooled.party.noising import cost
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import Request
+from unpooled.party.step import find_step
 from unpooled.party.view import View
 from unpooled.secure.message import Message
 from unpooled.secure.roster import Identity
@@ -30,7 +34,7 @@ Answer = tuple[dict[str, Any], dict[str, Array]]
 APPROVALS = ("none", "each-study")
 MODEL_SUFFIX = ".unpooled"
 # Names become folders and files; those of study files have this form.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _MOST_TEXT = 2**18
 _MOST_MODEL_BYTES = 2**28
 _MOST_MODELS = 100
@@ -76,7 +80,7 @@ class Dealings:
             raise StudyError("Approvals need an audit log, where they are written.")
         self._policy, self._identity, self._journal = policy, identity, journal
         self._asks_people, self._models = approval != "none", models
-        self._history = History(journal)
+        self._history, self._budget = History(journal), Budget(policy, journal)
         self._forgotten: dict[str, int] = {}
         self.studies: dict[str, Study] = {}
         for name in journal.studies() if journal else ():
@@ -123,6 +127,7 @@ class Dealings:
         if self._asks_people and not self._told(request.study).approves(request.step):
             raise Refusal("approval")
         self._history.check(self._policy, view, parties)
+        self._budget.check(_cost(request))
 
     def released(
         self,
@@ -133,6 +138,7 @@ class Dealings:
         parties: tuple[str, ...],
     ) -> None:
         """Write a round before its reply leaves."""
+        rho = _cost(request)
         if self._journal is not None:
             self._journal.released(
                 self._identity,
@@ -143,7 +149,9 @@ class Dealings:
                 request.session,
                 # Another process may have answered since the rules were checked.
                 lambda: self.check(request, view, parties),
+                rho,
             )
+        self._budget.record(rho)
         self._history.record(view, parties)
 
     def refused(self, header: dict[str, Any], rule: str) -> None:
@@ -162,7 +170,7 @@ class Dealings:
     def announce(self, message: Message) -> Answer:
         """Take the text of a study, for a person to look at."""
         study, text = message.header["study"], message.header["text"]
-        if not (type(study) is type(text) is str and _NAME.fullmatch(study)):
+        if not (type(study) is type(text) is str and NAME.fullmatch(study)):
             raise Refusal("malformed_message")
         if not text or len(text) > _MOST_TEXT:
             raise Refusal("malformed_message")
@@ -190,7 +198,7 @@ class Dealings:
         (content,) = message.arrays.values()
         if not (type(study) is type(name) is str and content.dtype == "uint8"):
             raise Refusal("malformed_message")
-        if not (_NAME.fullmatch(study) and _NAME.fullmatch(name)):
+        if not (NAME.fullmatch(study) and NAME.fullmatch(name)):
             raise Refusal("malformed_message")
         known = self.studies.get(study)
         if self._models is None or known is None or not len(known.ledger):
@@ -222,6 +230,13 @@ def _write(path: Path, content: Array) -> None:
         hidden.replace(path)
     finally:
         hidden.unlink(missing_ok=True)
+
+
+def _cost(request: Request) -> float:
+    # Stages of matching are no steps: no noise could leave who is common as it is.
+    if request.step in STAGES:
+        return 0.0
+    return cost(find_step(request.step), request.public)
 
 
 def session_of(message: Message) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from unpooled.party.classes import by_class, class_sizes
 from unpooled.party.extent import Extent
 from unpooled.party.lines import code_for, ledger_lines
 from unpooled.party.memory import Study
+from unpooled.party.noising import check_inputs, cost, honest_shares, noised
 from unpooled.party.packing import declared_array, flattened, restored
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import Request, Veiled, view_arrays
@@ -129,6 +130,7 @@ class Session:
         label = [self._table.label] if "y" in step.reads and self._table.label else []
         policy.check_columns([*view.source_columns, *label])
         policy.check_rows(view.n_rows, view.left_out)
+        check_inputs(step, request.operations)
         for declared in step.leaves.values():
             policy.check_features(declared, len(view.columns), view.n_rows)
         # On a column partition one silo has the label, for all.
@@ -154,10 +156,12 @@ class Session:
             totals = run_step(
                 step, view, self._label_for(step), self._views.kept_for(request), public
             )
-        arrays = {}
+        arrays, shares = {}, honest_shares(len(self.parties), self.protection)
         for name, declared in step.declared.items():
             shape = declared.shape(sizes)
             value = declared_array(totals, name, declared, shape)
+            if declared.noise is not None:
+                value = noised(value, declared, cost(step, public), shares)
             if declared.kept:
                 how = {"value": value, "symmetric": declared.symmetric}
                 self._views.keep(request, declared.until, name, **how)
