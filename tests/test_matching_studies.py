@@ -54,7 +54,7 @@ def study_of(sources, folder, head='ids = "id"\n'):
 def test_a_study_matches_after_its_plan_and_before_its_first_fit(sources, tmp_path):
     study = study_of(sources, tmp_path)
     planned = study.plan()
-    assert [line.step for line in planned.releases][0] == "matching.count"
+    assert next(iter(planned.releases)).step == "matching.count"
 
     run = study.run()
 

@@ -21,13 +21,13 @@ from typing import Any, final
 
 import numpy as np
 import scipy.linalg
-import scipy.spatial.distance
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
+from unpooled.linalg.own_kernel import centred_kernel
 from unpooled.models import merging, projecting
 from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.directions import (
@@ -79,16 +79,8 @@ def local_kernel_direction(
 ) -> dict[str, Any]:
     """Return the top eigenpair of this silo's own centred kernel matrix.
 
-    Parameters
-    ----------
-    X : (N, p) array
-        The silo's columns.
-    replaced : (N, l) array
-        Nothing in the first round; then the vector that the data were replaced by.
-    found : (N, q) array
-        Components found so far, unit columns, which are taken out of the matrix.
-    kernel, gamma, coef0, centre
-        As of `VFedAKPCA`.
+    `replaced` is nothing in the first round, then the vector that the data were
+    replaced by; `found` are the components so far, which are taken out of the matrix.
     """
     X = prepared(X, centre)
     if replaced.shape[1]:
@@ -126,28 +118,6 @@ def local_kernel_scores(
     """Apply this silo's own centred kernel matrix to the directions."""
     K = centred_kernel(prepared(X, centre), kernel, gamma, coef0)
     return {"scores": K @ U}
-
-
-def centred_kernel(
-    X: Float[Array, "N p"], kernel: str, gamma: float | None, coef0: float
-) -> Float[Array, "N N"]:
-    """Return the double-centred kernel matrix of one silo's columns.
-
-    `gamma` None is 1 / p, p the silo's own number of columns.
-    """
-    gamma = 1.0 / X.shape[1] if gamma is None else gamma
-    if kernel == "rbf":
-        squares = scipy.spatial.distance.pdist(X, "sqeuclidean")
-        K = np.exp(-gamma * scipy.spatial.distance.squareform(squares))
-    else:
-        K = X @ X.T
-        if kernel == "sigmoid":
-            K = np.tanh(gamma * K + coef0)
-    means = K.mean(axis=0)
-    K -= means
-    K -= means[:, None]
-    K += means.mean()
-    return K
 
 
 @final
@@ -311,13 +281,7 @@ class VFedAKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
         }
 
     def transform(self, X: Any) -> Float[Array, "N k"]:
-        """Return ``X Z`` for the aligned rows of a federation; "features" only.
-
-        Parameters
-        ----------
-        X : Federation
-            The same silos with the same columns, with these rows or new ones.
-        """
+        """Return scores of a federation's aligned rows, old or new; "features" only."""
         federation = self._check_view(check_federation(self, X))
         projection = self._projection()
         if self.project != "features":

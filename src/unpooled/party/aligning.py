@@ -161,6 +161,7 @@ class Aligning:
         names = self._aligned[study].blocks((), [str(self._table.ids)])
         ids = [value for block in names for value in next(iter(block.extra.values()))]
         new = self._folder / f".{study}.csv"
+        new.touch(mode=0o600)
         with new.open("w", encoding="utf-8", newline="") as stream:
             writer = csv.writer(stream)
             writer.writerow(["place", "row", "id"])

@@ -177,10 +177,7 @@ class Party:
         if header["roster"] != roster.digest():
             raise Refusal("wrong_roster")
         self.policy.check_parties(len(parties))
-        # Releases over people are a matter of course on a column partition: no silo
-        # shall find itself in one that it did not declare.
-        if header.get("partition", "rows") != self.partition:
-            raise Refusal("partition")
+        self._check_partition(message)
         session, protection = session_of(message), header["protection"]
         if protection not in ("masked", "plain"):
             raise Refusal("malformed_message")
@@ -202,6 +199,12 @@ class Party:
         lines = len(self._dealings.own_lines(session[0]))
         # Where the study's seals go on, so that a coordinator sees what it missed.
         return {"kind": "offer", "lines": lines, **offer}, {}
+
+    def _check_partition(self, message: Message) -> None:
+        # Releases over people are a matter of course on a column partition: no silo
+        # shall find itself in one that it did not declare.
+        if message.header.get("partition", "rows") != self.partition:
+            raise Refusal("partition")
 
     def _pinned(self, parties: list[str]) -> Roster:
         # A name that stands twice would count as two parties and hide one total.

@@ -265,13 +265,11 @@ class Study:
                     f"{where} source: this key is missing. It takes a text; only a "
                     f"study over a consortium (a kit) leaves it to the silo."
                 )
-            label = self.label
-            if self.partition == "columns" and not has_label(silo.source, label):
-                label = None
+            own = self.partition == "rows" or has_label(silo.source, self.label)
             try:
                 tables[party] = open_source(
                     silo.source,
-                    label=label,
+                    label=self.label if own else None,
                     ids=self.ids,
                     columns=self.columns,
                     missing=silo.missing,
