@@ -205,9 +205,9 @@ def test_disclosures_need_every_silo_to_allow_them(rows):
     rules = Policy(allow_row_level=True)
     VFedPCA(rounds=1).fit(silos(rows, policy=rules))
 
-    for options in ({"weight_scaling": True}, {"align_signs": True}):
+    for model in (VFedPCA(weight_scaling=True), VFedPCA(align_signs=True)):
         with pytest.raises(ReleaseRefusedError, match="allow_disclosed"):
-            VFedPCA(**options).fit(silos(rows, policy=rules))
+            model.fit(silos(rows, policy=rules))
     with pytest.raises(ReleaseRefusedError, match="allow_row_level"):
         VFedPCA().fit(silos(rows, policy=Policy()))
     model = VFedPCA(rounds=1).fit(silos(rows, policy=rules))

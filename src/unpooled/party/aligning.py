@@ -147,7 +147,8 @@ class Aligning:
         sent = {name: digest(array.data) for name, array in arrays.items()}
         known = {**message.digests, **sent, "": digest(b"")}
         sealed = sealed_lines(party, self._identity, study.ledger, first, lines, known)
-        self._dealings.released(request, sealed, (request.step, ()), *about)
+        answered = request.answered(0, {}, "masked")
+        self._dealings.released(request, sealed, (request.step, answered), *about)
         study.ledger = Ledger([*study.ledger, *sealed])
         seals = [line.seals[party] for line in sealed]
         return [[seal.sequence, seal.digest, seal.signature] for seal in seals]

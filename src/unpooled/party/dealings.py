@@ -20,7 +20,7 @@ from unpooled.party.budget import Budget
 from unpooled.party.history import History, IdColumn
 from unpooled.party.journal import Journal
 from unpooled.party.matching import STAGES
-from unpooled.party.memory import Ran, Remembered, Shelf, Study
+from unpooled.party.memory import Answered, Remembered, Shelf, Study
 from unpooled.party.noising import cost
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import Request
@@ -94,7 +94,7 @@ class Dealings:
             told = self._told(name)
             if told.lines != len(study.ledger):
                 study.ledger = self._journal.ledger(name)
-            study.fitted = set(told.fitted)
+            study.fitted, study.answered = set(told.fitted), dict(told.answered)
             if told.forgotten != self._forgotten.setdefault(name, told.forgotten):
                 study.kept = Shelf()
             self._forgotten[name] = told.forgotten
@@ -133,7 +133,7 @@ class Dealings:
         self,
         request: Request,
         lines: Sequence[Release],
-        ran: Ran,
+        asked: tuple[str, Answered],
         view: View | IdColumn,
         parties: tuple[str, ...],
     ) -> None:
@@ -143,7 +143,8 @@ class Dealings:
             self._journal.released(
                 self._identity,
                 lines,
-                ran,
+                (request.step, tuple(view.transforms)),
+                asked,
                 view.source_columns,
                 parties,
                 request.session,

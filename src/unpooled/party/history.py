@@ -28,6 +28,7 @@ class IdColumn:
     def __init__(self, table: Table) -> None:
         self.source_columns = () if table.ids is None else (table.ids,)
         self.n_rows, self.left_out = table.n_rows, list[int]()
+        self.transforms = list[str]()
 
     def rows(self) -> Bool[Array, " N"]:
         """Return which of the table's rows it is about."""

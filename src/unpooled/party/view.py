@@ -13,7 +13,7 @@ import numpy as np
 from unpooled.arrays import Array, Bool, Float
 from unpooled.data.table import Block, Table
 from unpooled.errors import DataError
-from unpooled.party.dominance import largest_row_share
+from unpooled.party.dominance import row_shares
 from unpooled.party.memory import KeptArrays
 from unpooled.party.operations import Derive, Operation, Rows, Select
 from unpooled.party.step import find_step
@@ -133,9 +133,23 @@ class View:
                 columns = chosen
         return blocks
 
-    def largest_row_share(self) -> float:
-        """Return the largest share of any column's scatter that one row carries."""
-        return largest_row_share(self.blocks(), len(self.columns))
+    def row_shares(self) -> Float[Array, " q"]:
+        """Return the largest share of each column's scatter that one row carries."""
+        return row_shares(self.blocks(), len(self.columns))
+
+    def origins(self) -> list[str]:
+        """Return the source column of each column; empty where several are mixed."""
+        origins = dict(zip(self.source_columns, self.source_columns, strict=True))
+        for operation in self._operations:
+            names = tuple(origins)
+            if isinstance(operation, Derive):
+                names = self._made(operation, names)
+                mixed = not find_step(operation.step).by_column
+                before = [""] * len(names) if mixed else list(origins.values())
+                origins = dict(zip(names, before, strict=True))
+            elif isinstance(operation, Select):
+                origins = {c: origins[c] for c in self._known(names, operation)}
+        return list(origins.values())
 
 
 def _check_arguments(operation: Derive, n_features: int) -> None:

@@ -21,7 +21,7 @@ from unpooled.federation.local import in_one_process
 from unpooled.federation.planning import Plan, plan
 from unpooled.ledger import Ledger
 from unpooled.party.runtime import Party
-from unpooled.study.content import Silo, StudyStep, read_silos, read_steps
+from unpooled.study.content import Silo, StudyStep, read_silos, read_steps, target_of
 
 if TYPE_CHECKING:
     from unpooled.study.running import Run
@@ -170,7 +170,7 @@ class Study:
     def plan_of(self, model: Any, federation: Federation) -> Plan:
         """Tell what fitting a model, in this study, on a federation would exchange."""
         try:
-            return plan(model, federation, self.label)
+            return plan(model, federation, target_of(self.steps, self.label))
         except DataError as wrong:
             raise DataError(f"{self.path.name}, [[steps]]: {wrong}") from wrong
 
