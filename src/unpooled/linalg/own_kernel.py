@@ -13,14 +13,14 @@ def centred_kernel(
 
     `gamma` None is 1 / p, p the silo's own number of columns.
     """
-    gamma = 1.0 / X.shape[1] if gamma is None else gamma
+    width = 1.0 / X.shape[1] if gamma is None else gamma
     if kernel == "rbf":
         squares = scipy.spatial.distance.pdist(X, "sqeuclidean")
-        K = np.exp(-gamma * scipy.spatial.distance.squareform(squares))
+        K = np.exp(-width * scipy.spatial.distance.squareform(squares))
     else:
         K = X @ X.T
         if kernel == "sigmoid":
-            K = np.tanh(gamma * K + coef0)
+            K = np.tanh(width * K + coef0)
     means = K.mean(axis=0)
     K -= means
     K -= means[:, None]
