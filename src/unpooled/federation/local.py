@@ -51,6 +51,7 @@ def simulate(
     *,
     aligned: bool = False,
     study: str | None = None,
+    block_mb: float | int | None = None,
 ) -> Federation:
     """Make a federation whose parties all live in this process.
 
@@ -60,8 +61,9 @@ def simulate(
     Parameters
     ----------
     parties : mapping of str to source
-        Each party's rows: a 2-D array, a pandas, polars or pyarrow table, the path of a
-        CSV or Parquet file, or a `Table`.
+        Each party's rows: a 2-D array or sparse array, a pandas, polars or pyarrow
+        table, the path of a CSV, Parquet, Arrow, .npy or .npz file, a database's
+        address, or a `Table`.
     partition : {"rows", "columns"}, default "rows"
         Whether parties have the same columns about different rows, or the reverse.
     label : str, optional
@@ -84,6 +86,8 @@ def simulate(
         a keyed digest of the ids is compared.
     study : str, optional
         The study's name in ledger and report.
+    block_mb : float, optional
+        Megabytes that a block of a silo's rows may take as float64; 64 by default.
 
     Returns
     -------
@@ -107,6 +111,7 @@ def simulate(
         random_state=random_state,
         study=study,
         aligned=aligned,
+        block_mb=block_mb,
     )
     agree_on_rows(federation, members)
     return federation
@@ -125,6 +130,7 @@ def in_one_process(
     aligned: bool = False,
     ledger: Ledger | None = None,
     first_round: int = 1,
+    block_mb: float | int | None = None,
 ) -> tuple[Federation, dict[str, Party]]:
     """Return both ends: the federation, and the parties by name.
 
@@ -132,7 +138,9 @@ def in_one_process(
 
     Parameters
     ----------
-    parties, partition, label, ids, secure_sum, policy, random_state, study, aligned
+    parties, partition, label, ids, secure_sum, policy, random_state, study
+        As of `simulate`.
+    aligned, block_mb
         As of `simulate`.
     ledger : Ledger, optional
         To continue, with `first_round`, when a study is resumed.
@@ -140,7 +148,7 @@ def in_one_process(
         Number of the next round.
     """
     _check_arguments(parties, partition, secure_sum)
-    tables = open_parties(parties, partition, label, ids)
+    tables = open_parties(parties, partition, label, ids, block_mb)
     policies = _policies(policy, tuple(tables))
     layout = _layout(tables, partition, how_to_match(partition, ids, aligned))
     identities = {name: Identity() for name in tables}

@@ -26,9 +26,9 @@ from sklearn.utils import check_random_state
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.base import Federation
-from unpooled.linalg.centred import Rows, far_columns, scatter_image
+from unpooled.linalg.centred import far_columns, scatter_image
 from unpooled.linalg.krylov import RitzPairs, block_width, leading_ritz_pairs
-from unpooled.linalg.moments import squared_deviations
+from unpooled.linalg.moments import Rows, squared_deviations
 from unpooled.party.bounds import CauchySchwarzImage
 from unpooled.party.step import Fit, Step, release, summed
 
@@ -37,6 +37,7 @@ _CHECKED = 1e-6
 
 
 @summed(
+    sparse=True,
     takes={"mean": "p"},
     squares=release(
         "p", meaning="each column's squared distances from its mean, added"
@@ -48,6 +49,7 @@ def local_spread(X: Rows, *, mean: Float[Array, " p"]) -> dict[str, Any]:
 
 
 @summed(
+    sparse=True,
     takes={"mean": "p", "squares": "p", "V": "p l"},
     image=release(
         "p l",

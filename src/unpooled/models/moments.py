@@ -25,7 +25,13 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
-from unpooled.linalg.moments import column_sums, observed_sums, scatter
+from unpooled.linalg.moments import (
+    Rows,
+    column_sums,
+    has_missing,
+    observed_sums,
+    scatter,
+)
 from unpooled.party.bounds import CauchySchwarz
 from unpooled.party.step import Fit, Step, kept, release, stays, summed
 
@@ -56,19 +62,20 @@ def own_observed(X: Float[Array, "n p"]) -> dict[str, Any]:
 
 
 @summed(
+    sparse=True,
     count=release("", meaning="how many rows there are"),
     total=release("p", meaning="the sum of each column"),
 )
-def local_total(X: Float[Array, "n p"]) -> dict[str, Any]:
+def local_total(X: Rows) -> dict[str, Any]:
     """Count and add this silo's rows."""
     total = column_sums(X)
     if not np.isfinite(total).all():
-        missing = bool(np.isnan(X).any())
+        missing = has_missing(X)
         raise DataError(
             "This model takes no missing or infinite values; impute first.",
             rule="missing_values" if missing else "infinite_values",
         )
-    return {"count": np.array(len(X), float), "total": total}
+    return {"count": np.array(X.shape[0], float), "total": total}
 
 
 @summed(

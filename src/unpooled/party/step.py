@@ -65,6 +65,9 @@ class Step:
     fitted_by : tuple of str
         Of a derived step: the steps of which one must have run in the same study; none
         where it needs no fitting.
+    sparse : bool
+        Whether X may be a SciPy array in CSR form, where the silo's source is sparse.
+        Other steps get dense blocks of bounded size.
     follows : callable, optional
         Of a derived step: whether its arguments follow from those steps' totals.
     by_column : bool
@@ -80,6 +83,7 @@ class Step:
     reads: tuple[str, ...]
     public: tuple[str, ...]
     fitted_by: tuple[str, ...] = ()
+    sparse: bool = False
     follows: Follows | None = None
     by_column: bool = False
 
@@ -145,7 +149,11 @@ def _size(step: str, name: str, value: Any) -> int:
 
 
 def summed(
-    *, by: str = "rows", takes: Mapping[str, str] | None = None, **declared: Any
+    *,
+    by: str = "rows",
+    takes: Mapping[str, str] | None = None,
+    sparse: bool = False,
+    **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a step whose arrays are opened only as totals over all parties.
 
@@ -155,10 +163,12 @@ def summed(
         Whether the step is additive over rows.
     takes : mapping of str to str, optional
         Axes of array-valued public arguments.
+    sparse : bool, default False
+        Whether it can read X in CSR form too.
     **declared : str or Declared
         Axes of each array the step returns, or a full declaration.
     """
-    return _declaring("summed", by, takes, declared)
+    return _declaring("summed", by, takes, declared, sparse=sparse)
 
 
 def disclosed(
@@ -275,6 +285,7 @@ def _declaring(
     takes: Mapping[str, str] | None,
     declared: Mapping[str, str | Declared],
     fitted_by: tuple[str, ...] = (),
+    sparse: bool = False,
 ) -> Callable[[Callable[..., Any]], Step]:
     if by not in ("rows", "party"):
         raise ValueError(f'by={by!r}; choose "rows" or "party".')
@@ -297,6 +308,7 @@ def _declaring(
             reads=reads,
             public=tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY),
             fitted_by=fitted_by,
+            sparse=sparse,
         )
 
     return declare

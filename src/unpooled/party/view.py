@@ -11,7 +11,7 @@ from typing import final
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Float
-from unpooled.data.table import Block, Table
+from unpooled.data.table import Block, Table, rows_per_block
 from unpooled.errors import DataError
 from unpooled.party.dominance import row_shares
 from unpooled.party.memory import KeptArrays
@@ -45,6 +45,8 @@ class View:
 
     Attributes
     ----------
+    table : Table
+        The same.
     columns : tuple of str
         The features a step sees as the columns of X.
     source_columns : tuple of str
@@ -60,7 +62,7 @@ class View:
         kept: FindKept = nothing_kept,
         partition: str = "rows",
     ) -> None:
-        self._table, self._kept, self._partition = table, kept, partition
+        self.table, self._kept, self._partition = table, kept, partition
         self.source_columns = tuple(table.columns)
         while operations and isinstance(operations[0], Select):
             # Unread columns of a file larger than memory are never loaded.
@@ -90,7 +92,7 @@ class View:
 
     def rows(self) -> Bool[Array, " N"]:
         """Return which of the table's rows the view keeps."""
-        kept = np.ones(self._table.n_rows, bool)
+        kept = np.ones(self.table.n_rows, bool)
         for operation in self._operations:
             if isinstance(operation, Rows):
                 n_rows = int(kept.sum())
@@ -100,7 +102,7 @@ class View:
     def source(self) -> "View":
         """Return the same rows of the source columns, before any transform."""
         rows = [o for o in self._operations if isinstance(o, Rows)]
-        return View(self._table, [Select(self.source_columns), *rows])
+        return View(self.table, [Select(self.source_columns), *rows])
 
     def _made(self, operation: Derive, columns: tuple[str, ...]) -> tuple[str, ...]:
         if bool(operation.columns) == (self._partition == "columns"):
@@ -116,10 +118,21 @@ class View:
             raise LookupError("unknown_columns")
         return wanted
 
-    def blocks(self, extra: Sequence[str] = ()) -> Iterator[Block]:
-        """Yield the rows; at least one block, which may be empty."""
-        blocks: Iterator[Block] = self._table.blocks(self.source_columns, extra)
-        columns = self.source_columns
+    def blocks(
+        self, extra: Sequence[str] = (), *, sparse: bool = False
+    ) -> Iterator[Block]:
+        """Yield the rows; at least one block, which may be empty.
+
+        With `sparse` those of a sparse source stay as they are, unless a transform
+        reads them.
+        """
+        columns, table = self.source_columns, self.table
+        if sparse and not self.transforms:
+            blocks = table.sparse_blocks(columns, extra)
+        else:
+            # Operations copy what they read: not the whole of an array in memory.
+            rows = rows_per_block(table, columns, extra, None)
+            blocks = table.blocks(columns, extra, rows if self._operations else None)
         for operation, n_rows in zip(self._operations, self._counts, strict=True):
             if isinstance(operation, Rows):
                 blocks = _kept_rows(operation, blocks, n_rows)
@@ -190,8 +203,9 @@ def _kept_rows(
 ) -> Iterator[Block]:
     read = kept = 0
     for block in blocks:
-        chosen = operation.chosen(read, read + len(block.X), n_rows)
+        n = block.X.shape[0]
+        chosen = operation.chosen(read, read + n, n_rows)
         extra = {name: values[chosen] for name, values in block.extra.items()}
         yield Block(kept, block.X[chosen], extra)
-        read += len(block.X)
+        read += n
         kept += int(chosen.sum())

@@ -25,6 +25,7 @@ class Silo:
     source: str | None = field(repr=False)
     missing: Mapping[str, list[float]]
     policy: Policy
+    block_mb: float | int | None = None
 
 
 @final
@@ -68,12 +69,15 @@ def read_silos(top: Section, folder: Path) -> dict[str, Silo]:
             # The short form: u = "u.csv" within [parties].
             parties.content[party] = {"source": parties.text(party)}
         own = parties.section(party)
-        own.only(("source", "missing", "policy"))
+        own.only(("source", "missing", "block_mb", "policy"))
         source = own.text("source")
         if source is not None:
             source = anchored(source, folder)
         silos[party] = Silo(
-            source, own.codes("missing"), _own_policy(own, folder, shared)
+            source,
+            own.codes("missing"),
+            _own_policy(own, folder, shared),
+            own.number("block_mb"),
         )
     if not silos:
         parties.fail("", "needs at least one party, [parties.<name>] with a source")

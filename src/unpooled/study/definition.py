@@ -2,7 +2,7 @@
 
 [study]               name, partition, columns, label, ids, aligned, secure_sum,
                       random_state, timeout
-[parties.<name>]      source, missing, policy; nothing where silos have their own
+[parties.<name>]      source, missing, block_mb, policy; none where silos have theirs
 [policy]              rules of the parties that bring none of their own
 [[steps]]             model, name, and the model's own parameters
 [outputs]             folder, report
@@ -273,6 +273,7 @@ class Study:
                     ids=self.ids,
                     columns=self.columns,
                     missing=silo.missing,
+                    block_mb=silo.block_mb,
                 )
             except DataError as wrong:
                 raise DataError(f"{where}: {wrong}") from wrong
