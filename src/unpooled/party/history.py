@@ -28,6 +28,7 @@ class IdColumn:
     """
 
     def __init__(self, table: Table) -> None:
+        self.table = table
         self.source_columns = () if table.ids is None else (table.ids,)
         self.n_rows, self.left_out = table.n_rows, list[int]()
         self.transforms = list[str]()
