@@ -28,7 +28,6 @@ class IdColumn:
     """
 
     def __init__(self, table: Table) -> None:
-        self.table = table
         self.source_columns = () if table.ids is None else (table.ids,)
         self.n_rows, self.left_out = table.n_rows, list[int]()
         self.transforms = list[str]()
@@ -66,7 +65,8 @@ class History:
         before = {self._before(column) for column in view.source_columns}
         if before - {parties, None} and not policy.allow_roster_change:
             raise Refusal("allow_roster_change")
-        self._versions.check(policy, view.table, view.source_columns)
+        if isinstance(view, View):
+            self._versions.check(policy, view.table, view.source_columns)
         if not view.left_out:
             # All rows: a set told before leaves out enough of them, or none.
             return
@@ -78,7 +78,8 @@ class History:
     def record(self, view: View | IdColumn, parties: tuple[str, ...]) -> None:
         """Remember that the step was answered; a journal has it from its round."""
         self._rosters |= dict.fromkeys(view.source_columns, parties)
-        self._versions.record(view.table, view.source_columns)
+        if isinstance(view, View):
+            self._versions.record(view.table, view.source_columns)
         if not view.left_out:
             return
         rows = view.rows()
