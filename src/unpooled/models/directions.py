@@ -11,6 +11,8 @@ from unpooled.federation.base import Federation
 _CHOICES = {
     "centre": ("columns", "rows", "none"),
     "weights": ("eigenvalue", "equal"),
+    # Without a coordinator: when silos can exchange arrays with their neighbours.
+    "topology": ("server",),
 }
 
 

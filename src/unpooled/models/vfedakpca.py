@@ -141,14 +141,26 @@ class VFedAKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
     rounds : int, default 1
         Merges for each component; the paper's Algorithm 1 merges once. Before each
         further one, the silos replace their data as in `VFedPCA`.
-    weight_scaling, weights, align_signs, topology
+    weight_scaling : bool, default False
+        As of `VFedPCA`.
+    weights : {"eigenvalue", "equal"}, default "eigenvalue"
+        "equal" is the paper's VFedAvgAKPCA.
+    align_signs : bool, default False
+        As of `VFedPCA`.
+    topology : {"server"}, default "server"
         As of `VFedPCA`.
     centre : {"none", "columns"}, default "none"
         Whether each silo centres its columns first. The kernel matrix is double-centred
         in any case.
-    local_iterations, warm_start, init, random_state : optional
-        As of `VFedPCA`, for studies that compare the two: the local eigenpair is
-        computed to round-off, so they change nothing.
+    local_iterations : int, default 10
+        As of `VFedPCA`, like the next three, so that the two can be exchanged; the
+        local eigenpair is computed to round-off, so none of them changes anything.
+    warm_start : bool, default True
+        See above.
+    init : (N,) array, optional
+        See above.
+    random_state : int, optional
+        See above.
 
     Attributes
     ----------
@@ -167,11 +179,6 @@ class VFedAKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
     n_samples_ : int
         N.
 
-    Raises
-    ------
-    DataError
-        Missing values, a kernel matrix of zeros, or arguments that are not these.
-
     Notes
     -----
     Released, as totals: N + 1 numbers in every round, the weighted vectors and the
@@ -179,13 +186,8 @@ class VFedAKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
     `weight_scaling` has the silos disclose their eigenvalues, and `align_signs` their
     vectors as well. Never released: a kernel entry, loadings unless asked for, a row.
 
-    The sign of an eigenvector is a convention: each silo makes the entry of largest
-    magnitude positive. Where these entries belong to different people the vectors may
-    cancel in the merge, which `align_signs` prevents.
-
-    See Also
-    --------
-    VFedPCA : without a kernel.
+    Each silo makes the entry of largest magnitude of its vector positive. Where these
+    belong to different people the vectors may cancel, which `align_signs` prevents.
     """
 
     u_: Float[Array, "N k"]
