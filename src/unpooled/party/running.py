@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from unpooled.arrays import Array
 from unpooled.party.memory import KeptArrays
 from unpooled.party.step import Step
 from unpooled.party.view import View
@@ -17,7 +16,7 @@ def run_step(
     label: str | None,
     kept: KeptArrays,
     public: Mapping[str, Any],
-) -> dict[str, Array]:
+) -> dict[str, Any]:
     """Return a step's arrays by name.
 
     Parameters
@@ -33,7 +32,7 @@ def run_step(
         return dict(step(**inputs, **public))
     if step.by == "party":
         return _on_all_rows(step, view, label, inputs, public)
-    totals: dict[str, Array] = {}
+    totals: dict[str, Any] = {}
     for number, block in enumerate(view.blocks([] if label is None else [label])):
         given = inputs | _asked(step, {"X": block.X, "y": block.extra.get(label or "")})
         for name, value in step(**given, **public).items():
@@ -54,7 +53,7 @@ def _on_all_rows(
     label: str | None,
     inputs: Mapping[str, Any],
     public: Mapping[str, Any],
-) -> dict[str, Array]:
+) -> dict[str, Any]:
     parts = list(view.blocks([] if label is None else [label]))
     # A single block is handed over as it is: it may be a file mapped into memory.
     X = parts[0].X if len(parts) == 1 else np.concatenate([part.X for part in parts])
