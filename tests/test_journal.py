@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -496,8 +497,9 @@ def test_clocks_an_hour_apart_change_nothing(place, monkeypatch):
             away = timedelta(seconds=shift.get(current[0], 0))
             return datetime.now(tz or UTC) + away
 
+    clock = SimpleNamespace(time=lambda: Clock.now().timestamp())
     monkeypatch.setattr("unpooled.ledger.datetime", Clock)
-    monkeypatch.setattr("unpooled.party.chain.datetime", Clock)
+    monkeypatch.setattr("unpooled.party.chain.time", clock)
     federation = place.federation()
     for name, party in place.parties.items():
         handle = party.handle

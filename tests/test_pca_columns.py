@@ -173,7 +173,7 @@ def test_refusals(rows):
         up.PCA(2, svd_solver="covariance_eigh").fit(federate(rows))
     with pytest.raises(DataError, match="between 1 and"):
         up.PCA(8).fit(federate(rows[:5]))
-    with pytest.raises(DataError, match="about the scatter of a row partition"):
+    with pytest.raises(DataError, match="about a row partition"):
         up.PCA(2, bits=16).fit(federate(rows))
 
 

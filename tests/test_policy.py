@@ -497,6 +497,8 @@ def test_defaults_fail_closed():
         "allow_roster_change": False,
         "min_changed_rows": 10,
         "require_privacy": False,
+        "privacy_budget": 10.0,
+        "privacy_delta": 1e-5,
         "allowed_steps": None,
         "allowed_columns": None,
     }

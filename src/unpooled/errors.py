@@ -111,6 +111,17 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the silo demands differential privacy and the release has none",
             "Ask for a private release, or let the silo drop require_privacy.",
         ),
+        "privacy_budget": (
+            "the silo's privacy budget has no room for what the release costs",
+            "Ask for a smaller epsilon, or let the silo raise privacy_budget: it is "
+            "spent over all studies and does not come back.",
+        ),
+        "private_inputs": (
+            "a private release reads a fitted transform, a fold or a split, which tell "
+            "of the rows without noise",
+            "Scale the columns by public constants in the silos' sources, and fit on "
+            "all rows.",
+        ),
         "allowed_steps": (
             "the step is not installed in the silo, or not on its list",
             "Let the silo add the step to allowed_steps in its policy.",

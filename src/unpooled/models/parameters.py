@@ -7,6 +7,7 @@ from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.models.compression import check_compression
 from unpooled.models.spectrum import Wanted, wanted_components
+from unpooled.secure.noise import GaussianPrivacy
 
 
 def checked_parameters(
@@ -21,10 +22,11 @@ def checked_parameters(
             f"{federation.partition}."
         )
     if model.privacy is not None:
-        raise DataError(f"privacy={model.privacy!r}; only None is there so far.")
+        GaussianPrivacy.of(model.privacy)
     check_compression(model)
-    if federation.partition == "columns" and (model.bits, model.rank) != (64, None):
-        raise DataError("bits and rank are about the scatter of a row partition.")
+    unused = (model.bits, model.rank, model.privacy) != (64, None, None)
+    if federation.partition == "columns" and unused:
+        raise DataError("bits, rank and privacy are about a row partition's scatter.")
     if model.scores not in ("coordinator", "parties", None):
         raise DataError(
             f'scores={model.scores!r}; choose "coordinator", "parties" or None.'

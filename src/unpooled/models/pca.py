@@ -21,10 +21,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.base import Federation
-from unpooled.models import compression, pca_columns, pca_rows
+from unpooled.models import compression, pca_columns, pca_rows, private
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.parameters import checked_parameters
-from unpooled.models.spectrum import Spectrum, chosen_solver
+from unpooled.models.spectrum import Spectrum, chosen_solver, whitening
 from unpooled.party.step import derived
 
 # Silos look steps up under the name of the model that asks.
@@ -45,6 +45,7 @@ local_image = pca_rows.local_image
 local_rounded = compression.pca_rounded
 local_factor = compression.pca_factor
 local_projected = compression.pca_projected
+local_private = private.pca_private
 
 # How an answer is found, by partition and `svd_solver`.
 SOLVERS: Mapping[tuple[str, str], Callable[..., Spectrum]] = {
@@ -53,12 +54,14 @@ SOLVERS: Mapping[tuple[str, str], Callable[..., Spectrum]] = {
     ("rows", "compressed"): compression.compressed,
     ("columns", "gram"): pca_columns.gram,
     ("columns", "krylov"): pca_columns.block_krylov,
+    ("rows", "private"): private.private,
 }
 
 
 @derived(
     takes={"mean": "p", "components": "k p", "scale": "k"},
-    fitted_by=("pca.local_scatter", "pca.local_image", "pca.local_projected"),
+    fitted_by=pca_rows.FITTED_BY,
+    follows=pca_rows.are_axes,
 )
 def projected(
     X: Float[Array, "n p"],
@@ -93,8 +96,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         Most rounds of such solvers.
     whiten : bool, default False
         Scale the coordinates to unit variance.
-    privacy : None, default None
-        Totals are exact; other values are refused so far.
+    privacy : GaussianPrivacy, optional
+        Totals leave with noise that hides any one row; see `unpooled.models.private`.
+        None: totals are exact.
     bits : {64, 32, 16, 8}, default 64
         In how many bits each number of the scatter travels. Below 64 it is rounded,
         without bias, and one more round makes good most of that: see
@@ -211,12 +215,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     def _fit(self, federation: Federation, y: Any) -> None:
         wanted = checked_parameters(self, federation, list(SOLVERS))
         by_columns = federation.partition == "columns"
-        if by_columns and self.svd_solver == "auto":
-            solver = pca_columns.chosen(wanted, federation)
-        else:
-            solver = chosen_solver(self.svd_solver, wanted, federation)
+        choose = pca_columns.chosen if by_columns else chosen_solver
+        solver = choose(self.svd_solver, wanted, federation)
         if self.bits != 64 or self.rank is not None:
             solver = "compressed"
+        if self.privacy is not None:
+            solver = "private"
         found = SOLVERS[federation.partition, solver](self, federation, wanted)
         self.n_samples_, self.n_components_ = found.N, len(found.variance)
         # On a column partition the silos keep these.
@@ -227,16 +231,16 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         self.explained_variance_ratio_ = found.variance / (found.total or 1.0)
         self.singular_values_ = np.sqrt((found.N - 1) * found.variance)
         self.noise_variance_ = found.noise
-        for name in _CERTIFIED:
+        for name in _OF_SOME_FITS:
             self.__dict__.pop(name, None)
+        for name, value in found.told.items():
+            setattr(self, name, value)
         if (pairs := found.certificate) is not None:
             self.n_iter_ = pairs.n_iter
             self.residuals_ = pairs.residuals / (found.N - 1)
             self.gap_ = pairs.gap / (found.N - 1)
 
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_components_
+    _n_features_out = property(lambda self: self.n_components_)
 
     def transform(self, X: Any) -> Any:
         """Project an array, or every silo's rows, lazily.
@@ -252,9 +256,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         -------
         (n, k) array or Federation, or None where the silos keep the scores
         """
-        if isinstance(X, Federation) and X.partition == "columns":
-            return pca_columns.scored(self, self._check_view(X), self._scale())
         if isinstance(X, Federation):
+            if X.partition == "columns":
+                return pca_columns.scored(self, self._check_view(X), self._scale())
             view, names = self._check_view(X), list(self.get_feature_names_out())
             return view.derive(projected, names, kept_of="", **self._axes())
         return projected(self._check_rows(X), **self._axes())
@@ -264,11 +268,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
 
     def _scale(self) -> Float[Array, " k"]:
         check_is_fitted(self)
-        scale = np.ones(self.n_components_)
-        if self.whiten:
-            # A direction without variance is left at 0 rather than divided by it.
-            scale = np.maximum(np.sqrt(self.explained_variance_), np.finfo(float).eps)
-        return scale
+        if not self.whiten:
+            return np.ones(self.n_components_)
+        return whitening(self.explained_variance_)
 
     def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
         """Return the rows whose projections are given, as far as k components tell.
@@ -313,5 +315,5 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         return {"mean": self.mean_, "components": self.components_, "scale": scale}
 
 
-# Attributes of a fit by a solver that iterates.
-_CERTIFIED = ("n_iter_", "residuals_", "gap_")
+# Attributes of a fit by a solver that iterates, or with privacy.
+_OF_SOME_FITS = ("n_iter_", "residuals_", "gap_", "privacy_", "signal_to_noise_")

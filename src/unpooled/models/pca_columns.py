@@ -201,8 +201,10 @@ def block_krylov(model: Any, federation: Federation, wanted: Wanted) -> Spectrum
     return _spectrum(federation, np.maximum(pairs.values, 0.0), U, squares, pairs)
 
 
-def chosen(wanted: Wanted, federation: Federation) -> str:
+def chosen(svd_solver: str, wanted: Wanted, federation: Federation) -> str:
     """Return what "auto" stands for: what takes fewer bytes; and tell a plan why."""
+    if svd_solver != "auto":
+        return svd_solver
     N = federation.n_rows or 0
     whole = 8 * (N * (N + 1) // 2)
     if not isinstance(wanted, int):

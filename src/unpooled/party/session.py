@@ -15,7 +15,8 @@ from unpooled.ledger import Release
 from unpooled.party.classes import by_class, class_sizes
 from unpooled.party.extent import Extent
 from unpooled.party.lines import code_for, ledger_lines
-from unpooled.party.memory import Study
+from unpooled.party.memory import Answered, Study
+from unpooled.party.noising import check_inputs, cost, honest_shares, noised
 from unpooled.party.packing import declared_array, flattened, restored
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import Request, Veiled, view_arrays
@@ -28,6 +29,7 @@ from unpooled.secure.fixed_point import Code
 from unpooled.secure.masking import MaskedSum, unveil, veil
 from unpooled.secure.plain import PlainSum
 from unpooled.secure.protocol import SecureSum
+from unpooled.secure.roster import Roster
 
 
 @final
@@ -62,6 +64,8 @@ class Session:
         The roster of the session, sorted.
     protection : {"masked", "plain"}
         How totals are protected.
+    roster : Roster
+        The keys that the silo pins.
     partition : {"rows", "columns"}, default "rows"
         As the silo declared it.
     """
@@ -75,10 +79,11 @@ class Session:
         agreement: Agreement,
         parties: tuple[str, ...],
         protection: str,
+        roster: Roster,
         partition: str = "rows",
     ) -> None:
         self.party, self.parties, self.protection = party, parties, protection
-        self.partition = partition
+        self.partition, self._roster = partition, roster
         self._table, self._policy = table, policy
         self._views = Views(party, table, policy, study, partition)
         self._agreement = agreement
@@ -125,6 +130,7 @@ class Session:
         label = [self._table.label] if "y" in step.reads and self._table.label else []
         policy.check_columns([*view.source_columns, *label])
         policy.check_rows(view.n_rows, view.left_out)
+        check_inputs(step, request.operations)
         for declared in step.leaves.values():
             policy.check_features(declared, len(view.columns), view.n_rows)
         # On a column partition one silo has the label, for all.
@@ -150,10 +156,12 @@ class Session:
             totals = run_step(
                 step, view, self._label_for(step), self._views.kept_for(request), public
             )
-        arrays = {}
+        arrays, shares = {}, honest_shares(len(self.parties), self.protection)
         for name, declared in step.declared.items():
             shape = declared.shape(sizes)
             value = declared_array(totals, name, declared, shape)
+            if declared.noise is not None:
+                value = noised(value, declared, cost(step, public), shares)
             if declared.kept:
                 how = {"value": value, "symmetric": declared.symmetric}
                 self._views.keep(request, declared.until, name, **how)
@@ -176,6 +184,11 @@ class Session:
         self._view_arrays |= view_arrays(request.operations)
         lines = ledger_lines(request, step, sizes, self.protection, self.parties)
         return lines, arrays
+
+    def answered(self, request: Request, view: View) -> Answered:
+        """Return what to remember of a request that was answered."""
+        keys = {party: self._roster[party].hex() for party in self.parties}
+        return request.answered(len(view.columns), keys, self.protection)
 
     def _label_for(self, step: Step) -> str | None:
         return self._table.label if "y" in step.reads else None

@@ -115,7 +115,21 @@ def meaning(line: Release) -> str:
         return declared.meaning.replace("'", "’")
     if line.direction == "in" and line.visibility != "kept" and line.name in _TOLD:
         return _TOLD[line.name]
+    if line.direction == "in" and (proven := _proven(line)):
+        return proven
     return f"the array “{line.name}” of the step {line.step}"
+
+
+def _proven(line: Release) -> str:
+    """Say what is shown to silos as evidence of a fit; its name is step and array."""
+    step, _, name = line.name.rpartition(".")
+    declared = declaration(step, name)
+    what = declared.meaning if declared and declared.meaning else _TOLD.get(name, "")
+    if not what:
+        return ""
+    if line.visibility == "public":
+        return f"{what}, by which silos check a later transform".replace("'", "’")
+    return f"all silos’ parts, as they were sent, of: {what}".replace("'", "’")
 
 
 def whole(facts: Facts, line: Release) -> bool:
@@ -155,7 +169,11 @@ def _protected(facts: Facts, line: Release) -> tuple[str, bool]:
             "Never opened: without a part from every silo the masks do not cancel.",
             False,
         )
-    return f"Seen only as the total over all {m} silos.{people}", bool(people)
+    declared = declaration(line.step, line.name)
+    if declared is not None and declared.noise is not None:
+        people = " Each silo added its share of random noise before." + people
+    exposed = per_person(line)
+    return f"Seen only as the total over all {m} silos.{people}", exposed
 
 
 def _kept(facts: Facts, line: Release) -> str:
