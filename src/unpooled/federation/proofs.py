@@ -29,7 +29,7 @@ from unpooled.party.transforms import after, follows, opened
 from unpooled.secure.message import Message, decode, pieces
 
 # Replies larger than this wait on the disk: a scatter of many columns, of every party.
-_IN_MEMORY = 2**20
+_IN_MEMORY = 2**25
 _SUFFIX = ".replies"
 _PUBLIC = "public."
 
@@ -189,8 +189,8 @@ class Proofs:
                 stream.writelines(parts)
             return path.read_bytes
         if sum(memoryview(part).nbytes for part in parts) <= _IN_MEMORY:
-            data = b"".join(parts)
-            return lambda: data
+            # Not joined before they are asked for: they lie in the replies as they came.
+            return lambda: b"".join(parts)
         stream = tempfile.TemporaryFile()
         stream.writelines(parts)
 
