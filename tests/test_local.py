@@ -331,3 +331,19 @@ def test_every_refusal_is_the_librarys_own(numbers):
     for wrong in ({"a": None}, {"a": [[1, 2], [3]]}, {"a": {"x": [1]}}):
         with pytest.raises(UnpooledError):
             simulate(wrong)
+
+
+def test_columns_that_are_not_wanted_may_hold_text_or_stand_at_one_silo():
+    rows = np.random.default_rng(0).standard_normal((60, 2))
+    frames = {
+        name: pd.DataFrame(part, columns=["age", "pulse"]).assign(name="x")
+        for name, part in partition_rows(rows, 3).items()
+    }
+    one = next(iter(frames))
+    frames[one]["only_here"] = 1.0
+    federation = simulate(frames, columns=["pulse", "age"])
+    assert set(federation.feature_names) == {"age", "pulse"}
+    with pytest.raises(DataError, match="name"):
+        simulate(frames)
+    with pytest.raises(DataError, match="every silo has columns of its own"):
+        simulate(frames, "columns", columns=["age"])

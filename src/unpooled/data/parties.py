@@ -1,6 +1,6 @@
 """Opening the sources of all parties of a simulation, so that they fit together."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ def open_parties(
     label: str | None,
     ids: str | None,
     block_mb: float | int | None = None,
+    columns: Sequence[str] | None = None,
 ) -> dict[str, Table]:
     """Open every party's source as a table.
 
@@ -25,9 +26,14 @@ def open_parties(
     """
     if partition == "rows":
         return {
-            name: _opened(name, source, label, ids, block_mb)
+            name: _opened(name, source, label, ids, block_mb, columns)
             for name, source in parties.items()
         }
+    if columns is not None:
+        raise DataError(
+            "On a column partition every silo has columns of its own: leave out what "
+            "is not wanted in each source, or select from the federation."
+        )
     where = {name: has_label(source, label) for name, source in parties.items()}
     if label is not None and not any(where.values()):
         raise DataError(f"No silo has a column {label!r}, which is to be the label.")
@@ -50,9 +56,11 @@ def _opened(
     label: str | None,
     ids: str | None,
     block_mb: float | int | None,
+    columns: Sequence[str] | None = None,
 ) -> Table:
+    how = {"label": label, "ids": ids, "block_mb": block_mb, "columns": columns}
     try:
-        return open_source(source, label=label, ids=ids, block_mb=block_mb)
+        return open_source(source, **how)
     except DataError as wrong:
         raise DataError(f"Silo {name!r}: {wrong}") from wrong
 

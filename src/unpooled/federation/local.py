@@ -1,7 +1,7 @@
 """Every party in this process, through the same messages as between organisations."""
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -49,6 +49,7 @@ def simulate(
     policy: Policy | Mapping[str, Any] | str | Path | None = None,
     random_state: int | None = None,
     *,
+    columns: Sequence[str] | None = None,
     aligned: bool = False,
     study: str | None = None,
     block_mb: float | int | None = None,
@@ -81,6 +82,9 @@ def simulate(
     random_state : int, optional
         Seed of folds and splits that bring none, and of methods that draw starting
         values.
+    columns : sequence of str, optional
+        On a row partition, the only feature columns wanted; others may hold text, or
+        stand at some silos only. On a column partition each source has its own.
     aligned : bool, default False
         That the silos' tables have the same ids in the same order. Nothing is matched;
         a keyed digest of the ids is compared.
@@ -110,6 +114,7 @@ def simulate(
         policy=policy,
         random_state=random_state,
         study=study,
+        columns=columns,
         aligned=aligned,
         block_mb=block_mb,
     )
@@ -127,6 +132,7 @@ def in_one_process(
     policy: Policy | Mapping[str, Any] | str | Path | None,
     random_state: int | None,
     study: str | None,
+    columns: Sequence[str] | None = None,
     aligned: bool = False,
     ledger: Ledger | None = None,
     first_round: int = 1,
@@ -140,7 +146,7 @@ def in_one_process(
     ----------
     parties, partition, label, ids, secure_sum, policy, random_state, study
         As of `simulate`.
-    aligned, block_mb
+    columns, aligned, block_mb
         As of `simulate`.
     ledger : Ledger, optional
         To continue, with `first_round`, when a study is resumed.
@@ -148,7 +154,7 @@ def in_one_process(
         Number of the next round.
     """
     _check_arguments(parties, partition, secure_sum)
-    tables = open_parties(parties, partition, label, ids, block_mb)
+    tables = open_parties(parties, partition, label, ids, block_mb, columns)
     policies = _policies(policy, tuple(tables))
     layout = _layout(tables, partition, how_to_match(partition, ids, aligned))
     identities = {name: Identity() for name in tables}

@@ -189,7 +189,7 @@ class Proofs:
                 stream.writelines(parts)
             return path.read_bytes
         if sum(memoryview(part).nbytes for part in parts) <= _IN_MEMORY:
-            # Not joined before they are asked for: they lie in the replies as they came.
+            # Joined when asked for: until then they lie in the replies as they came.
             return lambda: b"".join(parts)
         stream = tempfile.TemporaryFile()
         stream.writelines(parts)
