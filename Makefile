@@ -29,7 +29,7 @@ debian-packages:  ## chromium and postgresql for the tests, where that is possib
 	@scripts/install-debian-packages
 
 test: $(ALL) debian-packages  ## the tests, without the slow ones
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
 
 test-long: $(ALL) debian-packages  ## the slow tests, with those over a federation
 	@$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)

@@ -122,7 +122,7 @@ def _reseal(field: str, value: Any) -> Callable[[Release], Release]:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("key", Identity().public.hex()),
+        ("key", Identity(bytes(range(32))).public.hex()),
         ("key", ""),
         ("key", "zz"),
         ("sequence", 1),

@@ -105,7 +105,7 @@ def test_any_split_gives_the_same(rows):
         assert (off <= 2.0**-26 * np.maximum(1, np.abs(other.lambdas_) * sigma)).all()
 
 
-@pytest.mark.parametrize("name", set(made_up()) - {"two rows"})
+@pytest.mark.parametrize("name", sorted(set(made_up()) - {"two rows"}))
 def test_hard_columns(name):
     x = made_up()[name]
 
