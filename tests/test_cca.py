@@ -273,3 +273,15 @@ def test_no_warnings_for_wide_views():
             silos(X, Y, policy=Policy.open()), y=[f"x{j}" for j in range(40, 80)]
         )
     assert_close(ours.coef_, theirs_of.PLSRegression(2, **CONVERGED).fit(X, Y).coef_)
+
+
+def test_structure_correlations_are_those_of_pooled_rows(views):
+    X, Y = views
+    ours = CCA(2).fit(silos(X, Y), y=SECOND)
+    for own, found, rotations in (
+        (X, ours.x_correlations_, ours.x_rotations_),
+        (Y, ours.y_correlations_, ours.y_rotations_),
+    ):
+        scores = (own - own.mean(axis=0)) / own.std(axis=0, ddof=1) @ rotations
+        pooled = np.corrcoef(own.T, scores.T)[: own.shape[1], own.shape[1] :]
+        assert_allclose(found, pooled, atol=1e-9)

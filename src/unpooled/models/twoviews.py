@@ -212,3 +212,9 @@ def component_count(k: Any, most: int) -> int:
             f"number from 1 to {most}."
         )
     return int(k)
+
+
+def check_share(name: str, value: float) -> None:
+    """Refuse a parameter that is not a number from 0 to 1."""
+    if not 0.0 <= value <= 1.0:
+        raise DataError(f"{name}={value!r}; choose a number in [0, 1].")
