@@ -410,7 +410,8 @@ def report(stem, repeats, d, small, wide, large, fda, cca, curves, seconds):
         table(fda.groupby(["split", "roots", "method"])[["error"]].mean()),
         "## Table 4: CCA of expressions with class indicators",
         f"{repeats['cca']} repeats of 48 training rows; K - 1 directions, nearest "
-        f"class mean. *exact* is regularised discriminant analysis over the same parties, "
+        f"class mean. *exact* is regularised discriminant analysis over the same "
+        f"parties, "
         f"which gives one answer however rows are split.",
     ]
     for name, found in cca.items():
