@@ -160,6 +160,32 @@ class Federation:
         """Run a step whose results stay in the silos."""
         self._ask("kept", step, "coordinator", public)
 
+    def compare(self, step: Step, **public: Any) -> Array:
+        """Return which values of a step's polynomial of totals are negative.
+
+        Nobody learns more than that: the parties compute the signs together, on shares
+        of their integers, without the coordinator.
+
+        Parameters
+        ----------
+        step : Step
+            Declared with `compared`.
+        **public
+            The step's keyword-only arguments.
+
+        Returns
+        -------
+        array of bool
+            With the axes of the declared signs.
+
+        Raises
+        ------
+        AggregationError
+            With fewer than three parties, or when a party stops computing.
+        """
+        (signs,) = self._ask("compared", step, "coordinator", public).values()
+        return signs
+
     def _ask(
         self, verb: str, step: Step, to: str, public: Mapping[str, Any]
     ) -> dict[str, Any]:

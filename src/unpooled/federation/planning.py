@@ -126,6 +126,12 @@ class DryRounds:
             self.requests.append(request)
         written = ledger_lines(request, step, sizes, self.protection, self.parties)
         self.lines += [line for line, _ in written]
+        if step.polynomial is not None:
+            self.rounds += step.polynomial.rounds - 1
+            return {
+                name: np.zeros(declared.shape(sizes), dtype=bool)
+                for name, declared in step.declared.items()
+            }
         values = {
             name: _placeholder(
                 name, declared, declared.shape(sizes), request, self.protection

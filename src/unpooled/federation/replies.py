@@ -25,6 +25,10 @@ _ANSWERS: Mapping[str, tuple[str, set[str]]] = {
     "agree": ("agreed", set()),
     "offer group key": ("group", {"sealed"}),
     "accept group key": ("accepted", set()),
+    "offer computing": ("computing", {"port", "sealed"}),
+    "begin computing": ("begun", set()),
+    "test computing": ("tested", set()),
+    "signs": ("compared", {"spent"}),
     "leave": ("left", set()),
 }
 _ALWAYS = {"party", "request", "kind"}
@@ -172,7 +176,8 @@ def _seals(
     seals = []
     try:
         records = reply.header["seals"]
-        sources = {source for line, source in written if line.direction == "out"}
+        # A comparison sends shares to the other parties, and no array in the reply.
+        sources = {s for line, s in written if line.direction == "out" and s}
         if set(reply.arrays) != sources:
             raise ValueError("other arrays than are declared")
         for (line, source), record in zip(written, records, strict=True):
@@ -181,7 +186,7 @@ def _seals(
                 raise TypeError("a seal")
             statement = line.statement(party, sequence, content)
             roster.check(party, statement, bytes.fromhex(signature))
-            if line.direction == "out" and content != reply.digests.get(source):
+            if source in sources and content != reply.digests.get(source):
                 raise AggregationError(
                     f"{party} sealed another array than it sent.",
                     rule="wrong_signature",

@@ -13,6 +13,7 @@ from typing import Any, final
 
 from unpooled.errors import UnpooledError
 from unpooled.federation.channel import Channel
+from unpooled.federation.comparing import begin_computing, signs
 from unpooled.federation.recalling import recall
 from unpooled.federation.replies import (
     Replies,
@@ -33,7 +34,7 @@ from unpooled.secure.protocol import SecureSum
 from unpooled.secure.roster import Roster
 
 # Messages that no round needs: they are about a study, not of a fit.
-_NO_ROUNDS = ("plan", "describe", "announce", "deliver")
+_NO_ROUNDS = ("signs", "plan", "describe", "announce", "deliver")
 
 
 @final
@@ -105,7 +106,7 @@ class Coordinator:
         self._round = first_round - 1
         self._session, self._depth, self.planned = "", 0, False
         self._sent: set[str] = set()
-        self._has_group_key = False
+        self._has_group_key = self._computing = False
         self._sum: SecureSum = MaskedSum() if protection == "masked" else PlainSum()
 
     @property
@@ -143,6 +144,9 @@ class Coordinator:
             self._join()
         if to == "parties" and self.protection == "masked" and not self._has_group_key:
             self._share_group_key()
+        if step.polynomial is not None and not self._computing:
+            begin_computing(self._parties, self._in_session)
+            self._computing = True
         self._round += 1
         fresh = frozenset(set(view_arrays(operations)) - self._sent)
         request = Request(
@@ -173,6 +177,8 @@ class Coordinator:
         self._sent |= fresh
         if step.verb == "disclosed":
             return self._shown(request, step, sizes, released)
+        if step.polynomial is not None:
+            return self._compared(step, sizes)
         return self._opened(request, step, sizes, released)
 
     def would_refuse(self, requests: Iterable[Request]) -> list[tuple[str, str, str]]:
@@ -254,7 +260,7 @@ class Coordinator:
             # A fit that failed because a party is absent must not fail again here.
             with suppress(UnpooledError):
                 self._control(header)
-        self._session, self._has_group_key = "", False
+        self._session, self._has_group_key, self._computing = "", False, False
         self._sent.clear()
 
     def _exchange(self, requests: dict[str, bytes], step: str) -> Replies:
@@ -274,6 +280,27 @@ class Coordinator:
             )
             self.records.append(record)
         return replies
+
+    def _in_session(self, header: dict[str, Any]) -> dict[str, Message]:
+        where = {"study": self.study, "session": self._session}
+        return self._control(header | where)
+
+    def _compared(self, step: Step, sizes: Mapping[str, int]) -> dict[str, Any]:
+        ((name, declared),) = step.declared.items()
+        asked = self.records.pop()
+        started = time.perf_counter()
+        negative, spent = signs(declared.shape(sizes), self._in_session)
+        rounds = max(spent[0], 1)
+        took = asked.seconds + time.perf_counter() - started
+        for turn in range(rounds):
+            # The request and its reply count with the first.
+            sent = spent[1] // rounds + (asked.bytes_out if turn == 0 else 0)
+            came = asked.bytes_in if turn == 0 else 0
+            number = self._round + turn
+            record = RoundRecord(number, step.name, took / rounds, sent, came)
+            self.records.append(record)
+        self._round += rounds - 1
+        return {name: negative}
 
     def _opened(
         self,

@@ -22,9 +22,16 @@ from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.gaussianising import shifted, units, unshifted
 from unpooled.linalg.yeo_johnson import inverse, transform
-from unpooled.models import lambdas
+from unpooled.models import lambdas, signs
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.lambdas import Columns, summed_columns, summed_lambdas
+from unpooled.models.lambdas import (
+    Columns,
+    Progress,
+    summed_columns,
+    summed_search,
+    summed_signs,
+)
+from unpooled.models.signs import compared_columns, compared_search, compared_signs
 from unpooled.party.step import adopted, derived, release, summed
 
 local_log_sizes, local_log_squares, local_slopes = adopted(
@@ -32,6 +39,16 @@ local_log_sizes, local_log_squares, local_slopes = adopted(
     lambdas.local_log_sizes,
     lambdas.local_log_squares,
     lambdas.local_slopes,
+)
+local_count, compared_lengths, compared_sides, compared_widths, compared_slopes = (
+    adopted(
+        __name__,
+        signs.local_count,
+        signs.compared_lengths,
+        signs.compared_sides,
+        signs.compared_widths,
+        signs.compared_slopes,
+    )
 )
 _TAKES = {"lambdas": "p", "centre": "p", "spread": "p"}
 # scikit-learn's formula loses what the mean of ψ exceeds its deviation by.
@@ -76,7 +93,9 @@ def gaussianised(
     return (shifted(X, lambdas, centre, spread) - mean) / scale
 
 
-@derived(takes={"lambdas": "p"}, fitted_by=("power.local_slopes",))
+@derived(
+    takes={"lambdas": "p"}, fitted_by=("power.local_slopes", "power.compared_slopes")
+)
 def transformed(
     X: Float[Array, "n p"], *, lambdas: Float[Array, " p"]
 ) -> Float[Array, "n p"]:
@@ -161,6 +180,9 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         beside their spread; this one does not.
     """
 
+    # A search that stopped; never saved.
+    _progress: Progress | None = None
+    _resuming = False
     lambdas_: Float[Array, " p"]
     centre_: Float[Array, " p"]
     spread_: Float[Array, " p"]
@@ -178,10 +200,8 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
 
     def _fit(self, federation: Federation, y: Any) -> None:
         self._check_parameters()
-        columns = summed_columns(federation, local_log_sizes, local_log_squares)
-        self._take(
-            columns, *summed_lambdas(federation, columns, self.tol, local_slopes)
-        )
+        progress = self._searched(federation)
+        columns = progress.columns
         if columns.constant.any():
             names = np.array(federation.feature_names)[columns.constant]
             warnings.warn(
@@ -194,9 +214,50 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         if self.standardize:
             self._standardise(federation, columns)
 
+    def _searched(self, federation: Federation) -> Progress:
+        """Search λ, from the last finished batch where a fit is resumed."""
+        secret = self.comparison == "mpc"
+        progress = self._progress if self._resuming else None
+        if progress is None:
+            if secret:
+                columns = compared_columns(
+                    federation,
+                    *(local_count, compared_lengths, compared_sides, compared_widths),
+                )
+            else:
+                columns = summed_columns(federation, local_log_sizes, local_log_squares)
+            begin = compared_search if secret else summed_search
+            varying = int((~columns.constant).sum())
+            progress = Progress(columns, begin(varying, self.tol))
+        self._progress = progress
+        ask = compared_signs if secret else summed_signs
+        slopes = compared_slopes if secret else local_slopes
+        progress.run(federation, ask(federation, progress.columns, slopes))
+        self._progress = None
+        self._take(progress.columns, progress.lambdas(), progress.batches)
+        return progress
+
+    def resume(self, federation: Federation) -> "PowerTransformer":
+        """Go on with a fit that an absent party stopped, from its last finished batch.
+
+        Parameters
+        ----------
+        federation : Federation
+            The one of the fit, its parties back again; or another over the same rows.
+        """
+        if self._progress is None:
+            raise DataError("No fit of this model was stopped in its search: use fit.")
+        self._resuming = True
+        try:
+            return self.fit(federation)
+        finally:
+            self._resuming = False
+
     def _check_parameters(self) -> None:
-        if self.comparison != "summed":
-            raise DataError(f'comparison={self.comparison!r}; choose "summed".')
+        if self.comparison not in ("mpc", "summed"):
+            raise DataError(
+                f'comparison={self.comparison!r}; choose "mpc" or "summed".'
+            )
         if not 2.0**-40 <= self.tol < 1.0:
             raise DataError(
                 f"tol={self.tol!r}; choose between 2^-40, where rounding begins, and 1."

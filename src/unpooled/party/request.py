@@ -276,6 +276,15 @@ def ledger_lines(
         if declared.kept:
             write("", step.name, name, shape, "float64", 0, "kept", "in")
             continue
+        if step.polynomial is not None:
+            # A line for each round of the batch: shares, and no array of the message.
+            rounds = step.polynomial.rounds
+            size = step.polynomial.bytes(numbers, len(parties)) // rounds
+            what = (shape, f"int{step.polynomial.bits}", size, "compared", "out")
+            for turn in range(rounds):
+                head = (request.study, request.round + turn, step.name, name)
+                lines.append((Release(*head, *what, parties=parties), ""))
+            continue
         kind, size = "float64", 8 * numbers
         if step.verb == "summed" and protection == "masked":
             code = code_for(declared, len(parties), request.public)

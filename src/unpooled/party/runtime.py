@@ -21,6 +21,7 @@ from unpooled.errors import (
     UnpooledError,
 )
 from unpooled.ledger import Ledger, Release, Seal, canonical
+from unpooled.party.computing import STAGES
 from unpooled.party.dealings import Answer, Dealings
 from unpooled.party.journal import Journal
 from unpooled.party.memory import Study
@@ -112,6 +113,7 @@ class Party:
                 "agree": self._agree,
                 "offer group key": self._offer_group_key,
                 "accept group key": self._accept_group_key,
+                **dict.fromkeys(STAGES, self._compute),
                 "plan": self._plan,
                 "leave": self._leave,
             }
@@ -234,6 +236,9 @@ class Party:
         self._session(message).accept_group_key(header["leader"], sealed)
         return {"kind": "accepted"}, {}
 
+    def _compute(self, message: Message) -> Answer:
+        return self._session(message).computing.answer(message)
+
     def _plan(self, message: Message) -> Answer:
         """Say which rule would refuse a step, before the study asks for it."""
         header = message.header
@@ -253,7 +258,8 @@ class Party:
         return {"kind": "planned", "rule": ""}, {}
 
     def _leave(self, message: Message) -> Answer:
-        self._sessions.pop(_key(message), None)
+        if session := self._sessions.pop(_key(message), None):
+            session.close()
         self._answered.pop(_key(message), None)
         return {"kind": "left"}, {}
 
@@ -292,6 +298,7 @@ class Party:
         self._dealings.released(request, sealed, ran, *about)
         study.ledger = Ledger([*study.ledger, *sealed])
         study.fitted.add(ran)
+        session.proceed()
         self._answered[key] = (request.round, digest(data), reply)
         return reply
 

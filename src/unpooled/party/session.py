@@ -13,6 +13,7 @@ from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
 from unpooled.ledger import Release
 from unpooled.party.classes import by_class, class_sizes
+from unpooled.party.computing import Computing
 from unpooled.party.memory import KeptArrays, Shelf, Study
 from unpooled.party.packing import declared_array, flattened, restored
 from unpooled.party.policy import Policy, Refusal
@@ -83,6 +84,7 @@ class Session:
         # None until the keys are agreed: before that nothing may leave.
         self._sum: SecureSum | None = None
         self._group_key: bytes | None = None
+        self._computing: Computing | None = None
         self._kept = Shelf()
         self._shares: dict[str, float] = {}
         self._view_arrays: dict[str, Array] = {}
@@ -112,6 +114,25 @@ class Session:
         if leader not in self._keys:
             raise Refusal("wrong_roster")
         self._group_key = open_sealed(self._keys[leader], sealed)
+
+    @property
+    def computing(self) -> Computing:
+        """The party's part in secure comparisons."""
+        if not self._keys:
+            raise Refusal("out_of_order")
+        if self._computing is None:
+            self._computing = Computing(self.party, self.parties, self._keys)
+        return self._computing
+
+    def proceed(self) -> None:
+        """Let go what waited until the round was written down."""
+        if self._computing is not None:
+            self._computing.proceed()
+
+    def close(self) -> None:
+        """End what the session has running."""
+        if self._computing is not None:
+            self._computing.close()
 
     def check(self, request: Request) -> tuple[Step, View]:
         """Apply every rule that needs no arithmetic on rows."""
@@ -146,6 +167,11 @@ class Session:
         with np.errstate(all="ignore"):
             totals = self._run(step, view, request, public)
         arrays = {}
+        if step.polynomial is not None:
+            self._compare(step, sizes, totals)
+            lines = ledger_lines(request, step, sizes, self.protection, self.parties)
+            self._view_arrays |= view_arrays(request.operations)
+            return lines, {}
         for name, declared in step.declared.items():
             shape = declared.shape(sizes)
             value = declared_array(totals, name, declared, shape)
@@ -170,6 +196,18 @@ class Session:
         self._view_arrays |= view_arrays(request.operations)
         lines = ledger_lines(request, step, sizes, self.protection, self.parties)
         return lines, arrays
+
+    def _compare(
+        self, step: Step, sizes: Mapping[str, int], totals: Mapping[str, Array]
+    ) -> None:
+        polynomial, (declared,) = step.polynomial, step.declared.values()
+        if polynomial is None or set(totals) != set(polynomial.names):
+            raise Refusal("declaration")
+        shape = declared.shape(sizes)
+        checked = {
+            name: declared_array(totals, name, declared, shape) for name in totals
+        }
+        self.computing.take(polynomial, checked)
 
     def _view(self, request: Request) -> View:
         key = request.view_digest()

@@ -22,14 +22,17 @@ from typing import Any, final
 from unpooled.arrays import Array
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.party.declared import Declared, release, stays
+from unpooled.secure.comparison import Polynomial
 
 # Those who write steps find here all that they need.
 __all__ = [
     "LIBRARY",
     "Declared",
+    "Polynomial",
     "Step",
     "adopted",
     "check_installed",
+    "compared",
     "derived",
     "disclosed",
     "find_step",
@@ -52,7 +55,7 @@ class Step:
     name : str
         "pca.local_total" for the library's own, the full dotted name for others.
     verb : str
-        "summed", "disclosed", "kept" or "derived".
+        "summed", "disclosed", "kept", "compared" or "derived".
     by : str
         "rows" when additive over rows, "party" when it needs the silo's rows together.
     takes : mapping of str to str
@@ -61,6 +64,8 @@ class Step:
     fitted_by : tuple of str
         Of a derived step: the steps of which one must have run in the same study; none
         where it needs no fitting.
+    polynomial : Polynomial or None
+        Of a compared step: whose sign is learned.
     """
 
     name: str
@@ -72,6 +77,7 @@ class Step:
     reads: tuple[str, ...]
     public: tuple[str, ...]
     fitted_by: tuple[str, ...] = ()
+    polynomial: Polynomial | None = None
 
     def __call__(self, *args: Any, **public: Any) -> Any:
         """Run the function as it is: nothing is checked, nothing leaves."""
@@ -160,6 +166,35 @@ def kept(
     """Declare a step whose arrays stay in the silo under (study, name)."""
     stay = {name: replace(_as_declared(d), kept=True) for name, d in declared.items()}
     return _declaring("kept", by, takes, stay)
+
+
+def compared(
+    polynomial: Polynomial,
+    *,
+    by: str = "rows",
+    takes: Mapping[str, str] | None = None,
+    **declared: str | Declared,
+) -> Callable[[Callable[..., Any]], Step]:
+    """Declare a step of whose totals everybody learns one sign, and nothing else.
+
+    Parameters
+    ----------
+    polynomial : Polynomial
+        Of the arrays that the step returns, entry by entry; whether it is negative is
+        computed by the parties together.
+    by, takes
+        As of `summed`.
+    **declared : str or Declared
+        The one array of signs, with the axes of the arrays that the step returns.
+    """
+
+    def declare(function: Callable[..., Any]) -> Step:
+        step = _declaring("compared", by, takes, declared)(function)
+        if len(step.declared) != 1:
+            raise TypeError(f"{step.name} declares {len(declared)} signs, not one.")
+        return replace(step, polynomial=polynomial)
+
+    return declare
 
 
 def derived(
