@@ -5,9 +5,11 @@
 #   deploy/consortium.sh run     plan and run the heart study, then look at a silo's log
 #   deploy/consortium.sh down    stop what `up` started; kits and results stay
 #
-# FOLDER (default ./consortium) is where everything is; PORT (default 8002) and the next
-# port must be free. Silo va reads SQLite; with POSTGRES=postgresql://user@host/db?table=va
-# it reads that table instead.
+# Cleveland reads a CSV file, Hungary a Parquet file, VA a table of PostgreSQL: one that
+# `up` starts for it where PostgreSQL is installed, or POSTGRES, such as
+# postgresql://user@host/db?table=va; else SQLite. FOLDER (default ./consortium) is where
+# everything is; PORT (default 8002) and the next port must be free; PYTHON (default
+# python3) has unpooled with its extras nvflare and sql.
 set -euo pipefail
 
 FOLDER=$(mkdir -p "${FOLDER:-consortium}" && cd "${FOLDER:-consortium}" && pwd)
@@ -16,23 +18,27 @@ PYTHON=${PYTHON:-python3}
 SILOS=(cleveland hungary va)
 KITS=$FOLDER/kits
 
-write_rows() {
-    "$PYTHON" - "$FOLDER" <<'PYTHON'
-import contextlib, pathlib, sqlite3, sys
+unpooled() {
+    "$PYTHON" -m unpooled "$@"
+}
+
+write_rows() {  # the address of VA's table
+    "$PYTHON" - "$FOLDER" "$1" <<'PYTHON'
+import pathlib, sys
 import pyarrow.csv, pyarrow.parquet
 from unpooled.data.heart_disease import load
 
-folder, tables = pathlib.Path(sys.argv[1]), load()
+folder, address, tables = pathlib.Path(sys.argv[1]), sys.argv[2], load()
 pyarrow.csv.write_csv(tables["cleveland"], folder / "cleveland.csv")
 pyarrow.parquet.write_table(tables["hungary"], folder / "hungary.parquet")
-va = tables["va"]
-with contextlib.closing(sqlite3.connect(folder / "va.db")) as database, database:
-    names = ", ".join(f'"{name}" REAL' for name in va.column_names)
-    database.execute("DROP TABLE IF EXISTS va")
-    database.execute(f"CREATE TABLE va ({names})")
-    marks = ", ".join("?" * len(va.column_names))
-    rows = (tuple(row.values()) for row in va.to_pylist())
-    database.executemany(f"INSERT INTO va VALUES ({marks})", rows)
+if address.startswith("sqlite"):
+    import adbc_driver_sqlite.dbapi as driver
+    place = str(folder / "va.db")
+else:
+    import adbc_driver_postgresql.dbapi as driver
+    place = address.replace("&table=va", "")
+with driver.connect(place, autocommit=True) as connection, connection.cursor() as cursor:
+    cursor.adbc_ingest("va", tables["va"], mode="replace")
 PYTHON
 }
 
@@ -49,8 +55,10 @@ coordinator = "ada@example.org"
 [silos.va]
 TOML
     unpooled provision "$FOLDER/federation.toml" --out "$KITS"
-    write_rows
-    local database=${POSTGRES:-sqlite:///$FOLDER/va.db?table=va}
+    local database
+    database=$(va_address)
+    # A database that somebody named has its rows already.
+    [ "$database" = "${POSTGRES:-}" ] || write_rows "$database"
     local sources=("$FOLDER/cleveland.csv" "$FOLDER/hungary.parquet" "$database")
     for number in "${!SILOS[@]}"; do
         unpooled silo init --kit "$KITS/silos/${SILOS[$number]}" \
@@ -68,13 +76,55 @@ TOML
     } > "$FOLDER/heart.toml"
 }
 
+va_address() {
+    if [ -n "${POSTGRES:-}" ]; then
+        echo "$POSTGRES"
+    elif [ -s "$FOLDER/postgresql" ]; then
+        echo "postgresql://owner@/postgres?host=$(cat "$FOLDER/postgresql")&table=va"
+    else
+        echo "sqlite:///$FOLDER/va.db?table=va"
+    fi
+}
+
+programs() {  # Debian keeps the server outside PATH, in a folder for its version
+    local found
+    found=$(command -v initdb || ls -d /usr/lib/postgresql/*/bin/initdb 2> /dev/null | tail -n 1)
+    [ -n "$found" ] && dirname "$found"
+}
+
+as_server() {  # PostgreSQL refuses to run as root
+    if [ "$(id -u)" = 0 ]; then (cd / && runuser -u postgres -- "$@"); else "$@"; fi
+}
+
+start_postgresql() {  # a cluster of its own, on a socket and on no port
+    local bin place
+    bin=$(programs) || { echo "No PostgreSQL here: VA reads SQLite."; return; }
+    # The path of a socket has at most 107 characters, so it is not under $FOLDER.
+    [ -s "$FOLDER/postgresql" ] || mktemp -d /tmp/unpooled-pg.XXXXXX > "$FOLDER/postgresql"
+    place=$(cat "$FOLDER/postgresql")
+    if [ ! -d "$place/data" ]; then
+        [ "$(id -u)" != 0 ] || chown postgres "$place"
+        as_server "$bin/initdb" -D "$place/data" -U owner -E UTF8 --auth=trust \
+            --no-locale > /dev/null
+    fi
+    as_server "$bin/pg_ctl" -D "$place/data" -l "$place/log" -w \
+        -o "-k $place -c listen_addresses=''" start > /dev/null
+}
+
+stop_postgresql() {
+    [ -s "$FOLDER/postgresql" ] || return 0
+    as_server "$(programs)/pg_ctl" -D "$(cat "$FOLDER/postgresql")/data" -m fast stop \
+        > /dev/null || true
+}
+
 launch() {  # name, then the command that stays in the foreground
     # A session of its own: it outlives this window.
-    setsid unpooled "${@:2}" > "$FOLDER/$1.log" 2>&1 < /dev/null &
+    setsid "$PYTHON" -m unpooled "${@:2}" > "$FOLDER/$1.log" 2>&1 < /dev/null &
     echo $! > "$FOLDER/$1.pid"
 }
 
 up() {
+    [ -n "${POSTGRES:-}" ] || start_postgresql
     [ -d "$KITS" ] || found
     launch server serve "$KITS/server"
     local until=$((SECONDS + 60))
@@ -110,6 +160,7 @@ down() {
         done
         rm -f "$FOLDER/$name.pid"
     done
+    stop_postgresql
 }
 
 of_kit() {
@@ -123,5 +174,5 @@ of_kit() {
 
 case "${1:-}" in
     up | run | down) "$1" ;;
-    *) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    *) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

@@ -28,7 +28,8 @@ class ExactRounds:
     def exit(self) -> None:
         """Nothing to end."""
 
-    def ask(self, step: Any, operations: Any, n: int, to: str, public: Any) -> Any:
+    def ask(self, step: Any, *rest: Any) -> Any:
+        public = rest[3]
         with np.errstate(all="ignore"):
             found = [step(part, **public) for part in self.parts]
         if step.polynomial is None:

@@ -30,8 +30,8 @@ from numpy.testing import assert_allclose
 import unpooled as up
 from unpooled.arrays import Array
 from unpooled.errors import AggregationError
+from unpooled.party.operations import Derive, Operation, Rows, Select
 from unpooled.party.policy import Policy
-from unpooled.party.view import Derive, Operation, Rows, Select
 from unpooled.secure.fixed_point import WideCode
 from unpooled.secure.masking import MaskedSum
 from unpooled.secure.message import decode, encode

@@ -12,11 +12,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.pipeline import make_pipeline
 
 from twins import assert_close, assert_same_pca
-from unpooled import PCA, Policy, StandardScaler, partition_columns, simulate
+from unpooled import PCA, Policy, StandardScaler, simulate
 from unpooled.errors import DataError
 from unpooled.models.pca import local_total, projected
 from unpooled.models.scaler import standardised
-from unpooled.party import view as views
+from unpooled.party import operations
 from unpooled.party.step import derived, disclosed, kept, summed
 from unpooled.party.view import View
 
@@ -139,18 +139,6 @@ def test_views_share_ledger_and_rounds(federation):
     assert view.rounds is federation.rounds
 
 
-def test_column_partitions_have_no_views():
-    X = np.arange(24.0).reshape(6, 4)
-    federation = simulate(partition_columns(X, 2), partition="columns")
-    for make in (
-        lambda: federation.select(["x0"]),
-        lambda: federation.folds(2),
-        lambda: federation.train_test_split(),
-    ):
-        with pytest.raises(DataError, match="Views are made on row partitions"):
-            make()
-
-
 # --- Rows ----------------------------------------------------------------------------
 
 
@@ -261,7 +249,7 @@ def test_a_model_sees_the_rows_of_its_fold_only(federation):
 def test_folds_do_not_depend_on_how_the_rows_are_read(stretch, block, of, seed):
     # Rows are dealt within stretches; blocks of a file cut across them anywhere.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(views, "_STRETCH", stretch)
+        patch.setattr(operations, "_STRETCH", stretch)
         federation = simulate(frames(), label="sick", policy=Policy.open())
         folds = federation.select(["age"]).folds(of, random_state=seed)
         whole = [ages(test) for _, test in folds]

@@ -13,6 +13,7 @@ from unpooled import PCA, SimpleImputer, StandardScaler
 from unpooled.cli import app
 from unpooled.errors import AggregationError, ReleaseRefusedError, StudyError
 from unpooled.federation.base import Federation
+from unpooled.federation.layout import Layout
 from unpooled.federation.local import LocalChannel
 from unpooled.federation.rounds import Coordinator
 from unpooled.models.files import load, save
@@ -90,13 +91,9 @@ class Consortium:
         return {reply.header["approval"] for reply in replies.values()}
 
     def fit(self, model=None, **more):
-        federation = Federation(
-            self.coordinator(**more),
-            partition="rows",
-            columns=COLUMNS,
-            named=True,
-            label="sick",
-        )
+        coordinator = self.coordinator(**more)
+        layout = Layout.of_rows(coordinator.parties, COLUMNS)
+        federation = Federation(coordinator, layout=layout, named=True, label="sick")
         steps = (SimpleImputer(), StandardScaler(), PCA(2))
         return (model or make_pipeline(*steps)).fit(federation), federation
 

@@ -305,6 +305,7 @@ def test_keys_made_at_home_by_command(tmp_path, monkeypatch):
     assert (silo / "silos" / "va" / "startup" / "client.key").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.federation
 def test_server_and_silos_run_from_the_command(tmp_path, source):
     pytest.importorskip("nvflare", reason="nvflare absent")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from unpooled.arrays import Array
+from unpooled.party.operations import Rows, Select
 from unpooled.party.step import summed
-from unpooled.party.view import Rows, Select
 from wire import Rogue, Silos, rows, silos
 
 TABLES = {name: rows(seed=i) for i, name in enumerate("abcde")}

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from twins import RTOL, assert_close
-from unpooled import Policy, SimpleImputer, partition_columns, partition_rows, simulate
+from unpooled import Policy, SimpleImputer, partition_rows, simulate
 from unpooled.errors import DataError, ReleaseRefusedError
 
 N, P = 90, 5
@@ -207,8 +207,6 @@ def test_strategies_that_are_not_sums(holes, strategy):
 def test_refusals(holes, new_rows):
     with pytest.raises(DataError, match=r"SimpleImputer\.fit takes a Federation"):
         SimpleImputer().fit(holes)
-    with pytest.raises(DataError, match="works on partitions by rows"):
-        SimpleImputer().fit(simulate(partition_columns(holes, 3), partition="columns"))
     for ask in (
         lambda: SimpleImputer().transform(holes),
         lambda: SimpleImputer().to_sklearn(),

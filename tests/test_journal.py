@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from unpooled import PCA, Policy
 from unpooled.data.sources import open_source
 from unpooled.errors import AggregationError, ReleaseRefusedError, StudyError
 from unpooled.federation.base import Federation
+from unpooled.federation.layout import Layout
 from unpooled.federation.local import LocalChannel
 from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger
@@ -90,9 +92,8 @@ class Place:
         channel = LocalChannel({n: self.parties[n].handle for n in names})
         roster = Roster({n: IDENTITIES[n].public for n in names})
         coordinator = Coordinator(Wire(channel), roster, study=study, **more)
-        return Federation(
-            coordinator, partition="rows", columns=COLUMNS, named=False, label=None
-        )
+        layout = Layout.of_rows(names, COLUMNS)
+        return Federation(coordinator, layout=layout, named=False, label=None)
 
     def say(self, name: str, header: dict, arrays: dict | None = None) -> Message:
         return decode(self.parties[name].handle(encode(header, arrays or {})))
@@ -496,8 +497,9 @@ def test_clocks_an_hour_apart_change_nothing(place, monkeypatch):
             away = timedelta(seconds=shift.get(current[0], 0))
             return datetime.now(tz or UTC) + away
 
+    clock = SimpleNamespace(time=lambda: Clock.now().timestamp())
     monkeypatch.setattr("unpooled.ledger.datetime", Clock)
-    monkeypatch.setattr("unpooled.party.chain.datetime", Clock)
+    monkeypatch.setattr("unpooled.party.chain.time", clock)
     federation = place.federation()
     for name, party in place.parties.items():
         handle = party.handle

@@ -14,9 +14,9 @@ import scipy.stats
 
 from unpooled.arrays import Array
 from unpooled.errors import AggregationError
+from unpooled.party.operations import Rows, Select
 from unpooled.party.request import Request, Veiled
 from unpooled.party.step import release, summed
-from unpooled.party.view import Rows, Select
 from unpooled.secure.fixed_point import BoundedCode, Code, WideCode
 from unpooled.secure.masking import MaskedSum, unveil, veil
 from unpooled.secure.message import decode

@@ -12,9 +12,9 @@ from sklearn.pipeline import make_pipeline
 import unpooled as up
 from unpooled.arrays import Array
 from unpooled.errors import RULES, ReleaseRefusedError, StudyError
+from unpooled.party.operations import Derive, Rows, Select
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.step import disclosed, kept, release, summed
-from unpooled.party.view import Derive, Rows, Select
 from wire import COLUMNS, Rogue, Silos, kind, rows, silos
 
 TABLES = {name: rows(seed=i) for i, name in enumerate("abc")}
@@ -497,6 +497,8 @@ def test_defaults_fail_closed():
         "allow_roster_change": False,
         "min_changed_rows": 10,
         "require_privacy": False,
+        "privacy_budget": 10.0,
+        "privacy_delta": 1e-5,
         "allowed_steps": None,
         "allowed_columns": None,
     }

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from unpooled.errors import AggregationError
 from unpooled.models import imputer, pca, scaler
-from unpooled.party.request import Request, Veiled, code_for, ledger_lines, view_arrays
+from unpooled.party.lines import code_for, ledger_lines
+from unpooled.party.operations import Derive, Rows, Select
+from unpooled.party.request import Request, Veiled, view_arrays
 from unpooled.party.step import release
-from unpooled.party.view import Derive, Rows, Select
 from unpooled.secure.fixed_point import BoundedCode, WideCode
 from unpooled.secure.message import decode, encode
 from wire import silos

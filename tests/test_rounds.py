@@ -427,7 +427,8 @@ def test_words_of_another_shape_are_not_added(here):
     """A consistent lie, sealed and all: only the declaration tells."""
     from dataclasses import replace
 
-    from unpooled.party.request import Request, ledger_lines
+    from unpooled.party.lines import ledger_lines
+    from unpooled.party.request import Request
 
     def change(header: dict[str, Any], arrays: dict[str, Array]) -> None:
         arrays["total"] = np.zeros((3, 5), np.uint64)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from unpooled.arrays import Array
 from unpooled.errors import RULES, DataError
+from unpooled.party.operations import Derive, Rows, Select
 from unpooled.party.step import disclosed, kept, summed
-from unpooled.party.view import Derive, Rows, Select
 from unpooled.secure.message import Message, decode, digest, encode
 from wire import COLUMNS, Rogue, Silos, kind, rows, silos
 
@@ -516,8 +516,10 @@ def test_description_shows_allowed_columns_only():
     reply = knock(here, encode({"kind": "describe"}, {}))
     assert reply.header["columns"] == ["x0", "x2"]
     assert set(reply.header) == {
-        "party", "request", "kind", "columns", "named", "label",
+        "party", "request", "kind", "columns", "named", "label", "partition", "rows",
     }  # fmt: skip
+    # On a row partition how many rows a silo has is its own business.
+    assert reply.header["rows"] is None
 
 
 def test_replies_to_no_message_hold_secrets(here):

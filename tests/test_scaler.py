@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from twins import RTOL, assert_close
-from unpooled import Policy, StandardScaler, partition_columns, partition_rows, simulate
+from unpooled import Policy, StandardScaler, partition_rows, simulate
 from unpooled.errors import AggregationError, DataError
 
 N, P = 90, 5
@@ -210,8 +210,6 @@ def test_variances_that_nobody_wants_are_not_asked_for(rows):
 def test_refusals(rows):
     with pytest.raises(DataError, match=r"StandardScaler\.fit takes a Federation"):
         StandardScaler().fit(rows)
-    with pytest.raises(DataError, match="works on partitions by rows"):
-        StandardScaler().fit(simulate(partition_columns(rows, 3), partition="columns"))
     for ask in (
         lambda: StandardScaler().transform(rows),
         lambda: StandardScaler().inverse_transform(rows),

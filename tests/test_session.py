@@ -13,9 +13,9 @@ from unpooled.data.table import Block, Table
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models.imputer import imputed
 from unpooled.models.scaler import local_squares
+from unpooled.party.operations import Derive, Rows, Select
 from unpooled.party.request import Veiled
 from unpooled.party.step import disclosed, kept, release, stays, summed
-from unpooled.party.view import Derive, Rows, Select
 from unpooled.secure.message import decode
 from wire import COLUMNS, Rogue, Silos, rows, silos
 

@@ -94,6 +94,7 @@ def server(kit, silos, tmp_path, monkeypatch):  # noqa: F811
 
     monkeypatch.setattr(submitting, "submission", submission)
     monkeypatch.setattr(submitting, "_PAUSE", 0.01)
+    monkeypatch.setattr(submitting, "_START", 1.0)
     yield made
     for job in made.jobs:
         if job.is_alive():

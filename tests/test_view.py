@@ -14,16 +14,16 @@ from unpooled.data.sources import open_source
 from unpooled.data.table import Block, Table
 from unpooled.errors import DataError, UnpooledError
 from unpooled.models.imputer import local_observed
-from unpooled.party import view as view_module
-from unpooled.party.view import (
+from unpooled.party import operations as operations_module
+from unpooled.party.operations import (
     Derive,
     Rows,
     Select,
-    View,
     array_digest,
     array_key,
     operation_from_json,
 )
+from unpooled.party.view import View
 
 NAMES = ("x0", "x1", "x2")
 assert local_observed  # its module must be loaded for the transforms' names
@@ -58,7 +58,7 @@ ROWS = st.builds(
 @given(ROWS, st.integers(0, 60), st.integers(1, 25))
 def test_rows_are_the_same_in_any_blocks(rows, n, stretch):
     """Also over the ends of stretches, here made short."""
-    before, view_module._STRETCH = view_module._STRETCH, stretch
+    before, operations_module._STRETCH = operations_module._STRETCH, stretch
     try:
         whole = rows.chosen(0, n, n)
         assert len(whole) == n
@@ -70,7 +70,7 @@ def test_rows_are_the_same_in_any_blocks(rows, n, stretch):
             ]
             assert (np.concatenate(parts or [whole]) == whole).all()
     finally:
-        view_module._STRETCH = before
+        operations_module._STRETCH = before
 
 
 @given(st.integers(2, 7), st.integers(-1, 3), st.integers(0, 100))

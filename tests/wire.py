@@ -17,11 +17,12 @@ from unpooled.federation.channel import Channel
 from unpooled.federation.local import in_one_process
 from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger
+from unpooled.party.lines import code_for
+from unpooled.party.operations import Operation, Select
 from unpooled.party.packing import restored
-from unpooled.party.request import Request, code_for, view_arrays
+from unpooled.party.request import Request, view_arrays
 from unpooled.party.runtime import Party
 from unpooled.party.step import find_step
-from unpooled.party.view import Operation, Select
 from unpooled.secure.masking import MaskedSum
 from unpooled.secure.message import Message, decode, encode
 from unpooled.secure.plain import PlainSum
@@ -129,7 +130,7 @@ class Rogue:
         The parties of its study; all.
     listed : sequence of str, optional
         The parties it says there are.
-    study, session, protection : str
+    study, session, protection, partition : str
         What it says these are; a session of its own.
     """
 
@@ -142,7 +143,9 @@ class Rogue:
         study: str = "study",
         session: str = "",
         protection: str = "masked",
+        partition: str = "rows",
     ) -> None:
+        self.partition = partition
         self.silos, self.names = silos, list(names or silos.parties)
         self.listed = list(listed or self.names)
         session = session or f"rogue {next(_sessions)}"
@@ -166,6 +169,7 @@ class Rogue:
         """Ask for offers."""
         pinned = {name: self.silos.roster[name] for name in set(self.listed)}
         header = {"parties": self.listed, "roster": Roster(pinned).digest()}
+        header["partition"] = self.partition
         return self.ask_all({"kind": "join", "protection": self.protection, **header})
 
     def agree(self, offers: Mapping[str, Message]) -> dict[str, Message]:

@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from unpooled.models.scaler import StandardScaler
     from unpooled.party.policy import Policy
     from unpooled.report.html import report
+    from unpooled.secure.noise import GaussianPrivacy
     from unpooled.study import Study
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Federation": "federation.base",
+    "GaussianPrivacy": "secure.noise",
     "GeneralizedEigen": "models.eigenproblem",
     "Ledger": "ledger",
     "LinearDiscriminantAnalysis": "models.discriminant",
@@ -53,6 +55,7 @@ _HOMES = {
 __all__ = [
     "PCA",
     "Federation",
+    "GaussianPrivacy",
     "GeneralizedEigen",
     "Ledger",
     "LinearDiscriminantAnalysis",

@@ -111,6 +111,17 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the silo demands differential privacy and the release has none",
             "Ask for a private release, or let the silo drop require_privacy.",
         ),
+        "privacy_budget": (
+            "the silo's privacy budget has no room for what the release costs",
+            "Ask for a smaller epsilon, or let the silo raise privacy_budget: it is "
+            "spent over all studies and does not come back.",
+        ),
+        "private_inputs": (
+            "a private release reads a fitted transform, a fold or a split, which tell "
+            "of the rows without noise",
+            "Scale the columns by public constants in the silos' sources, and fit on "
+            "all rows.",
+        ),
         "allowed_steps": (
             "the step is not installed in the silo, or not on its list",
             "Let the silo add the step to allowed_steps in its policy.",
@@ -149,6 +160,11 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "missing_values": (
             "Input X contains NaN: there are missing values and the step takes none",
             "Impute first, for instance make_pipeline(SimpleImputer(), ...).",
+        ),
+        "empty_column": (
+            "a column of this silo has no value at all",
+            "Leave the column out with select, or keep empty features "
+            "(keep_empty_features=True fills them with 0).",
         ),
         "missing_labels": (
             "rows without a label",
@@ -209,6 +225,11 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "audit_log": (
             "the silo's audit log cannot be written, and nothing leaves unwritten",
             "Let the silo make room for the log, or restore it from a backup.",
+        ),
+        "partition": (
+            "the silo did not declare that it takes part in studies of this partition",
+            'Let the silo write partition = "columns" (other columns about the same '
+            'people) or "rows" into its silo.toml, as the study has it.',
         ),
         "approval": (
             "no person at the silo approved the study as it is, or the step in it",

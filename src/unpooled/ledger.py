@@ -179,8 +179,7 @@ class Ledger(Sequence[Release]):
     __hash__ = None  # type: ignore[assignment]  # it grows
 
     def __repr__(self) -> str:
-        out = sum(line.bytes for line in self if line.direction == "out")
-        rounds = len({(line.study, line.round) for line in self})
+        rounds, out = len({(x.study, x.round) for x in self}), self.bytes_out()
         return f"<Ledger: {len(self)} lines, {rounds} rounds, {out} bytes out per silo>"
 
     def __str__(self) -> str:
@@ -256,11 +255,14 @@ class Ledger(Sequence[Release]):
         return True
 
     def bytes_out(self, party: str | None = None) -> int:
-        """Return the bytes of arrays that one party (or each party) sent."""
+        """Return the bytes of arrays that one party sent; the most that any did."""
+        if party is None:
+            everybody = {name for line in self for name in line.parties}
+            return max(map(self.bytes_out, everybody), default=0)
         return sum(
             line.bytes
             for line in self
-            if line.direction == "out" and (party is None or party in line.parties)
+            if line.direction == "out" and party in line.parties
         )
 
     def to_json(self) -> str:

@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from integration.rows import SILOS, write_rows
@@ -24,9 +24,15 @@ REGISTERED = "Successfully registered client"
 class Consortium:
     """Kits in a folder, and the processes that were started from them."""
 
-    def __init__(self, folder: Path, silos: tuple[str, ...] = SILOS) -> None:
-        self.folder, self.silos = folder, silos
+    def __init__(
+        self,
+        folder: Path,
+        silos: tuple[str, ...] = SILOS,
+        rows: Callable[[str, Path], Path] = write_rows,
+    ) -> None:
+        self.folder, self.silos, self._rows = folder, silos, rows
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.environment: dict[str, str] = {}
         port, admin_port = free_ports(2)
         lines = [
             "[federation]",
@@ -58,15 +64,19 @@ class Consortium:
             local = self.kit(name) / "local"
             (local / "roster.toml").write_text(roster)
             (local / "policy.toml").write_text("min_rows = 10\n")
-            source = write_rows(name, local)
+            source = self._rows(name, local)
             (local / "silo.toml").write_text(
                 f'[silo]\nname = "{name}"\nsource = "{source}"\nlabel = "num"\n'
             )
         # For tests whose job runs many studies: a class of the tests' own, in the
         # server alone. Silos allow what they allow anywhere.
-        resources = self.server / "local" / "resources.json"
+        self.allow("server", "integration.many.ManyStudies")
+
+    def allow(self, name: str, path: str) -> None:
+        """Let jobs name one more class at a server or silo."""
+        resources = self.kit(name) / "local" / "resources.json"
         content = json.loads(resources.read_text())
-        content["class_allow_list"].append("integration.many.ManyStudies")
+        content["class_allow_list"].append(path)
         resources.write_text(json.dumps(content))
 
     @contextlib.contextmanager
@@ -92,7 +102,7 @@ class Consortium:
                     command_of(kit),
                     stdout=output,
                     stderr=subprocess.STDOUT,
-                    env=surroundings() | environment,
+                    env=surroundings() | self.environment | environment,
                     start_new_session=True,
                 )
             if name == "server":

@@ -29,7 +29,7 @@ PATIENCE = 240.0
 LOST = r"va did not answer|ended \(|va could not|did not start"
 
 
-def asked(consortium, name, timeout=40):
+def asked(consortium, name, timeout=15):
     path = consortium.folder / f"{name}.toml"
     text = study_text(name, LONG).replace("timeout = 30", f"timeout = {timeout}")
     path.write_text(text + "[outputs]\nreport = false\n")
@@ -64,7 +64,8 @@ def assert_done(consortium, study, done, undisturbed):
 
 
 WHEN = {
-    "before": lambda c, s: bool(c.jobs("va")),
+    "starting": lambda c, s: bool(c.jobs("va")),
+    "before": lambda c, s: entries(c, "va", s, "joined") >= 1,
     "during": lambda c, s: entries(c, "va", s) >= 2,
     "after": lambda c, s: entries(c, "va", s) >= 5,
 }
@@ -79,14 +80,20 @@ def kill(consortium, study, when, what):
     consortium.kill("va", what)
 
 
-@pytest.mark.parametrize("what", ["job", "machine"])
-def test_a_silo_dies_and_the_study_goes_on_later(consortium, what, undisturbed):
+@pytest.mark.parametrize(
+    ("what", "moments"),
+    [("job", "starting before during after"), ("machine", "before during after")],
+)
+def test_a_silo_dies_and_the_study_goes_on_later(
+    consortium, what, moments, undisturbed
+):
     study = asked(consortium, f"dies-{what}")
-    for number, (when, holds) in enumerate(WHEN.items()):
+    wait_for(lambda: not consortium.jobs("va"))  # of a test before
+    for number, when in enumerate(moments.split()):
         try:
             with (
                 as_soon_as(
-                    lambda holds=holds: holds(consortium, study.name),
+                    lambda when=when: WHEN[when](consortium, study.name),
                     lambda when=when: kill(consortium, study.name, when, what),
                 ),
                 pytest.raises(AggregationError, match=LOST),
@@ -156,7 +163,7 @@ def test_the_server_restarts(consortium, undisturbed):
 
 
 def test_a_slow_silo_is_named(consortium, undisturbed):
-    study = asked(consortium, "slow", timeout=5)
+    study = asked(consortium, "slow", timeout=10)
     try:
         with (
             as_soon_as(

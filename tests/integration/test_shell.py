@@ -36,6 +36,7 @@ def test_plan_and_run(consortium):
 
 def test_ctrl_c_that_was_a_slip(consortium):
     file = study_file(consortium, "slip")
+    wait_for(lambda: not consortium.jobs("va"))
     window = Terminal("run", file, "--kit", consortium.coordinator)
     wait_for(lambda: consortium.jobs("va"), pause=0.02)
 
@@ -49,6 +50,7 @@ def test_ctrl_c_that_was_a_slip(consortium):
 
 def test_ctrl_c_stops_the_job_and_resume_goes_on(consortium):
     file = study_file(consortium, "stopped")
+    wait_for(lambda: not consortium.jobs("va"))
     window = Terminal("run", file, "--kit", consortium.coordinator)
     wait_for(lambda: consortium.jobs("va"), pause=0.02)
 

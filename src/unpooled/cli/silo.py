@@ -26,6 +26,12 @@ Label = Annotated[
 Ids = Annotated[
     str | None, typer.Option("--ids", help="The column that names people, if any.")
 ]
+SamePeople = Annotated[
+    bool,
+    typer.Option(
+        "--same-people", help="The other silos have other columns about these people."
+    ),
+]
 Columns = Annotated[
     str | None,
     typer.Option("--columns", help="The only columns studies may know of: age,sex"),
@@ -62,6 +68,7 @@ def init(
     missing: Missing = None,
     policy: PolicyFile = None,
     approve_each_study: EachStudy = False,
+    same_people: SamePeople = False,
 ) -> None:
     """Say where the rows are, and make this silo's identity key."""
     from unpooled.party.founding import Charter, found
@@ -86,6 +93,7 @@ def init(
             missing=_codes(missing or []),
             policy=policy,
             approval="each-study" if approve_each_study else "none",
+            partition="columns" if same_people else "rows",
         ),
     )
     say(

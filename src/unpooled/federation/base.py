@@ -7,53 +7,19 @@ operations that each silo applies to its own rows, lazily.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, final, runtime_checkable
+from typing import Any, final
 
 import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.errors import DataError
+from unpooled.federation.arguments import as_argument
+from unpooled.federation.ends import Rounds
+from unpooled.federation.layout import Layout
 from unpooled.federation.rounds import RoundRecord
 from unpooled.ledger import Ledger
-from unpooled.party.request import Veiled
+from unpooled.party.operations import Derive, Operation, Rows, Select, kept_address
 from unpooled.party.step import Step, check_installed
-from unpooled.party.view import Derive, Operation, Rows, Select
-
-
-@runtime_checkable
-class Rounds(Protocol):
-    """What runs rounds for a federation: a coordinator, or a plan of one."""
-
-    ledger: Ledger
-    records: list[RoundRecord]
-    study: str
-    protection: str
-    planned: bool  # then answers are placeholders
-    notes: list[str]  # why models chose what they do
-
-    @property
-    def parties(self) -> tuple[str, ...]:
-        """The parties, in the study's order."""
-        ...
-
-    def enter(self) -> None:
-        """Begin a fit."""
-        ...
-
-    def exit(self) -> None:
-        """End a fit."""
-        ...
-
-    def ask(
-        self,
-        step: Step,
-        operations: tuple[Operation, ...],
-        n_features: int,
-        to: str,
-        public: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        """Run a step at every party."""
-        ...
 
 
 @final
@@ -67,9 +33,14 @@ class Federation:
     parties : tuple of str
         Their names, in the study's order.
     feature_names : tuple of str
-        Columns of the view, which a step sees as the columns of X.
+        Columns of the view, in the parties' order; a step sees its party's as those of
+        X.
     n_features : int
         How many.
+    columns_of : mapping of str to tuple of str
+        The columns of each party; on a row partition all have the same.
+    n_rows : int or None
+        On a column partition N, the rows that all parties have; else None.
     named : bool
         Whether the names came with the data (a bare array has none).
     label : str or None
@@ -84,20 +55,43 @@ class Federation:
         self,
         coordinator: Rounds,
         *,
-        partition: str,
-        columns: tuple[str, ...],
+        layout: Layout,
         named: bool,
         label: str | None = None,
         random_state: int | None = None,
         operations: tuple[Operation, ...] = (),
     ) -> None:
         self.coordinator = coordinator
-        self.partition, self.label, self.named = partition, label, named
-        self.feature_names = columns
+        self.layout, self.label, self.named = layout, label, named
         self.random_state = random_state
         # On a column partition every silo reads its own columns, all of them.
-        everything = (Select(columns),) if partition == "rows" else ()
+        everything = (Select(layout.columns),) if layout.partition == "rows" else ()
         self.operations = operations or everything
+
+    @property
+    def partition(self) -> str:
+        """Whether the parties have different "rows" or different "columns"."""
+        return self.layout.partition
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Columns of the view, in the parties' order."""
+        return self.layout.columns
+
+    @property
+    def columns_of(self) -> Mapping[str, tuple[str, ...]]:
+        """The columns of each party."""
+        return self.layout.columns_of
+
+    @property
+    def n_rows(self) -> int | None:
+        """N on a column partition; None on a row partition."""
+        return self.layout.n_rows
+
+    @property
+    def kept_here(self) -> str:
+        """Name what the silos keep for a fit on this view, for `kept_of`."""
+        return kept_address(self.coordinator.study, self.operations)
 
     @property
     def parties(self) -> tuple[str, ...]:
@@ -125,7 +119,14 @@ class Federation:
             f"partition by {self.partition}>"
         )
 
-    def sum(self, step: Step, to: str = "coordinator", **public: Any) -> dict[str, Any]:
+    def sum(
+        self,
+        step: Step,
+        to: str = "coordinator",
+        *,
+        kept_of: str = "",
+        **public: Any,
+    ) -> dict[str, Any]:
         """Return totals over all parties, and nothing finer.
 
         Parameters
@@ -135,6 +136,8 @@ class Federation:
         to : {"coordinator", "parties"}, default "coordinator"
             With "parties" the totals come back as `Veiled`: noise to the coordinator,
             opened by the parties when passed as a public argument of a later step.
+        kept_of : str, optional
+            Of another view's fit, whose kept arrays the step reads: its `kept_here`.
         **public
             The step's keyword-only arguments: numbers, texts, arrays or `Veiled`.
 
@@ -150,15 +153,17 @@ class Federation:
         """
         if to not in ("coordinator", "parties"):
             raise DataError(f'to={to!r}; choose "coordinator" or "parties".')
-        return self._ask("summed", step, to, public)
+        return self._ask("summed", step, to, kept_of, public)
 
-    def collect(self, step: Step, **public: Any) -> dict[str, dict[str, Array]]:
+    def collect(
+        self, step: Step, *, kept_of: str = "", **public: Any
+    ) -> dict[str, dict[str, Array]]:
         """Return each party's own values: a disclosure that every silo must allow."""
-        return self._ask("disclosed", step, "coordinator", public)
+        return self._ask("disclosed", step, "coordinator", kept_of, public)
 
-    def keep(self, step: Step, **public: Any) -> None:
+    def keep(self, step: Step, *, kept_of: str = "", **public: Any) -> None:
         """Run a step whose results stay in the silos."""
-        self._ask("kept", step, "coordinator", public)
+        self._ask("kept", step, "coordinator", kept_of, public)
 
     def compare(self, step: Step, **public: Any) -> Array:
         """Return which values of a step's polynomial of totals are negative.
@@ -187,13 +192,14 @@ class Federation:
         return signs
 
     def _ask(
-        self, verb: str, step: Step, to: str, public: Mapping[str, Any]
+        self, verb: str, step: Step, to: str, kept_of: str, public: Mapping[str, Any]
     ) -> dict[str, Any]:
         if step.verb != verb:
             raise DataError(f"{step.name} is declared {step.verb}, not {verb}.")
         check_installed(step)
-        values = {name: _plain(value) for name, value in public.items()}
-        return self.coordinator.ask(step, self.operations, self.n_features, to, values)
+        values = {name: as_argument(value) for name, value in public.items()}
+        where = (self.operations, self.layout.extents, to)
+        return self.coordinator.ask(step, *where, values, kept_of)
 
     @contextmanager
     def fitting(self) -> Iterator["Federation"]:
@@ -205,16 +211,12 @@ class Federation:
             self.coordinator.exit()
 
     def select(self, columns: Sequence[str]) -> "Federation":
-        """Return a view of some columns, in the order given."""
+        """Return a view of some columns, in the order given.
+
+        On a column partition every party keeps those of the list that are its own.
+        """
         wanted = tuple([columns] if isinstance(columns, str) else columns)
-        if unknown := [column for column in wanted if column not in self.feature_names]:
-            raise DataError(
-                f"Unknown columns {unknown}. The columns are "
-                f"{', '.join(self.feature_names)}."
-            )
-        if not wanted or len(set(wanted)) != len(wanted):
-            raise DataError("Select at least one column, and none twice.")
-        return self._view(Select(wanted), wanted)
+        return self._view(Select(wanted), self.layout.selected(wanted))
 
     def folds(
         self, n: int = 5, *, shuffle: bool = True, random_state: int | None = None
@@ -238,8 +240,8 @@ class Federation:
         seed = self._seed(random_state) if shuffle else -1
         return [
             (
-                self._view(Rows(k, int(n), 0.0, True, seed), self.feature_names),
-                self._view(Rows(k, int(n), 0.0, False, seed), self.feature_names),
+                self._part(Rows(k, int(n), 0.0, True, seed)),
+                self._part(Rows(k, int(n), 0.0, False, seed)),
             )
             for k in range(int(n))
         ]
@@ -272,36 +274,52 @@ class Federation:
             raise DataError(f"{name}={size!r}; choose a share between 0 and 1.")
         # Rounded, so that 0.7 of ten rows leaves three of them.
         share = size if train_size is None else round(1.0 - size, 12)
-        seed, names = self._seed(random_state), self.feature_names
+        seed = self._seed(random_state)
         train, test = (Rows(0, 0, share, rest, seed) for rest in (True, False))
-        return self._view(train, names), self._view(test, names)
+        return self._part(train), self._part(test)
 
-    def derive(self, step: Step, columns: Sequence[str], **public: Any) -> "Federation":
+    def derive(
+        self,
+        step: Step,
+        columns: Sequence[str] | None = None,
+        *,
+        kept_of: str = "",
+        **public: Any,
+    ) -> "Federation":
         """Return a view whose rows each silo transforms by a fitted, derived step.
 
         Parameters
         ----------
         step : Step
             Declared with `derived`.
-        columns : sequence of str
-            Names of the columns that it makes.
+        columns : sequence of str, optional
+            Names of the columns that it makes; by default they stay as they are, which
+            on column partitions they must.
+        kept_of : str, optional
+            The fit whose kept arrays the step reads: `kept_here` of its view.
         **public
             The step's keyword-only arguments.
         """
         if step.verb != "derived":
             raise DataError(f"{step.name} is declared {step.verb}, not derived.")
         check_installed(step)
-        step.sizes(self.n_features, public)
-        names = tuple(map(str, columns))
-        values = {name: _plain(value) for name, value in public.items()}
-        return self._view(Derive(step.name, names, values), names)
+        for extent in self.layout.extents.values():
+            extent.sizes(step, public)
+        if (columns is None) != (self.partition == "columns"):
+            raise DataError(
+                f"{step.name}: a transform names its columns on a row partition, and "
+                f"leaves every silo's names as they are on a column partition."
+            )
+        names = () if columns is None else tuple(map(str, columns))
+        values = {name: as_argument(value) for name, value in public.items()}
+        layout = self.layout.renamed(names) if names else self.layout
+        return self._view(Derive(step.name, names, values, kept_of), layout)
 
     def over(self, coordinator: Rounds) -> "Federation":
         """Return the same view with another end of the rounds, such as a plan."""
         return Federation(
             coordinator,
-            partition=self.partition,
-            columns=self.feature_names,
+            layout=self.layout,
             named=self.named,
             label=self.label,
             random_state=self.random_state,
@@ -316,30 +334,11 @@ class Federation:
             raise DataError(f"random_state={seed!r}; choose a whole number >= 0.")
         return int(seed)
 
-    def _view(self, operation: Operation, columns: tuple[str, ...]) -> "Federation":
-        if self.partition != "rows":
-            raise DataError(
-                "Views are made on row partitions; on a column partition select the "
-                "columns in each silo's source."
-            )
+    def _part(self, rows: Rows) -> "Federation":
+        return self._view(rows, self.layout.of_part(rows))
+
+    def _view(self, operation: Operation, layout: Layout) -> "Federation":
         view = self.over(self.coordinator)
-        view.feature_names = columns
+        view.layout = layout
         view.operations = (*self.operations, operation)
         return view
-
-
-def _plain(value: Any) -> Any:
-    """Return an argument as it travels: JSON values, float64 arrays, veiled totals."""
-    if isinstance(value, np.generic) or (
-        isinstance(value, np.ndarray) and value.ndim == 0
-    ):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        kind = np.int64 if value.dtype.kind in "iub" else np.float64
-        return np.ascontiguousarray(value, dtype=kind)
-    if isinstance(value, Veiled | int | float | str | bool | list | dict | None):
-        return value
-    raise DataError(
-        f"A public argument is {type(value).__name__}; numbers, texts and arrays of "
-        f"numbers can travel."
-    )

@@ -5,14 +5,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
-
 from unpooled.data.alignment import agree_on_columns
-from unpooled.data.sources import open_source
+from unpooled.data.parties import open_parties
 from unpooled.data.table import Table
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.federation.channel import Channel
+from unpooled.federation.layout import Layout
 from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger
 from unpooled.party.policy import Policy
@@ -127,15 +126,14 @@ def in_one_process(
         Number of the next round.
     """
     _check_arguments(parties, partition, secure_sum)
-    tables = {
-        name: _opened(name, source, label, ids) for name, source in parties.items()
-    }
+    tables = open_parties(parties, partition, label, ids)
     policies = _policies(policy, tuple(tables))
+    layout = _layout(tables, partition)
     identities = {name: Identity() for name in tables}
     roster = Roster({name: identity.public for name, identity in identities.items()})
-    plain = secure_sum == "plain"
+    kind = {"plain": secure_sum == "plain", "partition": partition}
     members = {
-        name: Party(name, table, policies[name], identities[name], roster, plain=plain)
+        name: Party(name, table, policies[name], identities[name], roster, **kind)
         for name, table in tables.items()
     }
     coordinator = Coordinator(
@@ -145,12 +143,12 @@ def in_one_process(
         protection=secure_sum,
         ledger=ledger,
         first_round=first_round,
+        partition=partition,
     )
     coordinator.policies = {name: rules.as_dict() for name, rules in policies.items()}
     federation = Federation(
         coordinator,
-        partition=partition,
-        columns=_columns(tables, partition),
+        layout=layout,
         named=all(table.named for table in tables.values()),
         label=label,
         random_state=random_state,
@@ -175,13 +173,6 @@ def _check_arguments(
         raise DataError("Party names are texts that are not empty.")
 
 
-def _opened(name: str, source: Any, label: str | None, ids: str | None) -> Table:
-    try:
-        return open_source(source, label=label, ids=ids)
-    except DataError as wrong:
-        raise DataError(f"Silo {name!r}: {wrong}") from wrong
-
-
 def _policies(
     policy: Policy | Mapping[str, Any] | str | Path | None, parties: tuple[str, ...]
 ) -> dict[str, Policy]:
@@ -190,22 +181,9 @@ def _policies(
     return dict.fromkeys(parties, Policy.of(policy))
 
 
-def _columns(tables: Mapping[str, Table], partition: str) -> tuple[str, ...]:
+def _layout(tables: Mapping[str, Table], partition: str) -> Layout:
     by_party = {name: table.columns for name, table in tables.items()}
     if partition == "rows":
-        return agree_on_columns(by_party)
+        return Layout.of_rows(tables, agree_on_columns(by_party))
     rows = {name: table.n_rows for name, table in tables.items()}
-    if len(set(rows.values())) > 1:
-        raise DataError(
-            f"On a column partition all silos have the same rows in the same order, "
-            f"but these have {rows} rows. Align them first."
-        )
-    columns = [column for names in by_party.values() for column in names]
-    if not all(table.named for table in tables.values()):
-        return tuple(f"x{j}" for j in range(len(columns)))
-    if twice := sorted({c for c in columns if columns.count(c) > 1}):
-        raise DataError(
-            f"On a column partition every column belongs to one silo, but {twice} "
-            f"stand in several. Rename or drop them."
-        )
-    return tuple(np.array(columns, dtype=object).tolist())
+    return Layout.of_columns(by_party, rows)

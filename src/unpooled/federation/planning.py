@@ -15,9 +15,11 @@ from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.federation.rounds import Coordinator, RoundRecord
 from unpooled.ledger import Ledger, Release
-from unpooled.party.request import Request, Veiled, code_for, ledger_lines, view_arrays
+from unpooled.party.extent import Extent
+from unpooled.party.lines import code_for, lines_of_all
+from unpooled.party.operations import Operation
+from unpooled.party.request import Request, Veiled, view_arrays
 from unpooled.party.step import Declared, Step
-from unpooled.party.view import Operation
 
 # Stands for numbers of rows, which a plan does not ask the silos for.
 _PLACEHOLDER_ROWS = 10**6
@@ -55,13 +57,20 @@ class Plan:
 
     @property
     def bytes(self) -> int:
-        """Bytes of arrays that each party would send."""
-        return sum(line.bytes for line in self.releases if line.direction == "out")
+        """Bytes of arrays that each party would send; the most, where they differ."""
+        return self._bytes("out")
 
     @property
     def bytes_in(self) -> int:
         """Bytes of arrays that each party would receive."""
-        return sum(line.bytes for line in self.releases if line.direction == "in")
+        return self._bytes("in")
+
+    def _bytes(self, direction: str) -> int:
+        lines = [line for line in self.releases if line.direction == direction]
+        return max(
+            sum(line.bytes for line in lines if party in line.parties)
+            for party in self.parties
+        )
 
     def __str__(self) -> str:
         head = (
@@ -108,39 +117,43 @@ class DryRounds:
         self,
         step: Step,
         operations: tuple[Operation, ...],
-        n_features: int,
+        extents: Mapping[str, Extent],
         to: str,
         public: Mapping[str, Any],
+        kept_of: str = "",
     ) -> dict[str, Any]:
         """Write the lines of the round and return placeholders of the right shapes."""
-        sizes = step.sizes(n_features, public)
+        sizes = {party: extents[party].sizes(step, public) for party in self.parties}
         fresh = frozenset(set(view_arrays(operations)) - self.sent)
         self.sent |= fresh
         self.rounds += 1
-        request = Request(
-            self.study, "", self.rounds, step.name, to, operations, dict(public), fresh
-        )
+        rest = (step.name, to, operations, dict(public), fresh, kept_of)
+        request = Request(self.study, "", self.rounds, *rest)
         # Silos are asked once for the rules of a step, however often it may run.
         if (what := (step.name, to, request.view_digest())) not in self.asked:
             self.asked.add(what)
             self.requests.append(request)
-        written = ledger_lines(request, step, sizes, self.protection, self.parties)
+        written = lines_of_all(request, step, sizes, self.protection)
         self.lines += [line for line, _ in written]
         if step.polynomial is not None:
             self.rounds += step.polynomial.rounds - 1
+            its = sizes[self.parties[0]]
             return {
-                name: np.zeros(declared.shape(sizes), dtype=bool)
+                name: np.zeros(declared.shape(its), dtype=bool)
                 for name, declared in step.declared.items()
             }
-        values = {
-            name: _placeholder(
-                name, declared, declared.shape(sizes), request, self.protection
-            )
-            for name, declared in step.leaves.items()
-        }
+
+        def values(party: str) -> dict[str, Any]:
+            return {
+                name: _placeholder(
+                    name, d, d.shape(sizes[party]), request, self.protection
+                )
+                for name, d in step.leaves.items()
+            }
+
         if step.verb == "disclosed":
-            return {party: dict(values) for party in self.parties}
-        return values
+            return {party: values(party) for party in self.parties}
+        return values(self.parties[0])
 
 
 def _placeholder(

@@ -17,7 +17,7 @@ from unpooled.secure.roster import Roster
 # What answers a message that is not a step: its kind, and what its header holds beside
 # the fields of every reply.
 _ANSWERS: Mapping[str, tuple[str, set[str]]] = {
-    "describe": ("described", {"columns", "named", "label"}),
+    "describe": ("described", {"columns", "named", "label", "partition", "rows"}),
     "announce": ("announced", {"approval"}),
     "deliver": ("delivered", set()),
     "recall": ("recalled", {"lines"}),
@@ -101,7 +101,7 @@ def log_lines(
     dict of str to Message
         The replies of those parties.
     """
-    released, seals = dict[str, Message](), dict[str, list[Seal]]()
+    released, seals = dict[str, Message](), dict[str, dict[int, Seal]]()
     problem: AggregationError | None = None
     for party, reply in replies.items():
         if reply.header.get("kind") != "released":
@@ -112,9 +112,11 @@ def log_lines(
         except AggregationError as wrong:
             # The others' values have left all the same, and belong in the ledger.
             problem = problem or wrong
-    for number, (line, _) in enumerate(written if released else []):
-        of_line = {party: seals[party][number] for party in released}
-        ledger.append(replace(line, parties=tuple(released)), of_line)
+    for number, (line, _) in enumerate(written):
+        behind = tuple(party for party in released if party in line.parties)
+        if behind:
+            of_line = {party: seals[party][number] for party in behind}
+            ledger.append(replace(line, parties=behind), of_line)
     if problem:
         raise problem
     return released
@@ -172,15 +174,17 @@ def _checked(roster: Roster, party: str, request: bytes, reply: bytes) -> Messag
 
 def _seals(
     roster: Roster, party: str, reply: Message, written: list[tuple[Release, str]]
-) -> list[Seal]:
-    seals = []
+) -> dict[int, Seal]:
+    """Return a party's seals by the numbers of its lines among those of the round."""
+    seals = {}
+    own = [(n, *line) for n, line in enumerate(written) if party in line[0].parties]
     try:
         records = reply.header["seals"]
         # A comparison sends shares to the other parties, and no array in the reply.
-        sources = {s for line, s in written if line.direction == "out" and s}
+        sources = {s for _, line, s in own if line.direction == "out" and s}
         if set(reply.arrays) != sources:
             raise ValueError("other arrays than are declared")
-        for (line, source), record in zip(written, records, strict=True):
+        for (number, line, source), record in zip(own, records, strict=True):
             sequence, content, signature = record
             if type(sequence) is not int or type(content) is not str:
                 raise TypeError("a seal")
@@ -191,7 +195,7 @@ def _seals(
                     f"{party} sealed another array than it sent.",
                     rule="wrong_signature",
                 )
-            seals.append(Seal(roster[party].hex(), sequence, content, signature))
+            seals[number] = Seal(roster[party].hex(), sequence, content, signature)
     except (KeyError, TypeError, ValueError) as wrong:
         raise AggregationError(
             f"{party} did not seal every line of the round.", rule="malformed_message"

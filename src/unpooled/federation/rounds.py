@@ -14,19 +14,20 @@ from typing import Any, final
 from unpooled.errors import UnpooledError
 from unpooled.federation.channel import Channel
 from unpooled.federation.comparing import begin_computing, signs
+from unpooled.federation.opening import opened, shown
 from unpooled.federation.recalling import recall
 from unpooled.federation.replies import (
     Replies,
     gather,
     log_lines,
     raise_refusals,
-    released_array,
 )
 from unpooled.ledger import Ledger
-from unpooled.party.packing import restored
-from unpooled.party.request import Request, Veiled, code_for, ledger_lines, view_arrays
+from unpooled.party.extent import Extent
+from unpooled.party.lines import lines_of_all
+from unpooled.party.operations import Operation
+from unpooled.party.request import Request, view_arrays
 from unpooled.party.step import Step
-from unpooled.party.view import Operation
 from unpooled.secure.masking import MaskedSum
 from unpooled.secure.message import Message, encode
 from unpooled.secure.plain import PlainSum
@@ -70,6 +71,8 @@ class Coordinator:
         To continue, when a study is resumed.
     first_round : int, default 1
         Number of the next round.
+    partition : {"rows", "columns"}, default "rows"
+        What differs between the parties; each must have declared the same.
 
     Attributes
     ----------
@@ -93,9 +96,11 @@ class Coordinator:
         protection: str = "masked",
         ledger: Ledger | None = None,
         first_round: int = 1,
+        partition: str = "rows",
     ) -> None:
         self.channel, self.roster = channel, roster
         self.study, self.protection = study, protection
+        self.partition = partition
         self.ledger = Ledger() if ledger is None else ledger
         self.records: list[RoundRecord] = []
         self.listeners: list[Callable[[str, str, int], None]] = []
@@ -130,16 +135,18 @@ class Coordinator:
         self,
         step: Step,
         operations: tuple[Operation, ...],
-        n_features: int,
+        extents: Mapping[str, Extent],
         to: str,
         public: Mapping[str, Any],
+        kept_of: str = "",
     ) -> dict[str, Any]:
         """Run a step at every party and return what its verb gives the coordinator.
 
         For a summed step a dict of totals by name (`Veiled` ones with
-        ``to="parties"``); for a disclosed one a dict of such dicts by party.
+        ``to="parties"``); for a disclosed one a dict of such dicts by party. `extents`
+        is how large each party's view is, `kept_of` the fit whose arrays it reads.
         """
-        sizes = step.sizes(n_features, public)
+        sizes = {party: extents[party].sizes(step, public) for party in self.parties}
         if not self._session:
             self._join()
         if to == "parties" and self.protection == "masked" and not self._has_group_key:
@@ -149,17 +156,9 @@ class Coordinator:
             self._computing = True
         self._round += 1
         fresh = frozenset(set(view_arrays(operations)) - self._sent)
-        request = Request(
-            self.study,
-            self._session,
-            self._round,
-            step.name,
-            to,
-            operations,
-            dict(public),
-            fresh,
-        )
-        written = ledger_lines(request, step, sizes, self.protection, self._parties)
+        where = (self.study, self._session, self._round, step.name, to)
+        request = Request(*where, operations, dict(public), fresh, kept_of)
+        written = lines_of_all(request, step, sizes, self.protection)
         data = encode(*request.as_message())
         replies = self._exchange(dict.fromkeys(self.parties, data), step.name)
         # Written first: the ledger tells what left, also when nothing can be opened.
@@ -176,10 +175,10 @@ class Coordinator:
         # A silo that refused has not kept what came with the request.
         self._sent |= fresh
         if step.verb == "disclosed":
-            return self._shown(request, step, sizes, released)
+            return shown(request, step, sizes, released)
         if step.polynomial is not None:
-            return self._compared(step, sizes)
-        return self._opened(request, step, sizes, released)
+            return self._compared(step, sizes[self._parties[0]])
+        return opened(request, step, sizes, released, self._sum)
 
     def would_refuse(self, requests: Iterable[Request]) -> list[tuple[str, str, str]]:
         """Ask each silo which planned steps its rules refuse: (party, step, rule)."""
@@ -188,6 +187,7 @@ class Coordinator:
             everything = frozenset(view_arrays(request.operations))
             header, arrays = replace(request, fresh=everything).as_message()
             header |= {"kind": "plan", "parties": list(self._parties)}
+            header["partition"] = self.partition
             data = encode(header, arrays)
             replies = self._exchange(dict.fromkeys(self.parties, data), "plan")
             if replies.problem:
@@ -212,6 +212,7 @@ class Coordinator:
             "parties": list(self._parties),
             "roster": self.roster.digest(),
             "protection": self.protection,
+            "partition": self.partition,
         }
         offers = self._control(header)
         if last := recall(self.ledger, self.roster, self.study, offers, self._control):
@@ -301,47 +302,3 @@ class Coordinator:
             self.records.append(record)
         self._round += rounds - 1
         return {name: negative}
-
-    def _opened(
-        self,
-        request: Request,
-        step: Step,
-        sizes: Mapping[str, int],
-        released: Mapping[str, Message],
-    ) -> dict[str, Any]:
-        results, m = dict[str, Any](), len(self._parties)
-        for name, declared in step.leaves.items():
-            shape = declared.shape(sizes)
-            code = code_for(declared, m, request.public, request.context(name))
-            concealed = [
-                released_array(
-                    released[party],
-                    name,
-                    declared.numbers(shape),
-                    code if self.protection == "masked" else None,
-                )
-                for party in self._parties
-            ]
-            if request.to == "parties":
-                words = self._sum.added(concealed, code)
-                results[name] = Veiled(request.round, name, shape, words, code.dtype)
-            else:
-                total = self._sum.reveal(concealed, code)
-                results[name] = restored(total, declared, shape, request.public)
-        return results
-
-    def _shown(
-        self,
-        request: Request,
-        step: Step,
-        sizes: Mapping[str, int],
-        released: Mapping[str, Message],
-    ) -> dict[str, dict[str, Any]]:
-        results: dict[str, dict[str, Any]] = {party: {} for party in self.parties}
-        for name, declared in step.leaves.items():
-            shape = declared.shape(sizes)
-            numbers = declared.numbers(shape)
-            for party in self.parties:
-                value = released_array(released[party], name, numbers, None)
-                results[party][name] = restored(value, declared, shape, request.public)
-        return results

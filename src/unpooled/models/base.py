@@ -26,9 +26,16 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         Columns seen in `fit`.
     feature_names_in_ : (p,) array of str
         Their names; only where the silos' tables have names.
+    kept_ : str
+        On a column partition: under which study and view the silos keep their part of
+        the model. Attributes about single columns are theirs then. The first time that
+        one is asked for, the silos are asked to disclose them, which each must allow.
     """
 
     _partitions = ("rows",)
+    # Attributes that the silos of a column partition keep until they are asked for.
+    _kept_by_silos: tuple[str, ...] = ()
+    _silos: Federation | None = None
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Fit on a federation.
@@ -53,7 +60,12 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
                 f"{' and '.join(self._partitions)}, not by {federation.partition}."
             )
         with federation.fitting():
+            for name in ("kept_", *self._kept_by_silos):
+                self.__dict__.pop(name, None)
             self._fit(federation, y)
+        if federation.partition == "columns":
+            # What the silos keep of the model lives as long as their federation.
+            self.kept_, self._silos = federation.kept_here, federation
         self.n_features_in_ = federation.n_features
         if federation.named:
             self.feature_names_in_ = np.array(federation.feature_names, dtype=object)
@@ -64,6 +76,29 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     @abc.abstractmethod
     def _fit(self, federation: Federation, y: Any) -> None:
         """Estimate everything that ends in ``_``, by the verbs of the federation."""
+
+    def _gather(self, federation: Federation) -> None:
+        """Ask the silos to disclose `_kept_by_silos`, and set these attributes."""
+        raise NotImplementedError
+
+    def __getattr__(self, name: str) -> Any:
+        """Ask for what only the silos have; called for attributes that are absent."""
+        if name not in type(self)._kept_by_silos or "kept_" not in vars(self):
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+        if self._silos is None:
+            raise DataError(
+                f"{name} is kept in the silos, and this {type(self).__name__} was "
+                f"read from a file. Ask for {name} before saving, where the silos "
+                f"allow it."
+            )
+        self._gather(self._silos)
+        return vars(self)[name]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is copied or stored: everything but the silos."""
+        state = dict(super().__getstate__())
+        state.pop("_silos", None)
+        return state
 
     def _check_rows(self, X: Any, *, missing: bool = False) -> Float[Array, "n p"]:
         """Check an array of new rows as scikit-learn does, against what was fitted."""

@@ -93,6 +93,10 @@ def check_compression(model: Any) -> None:
         raise DataError(f"bits={bits!r}; choose 8, 16, 32 or 64.")
     if bits == 64 and rank is None:
         return
+    if model.privacy is not None:
+        raise DataError(
+            "Choose privacy, bits or rank: noise is added to whole numbers of 64 bits."
+        )
     if model.svd_solver not in ("auto", "covariance_eigh"):
         raise DataError(
             f"bits={bits} and rank={rank} are of a scatter, which svd_solver="

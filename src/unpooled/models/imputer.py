@@ -3,7 +3,8 @@
     round 1   silos ── count and sum of the cells that are there, per column ──> total
     mean_j = total_j / count_j
 
-A column without any value at one silo is no error while the federation has some.
+A column without any value at one silo is no error while the federation has some. On a
+column partition each silo keeps the means of its own columns, and nothing leaves.
 """
 
 from typing import Any, final
@@ -17,9 +18,11 @@ from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
-from unpooled.party.step import adopted, derived
+from unpooled.party.step import adopted, derived, disclosed, kept, release, stays
 
-(local_observed,) = adopted(__name__, moments.local_observed)
+local_observed, own_observed = adopted(
+    __name__, moments.local_observed, moments.own_observed
+)
 
 
 @derived(takes={"statistics": "p"}, fitted_by=("imputer.local_observed",))
@@ -29,6 +32,28 @@ def imputed(
     """Put each column's statistic where its cells are missing."""
     missing = np.isnan(X)
     return np.where(missing, statistics, X) if missing.any() else X
+
+
+@kept(statistics=stays("p", meaning="the value that fills each of the silo's columns"))
+def own_statistics(kept: Any, *, keep_empty: bool) -> dict[str, Any]:
+    """Divide the sums that the silo keeps by its counts."""
+    if not keep_empty and not kept["count"].all():
+        raise DataError("A column has no value to take a mean of.", rule="empty_column")
+    return {"statistics": kept["total"] / np.maximum(kept["count"], 1)}
+
+
+@derived(fitted_by=("imputer.own_statistics",))
+def own_imputed(X: Float[Array, "n p"], kept: Any) -> Float[Array, "n p"]:
+    """Put the silo's own statistics where cells are missing."""
+    return imputed(X, statistics=kept["statistics"])
+
+
+@disclosed(
+    statistics=release("p", meaning="the value that fills each of the silo's columns")
+)
+def shown_statistics(kept: Any) -> dict[str, Any]:
+    """Disclose the statistics of the silo's own columns."""
+    return {"statistics": kept["statistics"]}
 
 
 @derived(fitted_by=())
@@ -64,6 +89,8 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     -----
     Released, as totals only: per column the number of cells that are there and their
     sum. Never released: a row, which cells are missing, or any silo's own count or sum.
+    On a column partition nothing is released: each silo keeps the statistics of its own
+    columns, and `transform` uses them there.
 
     A column without a value in any silo has no mean. scikit-learn drops it with a
     warning; here it is a `DataError`, because later steps, and the silos' owners, count
@@ -75,6 +102,9 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     """
 
     statistics_: Float[Array, " p"]
+
+    _partitions = ("rows", "columns")
+    _kept_by_silos = ("statistics_",)
 
     def __init__(
         self,
@@ -96,6 +126,10 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
                 f'strategy={self.strategy!r}; choose "mean" or "constant". Medians and '
                 f"most frequent values are not sums over silos."
             )
+        if federation.partition == "columns":
+            federation.keep(own_observed)
+            federation.keep(own_statistics, keep_empty=self.keep_empty_features)
+            return
         totals = federation.sum(local_observed)
         count = np.rint(totals["count"])
         empty = [federation.feature_names[j] for j in np.flatnonzero(count == 0)]
@@ -106,6 +140,11 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
                 f"by keep_empty_features=True."
             )
         self.statistics_ = totals["total"] / np.maximum(count, 1)
+
+    def _gather(self, federation: Federation) -> None:
+        told = federation.collect(shown_statistics, kept_of=self.kept_)
+        parts = [told[party]["statistics"] for party in federation.parties]
+        self.statistics_ = np.concatenate(parts)
 
     def _fill(self) -> float:
         fill = 0.0 if self.fill_value is None else self.fill_value
@@ -131,8 +170,12 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         """
         if isinstance(X, Federation):
             view = self._check_view(X)
+            by_columns = view.partition == "columns"
             if self.strategy == "constant":
-                return view.derive(filled, view.feature_names, value=self._fill())
+                names = None if by_columns else view.feature_names
+                return view.derive(filled, names, value=self._fill())
+            if by_columns:
+                return view.derive(own_imputed, kept_of=self.kept_)
             return view.derive(imputed, view.feature_names, statistics=self.statistics_)
         return imputed(self._check_rows(X, missing=True), statistics=self.statistics_)
 

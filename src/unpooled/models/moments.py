@@ -26,7 +26,7 @@ from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.moments import column_sums, observed_sums, scatter
 from unpooled.party.bounds import CauchySchwarz
-from unpooled.party.step import Step, release, stays, summed
+from unpooled.party.step import Step, kept, release, stays, summed
 
 
 @summed(
@@ -35,6 +35,18 @@ from unpooled.party.step import Step, release, stays, summed
 )
 def local_observed(X: Float[Array, "n p"]) -> dict[str, Any]:
     """Count and add the cells that are there."""
+    count, total = observed_sums(X)
+    return {"count": count, "total": total}
+
+
+@kept(
+    count=stays(
+        "p", meaning="how many rows have a value in each of the silo's columns"
+    ),
+    total=stays("p", meaning="the sum of each of the silo's columns"),
+)
+def own_observed(X: Float[Array, "n p"]) -> dict[str, Any]:
+    """Count and add, on a column partition, the cells of the silo's own columns."""
     count, total = observed_sums(X)
     return {"count": count, "total": total}
 

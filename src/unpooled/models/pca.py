@@ -22,11 +22,12 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
-from unpooled.models import compression, pca_rows
+from unpooled.models import compression, pca_rows, private
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.compression import check_compression
 from unpooled.models.spectrum import Spectrum, Wanted, chosen_solver, wanted_components
 from unpooled.party.step import derived
+from unpooled.secure.noise import GaussianPrivacy
 
 # Silos look steps up under the name of the model that asks.
 local_total = pca_rows.local_total
@@ -37,18 +38,25 @@ local_image = pca_rows.local_image
 local_rounded = compression.pca_rounded
 local_factor = compression.pca_factor
 local_projected = compression.pca_projected
+local_private = private.pca_private
 
 # How an answer is found, by partition and `svd_solver`.
 SOLVERS: Mapping[tuple[str, str], Callable[..., Spectrum]] = {
     ("rows", "covariance_eigh"): pca_rows.covariance_eigh,
     ("rows", "krylov"): pca_rows.block_krylov,
     ("rows", "compressed"): compression.compressed,
+    ("rows", "private"): private.private,
 }
 
 
 @derived(
     takes={"mean": "p", "components": "k p", "scale": "k"},
-    fitted_by=("pca.local_scatter", "pca.local_image", "pca.local_projected"),
+    fitted_by=(
+        "pca.local_scatter",
+        "pca.local_image",
+        "pca.local_projected",
+        "pca.local_private",
+    ),
 )
 def projected(
     X: Float[Array, "n p"],
@@ -81,8 +89,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         Most rounds of such solvers.
     whiten : bool, default False
         Scale the coordinates to unit variance.
-    privacy : None, default None
-        Totals are exact; other values are refused so far.
+    privacy : GaussianPrivacy, optional
+        Totals leave with noise that hides any one row; see `unpooled.models.private`.
+        None: totals are exact.
     bits : {64, 32, 16, 8}, default 64
         In how many bits each number of the scatter travels. Below 64 it is rounded,
         without bias, and one more round makes good most of that: see
@@ -190,6 +199,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         solver = chosen_solver(self.svd_solver, wanted, federation)
         if self.bits != 64 or self.rank is not None:
             solver = "compressed"
+        if self.privacy is not None:
+            solver = "private"
         found = SOLVERS[federation.partition, solver](self, federation, wanted)
         k = found.axes.shape[1]
         self.mean_, self.n_samples_, self.n_components_ = found.mean, found.N, k
@@ -198,8 +209,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         self.explained_variance_ratio_ = found.variance / (found.total or 1.0)
         self.singular_values_ = np.sqrt((found.N - 1) * found.variance)
         self.noise_variance_ = found.noise
-        for name in _CERTIFIED:
+        for name in _OF_SOME_FITS:
             self.__dict__.pop(name, None)
+        for name, value in found.told.items():
+            setattr(self, name, value)
         if (pairs := found.certificate) is not None:
             self.n_iter_ = pairs.n_iter
             self.residuals_ = pairs.residuals / (found.N - 1)
@@ -224,7 +237,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         """
         if isinstance(X, Federation):
             view, names = self._check_view(X), list(self.get_feature_names_out())
-            return view.derive(projected, names, **self._axes())
+            return view.derive(projected, names, kept_of="", **self._axes())
         return projected(self._check_rows(X), **self._axes())
 
     def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
@@ -284,7 +297,7 @@ def _checked(model: PCA, federation: Federation) -> Wanted:
             f"{federation.partition}."
         )
     if model.privacy is not None:
-        raise DataError(f"privacy={model.privacy!r}; only None is there so far.")
+        GaussianPrivacy.of(model.privacy)
     check_compression(model)
     if not (0 < model.tol < 1 and model.max_iter >= 1):
         raise DataError(
@@ -294,5 +307,5 @@ def _checked(model: PCA, federation: Federation) -> Wanted:
     return wanted_components(model.n_components, federation.n_features)
 
 
-# Attributes of a fit by a solver that iterates.
-_CERTIFIED = ("n_iter_", "residuals_", "gap_")
+# Attributes of a fit by a solver that iterates, or with privacy.
+_OF_SOME_FITS = ("n_iter_", "residuals_", "gap_", "privacy_", "signal_to_noise_")

@@ -17,6 +17,7 @@ import numpy as np
 from unpooled.arrays import Array
 from unpooled.errors import StudyError
 from unpooled.models.catalogue import estimators, parameter_names
+from unpooled.secure.noise import GaussianPrivacy
 
 _FITTED = re.compile(r"[A-Za-z][A-Za-z0-9_]*_")
 _PIPELINE = "Pipeline"
@@ -126,6 +127,8 @@ def _encoded(name: str, value: Any, arrays: dict[str, Array]) -> Any:
         return {"float": repr(value)}
     if isinstance(value, bool | int | float | str | None):
         return value
+    if isinstance(value, GaussianPrivacy):
+        return {"privacy": _encoded(name, value.as_dict(), arrays)}
     if isinstance(value, list | tuple):
         items = [_encoded(name, item, arrays) for item in value]
         return {"tuple": items} if isinstance(value, tuple) else items
@@ -174,6 +177,8 @@ def _decoded(value: Any, array: Callable[[str], Array]) -> Any:
         return tuple(_decoded(item, array) for item in content)
     if kind == "dict":
         return {key: _decoded(item, array) for key, item in content.items()}
+    if kind == "privacy":
+        return GaussianPrivacy.of(_decoded(content, array))
     if kind == "float" and content in ("nan", "inf", "-inf"):
         return float(content)
     raise ValueError(f"a value of the unknown kind {kind!r}")

@@ -4,7 +4,8 @@
     round 2   silos <── means ──  silos ── squares about them, per column ──> variances
 
 Two rounds rather than one with raw squares: their difference would lose the digits of a
-column whose mean is large beside its spread.
+column whose mean is large beside its spread. On a column partition each silo does both
+for its own columns, keeps the result, and nothing leaves.
 """
 
 from typing import Any, final
@@ -19,9 +20,19 @@ from unpooled.federation.base import Federation
 from unpooled.linalg.moments import squared_deviations
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
-from unpooled.party.step import adopted, derived, release, summed
+from unpooled.party.step import (
+    adopted,
+    derived,
+    disclosed,
+    kept,
+    release,
+    stays,
+    summed,
+)
 
-(local_observed,) = adopted(__name__, moments.local_observed)
+local_observed, own_observed = adopted(
+    __name__, moments.local_observed, moments.own_observed
+)
 
 
 @summed(
@@ -46,6 +57,43 @@ def standardised(
 ) -> Float[Array, "n p"]:
     """Subtract and divide; missing cells stay missing."""
     return (X - mean) / scale
+
+
+@kept(squares=stays("p", meaning="each own column's squared distances from its mean"))
+def own_squares(X: Float[Array, "n p"], kept: Any) -> dict[str, Any]:
+    """Add squares about the means of the silo's own columns."""
+    return {"squares": squared_deviations(X, np.nan_to_num(_mean(kept)))}
+
+
+@derived(fitted_by=("scaler.own_squares", "scaler.own_observed"))
+def own_standardised(
+    X: Float[Array, "n p"], kept: Any, *, with_mean: bool, with_std: bool
+) -> Float[Array, "n p"]:
+    """Standardise by what the silo itself keeps of its columns."""
+    mean, p = _mean(kept), X.shape[1]
+    scale = np.ones(p)
+    if with_std:
+        scale = _scale(_variance(kept["squares"], kept["count"]), mean, kept["count"])
+    return (X - (mean if with_mean else np.zeros(p))) / scale
+
+
+@disclosed(
+    count=release(
+        "p", meaning="how many rows have a value in each of the silo's columns"
+    ),
+    total=release("p", meaning="the sum of each of the silo's columns"),
+)
+def shown_sums(kept: Any) -> dict[str, Any]:
+    """Disclose what the means of the silo's own columns follow from."""
+    return {"count": kept["count"], "total": kept["total"]}
+
+
+@disclosed(
+    squares=release("p", meaning="each own column's squared distances from its mean")
+)
+def shown_squares(kept: Any) -> dict[str, Any]:
+    """Disclose what the variances of the silo's own columns follow from."""
+    return {"squares": kept["squares"]}
 
 
 @final
@@ -79,7 +127,8 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
     -----
     Released, as totals only: per column the number of cells that are there, their sum,
     and their squared distances from the federation's mean. Never released: a row, or
-    any silo's own count, sum or squares.
+    any silo's own count, sum or squares. On a column partition nothing is released:
+    each silo keeps the figures of its own columns, and `transform` uses them there.
 
     Missing cells are left out, and stay missing in `transform`.
 
@@ -92,26 +141,53 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
     var_: Float[Array, " p"] | None
     scale_: Float[Array, " p"] | None
 
+    _partitions = ("rows", "columns")
+    _kept_by_silos = ("mean_", "var_", "scale_", "n_samples_seen_")
+
     def __init__(self, *, with_mean: bool = True, with_std: bool = True) -> None:
         self.with_mean = with_mean
         self.with_std = with_std
 
     def _fit(self, federation: Federation, y: Any) -> None:
+        if federation.partition == "columns":
+            federation.keep(own_observed)
+            if self.with_std:
+                federation.keep(own_squares)
+            return
         totals = federation.sum(local_observed)
-        count = np.rint(totals["count"]).astype(np.int64)
+        count = np.rint(totals["count"])
         if not count.any():
             raise DataError("No silo has a single value in the columns selected.")
-        # A column without any value has mean NaN, as in scikit-learn.
-        mean = np.divide(
-            totals["total"], count, out=np.full(len(count), np.nan), where=count > 0
-        )
-        self.n_samples_seen_ = int(count[0]) if (count == count[0]).all() else count
+        squares = None
+        if self.with_std:
+            mean = np.nan_to_num(_mean(totals))
+            squares = federation.sum(local_squares, mean=mean)["squares"]
+        self._set(count, totals["total"], squares)
+
+    def _set(
+        self,
+        count: Float[Array, " p"],
+        total: Float[Array, " p"],
+        squares: Float[Array, " p"] | None,
+    ) -> None:
+        seen = np.rint(count).astype(np.int64)
+        mean = _mean({"count": count, "total": total})
+        self.n_samples_seen_ = int(seen[0]) if (seen == seen[0]).all() else seen
         self.mean_ = mean if self.with_mean or self.with_std else None
         self.var_ = self.scale_ = None
-        if self.with_std:
-            squares = federation.sum(local_squares, mean=np.nan_to_num(mean))["squares"]
-            self.var_ = np.where(count > 0, squares / np.maximum(count, 1), np.nan)
-            self.scale_ = _scale(self.var_, mean, count)
+        if squares is not None:
+            self.var_ = _variance(squares, seen)
+            self.scale_ = _scale(self.var_, mean, seen)
+
+    def _gather(self, federation: Federation) -> None:
+        steps = [shown_sums, *([shown_squares] if self.with_std else [])]
+        told = [federation.collect(step, kept_of=self.kept_) for step in steps]
+        figures = {
+            name: np.concatenate([values[party][name] for party in federation.parties])
+            for values in told
+            for name in values[federation.parties[0]]
+        }
+        self._set(figures["count"], figures["total"], figures.get("squares"))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -128,6 +204,13 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         """
         if isinstance(X, Federation):
             view = self._check_view(X)
+            if view.partition == "columns":
+                return view.derive(
+                    own_standardised,
+                    kept_of=self.kept_,
+                    with_mean=self.with_mean,
+                    with_std=self.with_std,
+                )
             mean, scale = self._mean_and_scale()
             return view.derive(standardised, view.feature_names, mean=mean, scale=scale)
         X = self._check_rows(X, missing=True)
@@ -161,6 +244,17 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         p = self.n_features_in_
         mean = self.mean_ if self.with_mean and self.mean_ is not None else np.zeros(p)
         return mean, np.ones(p) if self.scale_ is None else self.scale_
+
+
+def _mean(sums: Any) -> Float[Array, " p"]:
+    """Return the means, NaN for a column without any value, as in scikit-learn."""
+    count = sums["count"]
+    nowhere = np.full(len(count), np.nan)
+    return np.divide(sums["total"], count, out=nowhere, where=count > 0)
+
+
+def _variance(squares: Float[Array, " p"], count: Array) -> Float[Array, " p"]:
+    return np.where(count > 0, squares / np.maximum(count, 1), np.nan)
 
 
 def _scale(

@@ -4,7 +4,8 @@ model, federation ── chosen_solver ──> "covariance_eigh", "krylov", ...
 a solver          ── Spectrum: mean, variances, axes, and what is left over
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -46,6 +47,8 @@ class Spectrum:
         Mean variance of the directions that are not kept.
     certificate : RitzPairs, optional
         Of a solver that iterates: residuals and gap, of the scatter.
+    told : mapping of str to value
+        What else the model tells, by the names of its attributes.
     """
 
     N: int
@@ -55,6 +58,7 @@ class Spectrum:
     total: float
     noise: float
     certificate: RitzPairs | None = None
+    told: Mapping[str, Any] = field(default_factory=dict)
 
 
 def wanted_components(n_components: Any, p: int) -> Wanted:

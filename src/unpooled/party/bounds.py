@@ -15,6 +15,8 @@ from unpooled.linalg.moments import pack
 # Squares come out of the wide code in multiples of 2^-128; this covers what that and
 # the rounding of a constant column's mean can hide, so that no bound is ever zero.
 _QUANTUM = 2.0**-120
+# Steps of a lattice to the norm of a row: products of 10⁸ rows stay below 2⁵³.
+LATTICE = 2.0**13
 
 
 @runtime_checkable
@@ -132,3 +134,41 @@ class Trace:
 
     def _trace(self, public: Mapping[str, Any]) -> float:
         return float(np.maximum(public[self.squares], 0.0).sum()) + _QUANTUM
+
+
+@final
+@dataclass(frozen=True)
+class Lattice:
+    """Whole numbers below 2⁵³, which float64 holds exactly, and what they stand for.
+
+    Rows that were shifted by a centre and shortened to a norm are rounded to a lattice
+    on which that norm has `LATTICE` steps; sums and products of them are whole numbers.
+
+    Parameters
+    ----------
+    power : int
+        Of a row's entries: 0 for counts, in units of `LATTICE`; 1 for sums; 2 for
+        products.
+    """
+
+    power: int
+
+    def divide(
+        self, values: Float[Array, "..."], public: Mapping[str, Any]
+    ) -> Float[Array, "..."]:
+        """Return shares of 2⁵³; a power of 2, so nothing is rounded."""
+        return np.asarray(values / 2.0**53)
+
+    def multiply(
+        self, units: Float[Array, "..."], public: Mapping[str, Any]
+    ) -> Float[Array, "..."]:
+        """Return counts, or sums and products in units of the data."""
+        if self.power == 0:
+            return np.asarray(units * (2.0**53 / LATTICE))
+        steps = lattice_steps(len(public["centre"]))
+        return units * 2.0**53 * (public["row_norm"] / steps) ** self.power
+
+
+def lattice_steps(p: int) -> float:
+    """Return the steps of a norm: fewer, so that rounding p entries stays within."""
+    return (LATTICE - 0.5 * np.sqrt(p)) * (1.0 - 2.0**-40)

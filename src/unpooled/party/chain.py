@@ -12,6 +12,7 @@ import json
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -256,7 +257,7 @@ class Chain:
 
 def now() -> str:
     """Return the time by this machine's clock."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+    return datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds")
 
 
 def is_signed(entry: Entry, keys: Sequence[bytes] | None) -> bool:

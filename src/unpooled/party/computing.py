@@ -12,7 +12,9 @@ from typing import Any, final
 import numpy as np
 
 from unpooled.arrays import Array
+from unpooled.party.packing import declared_array
 from unpooled.party.policy import Refusal
+from unpooled.party.step import Step
 from unpooled.secure.agreement import open_sealed, seal_for
 from unpooled.secure.comparison import FEWEST, Computation, Polynomial
 from unpooled.secure.message import Message
@@ -66,9 +68,18 @@ class Computing:
             "negative": negative.astype(np.uint8)
         }
 
-    def take(self, polynomial: Polynomial, totals: Mapping[str, Array]) -> None:
+    def take(
+        self, step: Step, sizes: Mapping[str, int], totals: Mapping[str, Array]
+    ) -> None:
         """Keep this party's integers until the round is written down."""
-        self._waiting.append((polynomial, polynomial.integers(totals)))
+        polynomial, (declared,) = step.polynomial, step.declared.values()
+        if polynomial is None or set(totals) != set(polynomial.names):
+            raise Refusal("declaration")
+        shape = declared.shape(sizes)
+        checked = {
+            name: declared_array(totals, name, declared, shape) for name in totals
+        }
+        self._waiting.append((polynomial, polynomial.integers(checked)))
 
     def proceed(self) -> None:
         """Hand over what waited."""

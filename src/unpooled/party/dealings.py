@@ -16,11 +16,14 @@ from typing import Any, final
 from unpooled.arrays import Array
 from unpooled.errors import StudyError
 from unpooled.ledger import Release
+from unpooled.party.budget import Budget
 from unpooled.party.history import History
 from unpooled.party.journal import Journal
 from unpooled.party.memory import Ran, Remembered, Shelf, Study
+from unpooled.party.noising import cost
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import Request
+from unpooled.party.step import find_step
 from unpooled.party.view import View
 from unpooled.secure.message import Message
 from unpooled.secure.roster import Identity
@@ -76,7 +79,7 @@ class Dealings:
             raise StudyError("Approvals need an audit log, where they are written.")
         self._policy, self._identity, self._journal = policy, identity, journal
         self._asks_people, self._models = approval != "none", models
-        self._history = History(journal)
+        self._history, self._budget = History(journal), Budget(policy, journal)
         self._forgotten: dict[str, int] = {}
         self.studies: dict[str, Study] = {}
         for name in journal.studies() if journal else ():
@@ -121,6 +124,7 @@ class Dealings:
         if self._asks_people and not self._told(request.study).approves(request.step):
             raise Refusal("approval")
         self._history.check(self._policy, view, parties)
+        self._budget.check(cost(find_step(request.step), request.public))
 
     def released(
         self,
@@ -131,6 +135,7 @@ class Dealings:
         parties: tuple[str, ...],
     ) -> None:
         """Write a round before its reply leaves."""
+        rho = cost(find_step(request.step), request.public)
         if self._journal is not None:
             self._journal.released(
                 self._identity,
@@ -141,7 +146,9 @@ class Dealings:
                 request.session,
                 # Another process may have answered since the rules were checked.
                 lambda: self.check(request, view, parties),
+                rho,
             )
+        self._budget.record(rho)
         self._history.record(view, parties)
 
     def refused(self, header: dict[str, Any], rule: str) -> None:

@@ -9,6 +9,7 @@ from typing import final
 
 from unpooled.errors import DataError
 from unpooled.party.bounds import Bound
+from unpooled.secure.noise import Noise
 
 # Axis letters over people; everything else is an aggregate.
 ROW_AXES = frozenset("nN")
@@ -30,6 +31,8 @@ class Declared:
         Only the upper triangle is read, sent and kept.
     bound : Bound, optional
         A public bound on the total; without one the wide code is used.
+    noise : Noise, optional
+        What the silo adds before the array leaves; it then holds whole numbers.
     bits : str
         The public argument that says in how many bits a bounded total travels; 64
         where none is named.
@@ -44,6 +47,7 @@ class Declared:
     symmetric: bool = False
     bound: Bound | None = None
     bits: str = ""
+    noise: Noise | None = None
     kept: bool = False
     until: str = "study"
 
@@ -93,9 +97,10 @@ def release(
     symmetric: bool = False,
     bound: Bound | None = None,
     bits: str = "",
+    noise: Noise | None = None,
 ) -> Declared:
     """Declare an array that leaves the silo; see `Declared`."""
-    return Declared(axes, meaning, symmetric, bound, bits)
+    return Declared(axes, meaning, symmetric, bound, bits, noise)
 
 
 def stays(

@@ -45,7 +45,7 @@ class Charter:
     ----------
     name, source : str
         As in `Silo`; a relative path starts at the working directory.
-    label, ids, columns, missing, approval
+    label, ids, partition, columns, missing, approval
         As in `Silo`.
     policy : Path or None
         A file of rules to copy; the defaults when None.
@@ -60,6 +60,7 @@ class Charter:
     missing: Mapping[str, Sequence[float]] = field(default_factory=dict)
     policy: Path | None = None
     approval: str = "none"
+    partition: str = "rows"
 
     def to_toml(self) -> str:
         """Return the text of a silo's file (UTF-8)."""
@@ -68,6 +69,8 @@ class Charter:
         for key in ("label", "ids"):
             if (value := getattr(self, key)) is not None:
                 lines.append((key, _toml(value)))
+        if self.partition != "rows":
+            lines.append(("partition", _toml(self.partition)))
         if self.columns is not None:
             lines.append(("columns", f"[{', '.join(map(_toml, self.columns))}]"))
         if self.missing:

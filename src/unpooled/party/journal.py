@@ -46,6 +46,7 @@ class Journal:
         # By column alone, as `History` has them.
         self._rosters: dict[str, tuple[str, ...]] = {}
         self._refusals: set[tuple[str, str, str]] = set()
+        self._spent = 0.0
         self._chain = Chain(self.path, max_pages, self._see)
         self._chain.catch_up()
 
@@ -74,6 +75,11 @@ class Journal:
         self._chain.catch_up()
         return self._rosters.get(column)
 
+    def spent(self) -> float:
+        """Return what all private releases cost together, as `Budget` counts it."""
+        self._chain.catch_up()
+        return self._spent
+
     def released(
         self,
         identity: Identity,
@@ -83,6 +89,7 @@ class Journal:
         parties: Sequence[str],
         session: str,
         check: Callable[[], None] = lambda: None,
+        rho: float = 0.0,
     ) -> None:
         """Write one round: its lines, the step that ran, and for which parties.
 
@@ -94,6 +101,8 @@ class Journal:
             With seals whose sequence goes on where the study's lines end.
         check : callable, optional
             Called when no other process can write any more; it may still refuse.
+        rho : float, default 0.0
+            What the round cost of the silo's privacy.
 
         Raises
         ------
@@ -119,6 +128,7 @@ class Journal:
         record = {"session": session, "step": step, "front": list(front)}
         record |= {"columns": list(columns), "parties": list(parties)}
         record |= {"round": lines[0].round, "lines": len(lines)}
+        record |= {"rho": rho} if rho else {}
         self._chain.append([*entries, ("round", study, record)], identity, in_order)
 
     def joined(
@@ -272,6 +282,7 @@ class Journal:
             study.fitted.add((record["step"], tuple(record["front"])))
             parties = tuple(record["parties"])
             self._rosters |= dict.fromkeys(record["columns"], parties)
+            self._spent += record.get("rho", 0.0)
         elif entry.kind == "joined":
             study.sessions.add(record["session"])
         elif entry.kind == "announced":

@@ -4,6 +4,7 @@ import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
+from weakref import WeakValueDictionary
 
 from unpooled.arrays import Array
 from unpooled.errors import StudyError
@@ -39,6 +40,21 @@ class Shelf:
         """Return a symmetric array as it lies here, its triangle, or None."""
         stored, size = self._arrays.get((view, name), (None, 0))
         return stored if size else None
+
+
+# In one process a silo has a party in every federation that it is in. What it kept for
+# a fit lives as long as the federation of the fit, or a model fitted on it, does.
+_SHARED: WeakValueDictionary[tuple[str, str], Shelf] = WeakValueDictionary()
+
+
+def share_shelf(party: str, study: str, shelf: Shelf) -> None:
+    """Let a silo's other parties in this process read what it keeps for a study."""
+    _SHARED[party, study] = shelf
+
+
+def shared_shelf(party: str, study: str) -> Shelf | None:
+    """Return what a silo keeps in this process for a study, by whichever party."""
+    return _SHARED.get((party, study))
 
 
 @final

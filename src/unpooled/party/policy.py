@@ -54,6 +54,10 @@ class Policy:
         Fewest rows that must differ between two versions of the table.
     require_privacy : bool, default False
         Whether only differentially private totals may leave.
+    privacy_budget : float, default 10.0
+        The ε, at `privacy_delta`, of all private releases together, over all studies.
+    privacy_delta : float, default 1e-5
+        The δ at which the budget is counted.
     allowed_steps : sequence of str, optional
         Steps that may run, with ``*`` as wildcard. None: the library's own and, in
         one process, those that the process declared. A transform that the study did not
@@ -72,6 +76,8 @@ class Policy:
     allow_roster_change: bool = False
     min_changed_rows: int = 10
     require_privacy: bool = False
+    privacy_budget: float = 10.0
+    privacy_delta: float = 1e-5
     allowed_steps: Sequence[str] | None = None
     allowed_columns: Sequence[str] | None = None
 
@@ -92,6 +98,7 @@ class Policy:
             allow_row_level=True,
             allow_roster_change=True,
             min_changed_rows=0,
+            privacy_budget=math.inf,
             allowed_steps=("*",),
         )
 
@@ -153,7 +160,7 @@ class Policy:
                 raise Refusal("allow_disclosed")
             if declared.level == "row" and not self.allow_row_level:
                 raise Refusal("allow_row_level")
-            if self.require_privacy:
+            if self.require_privacy and declared.noise is None:
                 raise Refusal("require_privacy")
 
     def check_columns(self, source_columns: Sequence[str]) -> None:

@@ -1,8 +1,4 @@
-"""A request to run a step, and the ledger lines that it will make at both ends.
-
-Coordinator and party write the same lines from the same declaration: neither takes the
-other's word for what was released.
-"""
+"""A request to run a step: what it asks, and how it travels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,18 +9,17 @@ import numpy as np
 
 from unpooled.arrays import Array, Shaped
 from unpooled.errors import AggregationError
-from unpooled.ledger import Release, canonical
-from unpooled.party.step import Declared, Step
-from unpooled.party.view import (
+from unpooled.ledger import canonical
+from unpooled.party.operations import (
     Derive,
     Operation,
     array_digest,
     array_key,
     operation_from_json,
+    split_address,
+    view_digest,
 )
-from unpooled.secure.fixed_point import BoundedCode, Code, WideCode
-from unpooled.secure.message import Message, digest
-from unpooled.secure.narrow_code import NarrowCode
+from unpooled.secure.message import Message
 
 
 @final
@@ -64,6 +59,8 @@ class Request:
         Public arguments: JSON values, arrays, or `Veiled` totals.
     fresh : frozenset of str
         Keys of transform arrays that come with this request; others came before.
+    kept_of : str
+        The fit whose kept arrays the step reads (`kept_address`); empty: this one.
     """
 
     study: str
@@ -74,6 +71,7 @@ class Request:
     operations: tuple[Operation, ...]
     public: Mapping[str, Any]
     fresh: frozenset[str] = frozenset()
+    kept_of: str = ""
 
     def view_digest(self) -> str:
         """Return a name for the view: equal for equal operations and arrays."""
@@ -82,7 +80,7 @@ class Request:
     @cached_property
     def _view_digest(self) -> str:
         # Asked for with every release, and long where a view has many columns.
-        return digest(canonical([o.as_json() for o in self.operations]))
+        return view_digest(self.operations)
 
     def context(self, name: str) -> bytes:
         """Return what separates the masks of this release from all others."""
@@ -125,7 +123,7 @@ class Request:
             "view": [operation.as_json() for operation in self.operations],
             "public": public,
         }
-        return header, arrays
+        return header | ({"kept_of": self.kept_of} if self.kept_of else {}), arrays
 
     @classmethod
     def from_message(cls, message: Message, known: Mapping[str, Array]) -> "Request":
@@ -161,6 +159,9 @@ class Request:
             raise TypeError("header")
         if type(header["round"]) is not int:
             raise TypeError("round")
+        kept_of = header.get("kept_of", "")
+        if kept_of:
+            split_address(kept_of)
         everything = {**known, **fresh}
         operations = tuple(
             operation_from_json(record, position, everything)
@@ -183,6 +184,7 @@ class Request:
                 for name, record in header["public"].items()
             },
             frozenset(fresh),
+            kept_of,
         )
 
 
@@ -207,87 +209,3 @@ def view_arrays(operations: Sequence[Operation]) -> dict[str, Array]:
         if isinstance(operation, Derive)
         for name, value in operation.arrays().items()
     }
-
-
-def code_for(
-    declared: Declared,
-    n_parties: int,
-    public: Mapping[str, Any] | None = None,
-    context: bytes = b"",
-    party: int = 0,
-) -> Code:
-    """Return the code of a release: narrow where a public bound is declared.
-
-    `context` and `party`, its place in the roster, matter to codes that round.
-    """
-    if declared.bound is None:
-        return WideCode(n_parties)
-    bits = (public or {}).get(declared.bits, 64)
-    if bits == 64:
-        return BoundedCode(n_parties)
-    return NarrowCode(n_parties, bits, context, party)
-
-
-def ledger_lines(
-    request: Request,
-    step: Step,
-    sizes: Mapping[str, int],
-    protection: str,
-    parties: tuple[str, ...],
-) -> list[tuple[Release, str]]:
-    """Return the lines of a round in their order: what comes in, then what goes out.
-
-    Each comes with the name of its array in the message, empty for what is kept.
-
-    Parameters
-    ----------
-    protection : {"masked", "plain"}
-        How totals travel; disclosed values always travel as they are.
-    parties : tuple of str
-        All parties of the session; their number sets the room in the wide code.
-    """
-    lines: list[tuple[Release, str]] = []
-
-    def write(source: str, step_name: str, name: str, *rest: Any) -> None:
-        head = (request.study, request.round, step_name, name)
-        lines.append((Release(*head, *rest, parties=parties), source))
-
-    for position, operation in enumerate(request.operations):
-        if isinstance(operation, Derive):
-            for name, value in operation.arrays().items():
-                key = array_key(position, name, array_digest(value))
-                if key in request.fresh:
-                    what = (value.shape, str(value.dtype), value.nbytes)
-                    write(f"view.{key}", operation.step, name, *what, "public", "in")
-    # Sorted, since a message's JSON does not keep the order of the caller.
-    for name, value in sorted(request.public.items()):
-        if isinstance(value, Veiled):
-            words, visibility = value.words, "summed"
-            kind = "uint256" if words.ndim == 2 else str(words.dtype)
-        elif isinstance(value, np.ndarray):
-            words, visibility, kind = value, "public", str(value.dtype)
-        else:
-            continue
-        what = (value.shape, kind, words.nbytes)
-        write(f"public.{name}", step.name, name, *what, visibility, "in")
-    for name, declared in step.declared.items():
-        shape = declared.shape(sizes)
-        numbers = declared.numbers(shape)
-        if declared.kept:
-            write("", step.name, name, shape, "float64", 0, "kept", "in")
-            continue
-        if step.polynomial is not None:
-            # A line for each round of the batch: shares, and no array of the message.
-            rounds = step.polynomial.rounds
-            size = step.polynomial.bytes(numbers, len(parties)) // rounds
-            what = (shape, f"int{step.polynomial.bits}", size, "compared", "out")
-            for turn in range(rounds):
-                head = (request.study, request.round + turn, step.name, name)
-                lines.append((Release(*head, *what, parties=parties), ""))
-            continue
-        kind, size = "float64", 8 * numbers
-        if step.verb == "summed" and protection == "masked":
-            code = code_for(declared, len(parties), request.public)
-            kind, size = code.dtype, code.bytes(numbers)
-        write(name, step.name, name, shape, kind, size, step.verb, "out")
-    return lines

@@ -7,7 +7,6 @@ values and paths, stays in the silo's own log.
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
 
@@ -20,13 +19,14 @@ from unpooled.errors import (
     ReleaseRefusedError,
     UnpooledError,
 )
-from unpooled.ledger import Ledger, Release, Seal, canonical
+from unpooled.ledger import Ledger, canonical
 from unpooled.party.computing import STAGES
 from unpooled.party.dealings import Answer, Dealings
 from unpooled.party.journal import Journal
-from unpooled.party.memory import Study
+from unpooled.party.memory import Study, share_shelf
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import Request
+from unpooled.party.sealing import sealed_lines
 from unpooled.party.session import Session
 from unpooled.secure.agreement import Agreement
 from unpooled.secure.message import Message, decode, digest, encode
@@ -61,6 +61,9 @@ class Party:
         Whether a person must approve each study first.
     models : Path, optional
         The folder for fitted models; without it none are taken.
+    partition : {"rows", "columns"}, default "rows"
+        What the silo declared: with "columns" it has other columns about the same
+        people as the other silos. It takes part in studies of this kind only.
 
     Attributes
     ----------
@@ -80,8 +83,10 @@ class Party:
         journal: Journal | None = None,
         approval: str = "none",
         models: Path | None = None,
+        partition: str = "rows",
     ) -> None:
         self.name, self.policy, self.table = name, policy, table
+        self.partition = partition
         self._identity, self._roster = identity, roster
         self._plain = plain
         self._dealings = Dealings(policy, identity, journal, approval, models)
@@ -161,20 +166,16 @@ class Party:
     def _describe(self, message: Message) -> Answer:
         columns = list(self.table.columns)
         if self.policy.allowed_columns is not None:
-            columns = [c for c in columns if self._allows_column(c)]
+            columns = [c for c in columns if self.policy.allows_column(c)]
         return {
             "kind": "described",
             "columns": columns,
             "named": self.table.named,
             "label": self.table.label,
+            "partition": self.partition,
+            # On a row partition how many rows a silo has is its own business.
+            "rows": self.table.n_rows if self.partition == "columns" else None,
         }, {}
-
-    def _allows_column(self, column: str) -> bool:
-        try:
-            self.policy.check_columns([column])
-        except Refusal:
-            return False
-        return True
 
     def _join(self, message: Message) -> Answer:
         header = message.header
@@ -183,6 +184,7 @@ class Party:
         if header["roster"] != roster.digest():
             raise Refusal("wrong_roster")
         self.policy.check_parties(len(parties))
+        self._check_partition(message)
         session, protection = _key(message), header["protection"]
         if protection not in ("masked", "plain"):
             raise Refusal("malformed_message")
@@ -195,14 +197,21 @@ class Party:
             self.name, self._identity, roster, canonical(list(session))
         )
         study = self._dealings.join(*session, parties)
-        self._sessions[session] = Session(
-            self.name, self.table, self.policy, study, agreement, parties, protection
-        )
+        share_shelf(self.name, session[0], study.kept)
+        how = (parties, protection, self.partition)
+        own = (self.name, self.table, self.policy)
+        self._sessions[session] = Session(*own, study, agreement, *how)
         public, signature = agreement.offer()
         offer = {"key": public.hex(), "signature": signature.hex()}
         lines = len(self._dealings.own_lines(session[0]))
         # Where the study's seals go on, so that a coordinator sees what it missed.
         return {"kind": "offer", "lines": lines, **offer}, {}
+
+    def _check_partition(self, message: Message) -> None:
+        # Releases over people are a matter of course on a column partition: no silo
+        # shall find itself in one that it did not declare.
+        if message.header.get("partition", "rows") != self.partition:
+            raise Refusal("partition")
 
     def _pinned(self, parties: list[str]) -> Roster:
         # A name that stands twice would count as two parties and hide one total.
@@ -250,8 +259,10 @@ class Party:
             Agreement(self.name, self._identity, self._roster, b"plan"),
             tuple(self._pinned(header["parties"])),
             "masked",
+            self.partition,
         )
         try:
+            self._check_partition(message)
             session.check(Request.from_message(message, {}))
         except (Refusal, ReleaseRefusedError) as refusal:
             return {"kind": "planned", "rule": refusal.rule}, {}
@@ -286,7 +297,9 @@ class Party:
         study = self.studies[request.study]
         first = len(self._dealings.own_lines(request.study))
         known = {**message.digests, **digests, "": digest(b"")}
-        sealed = self._sealed(study.ledger, first, lines, known)
+        sealed = sealed_lines(
+            self.name, self._identity, study.ledger, first, lines, known
+        )
         seals = [line.seals[self.name] for line in sealed]
         header = {
             "kind": "released",
@@ -301,23 +314,6 @@ class Party:
         session.proceed()
         self._answered[key] = (request.round, digest(data), reply)
         return reply
-
-    def _sealed(
-        self,
-        ledger: Ledger,
-        first: int,
-        lines: list[tuple[Release, str]],
-        digests: Mapping[str, str],
-    ) -> Ledger:
-        """Return the lines as they follow on the silo's own ledger, sealed."""
-        grown = Ledger(ledger)
-        for sequence, (line, source) in enumerate(lines, first):
-            content = digests[source]
-            statement = line.statement(self.name, sequence, content)
-            signature = self._identity.sign(statement).hex()
-            seal = Seal(self._identity.public.hex(), sequence, content, signature)
-            grown.append(replace(line, parties=(self.name,)), {self.name: seal})
-        return grown[len(ledger) :]
 
 
 def _key(message: Message) -> tuple[str, str]:

@@ -14,18 +14,17 @@ from unpooled.data.table import Table
 from unpooled.ledger import Release
 from unpooled.party.classes import by_class, class_sizes
 from unpooled.party.computing import Computing
-from unpooled.party.memory import KeptArrays, Shelf, Study
+from unpooled.party.extent import Extent
+from unpooled.party.lines import code_for, ledger_lines
+from unpooled.party.memory import Study
+from unpooled.party.noising import check_inputs, cost, honest_shares, noised
 from unpooled.party.packing import declared_array, flattened, restored
 from unpooled.party.policy import Policy, Refusal
-from unpooled.party.request import (
-    Request,
-    Veiled,
-    code_for,
-    ledger_lines,
-    view_arrays,
-)
+from unpooled.party.request import Request, Veiled, view_arrays
+from unpooled.party.running import run_step
 from unpooled.party.step import Declared, Step, find_step
 from unpooled.party.view import View
+from unpooled.party.viewing import Views
 from unpooled.secure.agreement import Agreement, new_group_key, open_sealed, seal_for
 from unpooled.secure.fixed_point import Code
 from unpooled.secure.masking import MaskedSum, unveil, veil
@@ -65,6 +64,8 @@ class Session:
         The roster of the session, sorted.
     protection : {"masked", "plain"}
         How totals are protected.
+    partition : {"rows", "columns"}, default "rows"
+        As the silo declared it.
     """
 
     def __init__(
@@ -76,19 +77,19 @@ class Session:
         agreement: Agreement,
         parties: tuple[str, ...],
         protection: str,
+        partition: str = "rows",
     ) -> None:
         self.party, self.parties, self.protection = party, parties, protection
-        self._table, self._policy, self._study = table, policy, study
+        self.partition = partition
+        self._table, self._policy = table, policy
+        self._views = Views(party, table, policy, study, partition)
         self._agreement = agreement
         self._keys: dict[str, bytes] = {}
         # None until the keys are agreed: before that nothing may leave.
         self._sum: SecureSum | None = None
         self._group_key: bytes | None = None
         self._computing: Computing | None = None
-        self._kept = Shelf()
-        self._shares: dict[str, float] = {}
         self._view_arrays: dict[str, Array] = {}
-        self._views: dict[str, View] = {}
         self._opened: dict[tuple[int, str], _Opened] = {}
 
     @property
@@ -139,16 +140,18 @@ class Session:
         step = find_step(request.step)
         if step.verb == "derived":
             raise Refusal("allowed_steps")
-        view = self._view(request)
+        view = self._views.of(request)
         policy = self._policy
         policy.check_parties(len(self.parties))
         policy.check_step(step, step.verb)
         label = [self._table.label] if "y" in step.reads and self._table.label else []
         policy.check_columns([*view.source_columns, *label])
         policy.check_rows(view.n_rows, view.left_out)
+        check_inputs(step, request.operations)
         for declared in step.leaves.values():
             policy.check_features(declared, len(view.columns), view.n_rows)
-        if "y" in step.reads and not label:
+        # On a column partition one silo has the label, for all.
+        if "y" in step.reads and not label and self.partition == "rows":
             raise Refusal("unknown_columns")
         return step, view
 
@@ -159,24 +162,29 @@ class Session:
         if self._sum is None:
             raise Refusal("out_of_order")
         step, view = self.check(request)
-        self._check_transforms(request, view)
+        self._views.check_transforms(request, view)
         public, request = self._public(request)
-        sizes = step.sizes(len(view.columns), public)
-        self._check_classes(step, view)
+        n_rows = view.n_rows if self.partition == "columns" else None
+        sizes = Extent(len(view.columns), n_rows).sizes(step, public)
+        if by_class(step) and self._table.label is not None:
+            self._policy.check_classes(class_sizes(view, self._table.label))
         # What is not finite is refused when it is encoded; a warning would be noise.
         with np.errstate(all="ignore"):
-            totals = self._run(step, view, request, public)
-        arrays = {}
+            totals = run_step(
+                step, view, self._label_for(step), self._views.kept_for(request), public
+            )
         if step.polynomial is not None:
-            self._compare(step, sizes, totals)
-            lines = ledger_lines(request, step, sizes, self.protection, self.parties)
-            self._view_arrays |= view_arrays(request.operations)
-            return lines, {}
-        for name, declared in step.declared.items():
+            self.computing.take(step, sizes, totals)
+            totals = {}
+        arrays, shares = {}, honest_shares(len(self.parties), self.protection)
+        for name, declared in step.sent_or_kept.items():
             shape = declared.shape(sizes)
             value = declared_array(totals, name, declared, shape)
+            if declared.noise is not None:
+                value = noised(value, declared, cost(step, public), shares)
             if declared.kept:
-                self._keep(request, name, declared, value)
+                how = {"value": value, "symmetric": declared.symmetric}
+                self._views.keep(request, declared.until, name, **how)
             else:
                 arrays[name] = self._conceal(
                     self._sum, step, request, name, value, public
@@ -191,68 +199,14 @@ class Session:
                     request.context(name),
                     dict(public),
                 )
-        if set(totals) != set(step.declared):
+        if set(totals) != set(step.sent_or_kept):
             raise Refusal("declaration")
         self._view_arrays |= view_arrays(request.operations)
         lines = ledger_lines(request, step, sizes, self.protection, self.parties)
         return lines, arrays
 
-    def _compare(
-        self, step: Step, sizes: Mapping[str, int], totals: Mapping[str, Array]
-    ) -> None:
-        polynomial, (declared,) = step.polynomial, step.declared.values()
-        if polynomial is None or set(totals) != set(polynomial.names):
-            raise Refusal("declaration")
-        shape = declared.shape(sizes)
-        checked = {
-            name: declared_array(totals, name, declared, shape) for name in totals
-        }
-        self.computing.take(polynomial, checked)
-
-    def _view(self, request: Request) -> View:
-        key = request.view_digest()
-        if key not in self._views:
-            try:
-                self._views[key] = View(self._table, request.operations)
-            except LookupError as unknown:
-                raise Refusal("unknown_columns") from unknown
-        return self._views[key]
-
-    def _check_transforms(self, request: Request, view: View) -> None:
-        before: tuple[str, ...] = ()
-        for name in view.transforms:
-            transform = find_step(name)
-            # One that needs no fitting is held to the dominance rule below alone.
-            fitted = not transform.fitted_by or any(
-                (step, before) in self._study.fitted for step in transform.fitted_by
-            )
-            if transform.verb != "derived" or not (
-                fitted or self._policy.lists_step(name)
-            ):
-                raise Refusal("transform_not_fitted")
-            before += (name,)
-        if view.transforms and self._policy.max_row_share < 1.0:
-            key = request.view_digest()
-            if key not in self._shares:
-                self._shares[key] = self._made_share(view)
-            self._policy.check_dominance(self._shares[key])
-
-    def _made_share(self, view: View) -> float:
-        """Return the dominance that the transforms made, 0 where the data had it.
-
-        Rare categories and heavy tails give a source column a dominant row too; what a
-        transform may not do is to go beyond that, which is how a made-up column turns a
-        covariance into one person's record.
-        """
-        share = view.largest_row_share()
-        if share <= self._policy.max_row_share:
-            return share
-        natural = view.source().largest_row_share()
-        return share if share > natural * (1.0 + 1e-9) else 0.0
-
-    def _check_classes(self, step: Step, view: View) -> None:
-        if by_class(step) and self._table.label is not None:
-            self._policy.check_classes(class_sizes(view, self._table.label))
+    def _label_for(self, step: Step) -> str | None:
+        return self._table.label if "y" in step.reads else None
 
     def _public(self, request: Request) -> tuple[dict[str, Any], Request]:
         """Open veiled arguments; the request returned knows their shapes."""
@@ -268,40 +222,6 @@ class Session:
             elif isinstance(value, np.ndarray) and not np.isfinite(value).all():
                 raise Refusal("arguments")
         return public, replace(request, public=shown)
-
-    def _run(
-        self, step: Step, view: View, request: Request, public: Mapping[str, Any]
-    ) -> dict[str, Array]:
-        inputs: dict[str, Any] = {}
-        if "kept" in step.reads:
-            inputs["kept"] = KeptArrays(
-                request.view_digest(), (self._kept, self._study.kept)
-            )
-        if not {"X", "y"} & set(step.reads):
-            return dict(step(**inputs, **public))
-        label = self._table.label if "y" in step.reads else None
-        blocks = view.blocks([] if label is None else [label])
-        if step.by == "party":
-            parts = list(blocks)
-            inputs["X"] = np.concatenate([part.X for part in parts])
-            if label is not None:
-                inputs["y"] = np.concatenate([part.extra[label] for part in parts])
-            return dict(step(**_read(step, inputs), **public))
-        totals: dict[str, Array] = {}
-        for number, block in enumerate(blocks):
-            inputs["X"] = block.X
-            if label is not None:
-                inputs["y"] = block.extra[label]
-            for name, value in step(**_read(step, inputs), **public).items():
-                # The first block's arrays may be views of the silo's rows.
-                if number == 0:
-                    totals[name] = value
-                elif number == 1:
-                    # A sum of numbers is a scalar, which nothing can be added into.
-                    totals[name] = np.asarray(np.add(totals[name], value))
-                else:
-                    totals[name] = np.add(totals[name], value, out=totals[name])
-        return totals
 
     def _conceal(
         self,
@@ -340,13 +260,3 @@ class Session:
         if self._group_key is None:
             raise Refusal("out_of_order")
         return self._group_key
-
-    def _keep(
-        self, request: Request, name: str, declared: Declared, value: Array
-    ) -> None:
-        where = self._study.kept if declared.until == "study" else self._kept
-        where.put(request.view_digest(), name, value, symmetric=declared.symmetric)
-
-
-def _read(step: Step, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: inputs[name] for name in step.reads}

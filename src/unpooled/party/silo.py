@@ -27,6 +27,7 @@ _KEYS = (
     "source",
     "label",
     "ids",
+    "partition",
     "columns",
     "missing",
     "policy",
@@ -54,6 +55,9 @@ class Silo:
         A file, or a database's address.
     label, ids : str or None
         Columns that travel along and are never features.
+    partition : {"rows", "columns"}
+        Of the studies that the silo takes part in: whether the others have the same
+        columns about other people, or other columns about the same people.
     columns : tuple of str or None
         The only columns that exist for studies; None for all.
     missing : mapping of str to list of float
@@ -76,6 +80,7 @@ class Silo:
     source: str = field(repr=False)
     label: str | None
     ids: str | None
+    partition: str
     columns: tuple[str, ...] | None
     missing: Mapping[str, list[float]]
     policy: Path
@@ -104,6 +109,7 @@ class Silo:
             source=anchored(own.required("source"), path.parent),
             label=own.text("label"),
             ids=own.text("ids"),
+            partition=own.text("partition", choices=("rows", "columns")) or "rows",
             columns=own.names("columns"),
             missing=own.codes("missing"),
             policy=file("policy", "policy.toml"),
@@ -163,6 +169,7 @@ class Silo:
             journal=Journal(self.audit, max_pages=self.audit_pages),
             approval=self.approval,
             models=self.models,
+            partition=self.partition,
         )
 
 

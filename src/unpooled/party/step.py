@@ -88,12 +88,21 @@ class Step:
         return self.function.__doc__
 
     @property
+    def sent_or_kept(self) -> dict[str, Declared]:
+        """The arrays that the step itself returns: not signs, which parties compute."""
+        return {} if self.polynomial is not None else dict(self.declared)
+
+    @property
     def leaves(self) -> dict[str, Declared]:
         """The arrays that are sent."""
         return {name: d for name, d in self.declared.items() if not d.kept}
 
-    def sizes(self, n_features: int, public: Mapping[str, Any]) -> dict[str, int]:
+    def sizes(
+        self, n_features: int, public: Mapping[str, Any], n_rows: int | None = None
+    ) -> dict[str, int]:
         """Return the sizes of axis letters, checking the public arguments.
+
+        `n_rows` is N, known on column partitions only.
 
         Raises
         ------
@@ -106,7 +115,7 @@ class Step:
                 f"not {sorted(public)}.",
                 rule="arguments",
             )
-        sizes = {"p": n_features}
+        sizes = {"p": n_features} | ({} if n_rows is None else {"N": n_rows})
         for name, value in public.items():
             letters = self.takes.get(name, "").split()
             if letters[:1] == ["size"]:
@@ -202,7 +211,8 @@ def derived(
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a transform of rows that views apply inside the silo.
 
-    It takes a block (n, p) and returns a block with the same rows; nothing leaves.
+    It takes a block (n, p) and returns a block with the same rows; nothing leaves. It
+    may read `kept`, what the silo itself kept for the fit that the view names.
     """
     return _declaring("derived", "rows", takes, {}, fitted_by)
 
@@ -276,11 +286,14 @@ def _declaring(
         reads = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
         if not set(reads) <= {"X", "y", "kept"}:
             raise TypeError(f"{function.__name__} may read X, y and kept, not {reads}.")
+        everything = {name: _as_declared(d) for name, d in declared.items()}
+        if by == "rows" and any("N" in d.letters for d in everything.values()):
+            raise TypeError(f'{function.__name__} needs by="party": it has an axis N.')
         return Step(
             name=f"{function.__module__}.{function.__name__}".removeprefix(LIBRARY),
             verb=verb,
             function=function,
-            declared={name: _as_declared(d) for name, d in declared.items()},
+            declared=everything,
             by=by,
             takes=dict(takes or {}),
             reads=reads,

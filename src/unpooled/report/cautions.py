@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 from itertools import groupby
-from typing import final
+from typing import Any, final
 
 from unpooled.errors import StudyError
 from unpooled.ledger import Release
@@ -218,7 +218,24 @@ def could_learn(facts: Facts) -> list[str]:
             "a column that never varies is known for everybody. No random noise was "
             "added."
         )
+    found += [_promise(model) for _, model in facts.models if _is_private(model)]
     return found
+
+
+def _is_private(model: Any) -> bool:
+    return bool(getattr(model, "privacy_", None))
+
+
+def _promise(model: Any) -> str:
+    told = model.privacy_
+    return (
+        f"Of any one row, little: the totals of {type(model).__name__} left with "
+        f"random noise in them, differentially private with ε = {told['epsilon']:g} "
+        f"and δ = {told['delta']:g} (zero-concentrated ρ = {told['rho']:.3g}). That is "
+        f"the promise for data that differ in {told['neighbours']}, as long as one "
+        f"silo keeps its noise to itself. Rows were shortened to the public norm "
+        f"{told['row_norm']:g} before."
+    )
 
 
 def _together(m: int) -> str:

@@ -57,6 +57,8 @@ def _of(facts: Facts, model: Any, index: int) -> list[Exhibit]:
     shown: list[Exhibit] = []
     if hasattr(model, "explained_variance_ratio_"):
         shown.append(_variance(model, f"scree-{index}"))
+    if hasattr(model, "signal_to_noise_"):
+        shown.append(_signal(model))
     if hasattr(model, "components_"):
         shown += _loadings(model.components_, columns, f"loadings-{index}")
     if exhibit := _by_column(model, columns):
@@ -102,6 +104,22 @@ def _variance(model: Any, name: str) -> Exhibit:
         f"ending at {per_cent(together[k - 1])}. The numbers are in the table below.",
     )
     return Exhibit("Explained variance", text, [table], picture)
+
+
+def _signal(model: Any) -> Exhibit:
+    ratios = np.asarray(model.signal_to_noise_)
+    k = min(len(ratios), MANY_SHARES)
+    table = Table(
+        "",
+        ("Component", "Signal to noise"),
+        [(f"{i + 1}", number(ratio)) for i, ratio in enumerate(ratios[:k])],
+        _left_out(k, len(ratios), "components", "first"),
+    )
+    text = (
+        "Variances hold noise, added for privacy. This is each one divided by the "
+        "largest variance that noise alone shows: near 1 a component is chance."
+    )
+    return Exhibit("Signal and noise", text, [table])
 
 
 def _loadings(

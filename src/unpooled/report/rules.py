@@ -20,6 +20,8 @@ WORDS: Mapping[str, str] = {
     "allow_roster_change": "May a question be answered again for other silos?",
     "min_changed_rows": "Fewest rows that differ before a question is answered again",
     "require_privacy": "Must random noise be added to what leaves?",
+    "privacy_budget": "Privacy budget, as ε of all private releases together",
+    "privacy_delta": "δ at which the privacy budget is counted",
     "allowed_steps": "Which steps may run",
     "allowed_columns": "Which columns may be read",
 }
@@ -66,7 +68,7 @@ def loosened(policy: Mapping[str, Any]) -> list[str]:
         value = policy.get(key, default)
         if key.startswith("min_") or key == "require_privacy":
             looser = value < default
-        elif key.startswith(("max_", "allow_")):
+        elif key.startswith(("max_", "allow_", "privacy_")):
             looser = value > default
         else:
             # A wildcard also admits transforms that no study fitted.

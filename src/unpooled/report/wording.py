@@ -155,7 +155,11 @@ def _protected(facts: Facts, line: Release) -> tuple[str, bool]:
             "Never opened: without a part from every silo the masks do not cancel.",
             False,
         )
-    return f"Seen only as the total over all {m} silos.{people}", bool(people)
+    declared = declaration(line.step, line.name)
+    if declared is not None and declared.noise is not None:
+        people = " Each silo added its share of random noise before." + people
+    exposed = per_person(line)
+    return f"Seen only as the total over all {m} silos.{people}", exposed
 
 
 def _kept(facts: Facts, line: Release) -> str:

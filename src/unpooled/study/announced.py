@@ -10,12 +10,17 @@ from typing import final
 from unpooled.data.toml import Section
 from unpooled.errors import StudyError
 from unpooled.federation.base import Federation
+from unpooled.federation.layout import Layout
 from unpooled.federation.planning import DryRounds, Plan
 from unpooled.party.request import Request, view_arrays
 from unpooled.party.runtime import Party
 from unpooled.secure.message import decode, encode
 from unpooled.study.content import read_steps
 from unpooled.study.definition import pipeline_of
+
+# Columns of another silo, whose number this one is not told: so many that no model
+# finds too few.
+_UNKNOWN = 1000
 
 
 @final
@@ -68,33 +73,44 @@ def read_announced(party: Party, name: str, text: str) -> Announced:
             f"The study {name} reads columns that this silo does not have: "
             f"{', '.join(unknown[:10])}. Deny it: unpooled silo deny {name}"
         )
-    federation = Federation(
-        dry,
-        partition=partition,
-        columns=columns,
-        named=True,
-        label=label,
-    )
+    layout = Layout.of_rows(dry.parties, columns)
+    if partition == "columns":
+        layout = _seen_from(party, dry.parties)
+    federation = Federation(dry, layout=layout, named=True, label=label)
     pipeline = pipeline_of((step.name, step.estimator()) for step in steps)
     pipeline.fit(federation, *([] if label is None else [label]))
-    rules = [(asked, _rule(party, asked, dry.parties)) for asked in dry.requests]
+    rules = [
+        (asked, _rule(party, asked, dry.parties, partition)) for asked in dry.requests
+    ]
     refusals = [(party.name, asked.step, rule) for asked, rule in rules if rule]
-    plan = Plan(
-        tuple(dry.lines), tuple(dict.fromkeys(refusals)), dry.parties, protection
-    )
+    own = tuple(line for line in dry.lines if party.name in line.parties)
+    plan = Plan(own, tuple(dict.fromkeys(refusals)), dry.parties, protection)
     # A solver may choose among a model's steps by what it finds: all of that model's.
     families = {line.step.rpartition(".")[0] + ".*" for line in plan.releases}
     return Announced(
         plan,
         tuple(step.model for step in steps),
-        federation.feature_names,
+        tuple(columns),
         tuple(sorted(families)),
     )
 
 
-def _rule(party: Party, request: Request, parties: tuple[str, ...]) -> str:
+def _seen_from(party: Party, parties: tuple[str, ...]) -> Layout:
+    """Return a column partition as one silo knows it: its own columns and rows."""
+    columns = {
+        name: party.table.columns
+        if name == party.name
+        else tuple(f"{name}: {j}" for j in range(_UNKNOWN))
+        for name in parties
+    }
+    return Layout("columns", columns, party.table.n_rows)
+
+
+def _rule(
+    party: Party, request: Request, parties: tuple[str, ...], partition: str
+) -> str:
     """Return the rule by which a party would refuse a request; empty if none."""
     everything = frozenset(view_arrays(request.operations))
     header, arrays = replace(request, fresh=everything).as_message()
-    header |= {"kind": "plan", "parties": list(parties)}
+    header |= {"kind": "plan", "parties": list(parties), "partition": partition}
     return str(decode(party.handle(encode(header, arrays))).header.get("rule", ""))

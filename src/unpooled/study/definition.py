@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from unpooled.data.parties import has_label
 from unpooled.data.toml import Section, read_text
 from unpooled.errors import DataError, StudyError
 from unpooled.federation.base import Federation
@@ -266,10 +267,13 @@ class Study:
                     f"{where} source: this key is missing. It takes a text; only a "
                     f"study over a consortium (a kit) leaves it to the silo."
                 )
+            label = self.label
+            if self.partition == "columns" and not has_label(silo.source, label):
+                label = None
             try:
                 tables[party] = open_source(
                     silo.source,
-                    label=self.label,
+                    label=label,
                     ids=self.ids,
                     columns=self.columns,
                     missing=silo.missing,

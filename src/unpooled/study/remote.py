@@ -32,11 +32,13 @@ from unpooled.errors import (
 )
 from unpooled.federation.base import Federation
 from unpooled.federation.channel import Channel
+from unpooled.federation.layout import Layout
 from unpooled.federation.planning import Plan
 from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger
 from unpooled.models.files import replacing
 from unpooled.party.runtime import Party
+from unpooled.secure.message import Message
 from unpooled.secure.roster import Roster
 from unpooled.study.definition import Study
 from unpooled.study.folder import RunFolder
@@ -167,6 +169,7 @@ def _do(
             protection=study.secure_sum,
             ledger=ledger,
             first_round=first_round,
+            partition=study.partition,
         )
         _announce(study, coordinator, must=what != "plan")
         return federation_of(study, coordinator), {}
@@ -221,22 +224,43 @@ def federation_of(study: Study, coordinator: Coordinator) -> Federation:
                 f"{party} did not tell its columns.", rule="malformed_message"
             )
         columns[party] = tuple(names)
-        if study.label is not None and reply.header["label"] != study.label:
-            raise DataError(
-                f"The label of study {study.name} is {study.label!r}, which {party} "
-                f"does not have as its label. It stands in the silo's own file."
-            )
-    if study.partition != "rows":
-        raise StudyError("Studies over a consortium are row partitions, for now.")
-    federation = Federation(
+        if reply.header["partition"] != study.partition:
+            raise ReleaseRefusedError(party, f"the study {study.name}", "partition")
+    _check_label(study, {p: reply.header["label"] for p, reply in replies.items()})
+    if study.partition == "columns":
+        ordered = {party: columns[party] for party in study.silos}
+        layout = Layout.of_columns(ordered, _rows(replies))
+    else:
+        layout = Layout.of_rows(study.silos, _agreed(study, columns))
+    return Federation(
         coordinator,
-        partition=study.partition,
-        columns=_agreed(study, columns),
+        layout=layout,
         named=all(reply.header["named"] is True for reply in replies.values()),
         label=study.label,
         random_state=study.random_state,
     )
-    return federation
+
+
+def _check_label(study: Study, labels: Mapping[str, Any]) -> None:
+    if study.label is None:
+        return
+    without = [party for party, label in labels.items() if label != study.label]
+    # On a column partition one silo has the label, for all.
+    if without and (study.partition == "rows" or len(without) == len(labels)):
+        raise DataError(
+            f"The label of study {study.name} is {study.label!r}, which {without[0]} "
+            f"does not have as its label. It stands in the silo's own file."
+        )
+
+
+def _rows(replies: Mapping[str, Message]) -> dict[str, int]:
+    rows = {party: reply.header["rows"] for party, reply in replies.items()}
+    for party, number in rows.items():
+        if type(number) is not int or number < 1:
+            raise AggregationError(
+                f"{party} did not tell its number of rows.", rule="malformed_message"
+            )
+    return rows
 
 
 def _agreed(study: Study, columns: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

@@ -16,6 +16,9 @@ from unpooled.study.outcomes import error_of, plan_from, read_results
 from unpooled.study.running import Planned, Run, result_of
 
 _PAUSE = 0.5  # seconds between two questions to the server
+# Seconds that a job has at least to start a process at every end; NVFlare itself gives
+# up on a silo after 60.
+_START = 70.0
 
 Stop = Callable[[], bool]
 
@@ -124,7 +127,7 @@ def _follow(
     work: Path,
 ) -> tuple[str, Path | None]:
     """Show how a job goes, until it has results or is over without."""
-    began, told = time.monotonic(), False
+    began, told, patience = time.monotonic(), False, max(study.timeout, _START)
     while True:
         try:
             status = session.status(job, study.timeout)
@@ -139,11 +142,11 @@ def _follow(
                 if found is not None:
                     return status, found
             # A job that gathers its silos runs already, but has nothing to tell.
-            if not told and time.monotonic() - began > study.timeout:
+            if not told and time.monotonic() - began > patience:
                 session.stop(job)
                 raise AggregationError(
                     f"The job of study {study.name} did not start within "
-                    f"{study.timeout:.0f} seconds: {_absent(study, session)}."
+                    f"{patience:.0f} seconds: {_absent(study, session)}."
                 )
             time.sleep(_PAUSE)
         except KeyboardInterrupt:

@@ -1,0 +1,132 @@
+"""Both ends of a job that measures: the engine's own calls beside masked sums.
+
+Installed at the benchmark's own server and silos only; see engine_rounds.py.
+"""
+
+import json
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from nvflare.collab import collab
+
+from unpooled.federation import nvflare
+from unpooled.federation.base import Federation
+from unpooled.federation.rounds import Coordinator
+from unpooled.party.step import release, summed
+from unpooled.secure.roster import Roster
+from unpooled.study.remote import News
+
+LARGE = 8_000_000  # numbers of eight bytes
+SMALL = 27  # numbers: a count, and two for each of 13 columns
+
+
+class Unit:
+    """A bound of one on every total, so that numbers travel in eight bytes."""
+
+    def divide(self, values: Any, public: Any) -> Any:
+        return values
+
+    def multiply(self, units: Any, public: Any) -> Any:
+        return units
+
+
+@cache
+def numbers(many: int) -> np.ndarray:
+    return np.random.default_rng(0).uniform(-0.01, 0.01, many)
+
+
+@summed(numbers=release(str(SMALL), meaning="made up", bound=Unit()))
+def small(X):
+    """A payload as of most rounds."""
+    return {"numbers": numbers(SMALL)}
+
+
+@summed(numbers=release(str(LARGE), meaning="made up", bound=Unit()))
+def large(X):
+    """64 MB up from each silo."""
+    return {"numbers": numbers(LARGE)}
+
+
+class MeasuredSilo:
+    """A silo's door, and beside it the engine's bare calls."""
+
+    def __init__(self) -> None:
+        self._end = nvflare.SiloEnd()
+
+    @collab.init
+    def open(self) -> None:
+        self._end.open()
+        numbers(LARGE)
+
+    @collab.publish
+    def answer(self, request: Any) -> Any:
+        return self._end.answer(request)
+
+    @collab.publish
+    def bare_small(self, request: Any) -> Any:
+        return bytes(8 * SMALL)
+
+    @collab.publish
+    def bare_array(self, request: Any) -> Any:
+        return numbers(SMALL)
+
+    @collab.publish
+    def bare_large(self, request: Any) -> Any:
+        return numbers(LARGE)
+
+
+class MeasuringCoordinator:
+    """Runs bare calls and masked sums in turn, so that both meet the same machine."""
+
+    def __init__(self, content: str = "") -> None:
+        self.asked = json.loads(bytes.fromhex(content))
+
+    @collab.main
+    def run(self):
+        news, context = News(), collab.fl_ctx
+        context.get_engine().register_app_command(
+            nvflare.NEWS, lambda topic, asked, context: news.answer(asked)
+        )
+        seconds = self.measured(Path(collab.workspace.get_root_dir()))
+        results = Path(collab.workspace.get_run_dir(context.get_job_id())) / "unpooled"
+        results.mkdir(parents=True, exist_ok=True)
+        (results / "outcome.json").write_text(json.dumps(seconds))
+        news.offer(results, 60.0)
+        return "done"
+
+    def measured(self, kit: Path) -> dict[str, list[float]]:
+        parties = tuple(self.asked["parties"])
+        known = Roster.from_file(kit / "local" / "roster.toml")
+        coordinator = Coordinator(
+            nvflare.NVFlareChannel(parties, 120.0), known, study=self.asked["study"]
+        )
+        names = ("age",)
+        federation = Federation(
+            coordinator, partition="rows", columns=names, named=True
+        )
+
+        def bare(method: str) -> None:
+            call = getattr(collab.get_clients(list(parties))(timeout=120.0), method)
+            replies = list(call(request=b"x" * 500))
+            assert len(replies) == len(parties)
+
+        seconds: dict[str, list[float]] = {}
+
+        def timed(name: str, call: Any, *given: Any) -> None:
+            began = time.perf_counter()
+            call(*given)
+            seconds.setdefault(name, []).append(time.perf_counter() - began)
+
+        with federation.fitting():
+            federation.sum(small)  # keys are agreed on before the first round
+            for _ in range(self.asked["small"]):
+                timed("bare small", bare, "bare_small")
+                timed("bare small array", bare, "bare_array")
+                timed("masked small", federation.sum, small)
+            for _ in range(self.asked["large"]):
+                timed("bare large", bare, "bare_large")
+                timed("masked large", federation.sum, large)
+        return seconds

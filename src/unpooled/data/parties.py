@@ -1,0 +1,56 @@
+"""Opening the sources of all parties of a simulation, so that they fit together."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from unpooled.data.numbered import NumberedTable
+from unpooled.data.sources import open_source
+from unpooled.data.table import Table
+from unpooled.errors import DataError
+
+
+def open_parties(
+    parties: Mapping[str, Any], partition: str, label: str | None, ids: str | None
+) -> dict[str, Table]:
+    """Open every party's source as a table.
+
+    On a column partition one party has the label, for all, and columns without names
+    are numbered on from party to party.
+    """
+    if partition == "rows":
+        return {n: _opened(n, source, label, ids) for n, source in parties.items()}
+    where = {name: has_label(source, label) for name, source in parties.items()}
+    if label is not None and not any(where.values()):
+        raise DataError(f"No silo has a column {label!r}, which is to be the label.")
+    tables = {
+        name: _opened(name, source, label if where[name] else None, ids)
+        for name, source in parties.items()
+    }
+    if all(table.named for table in tables.values()):
+        return tables
+    starts = np.cumsum([0, *(len(table.columns) for table in tables.values())])
+    return {
+        name: NumberedTable(table, int(start))
+        for (name, table), start in zip(tables.items(), starts, strict=False)
+    }
+
+
+def _opened(name: str, source: Any, label: str | None, ids: str | None) -> Table:
+    try:
+        return open_source(source, label=label, ids=ids)
+    except DataError as wrong:
+        raise DataError(f"Silo {name!r}: {wrong}") from wrong
+
+
+def has_label(source: Any, label: str | None) -> bool:
+    """Whether a source has the label among its columns."""
+    if label is None or isinstance(source, Table):
+        return label is not None and source.label == label
+    try:
+        open_source(source, label=label)
+    except DataError:
+        # Another fault of the source shows when it is opened without its label.
+        return False
+    return True

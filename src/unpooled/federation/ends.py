@@ -1,0 +1,47 @@
+"""What a federation has at its other end: rounds, run or planned."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from unpooled.federation.rounds import RoundRecord
+from unpooled.ledger import Ledger
+from unpooled.party.extent import Extent
+from unpooled.party.operations import Operation
+from unpooled.party.step import Step
+
+
+@runtime_checkable
+class Rounds(Protocol):
+    """What runs rounds for a federation: a coordinator, or a plan of one."""
+
+    ledger: Ledger
+    records: list[RoundRecord]
+    study: str
+    protection: str
+    planned: bool  # then answers are placeholders
+    notes: list[str]  # why models chose what they do
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """The parties, in the study's order."""
+        ...
+
+    def enter(self) -> None:
+        """Begin a fit."""
+        ...
+
+    def exit(self) -> None:
+        """End a fit."""
+        ...
+
+    def ask(
+        self,
+        step: Step,
+        operations: tuple[Operation, ...],
+        extents: Mapping[str, Extent],
+        to: str,
+        public: Mapping[str, Any],
+        kept_of: str = "",
+    ) -> dict[str, Any]:
+        """Run a step at every party."""
+        ...

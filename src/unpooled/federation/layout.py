@@ -1,0 +1,103 @@
+"""What a view looks like from outside: whose columns, and how many aligned rows."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+from unpooled.errors import DataError
+from unpooled.party.extent import Extent
+from unpooled.party.operations import Rows
+
+
+@final
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a view by party, and its rows where they are known.
+
+    Attributes
+    ----------
+    partition : {"rows", "columns"}
+        Whether the parties have different rows or different columns.
+    columns_of : mapping of str to tuple of str
+        By party, in the study's order; on a row partition all have the same.
+    n_rows : int or None
+        N on a column partition, None on a row partition.
+    """
+
+    partition: str
+    columns_of: Mapping[str, tuple[str, ...]]
+    n_rows: int | None = None
+
+    @classmethod
+    def of_rows(cls, parties: Iterable[str], columns: Sequence[str]) -> "Layout":
+        """Return the layout of parties with the same columns."""
+        return cls("rows", dict.fromkeys(parties, tuple(columns)))
+
+    @classmethod
+    def of_columns(
+        cls, columns_of: Mapping[str, Sequence[str]], rows: Mapping[str, int]
+    ) -> "Layout":
+        """Return the layout of parties with the same rows in the same order.
+
+        Raises
+        ------
+        DataError
+            When they differ in their numbers of rows, or share a column's name.
+        """
+        if len(set(rows.values())) > 1:
+            raise DataError(
+                f"On a column partition all silos have the same rows in the same "
+                f"order, but these have {dict(rows)} rows. Align them first."
+            )
+        names = [column for own in columns_of.values() for column in own]
+        if twice := sorted({c for c in names if names.count(c) > 1}):
+            raise DataError(
+                f"On a column partition every column belongs to one silo, but {twice} "
+                f"stand in several. Rename or drop them."
+            )
+        own = {party: tuple(columns) for party, columns in columns_of.items()}
+        return cls("columns", own, next(iter(rows.values())))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns, in the parties' order."""
+        if self.partition == "rows":
+            return next(iter(self.columns_of.values()))
+        return tuple(column for own in self.columns_of.values() for column in own)
+
+    @property
+    def extents(self) -> dict[str, Extent]:
+        """How large each party's view is."""
+        return {
+            party: Extent(len(own), self.n_rows)
+            for party, own in self.columns_of.items()
+        }
+
+    def selected(self, wanted: tuple[str, ...]) -> "Layout":
+        """Return the layout of some of the columns; every party keeps its own."""
+        if unknown := [column for column in wanted if column not in self.columns]:
+            raise DataError(
+                f"Unknown columns {unknown}. The columns are {', '.join(self.columns)}."
+            )
+        if not wanted or len(set(wanted)) != len(wanted):
+            raise DataError("Select at least one column, and none twice.")
+        own = {
+            party: tuple(column for column in wanted if column in columns)
+            for party, columns in self.columns_of.items()
+        }
+        if without := [party for party, columns in own.items() if not columns]:
+            raise DataError(
+                f"The selection has no column of {', '.join(without)}. A total is over "
+                f"all parties: select a column of each, or leave the party out."
+            )
+        return replace(self, columns_of=own)
+
+    def of_part(self, part: Rows) -> "Layout":
+        """Return the layout of some of the rows."""
+        if self.n_rows is None:
+            return self
+        return replace(self, n_rows=part.count(self.n_rows))
+
+    def renamed(self, columns: tuple[str, ...]) -> "Layout":
+        """Return the layout of a transform's columns, on a row partition."""
+        return replace(self, columns_of=dict.fromkeys(self.columns_of, columns))

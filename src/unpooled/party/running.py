@@ -1,0 +1,68 @@
+"""Running a step on a silo's rows: block by block and added, or on all of them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from unpooled.arrays import Array
+from unpooled.party.memory import KeptArrays
+from unpooled.party.step import Step
+from unpooled.party.view import View
+
+
+def run_step(
+    step: Step,
+    view: View,
+    label: str | None,
+    kept: KeptArrays,
+    public: Mapping[str, Any],
+) -> dict[str, Array]:
+    """Return a step's arrays by name.
+
+    Parameters
+    ----------
+    label : str or None
+        The column handed over as `y`, where the step reads it. A step that does gets
+        None at a silo without one, which only column partitions have.
+    kept : KeptArrays
+        Handed over as `kept`, where the step reads it.
+    """
+    inputs: dict[str, Any] = {"kept": kept} if "kept" in step.reads else {}
+    if not {"X", "y"} & set(step.reads):
+        return dict(step(**inputs, **public))
+    if step.by == "party":
+        return _on_all_rows(step, view, label, inputs, public)
+    totals: dict[str, Array] = {}
+    for number, block in enumerate(view.blocks([] if label is None else [label])):
+        given = inputs | _asked(step, {"X": block.X, "y": block.extra.get(label or "")})
+        for name, value in step(**given, **public).items():
+            # The first block's arrays may be views of the silo's rows.
+            if number == 0:
+                totals[name] = value
+            elif number == 1:
+                # A sum of numbers is a scalar, which nothing can be added into.
+                totals[name] = np.asarray(np.add(totals[name], value))
+            else:
+                totals[name] = np.add(totals[name], value, out=totals[name])
+    return totals
+
+
+def _on_all_rows(
+    step: Step,
+    view: View,
+    label: str | None,
+    inputs: Mapping[str, Any],
+    public: Mapping[str, Any],
+) -> dict[str, Array]:
+    parts = list(view.blocks([] if label is None else [label]))
+    # A single block is handed over as it is: it may be a file mapped into memory.
+    X = parts[0].X if len(parts) == 1 else np.concatenate([part.X for part in parts])
+    y = None
+    if label is not None:
+        y = np.concatenate([part.extra[label] for part in parts])
+    return dict(step(**inputs, **_asked(step, {"X": X, "y": y}), **public))
+
+
+def _asked(step: Step, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arrays.items() if name in step.reads}

@@ -1,0 +1,112 @@
+"""The views that a session reads: made once, and their transforms checked."""
+
+from typing import Any, final
+
+from unpooled.data.table import Table
+from unpooled.party.memory import KeptArrays, Shelf, Study, shared_shelf
+from unpooled.party.operations import Derive, split_address
+from unpooled.party.policy import Policy, Refusal
+from unpooled.party.request import Request
+from unpooled.party.step import find_step
+from unpooled.party.view import View
+
+
+@final
+class Views:
+    """A silo's table as the requests of one session see it.
+
+    Parameters
+    ----------
+    party : str
+        This party's name.
+    table : Table
+        The silo's rows.
+    policy : Policy
+        The silo's rules.
+    study : Study
+        What is remembered between fits.
+    partition : {"rows", "columns"}
+        As the silo declared it.
+    """
+
+    def __init__(
+        self, party: str, table: Table, policy: Policy, study: Study, partition: str
+    ) -> None:
+        self.party, self.partition = party, partition
+        self._table, self._policy, self._study = table, policy, study
+        self._of_fit = Shelf()
+        self._shares: dict[str, float] = {}
+        self._views: dict[str, View] = {}
+
+    def of(self, request: Request) -> View:
+        """Return the view of a request."""
+        key = request.view_digest()
+        if key not in self._views:
+            try:
+                self._views[key] = View(
+                    self._table, request.operations, self.kept, self.partition
+                )
+            except LookupError as unknown:
+                raise Refusal("unknown_columns") from unknown
+        return self._views[key]
+
+    def kept(self, address: str) -> KeptArrays:
+        """Return what this silo kept for a fit, of this study or of another."""
+        try:
+            study, view = split_address(address)
+        except ValueError as wrong:
+            raise Refusal("nothing_kept") from wrong
+        other = shared_shelf(self.party, study)
+        shelves = [self._study.kept, *([] if other is None else [other])]
+        return KeptArrays(view, shelves)
+
+    def kept_for(self, request: Request) -> KeptArrays:
+        """Return what a request's step reads as `kept`."""
+        if request.kept_of:
+            return self.kept(request.kept_of)
+        return KeptArrays(request.view_digest(), (self._of_fit, self._study.kept))
+
+    def keep(self, request: Request, until: str, name: str, **value: Any) -> None:
+        """Keep an array to the end of the "fit" or of the "study"."""
+        where = self._study.kept if until == "study" else self._of_fit
+        where.put(request.view_digest(), name, **value)
+
+    def check_transforms(self, request: Request, view: View) -> None:
+        """Refuse transforms that were not fitted, or that single a row out."""
+        before: tuple[str, ...] = ()
+        for operation in request.operations:
+            if isinstance(operation, Derive):
+                if not self._is_fitted(operation, before):
+                    raise Refusal("transform_not_fitted")
+                before += (operation.step,)
+        if before and self._policy.max_row_share < 1.0:
+            key = request.view_digest()
+            if key not in self._shares:
+                self._shares[key] = self._made_share(view)
+            self._policy.check_dominance(self._shares[key])
+
+    def _is_fitted(self, operation: Derive, before: tuple[str, ...]) -> bool:
+        transform = find_step(operation.step)
+        if transform.verb != "derived":
+            return False
+        # One that needs no fitting is held to the dominance rule alone, and one that
+        # reads what the silo kept cannot be made up by whoever asks for it.
+        if not transform.fitted_by or "kept" in transform.reads:
+            return True
+        fitted = any(
+            (step, before) in self._study.fitted for step in transform.fitted_by
+        )
+        return fitted or self._policy.lists_step(operation.step)
+
+    def _made_share(self, view: View) -> float:
+        """Return the dominance that the transforms made, 0 where the data had it.
+
+        Rare categories and heavy tails give a source column a dominant row too; what a
+        transform may not do is to go beyond that, which is how a made-up column turns a
+        covariance into one person's record.
+        """
+        share = view.largest_row_share()
+        if share <= self._policy.max_row_share:
+            return share
+        natural = view.source().largest_row_share()
+        return share if share > natural * (1.0 + 1e-9) else 0.0
