@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from unpooled.federation.base import Federation
+from unpooled.federation.layout import Layout
 from unpooled.ledger import Ledger
 
 
@@ -59,8 +60,9 @@ def _negative(polynomial: Any, totals: list[list[int]]) -> Any:
     return np.array(signs)
 
 
-def exactly(parts: list[Any]) -> Federation:
-    """Return a federation over such rounds."""
+def exactly(parts: list[Any]) -> tuple[Federation, Any]:
+    """Return a federation over such rounds, and the rounds."""
     columns = tuple(f"x{j}" for j in range(parts[0].shape[1]))
     rounds: Any = ExactRounds(parts)
-    return Federation(rounds, partition="rows", columns=columns, named=False)
+    layout = Layout.of_rows(rounds.parties, columns)
+    return Federation(rounds, layout=layout, named=False), rounds

@@ -12,7 +12,7 @@ from unpooled.models import power
 
 pytest.importorskip("mpyc")
 # Coarse, to save time: what is finer is tested on exact integers.
-OPTIONS = {"comparison": "mpc", "tol": 2.0**-12}
+OPTIONS = {"comparison": "mpc", "tol": 2.0**-6}
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def test_learns_lambda_and_releases_nothing_but_signs(rows):
     model = PowerTransformer(**OPTIONS).fit(federation)
 
     for j in range(2):
-        assert is_optimal(rows[:, j], float(model.lambdas_[j]), 2.0**-11)
+        assert is_optimal(rows[:, j], float(model.lambdas_[j]), 2.0**-5)
     out = [line for line in federation.ledger if line.direction == "out"]
     seen = {(line.step, line.name, line.visibility) for line in out}
     assert seen == {
@@ -69,8 +69,8 @@ def test_goes_on_from_the_last_finished_batch(rows, monkeypatch):
     assert_array_equal(model.lambdas_, whole.lambdas_)
     assert model.n_iter_ == whole.n_iter_
     slopes = [x for x in federation.ledger if x.step == "power.compared_slopes"]
-    batches = len([x for x in slopes if x.direction == "out"]) / 14
-    assert batches == whole.n_iter_ + 1, "the batch that failed, and no other, twice"
+    asked = len([x for x in slopes if x.direction == "out"]) / 14
+    assert asked == whole.n_iter_ + 1, "the batch that failed, and no other, twice"
 
 
 def _kill_a_process(federation):
@@ -86,6 +86,14 @@ def test_two_silos_are_refused_with_the_remedy(rows):
 
 
 def test_declared_polynomials_are_the_slope_of_the_likelihood():
-    assert power.compared_slopes.polynomial.names == (
-        *("u", "psi", "squares", "slope", "products"),
-    )
+    declared = power.compared_slopes.polynomial
+    assert declared is not None
+    assert declared.names == ("u", "psi", "squares", "slope", "products")
+    means = {name: np.array([value]) for name, value in
+             zip(declared.names, (0.3, 0.5, 2.0, 0.25, 0.7), strict=True)}  # fmt: skip
+    integers = [row[0] for row in declared.integers(means)]
+    value = sum(c * np.prod([integers[i] for i in f], dtype=object)
+                for c, f in declared.scaled_terms())  # fmt: skip
+    # F = u (squares - psi²) - (products - psi slope)
+    exact = 0.3 * (2.0 - 0.25) - (0.7 - 0.5 * 0.25)
+    assert value / 2 ** (3 * declared.fraction) == pytest.approx(exact)

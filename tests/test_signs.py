@@ -16,9 +16,9 @@ TOL = 1e-7
 
 def fitted(X, cuts=(1, 2)):
     parts = np.split(X, [c for c in cuts if c < len(X)])
-    federation = exactly(parts)
+    federation, rounds = exactly(parts)
     model = PowerTransformer(comparison="mpc").fit(federation)
-    return model, federation.coordinator.rounds
+    return model, rounds.rounds
 
 
 def spread(X):
@@ -61,7 +61,7 @@ def test_any_split_gives_the_same():
         assert (off <= 2.0**-26 * np.maximum(1, np.abs(other) * spread(X))).all()
 
 
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(
     st.floats(-600, 600),
     st.integers(-35, 5),
@@ -83,7 +83,7 @@ def test_a_reference_is_found_wherever_rows_lie(centre, exponent, seed, kind):
         return
     phi = np.sign(x) * np.log1p(np.abs(x))
 
-    model = PowerTransformer(comparison="mpc", tol=0.5).fit(exactly([x[:, None]]))
+    model = PowerTransformer(comparison="mpc", tol=0.5).fit(exactly([x[:, None]])[0])
 
     assert abs(phi.mean() - model.centre_[0]) <= 6 * spread(x)
     assert 0.5 <= model.spread_[0] / spread(x) <= 12

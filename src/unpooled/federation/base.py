@@ -188,8 +188,8 @@ class Federation:
         AggregationError
             With fewer than three parties, or when a party stops computing.
         """
-        (signs,) = self._ask("compared", step, "coordinator", public).values()
-        return signs
+        signs = self._ask("compared", step, "coordinator", "", public)
+        return next(iter(signs.values()))
 
     def _ask(
         self, verb: str, step: Step, to: str, kept_of: str, public: Mapping[str, Any]

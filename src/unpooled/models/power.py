@@ -112,10 +112,12 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
     ----------
     standardize : bool, default True
         Give transformed columns mean 0 and variance 1.
-    comparison : {"summed"}, default "summed"
-        How the slope of the likelihood is compared with zero. "summed" opens its five
-        sums at every candidate λ as totals over all silos: one round for a batch of
-        candidates, and everybody learns these totals.
+    comparison : {"summed", "mpc"}, default "summed"
+        How the slope of the likelihood is compared with zero. "mpc" computes its sign
+        in secret (at least three silos, the extra `mpc`): 14 rounds for a batch of
+        candidates, and nobody learns more than signs. "summed" opens its five sums at
+        every candidate λ as totals over all silos: one round for a batch, and
+        everybody learns these totals.
     tol : float, default 7.450580596923828e-9
         2^-27. Width of the last cell of λ, in units of max(1/spread, abs(λ)); the
         spread is the deviation of log(1 + |x|).
@@ -154,6 +156,9 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         Infinite values, or a column without a single value.
     ConvergenceError
         When the likelihood rises to the largest λ tried.
+    AggregationError
+        With ``comparison="mpc"``, when a party stops computing: `resume` goes on from
+        the last finished batch.
 
     Warns
     -----
@@ -168,8 +173,10 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
     transformed values, their squares, their derivatives by λ, and values times
     derivatives; at the final λ the sum of transformed values and of their squares.
     Hundreds of totals of one column are far more than (λ, mean, variance): whoever sees
-    them learns about the shape of the pooled column. Never released: a row, or any
-    silo's own sum.
+    them learns about the shape of the pooled column. With ``comparison="mpc"`` there
+    are, of all these, only the number of cells and the two sums at the final λ; the
+    rest are signs, which tell centre and spread of φ coarsely and the cell of λ. Never
+    released: a row, or any silo's own sum.
 
     Missing cells are left out, and stay missing in `transform`.
 
