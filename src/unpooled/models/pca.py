@@ -25,7 +25,13 @@ from unpooled.federation.base import Federation
 from unpooled.models import compression, pca_rows, private
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.compression import check_compression
-from unpooled.models.spectrum import Spectrum, Wanted, chosen_solver, wanted_components
+from unpooled.models.spectrum import (
+    Spectrum,
+    Wanted,
+    chosen_solver,
+    wanted_components,
+    whitening,
+)
 from unpooled.party.step import derived
 from unpooled.secure.noise import GaussianPrivacy
 
@@ -51,12 +57,8 @@ SOLVERS: Mapping[tuple[str, str], Callable[..., Spectrum]] = {
 
 @derived(
     takes={"mean": "p", "components": "k p", "scale": "k"},
-    fitted_by=(
-        "pca.local_scatter",
-        "pca.local_image",
-        "pca.local_projected",
-        "pca.local_private",
-    ),
+    fitted_by=pca_rows.FITTED_BY,
+    follows=pca_rows.are_axes,
 )
 def projected(
     X: Float[Array, "n p"],
@@ -282,8 +284,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         check_is_fitted(self)
         scale = np.ones(len(self.components_))
         if self.whiten:
-            # A direction without variance is left at 0 rather than divided by it.
-            scale = np.maximum(np.sqrt(self.explained_variance_), np.finfo(float).eps)
+            scale = whitening(self.explained_variance_)
         return {"mean": self.mean_, "components": self.components_, "scale": scale}
 
 

@@ -19,7 +19,7 @@ from unpooled.ledger import Release
 from unpooled.party.budget import Budget
 from unpooled.party.history import History
 from unpooled.party.journal import Journal
-from unpooled.party.memory import Ran, Remembered, Shelf, Study
+from unpooled.party.memory import Answered, Remembered, Shelf, Study
 from unpooled.party.noising import cost
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import Request
@@ -93,7 +93,7 @@ class Dealings:
             told = self._told(name)
             if told.lines != len(study.ledger):
                 study.ledger = self._journal.ledger(name)
-            study.fitted = set(told.fitted)
+            study.fitted, study.answered = set(told.fitted), dict(told.answered)
             if told.forgotten != self._forgotten.setdefault(name, told.forgotten):
                 study.kept = Shelf()
             self._forgotten[name] = told.forgotten
@@ -130,7 +130,7 @@ class Dealings:
         self,
         request: Request,
         lines: Sequence[Release],
-        ran: Ran,
+        asked: tuple[str, Answered],
         view: View,
         parties: tuple[str, ...],
     ) -> None:
@@ -140,7 +140,8 @@ class Dealings:
             self._journal.released(
                 self._identity,
                 lines,
-                ran,
+                (request.step, tuple(view.transforms)),
+                asked,
                 view.source_columns,
                 parties,
                 request.session,

@@ -15,7 +15,7 @@ from typing import final
 from unpooled.errors import StudyError
 from unpooled.ledger import Ledger, Release
 from unpooled.party.chain import Chain, Entry, is_signed
-from unpooled.party.memory import Ran, Remembered
+from unpooled.party.memory import Answered, Ran, Remembered
 from unpooled.secure.message import digest
 from unpooled.secure.roster import Identity
 
@@ -85,6 +85,7 @@ class Journal:
         identity: Identity,
         lines: Sequence[Release],
         ran: Ran,
+        asked: tuple[str, Answered],
         columns: Sequence[str],
         parties: Sequence[str],
         session: str,
@@ -99,6 +100,10 @@ class Journal:
             The silo's; signs the log up to here.
         lines : sequence of Release
             With seals whose sequence goes on where the study's lines end.
+        ran : (str, tuple of str)
+            The step, and the transforms in front of it.
+        asked : (str, Answered)
+            The SHA-256 of the request, and what to remember of it.
         check : callable, optional
             Called when no other process can write any more; it may still refuse.
         rho : float, default 0.0
@@ -128,6 +133,7 @@ class Journal:
         record = {"session": session, "step": step, "front": list(front)}
         record |= {"columns": list(columns), "parties": list(parties)}
         record |= {"round": lines[0].round, "lines": len(lines)}
+        record |= {"request": asked[0], "answered": asked[1].as_record()}
         record |= {"rho": rho} if rho else {}
         self._chain.append([*entries, ("round", study, record)], identity, in_order)
 
@@ -280,6 +286,10 @@ class Journal:
                 study.sealed[key] = study.sealed.get(key, 0) + 1
         elif entry.kind == "round":
             study.fitted.add((record["step"], tuple(record["front"])))
+            # Absent where an earlier version wrote it.
+            if "answered" in record:
+                asked = Answered.from_record(record["answered"])
+                study.answered[record["request"]] = asked
             parties = tuple(record["parties"])
             self._rosters |= dict.fromkeys(record["columns"], parties)
             self._spent += record.get("rho", 0.0)
@@ -293,4 +303,4 @@ class Journal:
             study.models[record["name"]] = record["digest"]
         elif entry.kind == "forgotten":
             study.forgotten += 1
-            study.fitted, study.models = set(), {}
+            study.fitted, study.answered, study.models = set(), {}, {}

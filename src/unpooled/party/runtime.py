@@ -198,7 +198,7 @@ class Party:
         )
         study = self._dealings.join(*session, parties)
         share_shelf(self.name, session[0], study.kept)
-        how = (parties, protection, self.partition)
+        how = (parties, protection, self._roster, self.partition)
         own = (self.name, self.table, self.policy)
         self._sessions[session] = Session(*own, study, agreement, *how)
         public, signature = agreement.offer()
@@ -259,6 +259,7 @@ class Party:
             Agreement(self.name, self._identity, self._roster, b"plan"),
             tuple(self._pinned(header["parties"])),
             "masked",
+            self._roster,
             self.partition,
         )
         try:
@@ -307,12 +308,13 @@ class Party:
         }
         reply = self._reply(data, header, arrays, digests)
         # From here on it counts as released; before, nothing may leave.
-        ran = (request.step, tuple(view.transforms))
-        self._dealings.released(request, sealed, ran, *about)
+        asked, answered = digest(data), session.answered(request, view)
+        self._dealings.released(request, sealed, (asked, answered), *about)
         study.ledger = Ledger([*study.ledger, *sealed])
-        study.fitted.add(ran)
+        study.fitted.add((request.step, tuple(view.transforms)))
+        study.answered[asked] = answered
         session.proceed()
-        self._answered[key] = (request.round, digest(data), reply)
+        self._answered[key] = (request.round, asked, reply)
         return reply
 
 

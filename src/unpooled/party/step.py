@@ -22,12 +22,14 @@ from typing import Any, final
 from unpooled.arrays import Array
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.party.declared import Declared, release, stays
+from unpooled.party.fit import Fit, Follows
 from unpooled.secure.comparison import Polynomial
 
 # Those who write steps find here all that they need.
 __all__ = [
     "LIBRARY",
     "Declared",
+    "Fit",
     "Polynomial",
     "Step",
     "adopted",
@@ -43,6 +45,8 @@ __all__ = [
 ]
 
 LIBRARY = "unpooled.models."
+# Steps whose totals some derived step is checked against: see `derived`.
+FITTING: set[str] = set()
 
 
 @final
@@ -64,6 +68,13 @@ class Step:
     fitted_by : tuple of str
         Of a derived step: the steps of which one must have run in the same study; none
         where it needs no fitting.
+    sparse : bool
+        Whether X may be a SciPy array in CSR form, where the silo's source is sparse.
+        Other steps get dense blocks of bounded size.
+    follows : callable, optional
+        Of a derived step: whether its arguments follow from those steps' totals.
+    by_column : bool
+        Of a derived step: whether each column is made of the one in its place alone.
     polynomial : Polynomial or None
         Of a compared step: whose sign is learned.
     """
@@ -77,6 +88,9 @@ class Step:
     reads: tuple[str, ...]
     public: tuple[str, ...]
     fitted_by: tuple[str, ...] = ()
+    sparse: bool = False
+    follows: Follows | None = None
+    by_column: bool = False
     polynomial: Polynomial | None = None
 
     def __call__(self, *args: Any, **public: Any) -> Any:
@@ -146,7 +160,11 @@ def _size(step: str, name: str, value: Any) -> int:
 
 
 def summed(
-    *, by: str = "rows", takes: Mapping[str, str] | None = None, **declared: Any
+    *,
+    by: str = "rows",
+    takes: Mapping[str, str] | None = None,
+    sparse: bool = False,
+    **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a step whose arrays are opened only as totals over all parties.
 
@@ -156,10 +174,12 @@ def summed(
         Whether the step is additive over rows.
     takes : mapping of str to str, optional
         Axes of array-valued public arguments.
+    sparse : bool, default False
+        Whether it can read X in CSR form too.
     **declared : str or Declared
         Axes of each array the step returns, or a full declaration.
     """
-    return _declaring("summed", by, takes, declared)
+    return _declaring("summed", by, takes, declared, sparse=sparse)
 
 
 def disclosed(
@@ -207,14 +227,42 @@ def compared(
 
 
 def derived(
-    *, takes: Mapping[str, str] | None = None, fitted_by: tuple[str, ...]
+    *,
+    takes: Mapping[str, str] | None = None,
+    fitted_by: tuple[str, ...],
+    follows: Follows | None = None,
+    by_column: bool = False,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a transform of rows that views apply inside the silo.
 
     It takes a block (n, p) and returns a block with the same rows; nothing leaves. It
     may read `kept`, what the silo itself kept for the fit that the view names.
+
+    Parameters
+    ----------
+    takes : mapping of str to str, optional
+        Axes of array-valued public arguments.
+    fitted_by : tuple of str
+        Names of the steps whose totals fit it.
+    follows : callable, optional
+        ``follows(fits, public) -> bool``: whether the arguments are those that a fit
+        gives. It runs in every silo before the transform is applied, on totals that the
+        silo added itself from all parties' signed replies. `fits` has a `Fit`, under
+        the name of the step's function, for each step in `fitted_by` of which one fit
+        had rounds, and must be judged as chosen by somebody who would like other
+        arguments. Without it a silo only knows that one of the steps ran.
+    by_column : bool, default False
+        Each column is made of the one in its place alone, so that it may be as
+        dominated by one row as that one is.
     """
-    return _declaring("derived", "rows", takes, {}, fitted_by)
+    if follows is not None:
+        FITTING.update(fitted_by)
+
+    def declare(function: Callable[..., Any]) -> Step:
+        step = _declaring("derived", "rows", takes, {}, fitted_by)(function)
+        return replace(step, follows=follows, by_column=by_column)
+
+    return declare
 
 
 def adopted(module: str, *steps: Step) -> tuple[Step, ...]:
@@ -277,6 +325,7 @@ def _declaring(
     takes: Mapping[str, str] | None,
     declared: Mapping[str, str | Declared],
     fitted_by: tuple[str, ...] = (),
+    sparse: bool = False,
 ) -> Callable[[Callable[..., Any]], Step]:
     if by not in ("rows", "party"):
         raise ValueError(f'by={by!r}; choose "rows" or "party".')
@@ -299,6 +348,7 @@ def _declaring(
             reads=reads,
             public=tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY),
             fitted_by=fitted_by,
+            sparse=sparse,
         )
 
     return declare
