@@ -120,12 +120,7 @@ class Federation:
         )
 
     def sum(
-        self,
-        step: Step,
-        to: str = "coordinator",
-        *,
-        kept_of: str = "",
-        **public: Any,
+        self, step: Step, to: str = "coordinator", *, kept_of: str = "", **public: Any
     ) -> dict[str, Any]:
         """Return totals over all parties, and nothing finer.
 
@@ -166,28 +161,7 @@ class Federation:
         self._ask("kept", step, "coordinator", kept_of, public)
 
     def compare(self, step: Step, **public: Any) -> Array:
-        """Return which values of a step's polynomial of totals are negative.
-
-        Nobody learns more than that: the parties compute the signs together, on shares
-        of their integers, without the coordinator.
-
-        Parameters
-        ----------
-        step : Step
-            Declared with `compared`.
-        **public
-            The step's keyword-only arguments.
-
-        Returns
-        -------
-        array of bool
-            With the axes of the declared signs.
-
-        Raises
-        ------
-        AggregationError
-            With fewer than three parties, or when a party stops computing.
-        """
+        """Return where a `compared` step's polynomial of totals is negative; no more."""
         signs = self._ask("compared", step, "coordinator", "", public)
         return next(iter(signs.values()))
 

@@ -110,6 +110,11 @@ class Columns:
         """Columns that have no λ of their own."""
         return self.spread == 0.0
 
+    @property
+    def varying(self) -> Bool[Array, " p"]:
+        """Columns whose λ is searched."""
+        return ~self.constant
+
     def reference(self, j: int) -> Reference:
         """Return what column j is computed about."""
         return Reference(float(self.centre[j]), float(self.spread[j]))

@@ -20,9 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
-from unpooled.linalg.gaussianising import shifted, units, unshifted
-from unpooled.linalg.yeo_johnson import inverse, transform
-from unpooled.models import lambdas, signs
+from unpooled.linalg.gaussianising import units, unshifted
+from unpooled.linalg.yeo_johnson import inverse
+from unpooled.models import lambdas, signs, transforming
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.lambdas import (
     Columns,
@@ -32,13 +32,20 @@ from unpooled.models.lambdas import (
     summed_signs,
 )
 from unpooled.models.signs import compared_columns, compared_search, compared_signs
-from unpooled.party.step import adopted, derived, release, summed
+from unpooled.models.transforming import sklearn_scaler
+from unpooled.party.step import adopted
 
 local_log_sizes, local_log_squares, local_slopes = adopted(
     __name__,
     lambdas.local_log_sizes,
     lambdas.local_log_squares,
     lambdas.local_slopes,
+)
+local_transformed, gaussianised, transformed = adopted(
+    __name__,
+    transforming.local_transformed,
+    transforming.gaussianised,
+    transforming.transformed,
 )
 local_count, compared_lengths, compared_sides, compared_widths, compared_slopes = (
     adopted(
@@ -50,58 +57,6 @@ local_count, compared_lengths, compared_sides, compared_widths, compared_slopes 
         signs.compared_slopes,
     )
 )
-_TAKES = {"lambdas": "p", "centre": "p", "spread": "p"}
-# scikit-learn's formula loses what the mean of ψ exceeds its deviation by.
-_MOST_MEAN = 1e9
-
-
-@summed(
-    takes=_TAKES,
-    total=release("p", meaning="the sum of each column's transformed values"),
-    squares=release("p", meaning="the sum of their squares"),
-)
-def local_transformed(
-    X: Float[Array, "n p"],
-    *,
-    lambdas: Float[Array, " p"],
-    centre: Float[Array, " p"],
-    spread: Float[Array, " p"],
-) -> dict[str, Any]:
-    """Add transformed values, about the public reference and in its units."""
-    # Their mean is no larger than a few deviations, so squares lose no digits.
-    values = shifted(X, lambdas, centre, spread)
-    return {
-        "total": np.nansum(values, axis=0),
-        "squares": np.nansum(values**2, axis=0),
-    }
-
-
-@derived(
-    takes={**_TAKES, "mean": "p", "scale": "p"},
-    fitted_by=("power.local_transformed",),
-)
-def gaussianised(
-    X: Float[Array, "n p"],
-    *,
-    lambdas: Float[Array, " p"],
-    centre: Float[Array, " p"],
-    spread: Float[Array, " p"],
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-) -> Float[Array, "n p"]:
-    """Transform and standardise; missing cells stay missing."""
-    return (shifted(X, lambdas, centre, spread) - mean) / scale
-
-
-@derived(
-    takes={"lambdas": "p"}, fitted_by=("power.local_slopes", "power.compared_slopes")
-)
-def transformed(
-    X: Float[Array, "n p"], *, lambdas: Float[Array, " p"]
-) -> Float[Array, "n p"]:
-    """Transform; missing cells stay missing."""
-    columns = [transform(x, float(lam)) for x, lam in zip(X.T, lambdas, strict=True)]
-    return np.stack(columns, axis=1)
 
 
 @final
@@ -234,8 +189,7 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
             else:
                 columns = summed_columns(federation, local_log_sizes, local_log_squares)
             begin = compared_search if secret else summed_search
-            varying = int((~columns.constant).sum())
-            progress = Progress(columns, begin(varying, self.tol))
+            progress = Progress(columns, begin(int(columns.varying.sum()), self.tol))
         self._progress = progress
         ask = compared_signs if secret else summed_signs
         slopes = compared_slopes if secret else local_slopes
@@ -335,8 +289,8 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         if not self.standardize:
             pairs = zip(X.T, self.lambdas_, strict=True)
             return np.stack([inverse(x, float(lam)) for x, lam in pairs], axis=1)
-        values = X * self.shifted_scale_ + self.shifted_mean_
-        return unshifted(values, **self._reference())
+        X = X * self.shifted_scale_ + self.shifted_mean_
+        return unshifted(X, **self._reference())
 
     def to_sklearn(self) -> Any:
         """Return a fitted `sklearn.preprocessing.PowerTransformer`.
@@ -355,30 +309,8 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
                 setattr(twin, name, getattr(self, name))
         twin.lambdas_ = self.lambdas_.copy()
         if self.standardize:
-            twin._scaler = self._sklearn_scaler()
+            twin._scaler = sklearn_scaler(self)
         return twin
-
-    def _sklearn_scaler(self) -> Any:
-        import sklearn.preprocessing
-
-        scale = np.sqrt(self.var_)
-        with np.errstate(invalid="ignore"):
-            fits = np.isfinite(scale) & (np.abs(self.mean_) <= _MOST_MEAN * scale)
-        lost = ~(fits | (self.lambdas_ == 1.0))
-        if lost.any():
-            names = getattr(self, "feature_names_in_", np.arange(len(lost)))[lost]
-            raise DataError(
-                f"scikit-learn transforms a column about zero, where float64 has no "
-                f"digits left for {', '.join(map(str, names))}: subtract a constant "
-                f"near the middle in every silo, or use unpooled.save."
-            )
-        scaler = sklearn.preprocessing.StandardScaler(copy=False)
-        scaler.set_output(transform="default")
-        scaler.mean_, scaler.var_ = self.mean_.copy(), self.var_.copy()
-        scaler.scale_ = np.where(scale > 0, scale, 1.0)
-        scaler.n_samples_seen_ = self.n_samples_seen_
-        scaler.n_features_in_ = self.n_features_in_
-        return scaler
 
     def _arguments(self) -> dict[str, Any]:
         return {

@@ -27,7 +27,8 @@ from unpooled.federation.base import Federation
 from unpooled.linalg.search import SignSearch, candidate, candidates_for
 from unpooled.linalg.yeo_johnson import Column, Reference, log_size
 from unpooled.models.lambdas import Columns, check_finite, checked_count
-from unpooled.party.step import Polynomial, Step, compared, release, summed
+from unpooled.party.compared import Polynomial, compared
+from unpooled.party.step import Step, release, summed
 
 # φ is at most 710; two silos at both ends are still on one side of the widest circle.
 _WIDEST, _FINEST = 14, -44

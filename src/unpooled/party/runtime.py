@@ -10,15 +10,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, final
 
+from unpooled import errors
 from unpooled.arrays import Array
 from unpooled.data.table import Table
-from unpooled.errors import (
-    RULES,
-    AggregationError,
-    DataError,
-    ReleaseRefusedError,
-    UnpooledError,
-)
+from unpooled.errors import RULES, DataError, ReleaseRefusedError, UnpooledError
 from unpooled.ledger import Ledger, canonical
 from unpooled.party.computing import STAGES
 from unpooled.party.dealings import Answer, Dealings
@@ -118,7 +113,7 @@ class Party:
                 "agree": self._agree,
                 "offer group key": self._offer_group_key,
                 "accept group key": self._accept_group_key,
-                **dict.fromkeys(STAGES, self._compute),
+                **dict.fromkeys(STAGES, lambda m: self._session(m).computing.answer(m)),
                 "plan": self._plan,
                 "leave": self._leave,
             }
@@ -153,7 +148,7 @@ class Party:
         else:
             log.error("%s failed on a request", self.name, exc_info=reason)
         error = "ReleaseRefusedError"
-        for kind in (DataError, AggregationError):
+        for kind in (DataError, errors.AggregationError):
             if isinstance(reason, kind):
                 error = kind.__name__
         known = isinstance(rule, str) and rule in RULES
@@ -244,9 +239,6 @@ class Party:
         sealed = bytes.fromhex(header["sealed"][self.name])
         self._session(message).accept_group_key(header["leader"], sealed)
         return {"kind": "accepted"}, {}
-
-    def _compute(self, message: Message) -> Answer:
-        return self._session(message).computing.answer(message)
 
     def _plan(self, message: Message) -> Answer:
         """Say which rule would refuse a step, before the study asks for it."""

@@ -181,7 +181,8 @@ class Session:
             self.computing.take(step, sizes, totals)
             totals = {}
         arrays, shares = {}, honest_shares(len(self.parties), self.protection)
-        for name, declared in step.sent_or_kept.items():
+        returned = {} if step.polynomial is not None else step.declared
+        for name, declared in returned.items():
             shape = declared.shape(sizes)
             value = declared_array(totals, name, declared, shape)
             if declared.noise is not None:
@@ -203,7 +204,7 @@ class Session:
                     request.context(name),
                     dict(public),
                 )
-        if set(totals) != set(step.sent_or_kept):
+        if set(totals) != set(returned):
             raise Refusal("declaration")
         self._view_arrays |= view_arrays(request.operations)
         lines = ledger_lines(request, step, sizes, self.protection, self.parties)

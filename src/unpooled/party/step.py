@@ -30,11 +30,9 @@ __all__ = [
     "LIBRARY",
     "Declared",
     "Fit",
-    "Polynomial",
     "Step",
     "adopted",
     "check_installed",
-    "compared",
     "derived",
     "disclosed",
     "find_step",
@@ -75,8 +73,7 @@ class Step:
         Of a derived step: whether its arguments follow from those steps' totals.
     by_column : bool
         Of a derived step: whether each column is made of the one in its place alone.
-    polynomial : Polynomial or None
-        Of a compared step: whose sign is learned.
+    polynomial : Polynomial or None, whose sign is learned of a compared step
     """
 
     name: str
@@ -100,11 +97,6 @@ class Step:
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]
         return self.function.__doc__
-
-    @property
-    def sent_or_kept(self) -> dict[str, Declared]:
-        """The arrays that the step itself returns: not signs, which parties compute."""
-        return {} if self.polynomial is not None else dict(self.declared)
 
     @property
     def leaves(self) -> dict[str, Declared]:
@@ -195,35 +187,6 @@ def kept(
     """Declare a step whose arrays stay in the silo under (study, name)."""
     stay = {name: replace(_as_declared(d), kept=True) for name, d in declared.items()}
     return _declaring("kept", by, takes, stay)
-
-
-def compared(
-    polynomial: Polynomial,
-    *,
-    by: str = "rows",
-    takes: Mapping[str, str] | None = None,
-    **declared: str | Declared,
-) -> Callable[[Callable[..., Any]], Step]:
-    """Declare a step of whose totals everybody learns one sign, and nothing else.
-
-    Parameters
-    ----------
-    polynomial : Polynomial
-        Of the arrays that the step returns, entry by entry; whether it is negative is
-        computed by the parties together.
-    by, takes
-        As of `summed`.
-    **declared : str or Declared
-        The one array of signs, with the axes of the arrays that the step returns.
-    """
-
-    def declare(function: Callable[..., Any]) -> Step:
-        step = _declaring("compared", by, takes, declared)(function)
-        if len(step.declared) != 1:
-            raise TypeError(f"{step.name} declares {len(declared)} signs, not one.")
-        return replace(step, polynomial=polynomial)
-
-    return declare
 
 
 def derived(

@@ -25,6 +25,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
@@ -119,8 +120,7 @@ class Polynomial:
 
 
 def _rounded(value: float, shift: int) -> int:
-    scaled = math.ldexp(value, shift)
-    return round(scaled)
+    return round(math.ldexp(value, shift))
 
 
 @final
@@ -189,18 +189,16 @@ class Computation:
     def ask(self, polynomial: Polynomial, values: list[list[int]]) -> None:
         """Hand this party's part of a batch to the process, and return at once."""
         if self._child is None or self._child.stdin is None:
-            raise AggregationError("Nobody computes.", rule="out_of_order")
+            raise AggregationError("Nobody computes.", rule="comparison")
         batch = {
             "bits": polynomial.bits,
             "values": [list(map(str, row)) for row in values],
             "terms": [[str(c), factors] for c, factors in polynomial.scaled_terms()],
         }
-        try:
+        # Where the process has ended, the next answer tells.
+        with suppress(OSError):
             self._child.stdin.write(json.dumps(batch) + "\n")
             self._child.stdin.flush()
-        except OSError:
-            # The next answer tells that the process has ended.
-            pass
 
     def signs(
         self, timeout: float = _PATIENCE
