@@ -5,6 +5,7 @@ announce ─> a person approves ─> join ─> rounds ─> deliver ─> `unpoole
 With a journal all of it outlives the process, and is written before it has an effect.
 """
 
+import hashlib
 import os
 import re
 import secrets
@@ -79,7 +80,9 @@ class Dealings:
             raise StudyError("Approvals need an audit log, where they are written.")
         self._policy, self._identity, self._journal = policy, identity, journal
         self._asks_people, self._models = approval != "none", models
-        self._history, self._budget = History(journal), Budget(policy, journal)
+        # Of this use alone, and the same after a restart.
+        key = hashlib.sha256(b"row digests" + identity.private_bytes()).digest()
+        self._history, self._budget = History(journal, key), Budget(policy, journal)
         self._forgotten: dict[str, int] = {}
         self.studies: dict[str, Study] = {}
         for name in journal.studies() if journal else ():

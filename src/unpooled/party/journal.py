@@ -43,8 +43,8 @@ class Journal:
     def __init__(self, path: str | Path, *, max_pages: int | None = None) -> None:
         self.path = Path(path)
         self._studies: dict[str, Remembered] = {}
-        # By column alone, as `History` has them.
         self._rosters: dict[str, tuple[str, ...]] = {}
+        self._versions: list[tuple[tuple[str, ...], str]] = []
         self._refusals: set[tuple[str, str, str]] = set()
         self._spent = 0.0
         self._chain = Chain(self.path, max_pages, self._see)
@@ -199,6 +199,17 @@ class Journal:
         record = {"asked": what[1], "rule": rule}
         self._chain.append([("refused", what[0], record)])
 
+    def versions(self) -> list[tuple[tuple[str, ...], str]]:
+        """Return columns and row digests of the table's versions."""
+        self._chain.catch_up()
+        return list(self._versions)
+
+    def answered_about(self, columns: Sequence[str], rows: str) -> None:
+        """Write which rows answers are about, once for each version of the table."""
+        if (tuple(columns), rows) not in self.versions():
+            what = {"columns": list(columns), "rows": rows}
+            self._chain.append([("version", "", what)])
+
     def verify(self, keys: Sequence[bytes] | None = None) -> bool:
         """Check the file, the chain, its signatures, and every study's ledger.
 
@@ -277,8 +288,11 @@ class Journal:
         self._chain.close()
 
     def _see(self, entry: Entry) -> None:
-        study = self._studies.setdefault(entry.study, Remembered())
         record = entry.record
+        if entry.kind == "version":  # of the table, so of no study
+            self._versions.append((tuple(record["columns"]), record["rows"]))
+            return
+        study = self._studies.setdefault(entry.study, Remembered())
         if entry.kind == "line":
             study.lines += 1
             for seal in record["seals"].values():

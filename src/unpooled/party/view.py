@@ -45,6 +45,8 @@ class View:
 
     Attributes
     ----------
+    table : Table
+        The same.
     columns : tuple of str
         The features a step sees as the columns of X.
     source_columns : tuple of str
@@ -60,7 +62,7 @@ class View:
         kept: FindKept = nothing_kept,
         partition: str = "rows",
     ) -> None:
-        self._table, self._kept, self._partition = table, kept, partition
+        self.table, self._kept, self._partition = table, kept, partition
         self.source_columns = tuple(table.columns)
         while operations and isinstance(operations[0], Select):
             # Unread columns of a file larger than memory are never loaded.
@@ -90,7 +92,7 @@ class View:
 
     def rows(self) -> Bool[Array, " N"]:
         """Return which of the table's rows the view keeps."""
-        kept = np.ones(self._table.n_rows, bool)
+        kept = np.ones(self.table.n_rows, bool)
         for operation in self._operations:
             if isinstance(operation, Rows):
                 n_rows = int(kept.sum())
@@ -100,7 +102,7 @@ class View:
     def source(self) -> "View":
         """Return the same rows of the source columns, before any transform."""
         rows = [o for o in self._operations if isinstance(o, Rows)]
-        return View(self._table, [Select(self.source_columns), *rows])
+        return View(self.table, [Select(self.source_columns), *rows])
 
     def _made(self, operation: Derive, columns: tuple[str, ...]) -> tuple[str, ...]:
         if bool(operation.columns) == (self._partition == "columns"):
@@ -124,7 +126,7 @@ class View:
         With `sparse` those of a sparse source stay as they are, unless a transform
         reads them.
         """
-        columns, table = self.source_columns, self._table
+        columns, table = self.source_columns, self.table
         if sparse and not self.transforms:
             blocks = table.sparse_blocks(columns, extra)
         else:
