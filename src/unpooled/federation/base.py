@@ -161,7 +161,7 @@ class Federation:
         self._ask("kept", step, "coordinator", kept_of, public)
 
     def compare(self, step: Step, **public: Any) -> Array:
-        """Return where a `compared` step's polynomial of totals is negative; no more."""
+        """Tell where a `compared` step's polynomial of totals is negative, no more."""
         signs = self._ask("compared", step, "coordinator", "", public)
         return next(iter(signs.values()))
 
