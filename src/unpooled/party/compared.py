@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from unpooled.party.declared import Declared
 from unpooled.party.step import Step, summed
 from unpooled.secure.comparison import Polynomial
 
@@ -20,7 +19,7 @@ def compared(
     *,
     by: str = "rows",
     takes: Mapping[str, str] | None = None,
-    **declared: str | Declared,
+    **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a step of whose totals everybody learns one sign.
 
