@@ -1,7 +1,6 @@
 """The coordinator's end of secure comparisons: it carries offers and learns signs.
 
-It holds no share. What it carries between the parties' processes in the meantime, over
-NVFlare, is TLS between certificates that it could not exchange for its own.
+It holds no share, and cannot exchange the parties' certificates for its own.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,8 +16,14 @@ from unpooled.secure.message import Message
 Tell = Callable[[dict[str, Any]], dict[str, Message]]
 
 
-def begin_computing(parties: tuple[str, ...], tell: Tell) -> None:
+def begin_computing(parties: tuple[str, ...], tell: Tell, on_one_machine: bool) -> None:
     """Have every party start its process, and all of them prove their arithmetic."""
+    if not on_one_machine:
+        raise AggregationError(
+            "Secure comparisons run in simulations so far: between organisations the "
+            'silos\' processes cannot reach each other. Use comparison="summed".',
+            rule="comparison",
+        )
     if len(parties) < FEWEST:
         raise AggregationError(
             f"{len(parties)} parties cannot compare in secret: with two, each would "

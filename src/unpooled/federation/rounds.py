@@ -142,7 +142,8 @@ class Coordinator:
         if to == "parties" and self.protection == "masked" and not self._has_group_key:
             self._share_group_key()
         if step.polynomial is not None and not self._computing:
-            begin_computing(self._parties, self._in_session)
+            near = self.channel.on_one_machine
+            begin_computing(self._parties, self._in_session, near)
             self._computing = True
         self._round += 1
         fresh = frozenset(set(view_arrays(operations)) - self._sent)

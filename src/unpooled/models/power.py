@@ -69,8 +69,8 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         Give transformed columns mean 0 and variance 1.
     comparison : {"summed", "mpc"}, default "summed"
         How the slope of the likelihood is compared with zero. "mpc" computes its sign
-        in secret (at least three silos, the extra `mpc`): 14 rounds for a batch of
-        candidates, and nobody learns more than signs. "summed" opens its five sums at
+        in secret (simulations only; three silos, the extra `mpc`): 14 rounds for a
+        batch, and nobody learns more than signs. "summed" opens its five sums at
         every candidate λ as totals over all silos: one round for a batch, and
         everybody learns these totals.
     tol : float, default 7.450580596923828e-9
