@@ -72,6 +72,7 @@ CASES: dict[str, Case] = {
     "PowerTransformer": Case(),
     "SimpleImputer": Case(),
     "StandardScaler": Case({}, IMPUTED),
+    "StandardScaler-columns": Case(partition="columns"),
 }
 
 

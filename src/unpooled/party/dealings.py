@@ -23,6 +23,7 @@ from unpooled.party.journal import Journal
 from unpooled.party.memory import Answered, Remembered, Shelf, Study
 from unpooled.party.noising import cost
 from unpooled.party.policy import Policy, Refusal
+from unpooled.party.refusals import Refusals
 from unpooled.party.request import Request
 from unpooled.party.step import find_step
 from unpooled.party.view import View
@@ -80,6 +81,7 @@ class Dealings:
             raise StudyError("Approvals need an audit log, where they are written.")
         self._policy, self._identity, self._journal = policy, identity, journal
         self._asks_people, self._models = approval != "none", models
+        self._refusals = Refusals(journal)
         # Of this use alone, and the same after a restart.
         key = hashlib.sha256(b"row digests" + identity.private_bytes()).digest()
         self._history, self._budget = History(journal, key), Budget(policy, journal)
@@ -155,14 +157,18 @@ class Dealings:
         self._budget.record(rho)
         self._history.record(view, parties)
 
+    def check_refusals(self, study: str) -> None:
+        """Refuse a study whose refusals told enough."""
+        self._refusals.check(study)
+
     def refused(self, header: dict[str, Any], rule: str) -> None:
         """Write a refusal, if it can be written: it goes out in any case."""
-        if self._journal is None or rule == "audit_log":
+        if rule == "audit_log":
             return
         study = header.get("study")
         asked = header.get("step") or header.get("kind")
         with suppress(StudyError):
-            self._journal.refused(
+            self._refusals.record(
                 study if isinstance(study, str) else "",
                 asked if isinstance(asked, str) else "",
                 rule,

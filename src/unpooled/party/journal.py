@@ -189,15 +189,14 @@ class Journal:
         """Write that what the silo kept of a study was deleted."""
         self._chain.append([("forgotten", study, {"models": list(models)})])
 
-    def refused(self, study: str, asked: str, rule: str) -> None:
-        """Write that a rule said no: the same in the same study once per process."""
+    def refused(self, study: str, asked: str, rule: str, each: bool = False) -> None:
+        """Write that a rule said no: once per process, or `each` time."""
         what = (study[:100], asked[:100], rule)
-        # Whoever knocks must not be able to fill the disk.
-        if what in self._refusals or len(self._refusals) >= 256:
+        if not each and (what in self._refusals or len(self._refusals) >= 256):
             return
         self._refusals.add(what)
-        record = {"asked": what[1], "rule": rule}
-        self._chain.append([("refused", what[0], record)])
+        said = {"asked": what[1], "rule": rule, "telling": each}
+        self._chain.append([("refused", what[0], said)])
 
     def versions(self) -> list[tuple[tuple[str, ...], str]]:
         """Return columns and row digests of the table's versions."""
@@ -206,9 +205,9 @@ class Journal:
 
     def answered_about(self, columns: Sequence[str], rows: str) -> None:
         """Write which rows answers are about, once for each version of the table."""
+        about = {"columns": list(columns), "rows": rows}
         if (tuple(columns), rows) not in self.versions():
-            what = {"columns": list(columns), "rows": rows}
-            self._chain.append([("version", "", what)])
+            self._chain.append([("version", "", about)])
 
     def verify(self, keys: Sequence[bytes] | None = None) -> bool:
         """Check the file, the chain, its signatures, and every study's ledger.
@@ -300,13 +299,14 @@ class Journal:
                 study.sealed[key] = study.sealed.get(key, 0) + 1
         elif entry.kind == "round":
             study.fitted.add((record["step"], tuple(record["front"])))
-            # Absent where an earlier version wrote it.
-            if "answered" in record:
+            if "answered" in record:  # else an earlier version wrote it
                 asked = Answered.from_record(record["answered"])
                 study.answered[record["request"]] = asked
             parties = tuple(record["parties"])
             self._rosters |= dict.fromkeys(record["columns"], parties)
             self._spent += record.get("rho", 0.0)
+        elif entry.kind == "refused":
+            study.refusals += bool(record.get("telling"))
         elif entry.kind == "joined":
             study.sessions.add(record["session"])
         elif entry.kind == "announced":

@@ -211,6 +211,8 @@ class Remembered:
         SHA-256 of the models that were delivered, by name, since it was forgotten.
     forgotten : int
         How often a person had it forgotten.
+    refusals : int
+        How often a refusal told of rows.
     """
 
     lines: int = 0
@@ -222,6 +224,7 @@ class Remembered:
     decision: Mapping[str, Any] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
     forgotten: int = 0
+    refusals: int = 0
 
     @property
     def approval(self) -> str:

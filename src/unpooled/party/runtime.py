@@ -203,8 +203,7 @@ class Party:
         return {"kind": "offer", "lines": lines, **offer}, {}
 
     def _check_partition(self, message: Message) -> None:
-        # Releases over people are a matter of course on a column partition: no silo
-        # shall find itself in one that it did not declare.
+        # No silo shall find itself in a study by columns, which shows people, unasked.
         if message.header.get("partition", "rows") != self.partition:
             raise Refusal("partition")
 
@@ -255,9 +254,11 @@ class Party:
             self.partition,
         )
         try:
+            self._dealings.check_refusals(str(header["study"]))
             self._check_partition(message)
             session.check(Request.from_message(message, {}))
         except (Refusal, ReleaseRefusedError) as refusal:
+            self._dealings.refused(header, refusal.rule)
             return {"kind": "planned", "rule": refusal.rule}, {}
         return {"kind": "planned", "rule": ""}, {}
 
@@ -269,6 +270,7 @@ class Party:
 
     def _handle_step(self, message: Message, data: bytes) -> bytes:
         key, session = _key(message), self._session(message)
+        self._dealings.check_refusals(key[0])
         if self._dealings.was_forgotten(key[0]):
             self._sessions = {k: s for k, s in self._sessions.items() if k[0] != key[0]}
             raise Refusal("nothing_kept")
