@@ -137,14 +137,7 @@ class Coordinator:
         is how large each party's view is, `kept_of` the fit whose arrays it reads.
         """
         sizes = {party: extents[party].sizes(step, public) for party in self.parties}
-        if not self._session:
-            self._join()
-        if to == "parties" and self.protection == "masked" and not self._has_group_key:
-            self._share_group_key()
-        if step.polynomial is not None and not self._computing:
-            near = self.channel.on_one_machine
-            begin_computing(self._parties, self._in_session, near)
-            self._computing = True
+        self._ready_for(step, to)
         self._round += 1
         fresh = frozenset(set(view_arrays(operations)) - self._sent)
         evidence, proven = self.proofs.evidence(operations, self._sent)
@@ -173,6 +166,17 @@ class Coordinator:
         if step.polynomial is not None:
             return self._compared(step, sizes[self._parties[0]])
         return opened(request, step, sizes, released, self._sum)
+
+    def _ready_for(self, step: Step, to: str) -> None:
+        """Do what a round stands on, where the fit has not done it before."""
+        if not self._session:
+            self._join()
+        if to == "parties" and self.protection == "masked" and not self._has_group_key:
+            self._share_group_key()
+        if step.polynomial is not None and not self._computing:
+            near = self.channel.on_one_machine
+            begin_computing(self._parties, self._in_session, near)
+            self._computing = True
 
     def would_refuse(self, requests: Iterable[Request]) -> list[tuple[str, str, str]]:
         """Ask each silo which planned steps its rules refuse: (party, step, rule)."""

@@ -179,10 +179,25 @@ class Session:
             )
         if step.polynomial is not None:
             self.computing.take(step, sizes, totals)
-            totals = {}
+            arrays = {}
+        else:
+            arrays = self._parted(self._sum, step, request, sizes, totals, public)
+        self._view_arrays |= view_arrays(request.operations)
+        lines = ledger_lines(request, step, sizes, self.protection, self.parties)
+        return lines, arrays
+
+    def _parted(
+        self,
+        total: SecureSum,
+        step: Step,
+        request: Request,
+        sizes: Mapping[str, int],
+        totals: Mapping[str, Array],
+        public: Mapping[str, Any],
+    ) -> dict[str, Array]:
+        """Keep what stays, and return what may leave."""
         arrays, shares = {}, honest_shares(len(self.parties), self.protection)
-        returned = {} if step.polynomial is not None else step.declared
-        for name, declared in returned.items():
+        for name, declared in step.declared.items():
             shape = declared.shape(sizes)
             value = declared_array(totals, name, declared, shape)
             if declared.noise is not None:
@@ -191,9 +206,7 @@ class Session:
                 how = {"value": value, "symmetric": declared.symmetric}
                 self._views.keep(request, declared.until, name, **how)
             else:
-                arrays[name] = self._conceal(
-                    self._sum, step, request, name, value, public
-                )
+                arrays[name] = self._conceal(total, step, request, name, value, public)
             if request.to == "parties" and not declared.kept:
                 self._opened[request.round, name] = _Opened(
                     declared,
@@ -204,11 +217,9 @@ class Session:
                     request.context(name),
                     dict(public),
                 )
-        if set(totals) != set(returned):
+        if set(totals) != set(step.declared):
             raise Refusal("declaration")
-        self._view_arrays |= view_arrays(request.operations)
-        lines = ledger_lines(request, step, sizes, self.protection, self.parties)
-        return lines, arrays
+        return arrays
 
     def answered(self, request: Request, view: View) -> Answered:
         """Return what to remember of a request that was answered."""
