@@ -3,6 +3,7 @@
 It holds no share, and cannot exchange the parties' certificates for its own.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.errors import AggregationError
+from unpooled.federation.costs import RoundRecord
+from unpooled.party.step import Step
 from unpooled.secure.comparison import FEWEST
 from unpooled.secure.message import Message
 
@@ -37,28 +40,57 @@ def begin_computing(parties: tuple[str, ...], tell: Tell, on_one_machine: bool) 
     tell({"kind": "test computing"})
 
 
-def signs(shape: tuple[int, ...], tell: Tell) -> tuple[Array, tuple[int, int, float]]:
-    """Return which values are negative, and rounds, bytes and seconds of a party.
+def compared(
+    step: Step, sizes: Mapping[str, int], number: int, asked: RoundRecord, tell: Tell
+) -> tuple[dict[str, Array], list[RoundRecord]]:
+    """Return where a polynomial is negative, and a record for each of MPyC's rounds.
+
+    Parameters
+    ----------
+    step : Step
+        Declared with `compared`; the parties were asked and hold their integers.
+    sizes : mapping of str to int
+        Of its axes.
+    number : int
+        Of the first of its rounds.
+    asked : RoundRecord
+        What asking cost; it counts with the first.
+    tell : callable
+        Sends every party a message of the session.
 
     Raises
     ------
     AggregationError
         When parties found different signs, or something else than signs.
     """
+    ((name, declared),) = step.declared.items()
+    began = time.perf_counter()
     replies = tell({"kind": "signs"})
+    took = asked.seconds + time.perf_counter() - began
     found = [reply.arrays.get("negative") for reply in replies.values()]
     first = found[0]
-    if first is None or first.shape != shape or first.dtype != np.uint8:
+    if first is None or first.shape != declared.shape(sizes) or first.dtype != np.uint8:
         raise AggregationError("A party sent no signs.", rule="malformed_message")
     if any(other is None or not np.array_equal(first, other) for other in found):
         raise AggregationError(
             "The parties computed different signs.", rule="comparison"
         )
-    return first.astype(bool), _spent(replies)
+    rounds, sent = _spent(replies)
+    records = [
+        RoundRecord(
+            number + turn,
+            step.name,
+            took / rounds,
+            sent // rounds + (asked.bytes_out if turn == 0 else 0),
+            asked.bytes_in if turn == 0 else 0,
+        )
+        for turn in range(rounds)
+    ]
+    return {name: first.astype(bool)}, records
 
 
-def _spent(replies: Mapping[str, Message]) -> tuple[int, int, float]:
-    rounds, sent, seconds = np.max(
-        [reply.header["spent"] for reply in replies.values()], axis=0
-    )
-    return round(float(rounds)), int(sent), float(seconds)
+def _spent(replies: Mapping[str, Message]) -> tuple[int, int]:
+    """Return rounds and bytes, of the party that had most."""
+    spent = [reply.header["spent"] for reply in replies.values()]
+    rounds, sent, _ = np.max(spent, axis=0)
+    return max(round(float(rounds)), 1), int(sent)

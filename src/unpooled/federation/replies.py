@@ -30,6 +30,8 @@ _ANSWERS: Mapping[str, tuple[str, set[str]]] = {
     "test computing": ("tested", set()),
     "signs": ("compared", {"spent"}),
     "leave": ("left", set()),
+    "matching.common": ("released", {"seals", "digest"}),
+    "matching.check": ("released", {"seals", "digest"}),
 }
 _ALWAYS = {"party", "request", "kind"}
 

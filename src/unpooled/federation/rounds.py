@@ -13,7 +13,7 @@ from typing import Any, final
 
 from unpooled.errors import UnpooledError
 from unpooled.federation.channel import Channel
-from unpooled.federation.comparing import begin_computing, signs
+from unpooled.federation.comparing import begin_computing, compared
 from unpooled.federation.costs import RoundRecord
 from unpooled.federation.opening import opened, shown
 from unpooled.federation.proofs import Proofs
@@ -24,7 +24,7 @@ from unpooled.federation.replies import (
     log_lines,
     raise_refusals,
 )
-from unpooled.ledger import Ledger
+from unpooled.ledger import Ledger, Release
 from unpooled.party.extent import Extent
 from unpooled.party.lines import lines_of_all
 from unpooled.party.operations import Operation
@@ -35,6 +35,9 @@ from unpooled.secure.message import Message, encode
 from unpooled.secure.plain import PlainSum
 from unpooled.secure.protocol import SecureSum
 from unpooled.secure.roster import Roster
+
+# The lines of a round, each with the name of its array in the message.
+Lines = list[tuple[Release, str]]
 
 # Messages that no round needs: they are about a study, not of a fit.
 _NO_ROUNDS = ("signs", "plan", "describe", "announce", "deliver")
@@ -137,27 +140,17 @@ class Coordinator:
         is how large each party's view is, `kept_of` the fit whose arrays it reads.
         """
         sizes = {party: extents[party].sizes(step, public) for party in self.parties}
-        self._ready_for(step, to)
-        self._round += 1
+        self.begin_round(for_parties=to == "parties" and self.protection == "masked")
+        if step.polynomial is not None:
+            self._begin_computing()
         fresh = frozenset(set(view_arrays(operations)) - self._sent)
         evidence, proven = self.proofs.evidence(operations, self._sent)
         where = (self.study, self._session, self._round, step.name, to)
         what = (operations, dict(public), fresh, kept_of, evidence)
         request = Request(*where, *what)
         written = lines_of_all(request, step, sizes, self.protection)
-        data = encode(*request.as_message())
-        replies = self._exchange(dict.fromkeys(self.parties, data), step.name)
-        # Written first: the ledger tells what left, also when nothing can be opened.
-        try:
-            released = log_lines(self.ledger, self.roster, written, replies.messages)
-        finally:
-            for recorder in self.recorders:
-                recorder()
-        if replies.problem:
-            # The next join asks for what was lost.
-            self._leave()
-            raise replies.problem
-        raise_refusals(step.name, replies.messages)
+        asked = dict.fromkeys(self.parties, encode(*request.as_message()))
+        released = self.run_round(step.name, asked, lambda _: written)
         # A silo that refused has not kept what came with the request.
         self._sent |= fresh | proven
         self.proofs.keep(request, extents, released, self.protection)
@@ -167,16 +160,59 @@ class Coordinator:
             return self._compared(step, sizes[self._parties[0]])
         return opened(request, step, sizes, released, self._sum)
 
-    def _ready_for(self, step: Step, to: str) -> None:
-        """Do what a round stands on, where the fit has not done it before."""
-        if not self._session:
-            self._join()
-        if to == "parties" and self.protection == "masked" and not self._has_group_key:
-            self._share_group_key()
-        if step.polynomial is not None and not self._computing:
+    def _begin_computing(self) -> None:
+        if not self._computing:
             near = self.channel.on_one_machine
             begin_computing(self._parties, self._in_session, near)
-            self._computing = True
+        self._computing = True
+
+    def _compared(self, step: Step, its: Mapping[str, int]) -> dict[str, Any]:
+        number, asked = self._round, self.records.pop()
+        found, records = compared(step, its, number, asked, self._in_session)
+        self.records += records
+        self._round += len(records) - 1
+        return found
+
+    def _in_session(self, header: dict[str, Any]) -> dict[str, Message]:
+        where = {"study": self.study, "session": self._session}
+        return self._control(header | where)
+
+    def begin_round(self, *, for_parties: bool) -> tuple[str, int]:
+        """Join where there is no session; return its name and the round's number.
+
+        `for_parties` has the parties agree on a key that the coordinator lacks.
+        """
+        if not self._session:
+            self._join()
+        if for_parties and not self._has_group_key:
+            self._share_group_key()
+        self._round += 1
+        return self._session, self._round
+
+    def run_round(
+        self,
+        step: str,
+        requests: dict[str, bytes],
+        written: Callable[[Mapping[str, Message]], Lines],
+    ) -> dict[str, Message]:
+        """Ask parties, write down what left, and return the replies.
+
+        `written` gives the lines of the round, which may depend on the replies.
+        """
+        replies = self._exchange(requests, step)
+        # Written first: the ledger tells what left, also when nothing can be opened.
+        try:
+            lines = written(replies.messages)
+            released = log_lines(self.ledger, self.roster, lines, replies.messages)
+        finally:
+            for recorder in self.recorders:
+                recorder()
+        if replies.problem:
+            # The next join asks for what was lost.
+            self._leave()
+            raise replies.problem
+        raise_refusals(step, replies.messages)
+        return released
 
     def would_refuse(self, requests: Iterable[Request]) -> list[tuple[str, str, str]]:
         """Ask each silo which planned steps its rules refuse: (party, step, rule)."""
@@ -280,24 +316,3 @@ class Coordinator:
             )
             self.records.append(record)
         return replies
-
-    def _in_session(self, header: dict[str, Any]) -> dict[str, Message]:
-        where = {"study": self.study, "session": self._session}
-        return self._control(header | where)
-
-    def _compared(self, step: Step, sizes: Mapping[str, int]) -> dict[str, Any]:
-        ((name, declared),) = step.declared.items()
-        asked = self.records.pop()
-        started = time.perf_counter()
-        negative, spent = signs(declared.shape(sizes), self._in_session)
-        rounds = max(spent[0], 1)
-        took = asked.seconds + time.perf_counter() - started
-        for turn in range(rounds):
-            # The request and its reply count with the first.
-            sent = spent[1] // rounds + (asked.bytes_out if turn == 0 else 0)
-            came = asked.bytes_in if turn == 0 else 0
-            number = self._round + turn
-            record = RoundRecord(number, step.name, took / rounds, sent, came)
-            self.records.append(record)
-        self._round += rounds - 1
-        return {name: negative}

@@ -139,6 +139,10 @@ class Session:
         if self._computing is not None:
             self._computing.close()
 
+    def keys_for_matching(self) -> tuple[Mapping[str, bytes], bytes]:
+        """Return the key shared with every peer, and the one that all parties share."""
+        return self._keys, self._key_of_group()
+
     def check(self, request: Request) -> tuple[Step, View]:
         """Apply every rule that needs no arithmetic on rows."""
         step = find_step(request.step)

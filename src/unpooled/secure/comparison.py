@@ -183,7 +183,8 @@ class Computation:
                 stderr=errors,
                 text=True,
             )
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
         self._test()
 
     def ask(self, polynomial: Polynomial, values: list[list[int]]) -> None:
@@ -235,9 +236,10 @@ class Computation:
         if child is not None:
             child.kill()
             child.wait()
-            for stream in (child.stdin, child.stdout):
-                if stream is not None:
-                    stream.close()
+            if child.stdin is not None:
+                with suppress(OSError):
+                    child.stdin.close()
+            self._listener.join()
         self._folder.cleanup()
 
     def _test(self) -> None:
@@ -265,11 +267,9 @@ class Computation:
         child = self._child
         assert child is not None
         assert child.stdout is not None
-        try:
-            for line in child.stdout:
+        with child.stdout as answers:
+            for line in answers:
                 self._answers.put(line)
-        except ValueError:
-            pass  # closed from this end
         self._answers.put("")
 
     def _make_certificate(self) -> bytes:
