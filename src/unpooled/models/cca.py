@@ -33,10 +33,12 @@ from unpooled.linalg.canonical import (
 from unpooled.linalg.latent import canonical_latent
 from unpooled.linalg.oneshot import Diagnosis
 from unpooled.models import cca_columns, eigenproblem, moments, oneshot_views, pairs
+from unpooled.models import span as spans
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.cca_columns import ColumnSteps, fit_columns, scores_of
 from unpooled.models.eigenproblem import Pair, diagnosis_of
 from unpooled.models.oneshot_views import OneShot, one_shot_pairs, root_of
+from unpooled.models.span import Span
 from unpooled.models.twoviews import (
     Predicting,
     Steps,
@@ -58,6 +60,8 @@ local_whitened, local_squared, local_factors = adopted(
     oneshot_views.local_squared,
     oneshot_views.local_factors,
 )
+local_spread, local_span = adopted(__name__, spans.local_spread, spans.local_span)
+SPAN = Span(local_spread, local_span)
 ONE_SHOT = OneShot(local_whitened, local_squared, local_factors)
 STEPS = Steps(local_total, local_squares, local_scatter)
 PAIR = Pair(local_canonical, local_pair, local_radii)
@@ -106,7 +110,7 @@ class CCA(Predicting, FederatedEstimator):
     scores : {"coordinator"} or None, default "coordinator"
         Column partitions only: who may have the scores that `transform` gives.
     random_state : int, optional
-        Seed of that draw, and of where a Krylov iteration starts.
+        Seed of that draw, and of a Krylov iteration's start.
 
     Attributes
     ----------
@@ -249,7 +253,8 @@ class CCA(Predicting, FederatedEstimator):
     def _fit_exactly(self, federation: Federation, y: Any, k: int) -> None:
         c = float(self.regularisation)
         scale = c == 0.0 if self.scale is None else self.scale
-        S = self._moments(federation, y, STEPS, scale=scale)
+        within = None if c == 0.0 else SPAN
+        S = self._moments(federation, y, STEPS, scale=scale, span=within)
         columns = sum(S.xy.shape)
         if c == 0.0 and columns >= self.n_samples_:
             raise DataError(
@@ -260,8 +265,9 @@ class CCA(Predicting, FederatedEstimator):
         A, B = canonical_directions(S.shrunk(c), k)
         self.canonical_correlations_ = correlations(S, A, B)
         self._learn(canonical_latent(S, A, B))
-        self.x_correlations_ = structure(S.xx, self.x_rotations_)
-        self.y_correlations_ = structure(S.yy, self.y_rotations_)
+        if self._bases is None:
+            self.x_correlations_ = structure(S.xx, self.x_rotations_)
+            self.y_correlations_ = structure(S.yy, self.y_rotations_)
         if c == 0.0:
             every = canonical_directions(S, min(S.xy.shape))
             self.all_correlations_ = correlations(S, *every)
@@ -274,14 +280,7 @@ class CCA(Predicting, FederatedEstimator):
         self.y_weights_ = V / np.linalg.norm(V, axis=0)
 
     def significance(self) -> CanonicalTest:
-        """Test which correlations are not zero; nothing more is released.
-
-        Returns
-        -------
-        CanonicalTest
-            Wilks' lambda, Bartlett's statistic, its degrees of freedom and p-values, of
-            all min(p, q) correlations.
-        """
+        """Test which correlations are not zero; nothing more is released."""
         check_is_fitted(self)
         if not hasattr(self, "all_correlations_"):
             raise DataError(
