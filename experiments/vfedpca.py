@@ -308,8 +308,8 @@ def main() -> None:
         ),
         "Figure 7: synthetic data": (
             "The paper: one shot is enough on a single Gaussian; on a mixture the "
-            "distance decreases. Ours: a single Gaussian has no direction to agree on, and "
-            "one shot is as far off as ten rounds.\n\n" + figure_7(seeds, sizes)
+            "distance decreases. Ours: a single Gaussian has no direction to agree on, "
+            "and one shot is as far off as ten rounds.\n\n" + figure_7(seeds, sizes)
         ),
         "Figure 8: warm start and weight scaling": (
             "The paper: both reduce the distance. Ours: a warm start does; aligning "
