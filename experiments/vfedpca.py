@@ -301,9 +301,7 @@ def main() -> None:
         "Figure 6: parties and local iterations": (
             "The paper: the distance falls after communication, then rises slightly; "
             "more parties are worse. Ours: it changes in the second round, mostly "
-            "downwards, and never again, for (14) leaves rank-one data.
-
-"
+            "downwards, and never again, for (14) leaves rank-one data.\n\n"
             + figure_6(seeds, list(STRUCTURED)[: 3 if quick else 6])
         ),
         "Figure 7: synthetic data": (
