@@ -12,7 +12,6 @@ References
 Pooled Covariance PCA (P-COV) for Distributed/Federated Learning, sections 3 to 5.
 """
 
-from collections.abc import Callable, Mapping
 from typing import Any, final
 
 import numpy as np
@@ -20,14 +19,13 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
-from unpooled.errors import DataError
 from unpooled.federation.base import Federation
-from unpooled.models import compression, pca_rows, private
-from unpooled.models.base import FederatedEstimator
-from unpooled.models.compression import check_compression
-from unpooled.models.spectrum import Spectrum, Wanted, chosen_solver, wanted_components
+from unpooled.models import compression, pca_rows, private, update
+from unpooled.models.probabilistic import ProbabilisticPCA
+from unpooled.models.solvers import checked, solved
+from unpooled.models.spectrum import Spectrum
+from unpooled.models.update import check_updatable, updated
 from unpooled.party.step import derived
-from unpooled.secure.noise import GaussianPrivacy
 
 # Silos look steps up under the name of the model that asks.
 local_total = pca_rows.local_total
@@ -39,20 +37,14 @@ local_rounded = compression.pca_rounded
 local_factor = compression.pca_factor
 local_projected = compression.pca_projected
 local_private = private.pca_private
-
-# How an answer is found, by partition and `svd_solver`.
-SOLVERS: Mapping[tuple[str, str], Callable[..., Spectrum]] = {
-    ("rows", "covariance_eigh"): pca_rows.covariance_eigh,
-    ("rows", "krylov"): pca_rows.block_krylov,
-    ("rows", "compressed"): compression.compressed,
-    ("rows", "private"): private.private,
-}
+local_moments = update.pca_moments
 
 
 @derived(
     takes={"mean": "p", "components": "k p", "scale": "k"},
     fitted_by=(
         "pca.local_scatter",
+        "pca.local_moments",
         "pca.local_image",
         "pca.local_projected",
         "pca.local_private",
@@ -70,7 +62,7 @@ def projected(
 
 
 @final
-class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator):
+class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ProbabilisticPCA):
     """Principal component analysis over a federation: the pooled answer.
 
     Parameters
@@ -139,6 +131,14 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     gap_ : float
         Only with "krylov": at least so much lies between variances k and k + 1.
 
+    privacy_ : dict
+        Only with `privacy`: its parameters, the neighbouring relation ("neighbours"),
+        the cost "rho", and "noise_edge", the largest variance that noise alone shows.
+    signal_to_noise_ : (k,) array
+        Only with `privacy`: variances divided by that; near 1 a component is chance.
+    origin_ : (p,) array
+        Only after `update`: the mean of the fit, about which silos keep their moments.
+
     Raises
     ------
     DataError
@@ -195,13 +195,49 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         self.random_state = random_state
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        wanted = _checked(self, federation)
-        solver = chosen_solver(self.svd_solver, wanted, federation)
-        if self.bits != 64 or self.rank is not None:
-            solver = "compressed"
-        if self.privacy is not None:
-            solver = "private"
-        found = SOLVERS[federation.partition, solver](self, federation, wanted)
+        self._take(solved(self, federation))
+
+    def update(self, federation: Federation) -> "PCA":
+        """Bring the model up to date with the present rows of the present silos.
+
+        Parameters
+        ----------
+        federation : Federation
+            The rows as they are now: some appended or replaced, silos joined or left.
+            Its columns are those of the fit.
+
+        Returns
+        -------
+        self
+            As `fit` on the same federation would make it, to 1e-10.
+
+        Raises
+        ------
+        ReleaseRefusedError
+            Where a silo's rules forbid what the difference to earlier totals tells:
+            `allow_roster_change`, `min_changed_rows`.
+        DataError
+            For models fitted with `privacy`, `bits`, `rank` or by block Krylov.
+
+        Notes
+        -----
+        Released, as totals only: N, the p column sums and the p × p scatter about the
+        mean of the first fit. Next to earlier totals they tell those of the rows that
+        changed.
+        """
+        view = self._check_view(federation)
+        check_updatable(self)
+        wanted = checked(self, view)
+        origin = getattr(self, "origin_", self.mean_)
+        with view.fitting():
+            found = updated(view, origin, wanted)
+        if found is None:
+            return self.fit(view)
+        self._take(found)
+        self.origin_ = origin
+        return self
+
+    def _take(self, found: Spectrum) -> None:
         k = found.axes.shape[1]
         self.mean_, self.n_samples_, self.n_components_ = found.mean, found.N, k
         self.components_ = np.ascontiguousarray(found.axes.T)
@@ -252,32 +288,6 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         coordinates = self._check_transformed(X, len(self.components_)) * axes["scale"]
         return coordinates @ self.components_ + self.mean_
 
-    def get_covariance(self) -> Float[Array, "p p"]:
-        """Return the covariance of the fitted probabilistic model."""
-        return self.to_sklearn().get_covariance()
-
-    def get_precision(self) -> Float[Array, "p p"]:
-        """Return the inverse of `get_covariance`."""
-        return self.to_sklearn().get_precision()
-
-    def score_samples(self, X: Any) -> Float[Array, " n"]:
-        """Return the log-likelihood of each row under the probabilistic model."""
-        return self.to_sklearn().score_samples(self._check_rows(X))
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Return the mean log-likelihood of rows under the probabilistic model."""
-        return float(np.mean(self.score_samples(X)))
-
-    def to_sklearn(self) -> Any:
-        """Return a fitted `sklearn.decomposition.PCA`, usable without this library."""
-        import sklearn.decomposition
-
-        check_is_fitted(self)
-        twin = sklearn.decomposition.PCA(
-            self.n_components, whiten=self.whiten, svd_solver="covariance_eigh"
-        )
-        return self._taught(twin)
-
     def _axes(self) -> dict[str, Array]:
         check_is_fitted(self)
         scale = np.ones(len(self.components_))
@@ -287,25 +297,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         return {"mean": self.mean_, "components": self.components_, "scale": scale}
 
 
-def _checked(model: PCA, federation: Federation) -> Wanted:
-    """Refuse parameters that cannot be, before anything leaves."""
-    known = [solver for where, solver in SOLVERS if where == federation.partition]
-    if model.svd_solver not in ("auto", *known):
-        choices = ", ".join(f'"{name}"' for name in known)
-        raise DataError(
-            f'svd_solver={model.svd_solver!r}; choose "auto" or {choices} on '
-            f"{federation.partition}."
-        )
-    if model.privacy is not None:
-        GaussianPrivacy.of(model.privacy)
-    check_compression(model)
-    if not (0 < model.tol < 1 and model.max_iter >= 1):
-        raise DataError(
-            f"tol={model.tol!r} and max_iter={model.max_iter!r}: tol is a sine between "
-            f"0 and 1, and max_iter at least 1."
-        )
-    return wanted_components(model.n_components, federation.n_features)
-
-
 # Attributes of a fit by a solver that iterates, or with privacy.
-_OF_SOME_FITS = ("n_iter_", "residuals_", "gap_", "privacy_", "signal_to_noise_")
+_OF_SOME_FITS = (
+    "n_iter_",
+    "residuals_",
+    "gap_",
+    "privacy_",
+    "signal_to_noise_",
+    "origin_",
+)

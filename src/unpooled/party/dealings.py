@@ -95,7 +95,7 @@ class Dealings:
                 study.ledger = self._journal.ledger(name)
             study.fitted = set(told.fitted)
             if told.forgotten != self._forgotten.setdefault(name, told.forgotten):
-                study.kept = Shelf()
+                study.kept, study.reused = Shelf(), {}
             self._forgotten[name] = told.forgotten
         return study
 

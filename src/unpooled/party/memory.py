@@ -91,11 +91,14 @@ class Study:
         Steps that ran, with the transforms in front of them: what a view may apply.
     ledger : Ledger
         The silo's own record of what crossed its door.
+    reused : dict
+        What `unpooled.party.reusing` keeps.
     """
 
     kept: Shelf = field(default_factory=Shelf)
     fitted: set[Ran] = field(default_factory=set)
     ledger: Ledger = field(default_factory=Ledger)
+    reused: dict[Any, Any] = field(default_factory=dict)
 
     def as_record(self) -> dict[str, Any]:
         """Return what a party must know to go on after a restart, as JSON values.

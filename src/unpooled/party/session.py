@@ -20,6 +20,7 @@ from unpooled.party.noising import check_inputs, cost, honest_shares, noised
 from unpooled.party.packing import declared_array, flattened, restored
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import Request, Veiled, view_arrays
+from unpooled.party.reusing import run_reusing
 from unpooled.party.running import run_step
 from unpooled.party.step import Declared, Step, find_step
 from unpooled.party.view import View
@@ -149,9 +150,7 @@ class Session:
             self._policy.check_classes(class_sizes(view, self._table.label))
         # What is not finite is refused when it is encoded; a warning would be noise.
         with np.errstate(all="ignore"):
-            totals = run_step(
-                step, view, self._label_for(step), self._views.kept_for(request), public
-            )
+            totals = self._totals(step, view, request, public)
         arrays, shares = {}, honest_shares(len(self.parties), self.protection)
         for name, declared in step.declared.items():
             shape = declared.shape(sizes)
@@ -180,6 +179,15 @@ class Session:
         self._view_arrays |= view_arrays(request.operations)
         lines = ledger_lines(request, step, sizes, self.protection, self.parties)
         return lines, arrays
+
+    def _totals(
+        self, step: Step, view: View, request: Request, public: Mapping[str, Any]
+    ) -> dict[str, Array]:
+        if step.reuses:
+            known = self._views.reused
+            return run_reusing(step, view, request.view_digest(), public, known)
+        label, kept = self._label_for(step), self._views.kept_for(request)
+        return run_step(step, view, label, kept, public)
 
     def _label_for(self, step: Step) -> str | None:
         return self._table.label if "y" in step.reads else None

@@ -61,6 +61,8 @@ class Step:
     fitted_by : tuple of str
         Of a derived step: the steps of which one must have run in the same study; none
         where it needs no fitting.
+    reuses : bool
+        The silo keeps the totals, and runs the step on new rows only.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Step:
     reads: tuple[str, ...]
     public: tuple[str, ...]
     fitted_by: tuple[str, ...] = ()
+    reuses: bool = False
 
     def __call__(self, *args: Any, **public: Any) -> Any:
         """Run the function as it is: nothing is checked, nothing leaves."""
@@ -135,7 +138,11 @@ def _size(step: str, name: str, value: Any) -> int:
 
 
 def summed(
-    *, by: str = "rows", takes: Mapping[str, str] | None = None, **declared: Any
+    *,
+    by: str = "rows",
+    takes: Mapping[str, str] | None = None,
+    reuses: bool = False,
+    **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a step whose arrays are opened only as totals over all parties.
 
@@ -145,10 +152,14 @@ def summed(
         Whether the step is additive over rows.
     takes : mapping of str to str, optional
         Axes of array-valued public arguments.
+    reuses : bool, default False
+        Of a step that reads `X` alone, by rows: the silo keeps its totals for the study
+        and reads again only rows that were appended; see `unpooled.party.reusing`.
     **declared : str or Declared
         Axes of each array the step returns, or a full declaration.
     """
-    return _declaring("summed", by, takes, declared)
+    declare = _declaring("summed", by, takes, declared)
+    return lambda function: replace(declare(function), reuses=reuses)
 
 
 def disclosed(
