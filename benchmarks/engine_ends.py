@@ -13,11 +13,11 @@ import numpy as np
 from nvflare.collab import collab
 
 from unpooled.federation import nvflare
-from unpooled.federation.base import Federation
 from unpooled.federation.rounds import Coordinator
 from unpooled.party.step import release, summed
 from unpooled.secure.roster import Roster
-from unpooled.study.remote import News
+from unpooled.study import Study
+from unpooled.study.remote import News, federation_of
 
 LARGE = 8_000_000  # numbers of eight bytes
 SMALL = 27  # numbers: a count, and two for each of 13 columns
@@ -98,15 +98,12 @@ class MeasuringCoordinator:
         return "done"
 
     def measured(self, kit: Path) -> dict[str, list[float]]:
-        parties = tuple(self.asked["parties"])
-        known = Roster.from_file(kit / "local" / "roster.toml")
-        coordinator = Coordinator(
-            nvflare.NVFlareChannel(parties, 120.0), known, study=self.asked["study"]
-        )
-        names = ("age",)
-        federation = Federation(
-            coordinator, partition="rows", columns=names, named=True
-        )
+        study = Study.from_text(Path("measured.toml"), self.asked["text"])
+        parties = tuple(study.silos)
+        roster = Roster.from_file(kit / "local" / "roster.toml")
+        channel = nvflare.NVFlareChannel(parties, 120.0)
+        coordinator = Coordinator(channel, roster, study=study.name)
+        federation = federation_of(study, coordinator).select(["age"])
 
         def bare(method: str) -> None:
             call = getattr(collab.get_clients(list(parties))(timeout=120.0), method)

@@ -39,8 +39,8 @@ EIGHT = tuple(f"silo{number}" for number in range(1, 9))
 
 def measured_rounds(consortium: Consortium, small: int, large: int) -> dict:
     """Run the job that measures; return seconds by what was measured."""
-    asked = {"parties": consortium.silos, "study": "measured"}
-    asked |= {"small": small, "large": large}
+    text = study_text("measured", HEART, consortium.silos)
+    asked = {"text": text, "small": small, "large": large}
     with tempfile.TemporaryDirectory() as work, submission(consortium.coordinator) as s:
         job = Path(work) / "job"
         nvflare.write_job(job, "measured", consortium.silos, asked)

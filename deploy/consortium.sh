@@ -163,13 +163,8 @@ down() {
     stop_postgresql
 }
 
-of_kit() {
-    local entry
-    for entry in /proc/[0-9]*; do
-        if tr '\0' '\n' 2> /dev/null < "$entry/cmdline" | grep -qxF -- "$1"; then
-            echo "${entry#/proc/}"
-        fi
-    done
+of_kit() {  # processes that have a folder as one of their arguments
+    grep -slzxF -- "$1" /proc/[0-9]*/cmdline | cut -d / -f 3
 }
 
 case "${1:-}" in

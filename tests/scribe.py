@@ -4,6 +4,7 @@ import sys
 
 from unpooled.ledger import Release, Seal
 from unpooled.party.journal import Journal
+from unpooled.party.memory import Answered
 from unpooled.secure.roster import Identity
 
 
@@ -21,7 +22,9 @@ def a_round(
         ledger.append(line, {"a": Seal(key, sequence, "00", signature)})
     ran = ("x.y", ())
     parties = ["a", "b", "c"]
-    journal.released(identity, ledger[before:], ran, ["x0"], parties, "session")
+    asked = Answered("s", "session", 1, "x.y", "v", "f", 1, {}, {"a": key}, "masked")
+    about = ("00", asked)
+    journal.released(identity, ledger[before:], ran, about, ["x0"], parties, "session")
 
 
 if __name__ == "__main__":

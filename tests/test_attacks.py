@@ -74,18 +74,21 @@ def test_a_made_up_column_does_not_rebuild_a_record():
     unfitted = Rogue(here).enter().rules("pca.local_squares", mean, chain)
     assert set(unfitted.values()) == {"transform_not_fitted"}
 
-    # After a fit of that kind the transform may be applied, with any numbers.
+    # A fit of that kind is no leave to send other numbers.
     up.PCA(2).fit(here.federation)
     fitted = Rogue(here).enter().rules("pca.local_squares", mean, chain)
-    assert fitted["b"] == "max_row_share"
+    assert set(fitted.values()) == {"transform_not_fitted"}
 
 
-@pytest.mark.parametrize("fit", [False, True])
-def test_control_a_made_up_column_rebuilds_a_record(fit):
-    policy = {"max_row_share": 1.0} if fit else Policy.open()
-    here = silos(marked_tables(), policy=policy)
-    if fit:
-        up.PCA(2).fit(here.federation)
+def test_a_made_up_column_is_refused_even_by_a_silo_that_asks_for_no_fit():
+    here = silos(marked_tables(), policy={"allowed_steps": ["*"]})
+    mean = {"mean": np.zeros(4)}
+    rules = Rogue(here).enter().rules("pca.local_squares", mean, person_and_columns())
+    assert rules["b"] == "max_row_share"
+
+
+def test_control_a_made_up_column_rebuilds_a_record():
+    here = silos(marked_tables(), policy=Policy.open())
 
     S = scatter(Rogue(here).enter(), person_and_columns(), 4)
 
@@ -119,20 +122,18 @@ def test_a_made_up_filling_does_not_rebuild_a_record():
     assert set(unfitted.values()) == {"transform_not_fitted"}
     up.SimpleImputer().fit(here.federation)
     fitted = Rogue(here).enter().rules("pca.local_squares", mean, filled(1e4))
-    assert fitted["b"] == "max_row_share"
+    assert set(fitted.values()) == {"transform_not_fitted"}
+    listed = silos(tables_with_a_hole(), policy={"allowed_steps": ["*"]})
+    rules = Rogue(listed).enter().rules("pca.local_squares", mean, filled(1e4))
+    assert rules["b"] == "max_row_share"
 
 
 def test_control_a_made_up_filling_rebuilds_a_record():
-    here = silos(tables_with_a_hole(), policy={"max_row_share": 1.0})
+    here = silos(tables_with_a_hole(), policy=Policy.open())
     record = record_from_fills(here, 0.0, 1e4)
     assert_allclose(record, TABLES["b"][PERSON, [0, 2]], rtol=1e-9)
 
 
-@pytest.mark.xfail(
-    raises=AssertionError,
-    reason="max_row_share judges one request: two fillings, neither far from the data, "
-    "give by their difference the record of the only person whose cell is missing",
-)
 def test_two_modest_fillings_do_not_subtract_to_a_record():
     here = silos(tables_with_a_hole())
     try:
@@ -140,6 +141,12 @@ def test_two_modest_fillings_do_not_subtract_to_a_record():
     except KeyError:
         return  # refused: nothing came back
     assert not np.allclose(record, TABLES["b"][PERSON, [0, 2]], rtol=1e-9)
+
+
+def test_control_two_modest_fillings_subtract_to_a_record():
+    here = silos(tables_with_a_hole(), policy={"allowed_steps": ["*"]})
+    record = record_from_fills(here, 5.0, 6.0)
+    assert_allclose(record, TABLES["b"][PERSON, [0, 2]], rtol=1e-9)
 
 
 # --- totals that are subtracted -------------------------------------------------------

@@ -284,3 +284,76 @@ def test_ill_posed_requests_are_refused_with_the_remedy():
     assert "shrinkage" in text
     X = rng.standard_normal((60, 3))
     assert "collinear" in refusal(np.column_stack([X, X[:, 0]]), np.arange(60) % 2)
+
+
+# --- One shot ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ridge", [None, 1.5])
+def test_one_shot_is_the_published_algorithm(data, ridge):
+    X, y = data
+    M = np.zeros((P, P))
+    for i in range(3):
+        Z, own = X[i::3], y[i::3]
+        means = np.array([Z[own == k].mean(axis=0) for k in range(3)])
+        W = Z - means[own]
+        H = (means - Z.mean(axis=0)) * np.sqrt(np.bincount(own))[:, None]
+        values, V = np.linalg.eigh(W.T @ W + (ridge or 0.0) * np.eye(P))
+        root = V / np.sqrt(values) @ V.T
+        M += root @ H.T @ H @ root
+    exact = np.linalg.eigh(M)[1][:, :-3:-1]
+
+    federation = silos(X, y)
+    ours = LinearDiscriminantAnalysis(solver="dgep-eigh", ridge=ridge)
+    ours.fit(federation, "class")
+
+    assert_allclose(np.abs(ours.scalings_.T @ exact), np.eye(2), atol=1e-9)
+    assert ours.classes_.tolist() == [0, 1, 2]
+    assert {line.round for line in federation.ledger} == {1}
+    with pytest.raises(DataError, match="find directions"):
+        ours.predict(X)
+    options = {"ridge": ridge, "random_state": 0, "max_iter": 100}
+    power = LinearDiscriminantAnalysis(solver="dgep-power", **options)
+    assert_close(power.fit(silos(X, y), "class").scalings_, ours.scalings_, 1e-6)
+    shown = LinearDiscriminantAnalysis(
+        solver="dgep-eigh", ridge=ridge, factors=True, classes=[0, 1, 2]
+    ).fit(silos(X, y, policy=Policy.open()), "class")
+    assert_close(shown.scalings_, ours.scalings_, 1e-9)
+
+
+def test_one_shot_factors_of_more_columns_than_rows():
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    X = rng.standard_normal((60, 300)) + rng.standard_normal((3, 300))[y]
+    options = {"solver": "dgep-eigh", "classes": [0, 1, 2], "ridge": 0.5}
+    shown = LinearDiscriminantAnalysis(**options, factors=True)
+    federation = silos(X, y, policy=Policy.open())
+    shown.fit(federation, "class")
+    [line] = [one for one in federation.ledger if one.direction == "out"]
+    assert (line.shape, line.visibility, line.round) == ((300, 3), "disclosed", 1)
+    whole = LinearDiscriminantAnalysis(**options)
+    whole.fit(silos(X, y, policy=Policy.open()), "class")
+    assert_close(shown.scalings_, whole.scalings_, 1e-9)
+
+
+# --- More columns than rows ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"priors": [0.2, 0.3, 0.5]}])
+def test_more_columns_than_rows_equal_the_pooled_twin(options):
+    rng = np.random.default_rng(0)
+    y = np.arange(105) % 3
+    X = rng.standard_normal((105, 150)) * np.linspace(0.1, 3.0, 150) + 5.0
+    X += 0.3 * rng.standard_normal((3, 150))[y]
+    options = {"shrinkage": 0.3, **options}
+
+    federation = silos(X, y, m=5, policy=Policy.open())
+    ours = LinearDiscriminantAnalysis(**options).fit(federation, "class")
+
+    theirs, new = pooled(X, y, **options), rng.standard_normal((9, 150)) + 5.0
+    for name in ("means_", "coef_", "intercept_", "explained_variance_ratio_"):
+        assert_close(getattr(ours, name), getattr(theirs, name), 1e-8)
+    signs = np.sign(np.sum(ours.scalings_ * theirs.scalings_[:, :2], axis=0))
+    assert_close(ours.transform(new), theirs.transform(new) * signs, 1e-8)
+    # No silo sends, and nobody forms, as many numbers as columns squared.
+    assert max(int(np.prod(line.shape)) for line in federation.ledger) < 150**2

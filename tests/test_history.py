@@ -129,7 +129,6 @@ def test_another_step_with_the_same_sums_is_no_way_round(here):
     assert not np.allclose(whole - part, TABLES["e"].sum(axis=0))
 
 
-@pytest.mark.xfail(raises=AssertionError, reason="min_changed_rows is read by nobody")
 def test_a_row_more_between_two_answers_does_not_subtract():
     """The table grows by one person between two fits."""
     from unpooled.data.sources import open_source
@@ -143,3 +142,52 @@ def test_a_row_more_between_two_answers_does_not_subtract():
     except KeyError:
         return  # refused: nothing came back
     assert not np.allclose(after - before, [40.0, 41.0, 42.0])
+
+
+@pytest.mark.parametrize(
+    ("new", "rule"), [(1, "min_changed_rows"), (9, "min_changed_rows"), (10, "")]
+)
+def test_enough_rows_must_change(new, rule):
+    """Rows that came, that left, and that have another value."""
+    from unpooled.data.sources import open_source
+
+    X, more = TABLES["a"], rows(new, seed=9)
+    edited = X.copy()
+    edited[:new, 1] += 1.0
+    for changed in (np.vstack([X, more]), X[new:], edited, np.vstack([X[new:], more])):
+        here = silos({name: TABLES[name] for name in "abc"})
+        assert set(Rogue(here).enter().rules("test_history.totals").values()) == {""}
+        here.parties["a"].table = open_source(changed)
+        assert Rogue(here).enter().rules("test_history.totals")["a"] == rule
+        # Its order is no matter.
+        here.parties["b"].table = open_source(TABLES["b"][::-1])
+        assert Rogue(here).enter().rules("test_history.totals")["b"] == ""
+
+
+def test_control_one_row_more_subtracts_to_it():
+    from unpooled.data.sources import open_source
+
+    here = silos({n: TABLES[n] for n in "abc"}, policy={"min_changed_rows": 0})
+    before = Rogue(here).enter().totals("test_history.totals")["total"]
+    here.parties["a"].table = open_source(
+        np.vstack([TABLES["a"], [[40.0, 41.0, 42.0]]])
+    )
+    after = Rogue(here).enter().totals("test_history.totals")["total"]
+    np.testing.assert_allclose(after - before, [40.0, 41.0, 42.0])
+
+
+def test_a_log_knows_the_rows_after_a_restart(tmp_path):
+    from unpooled.data.sources import open_source
+    from unpooled.party.journal import Journal
+    from unpooled.party.policy import Policy, Refusal
+    from unpooled.party.versions import Versions
+
+    X = TABLES["a"]
+    Versions(b"key", Journal(tmp_path / "log")).record(open_source(X), COLUMNS)
+    again = Versions(b"key", Journal(tmp_path / "log"))
+    again.check(Policy(), open_source(X[::-1].copy()), ("x0",))
+    with pytest.raises(Refusal, match="min_changed_rows"):
+        again.check(Policy(), open_source(X[1:]), ("x0",))
+    again.check(Policy(), open_source(X[1:]), ("other",))
+    again.record(open_source(X), COLUMNS)
+    assert len(Journal(tmp_path / "log").versions()) == 1

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn.cross_decomposition
 import sklearn.decomposition
 import sklearn.discriminant_analysis
 import sklearn.impute
@@ -18,9 +19,13 @@ from sklearn.base import BaseEstimator
 
 import unpooled
 from unpooled import (
+    CCA,
     PCA,
+    PLSSVD,
     GeneralizedEigen,
     LinearDiscriminantAnalysis,
+    PLSCanonical,
+    PLSRegression,
     Policy,
     PowerTransformer,
     SimpleImputer,
@@ -33,6 +38,10 @@ from unpooled.models.base import FederatedEstimator
 PUBLIC = [name for name in unpooled.__all__ if name not in ("__version__", "report")]
 CLASSES = [name for name in PUBLIC if inspect.isclass(getattr(unpooled, name))]
 TWINS = {
+    CCA: sklearn.cross_decomposition.CCA,
+    PLSSVD: sklearn.cross_decomposition.PLSSVD,
+    PLSCanonical: sklearn.cross_decomposition.PLSCanonical,
+    PLSRegression: sklearn.cross_decomposition.PLSRegression,
     LinearDiscriminantAnalysis: (
         sklearn.discriminant_analysis.LinearDiscriminantAnalysis
     ),
@@ -44,18 +53,43 @@ TWINS = {
 # Models that scikit-learn does not have.
 WITHOUT_TWIN: set[type] = {GeneralizedEigen}
 # What `fit` needs beside rows, for us and for a twin whose solver is as ours.
-TARGETS = {LinearDiscriminantAnalysis: "group"}
+TARGETS = {
+    LinearDiscriminantAnalysis: "group",
+    **{model: ["b", "c"] for model in (CCA, PLSSVD, PLSCanonical, PLSRegression)},
+}
+VIEWS: set[str] = set(
+    "x_mean_ y_mean_ x_std_ y_std_ x_columns_ y_columns_ n_samples_".split()
+)
+# With one column in the first view there is no second component.
+ONE_COMPONENT = {CCA, PLSSVD, PLSCanonical, PLSRegression}
 TWIN_OPTIONS = {LinearDiscriminantAnalysis: {"solver": "eigen"}}
 # Parameters that only make sense over silos, and those whose default is another.
 OURS = {
-    LinearDiscriminantAnalysis: {"classes"},
+    CCA: {"solver", "regularisation", "ridge", "factors", "init", "random_state"},
+    LinearDiscriminantAnalysis: {
+        "classes",
+        "ridge",
+        "factors",
+        "max_iter",
+        "init",
+        "random_state",
+    },
     PCA: {"max_iter", "privacy", "bits", "rank", "topology", "scores"},
     PowerTransformer: {"comparison", "tol"},
 }
-OTHER_DEFAULTS = {(PCA, "tol"), (LinearDiscriminantAnalysis, "solver")}
+OTHER_DEFAULTS = {
+    (CCA, "scale"),
+    (CCA, "max_iter"),
+    (PCA, "tol"),
+    (LinearDiscriminantAnalysis, "solver"),
+}
 # Attributes that scikit-learn's twin does not have.
 EXTRA: dict[type, set[str]] = {
     LinearDiscriminantAnalysis: {"n_samples_"},
+    CCA: VIEWS | {"canonical_correlations_", "all_correlations_"},
+    PLSSVD: VIEWS,
+    PLSCanonical: VIEWS,
+    PLSRegression: VIEWS,
     PowerTransformer: {
         *("mean_", "var_", "n_samples_seen_", "n_iter_", "centre_", "spread_"),
         *("shifted_mean_", "shifted_scale_"),
@@ -136,8 +170,8 @@ def test_public_names_resolve(name):
 
 def test_names_are_sorted_and_come_with_a_star():
     # ruff's order: constants, classes, the rest.
-    classes = [n for n in unpooled.__all__ if n[0].isupper()]
-    assert classes[1:] == sorted(classes[1:])
+    classes = [n for n in unpooled.__all__ if n[0].isupper() and not n.isupper()]
+    assert classes == sorted(classes)
     space = {}
     exec("from unpooled import *", space)
     assert set(unpooled.__all__) <= set(space)
@@ -281,9 +315,13 @@ def frame_of(n, seed):
     return pd.DataFrame(rows, columns=list("abc")).assign(group=np.arange(n) % 2)
 
 
+NOT_OURS = {"indicator_", "n_iter_", "x_scores_", "y_scores_"}
+
+
 def fit_to(model, federation):
     target = TARGETS.get(model)
-    return model().fit(federation, *([] if target is None else [target]))
+    made = model(n_components=1) if model in ONE_COMPONENT else model()
+    return made.fit(federation, *([] if target is None else [target]))
 
 
 @pytest.mark.parametrize("model", TWINS, ids=lambda model: model.__name__)
@@ -310,10 +348,13 @@ def test_parameters_and_attributes_have_scikit_learns_names(model, twin, federat
     fitted = {n for n in vars(fit_to(model, federation)) if n.endswith("_")}
     frame = frame_of(20, 0)
     X, y = frame[list("abc")], frame["group"]
-    pooled = twin(**TWIN_OPTIONS.get(model, {})).fit(X, y)
+    if model in ONE_COMPONENT:
+        X, y = frame[["a"]], frame[["b", "c"]]
+    options = {"n_components": 1} if model in ONE_COMPONENT else {}
+    pooled = twin(**options, **TWIN_OPTIONS.get(model, {})).fit(X, y)
     their_names = {n for n in vars(pooled) if n.endswith("_") and not n.startswith("_")}
-    # The column of indicators, and who watches the fit, are not ours.
-    assert fitted - EXTRA.get(model, set()) == their_names - {"indicator_"}
+    # The column of indicators, who watches the fit, and rows' own scores are not ours.
+    assert fitted - EXTRA.get(model, set()) == their_names - NOT_OURS
 
 
 @pytest.mark.parametrize("model", TWINS, ids=lambda model: model.__name__)

@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 import unpooled as up
 from unpooled.data import heart_disease
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.federation.rounds import RoundRecord
+from unpooled.federation.costs import RoundRecord
 from unpooled.ledger import Ledger, Release
 from unpooled.party.step import disclosed, release, summed
 from unpooled.report.cautions import cautions, could_learn, could_not_learn

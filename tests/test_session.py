@@ -15,7 +15,7 @@ from unpooled.models.imputer import imputed
 from unpooled.models.scaler import local_squares
 from unpooled.party.operations import Derive, Rows, Select
 from unpooled.party.request import Veiled
-from unpooled.party.step import disclosed, kept, release, stays, summed
+from unpooled.party.step import derived, disclosed, kept, release, stays, summed
 from unpooled.secure.message import decode
 from wire import COLUMNS, Rogue, Silos, rows, silos
 
@@ -411,11 +411,22 @@ def test_a_veiled_total_cannot_be_had_from_another_step(here):
 # --- transforms -----------------------------------------------------------------------
 
 
+@derived(takes={"mean": "p"}, fitted_by=("scaler.local_observed",))
+def shifted(X: Array, *, mean: Array) -> Array:
+    return X - mean
+
+
+@derived(takes={"mean": "p", "scale": "p"}, fitted_by=("scaler.local_observed",))
+def scaled(X: Array, *, mean: Array, scale: Array) -> Array:
+    return (X - mean) / scale
+
+
 def test_a_transform_is_applied_only_after_its_fit(here):
+    """Those that declare no `follows`; test_transforms.py has the others."""
     rogue = Rogue(here).enter()
     mean, scale = np.zeros(3), np.ones(3)
-    scaled = Derive("scaler.standardised", COLUMNS, {"mean": mean, "scale": scale})
-    filled = Derive("imputer.imputed", COLUMNS, {"statistics": mean})
+    scaled = Derive("test_session.scaled", COLUMNS, {"mean": mean, "scale": scale})
+    filled = Derive("test_session.shifted", COLUMNS, {"mean": mean})
 
     def rules(*operations: Any) -> set[str]:
         chain = (Select(COLUMNS), *operations)
@@ -446,11 +457,14 @@ def test_another_studys_fit_does_not_count(here):
 
 def test_a_listed_transform_needs_no_fit():
     other = up.SimpleImputer().fit(silos(TABLES).federation)
-    here = silos(TABLES, policy={"allowed_steps": ["imputer.imputed", "pca.*"]})
+    listed = ["imputer.imputed", "pca.*"]
+    here = silos(TABLES, policy={"allowed_steps": listed})
     view = other.transform(here.federation)
     assert up.PCA(2).fit(view).n_samples_ == 90
-    with pytest.raises(ReleaseRefusedError, match="transform_not_fitted"):
-        up.PCA(2).fit(other.transform(silos(TABLES).federation))
+    for listed in (None, ["imputer.*", "pca.*"]):
+        here = silos(TABLES, policy={"allowed_steps": listed})
+        with pytest.raises(ReleaseRefusedError, match="transform_not_fitted"):
+            up.PCA(2).fit(other.transform(here.federation))
 
 
 # One mean or weight per row, instead of per column, would let the coordinator choose
@@ -481,9 +495,13 @@ def test_a_transform_takes_the_axes_that_it_declares(here, public):
     assert set(rules.values()) == {"arguments"}
 
 
-def test_transforms_that_divide_by_zero_pick_no_rows_out(here):
+# A silo that takes transforms without a fit still judges what they do.
+LISTED = {"allowed_steps": ["*"]}
+
+
+def test_transforms_that_divide_by_zero_pick_no_rows_out():
     """(x - c) / 0 is NaN where x is c and infinite elsewhere: a question about c."""
-    c = TABLES["a"][4]
+    c, here = TABLES["a"][4], silos(TABLES, policy=LISTED)
     rogue = Rogue(here).enter()
     rogue.totals("scaler.local_observed")
     chain = (
@@ -495,9 +513,8 @@ def test_transforms_that_divide_by_zero_pick_no_rows_out(here):
         assert set(rules.values()) == {"infinite_values"}
 
 
-def test_a_transform_that_overflows_is_refused(here):
-    up.PCA(2).fit(here.federation)
-    rogue = Rogue(here).enter()
+def test_a_transform_that_overflows_is_refused():
+    rogue = Rogue(silos(TABLES, policy=LISTED)).enter()
     public = {
         "mean": np.zeros(3),
         "components": np.full((1, 3), 1e308),
@@ -508,8 +525,8 @@ def test_a_transform_that_overflows_is_refused(here):
     assert set(rules.values()) == {"infinite_values"}
 
 
-def test_a_transform_gives_the_columns_that_it_names(here):
-    rogue = Rogue(here).enter()
+def test_a_transform_gives_the_columns_that_it_names():
+    rogue = Rogue(silos(TABLES, policy=LISTED)).enter()
     rogue.totals("imputer.local_observed")
     for columns in (("x0",), (), (*COLUMNS, "x3")):
         chain = (

@@ -122,6 +122,9 @@ def test_default_rows_fill_a_block_but_are_never_few():
 
     assert rows_per_block(table, ["x0"], (), None) == BLOCK_BYTES // 8
     assert rows_per_block(table, table.columns[:64], (), None) == 2**17
+    assert rows_per_block(table, table.columns, (), None) == BLOCK_BYTES // 800_000
+    table.block_bytes = 2**20
+    assert rows_per_block(table, table.columns[:64], (), None) == 2**11
     assert rows_per_block(table, table.columns, (), None) == FEWEST_ROWS
 
 

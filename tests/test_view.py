@@ -298,7 +298,7 @@ def test_the_largest_share_is_that_of_the_definition(seed, mean, holes):
     if holes:
         X[rng.random(X.shape) < 0.3] = np.nan
     view = View(open_source(X), [Select(NAMES)])
-    assert view.largest_row_share() == pytest.approx(share_by_hand(X), rel=1e-6)
+    assert view.row_shares().max() == pytest.approx(share_by_hand(X), rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -322,12 +322,12 @@ def test_the_largest_share_is_that_of_the_definition(seed, mean, holes):
 )
 def test_shares_of_odd_columns(columns, share):
     view = View(open_source(np.array(columns).T), [])
-    assert view.largest_row_share() == pytest.approx(share)
+    assert view.row_shares().max() == pytest.approx(share)
 
 
 def test_a_table_without_rows_has_no_shares():
     nobody = Rows(0, 0, 0.0, False, -1)
-    assert View(table_of(20), [nobody]).largest_row_share() == 0.0
+    assert View(table_of(20), [nobody]).row_shares().max() == 0.0
 
 
 def test_shares_are_of_the_rows_of_the_view():
@@ -335,9 +335,9 @@ def test_shares_are_of_the_rows_of_the_view():
     X[7, 2] = 1e3
     kept = Rows(0, 0, 0.5, False, -1)
     left = Rows(0, 0, 0.5, True, -1)
-    assert View(open_source(X), [kept]).largest_row_share() > 0.9
-    assert View(open_source(X), [left]).largest_row_share() < 0.5
-    assert View(open_source(X), [Select(("x0",)), kept]).largest_row_share() < 0.5
+    assert View(open_source(X), [kept]).row_shares().max() > 0.9
+    assert View(open_source(X), [left]).row_shares().max() < 0.5
+    assert View(open_source(X), [Select(("x0",)), kept]).row_shares().max() < 0.5
 
 
 # --- transforms that the silo does not take -------------------------------------------

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from unpooled.federation.local import simulate
     from unpooled.federation.planning import Plan, plan
     from unpooled.ledger import Ledger
+    from unpooled.models.cca import CCA
     from unpooled.models.discriminant import LinearDiscriminantAnalysis
     from unpooled.models.eigenproblem import GeneralizedEigen
     from unpooled.models.files import load, save
     from unpooled.models.imputer import SimpleImputer
     from unpooled.models.pca import PCA
+    from unpooled.models.pls import PLSSVD, PLSCanonical, PLSRegression
     from unpooled.models.power import PowerTransformer
     from unpooled.models.scaler import StandardScaler
     from unpooled.party.policy import Policy
@@ -32,12 +34,16 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "CCA": "models.cca",
     "Federation": "federation.base",
     "GaussianPrivacy": "secure.noise",
     "GeneralizedEigen": "models.eigenproblem",
     "Ledger": "ledger",
     "LinearDiscriminantAnalysis": "models.discriminant",
     "PCA": "models.pca",
+    "PLSCanonical": "models.pls",
+    "PLSRegression": "models.pls",
+    "PLSSVD": "models.pls",
     "Plan": "federation.planning",
     "Policy": "party.policy",
     "PowerTransformer": "models.power",
@@ -53,12 +59,16 @@ _HOMES = {
 }
 
 __all__ = [
+    "CCA",
     "PCA",
+    "PLSSVD",
     "Federation",
     "GaussianPrivacy",
     "GeneralizedEigen",
     "Ledger",
     "LinearDiscriminantAnalysis",
+    "PLSCanonical",
+    "PLSRegression",
     "Plan",
     "Policy",
     "PowerTransformer",

@@ -231,6 +231,10 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             'Let the silo write partition = "columns" (other columns about the same '
             'people) or "rows" into its silo.toml, as the study has it.',
         ),
+        "refusals": (
+            "the silo refused so often in this study that its refusals would tell",
+            "Ask what the plan says, under another study's name.",
+        ),
         "approval": (
             "no person at the silo approved the study as it is, or the step in it",
             "Let somebody there look at the plan: unpooled silo approve STUDY.",

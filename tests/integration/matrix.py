@@ -34,27 +34,45 @@ class Case:
         What the silos have; see rows.py.
     head : str
         More lines of [study], such as "random_state = 0".
+    y : tuple of str
+        Columns of the second view, for models of two.
     """
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
     before: tuple[str, ...] = ()
     partition: str = "rows"
     head: str = ""
+    y: tuple[str, ...] = ()
 
 
 IMPUTED = ("SimpleImputer",)
+# What is measured on effort, against the rest.
+SIGNS = ("thalach", "exang", "oldpeak")
 
 # By the model's name; for a second case of a model add "-what", as in "PCA-krylov".
 CASES: dict[str, Case] = {
+    "CCA": Case({"n_components": 2}, IMPUTED, y=SIGNS),
+    "CCA-dcca-power": Case(
+        {"n_components": 1, "solver": "dcca-power", "random_state": 0},
+        IMPUTED,
+        y=SIGNS,
+    ),
     "GeneralizedEigen": Case(
         {"n_components": 2, "pair": "pairs.local_canonical", "public": {"first": 6}},
         IMPUTED,
+    ),
+    "PLSCanonical": Case({"n_components": 2}, IMPUTED, y=SIGNS),
+    "PLSRegression": Case({"n_components": 2}, IMPUTED, y=SIGNS),
+    "PLSSVD": Case({"n_components": 2}, IMPUTED, y=SIGNS),
+    "LinearDiscriminantAnalysis-dgep-eigh": Case(
+        {"n_components": 1, "solver": "dgep-eigh"}, IMPUTED
     ),
     "LinearDiscriminantAnalysis": Case({"n_components": 2}, IMPUTED),
     "PCA": Case({"n_components": 3}, IMPUTED),
     "PowerTransformer": Case(),
     "SimpleImputer": Case(),
     "StandardScaler": Case({}, IMPUTED),
+    "StandardScaler-columns": Case(partition="columns"),
 }
 
 
@@ -80,6 +98,7 @@ def text_of(name: str, sources: Mapping[str, Path] | None = None) -> str:
     for model in case.before:
         lines += ["[[steps]]", f'model = "{model}"']
     lines += ["[[steps]]", f'model = "{model_of(name)}"']
+    lines += [f"y = {_toml(case.y)}"] if case.y else []
     lines += [f"{key} = {_toml(value)}" for key, value in case.parameters.items()]
     return "\n".join([*lines, "[outputs]", "report = false", ""])
 

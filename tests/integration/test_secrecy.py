@@ -54,8 +54,8 @@ def test_a_cell_that_is_no_number(consortium, ward):
     assert "va" in told
     assert "own log" in told
     assert_nothing_told(consortium, told)
-    # The silo itself is told: what, and where.
-    assert CELL in consortium.log("va") + logs_of(consortium.kit("va"))
+    # The silo itself is told what is wrong, and where.
+    assert FOLDER in consortium.log("va") + logs_of(consortium.kit("va"))
 
 
 def test_rows_that_vanish_in_the_middle(consortium, ward):
@@ -73,17 +73,18 @@ def test_rows_that_vanish_in_the_middle(consortium, ward):
     assert FOLDER in consortium.log("va") + logs_of(consortium.kit("va"))
 
 
-def test_a_number_that_stands_out(consortium, ward):
+def test_a_rule_says_no_about_a_number_that_stands_out(consortium, ward):
     folder, rows = ward
     chol = [float(NUMBER), *map(float, rows["chol"].fill_null(200).to_list()[1:])]
     rows.with_columns(polars.Series("chol", chol)).write_csv(folder / "rows.csv")
+    rules = "min_rows = 10\nmax_feature_ratio = 0.001\n"
     with (
         consortium.changed("va", "silo.toml", of_silo("va", folder / "rows.csv")),
-        consortium.changed("va", "policy.toml", "min_rows = 10\nmax_row_share = 0.1\n"),
+        consortium.changed("va", "policy.toml", rules),
     ):
         told = fails(consortium, "stands-out")
 
-    assert "max_row_share" in told
+    assert "max_feature_ratio" in told
     assert_nothing_told(consortium, told)
 
 

@@ -128,6 +128,8 @@ def _said(entry: Entry) -> str:
         return f"model {record['name']} came in ({size(record['bytes'])})"
     if entry.kind == "forgotten":
         return f"forgotten, with {count(len(record['models']), 'model')}"
+    if entry.kind == "version":
+        return "answered about these rows for the first time"
     if entry.kind == "refused":
         return f"refused {record['asked']}: {record['rule']}"
     return entry.kind

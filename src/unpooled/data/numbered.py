@@ -23,7 +23,7 @@ class NumberedTable(Table):
     """
 
     def __init__(self, table: Table, start: int) -> None:
-        self._table = table
+        self._table, self.block_bytes = table, table.block_bytes
         names = [f"x{start + j}" for j in range(len(table.columns))]
         self._own = dict(zip(names, table.columns, strict=True))
         self.columns = tuple(names)

@@ -12,7 +12,11 @@ from unpooled.errors import DataError
 
 
 def open_parties(
-    parties: Mapping[str, Any], partition: str, label: str | None, ids: str | None
+    parties: Mapping[str, Any],
+    partition: str,
+    label: str | None,
+    ids: str | None,
+    block_mb: float | int | None = None,
 ) -> dict[str, Table]:
     """Open every party's source as a table.
 
@@ -20,12 +24,15 @@ def open_parties(
     are numbered on from party to party.
     """
     if partition == "rows":
-        return {n: _opened(n, source, label, ids) for n, source in parties.items()}
+        return {
+            name: _opened(name, source, label, ids, block_mb)
+            for name, source in parties.items()
+        }
     where = {name: has_label(source, label) for name, source in parties.items()}
     if label is not None and not any(where.values()):
         raise DataError(f"No silo has a column {label!r}, which is to be the label.")
     tables = {
-        name: _opened(name, source, label if where[name] else None, ids)
+        name: _opened(name, source, label if where[name] else None, ids, block_mb)
         for name, source in parties.items()
     }
     if all(table.named for table in tables.values()):
@@ -37,9 +44,15 @@ def open_parties(
     }
 
 
-def _opened(name: str, source: Any, label: str | None, ids: str | None) -> Table:
+def _opened(
+    name: str,
+    source: Any,
+    label: str | None,
+    ids: str | None,
+    block_mb: float | int | None,
+) -> Table:
     try:
-        return open_source(source, label=label, ids=ids)
+        return open_source(source, label=label, ids=ids, block_mb=block_mb)
     except DataError as wrong:
         raise DataError(f"Silo {name!r}: {wrong}") from wrong
 

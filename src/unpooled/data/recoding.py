@@ -39,7 +39,7 @@ class RecodedTable(Table):
             names, label=table.label, ids=table.ids, wanted=columns, source="The table"
         )
         self.label, self.ids, self.named = table.label, table.ids, table.named
-        self._table = table
+        self._table, self.block_bytes = table, table.block_bytes
         self._codes = _codes(missing or {}, self.columns)
 
     @property
@@ -56,6 +56,14 @@ class RecodedTable(Table):
         if not self._codes.keys() & {*columns, *extra}:
             return blocks  # nothing to blank, so views stay views
         return (self._recoded(block, list(columns)) for block in blocks)
+
+    def sparse_blocks(
+        self, columns: Sequence[str], extra: Sequence[str] = ()
+    ) -> Iterator[Block]:
+        """Read the table underneath; see `Table.sparse_blocks`."""
+        if self._codes.keys() & {*columns, *extra}:
+            return self.blocks(columns, extra)
+        return self._table.sparse_blocks(columns, extra)
 
     def _recoded(self, block: Block, columns: list[str]) -> Block:
         X = block.X.copy()

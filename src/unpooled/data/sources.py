@@ -24,8 +24,9 @@ Source = Any  # a Table, array, list of rows, DataFrame, path or address
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 ALLOWED = (
     "Allowed are a 2-D array, a list of rows, a pandas, polars or pyarrow table, "
-    "paths that end in .csv, .tsv (also with .gz after it) or .parquet, and "
-    "sqlite:// and postgresql:// addresses of a table or a query."
+    "paths that end in .csv, .tsv (also with .gz after it), .parquet, .arrow, "
+    ".feather, .npy or .npz (sparse), and sqlite:// and postgresql:// addresses of a "
+    "table or a query."
 )
 
 
@@ -36,6 +37,7 @@ def open_source(
     ids: str | None = None,
     columns: Sequence[str] | None = None,
     missing: Mapping[str, Sequence[int | float]] | None = None,
+    block_mb: float | int | None = None,
 ) -> Table:
     """Open a silo's data as a table that is read in blocks of rows.
 
@@ -43,10 +45,11 @@ def open_source(
     ----------
     source : Table, array, list of rows, DataFrame, path or address
         Arrays may be NumPy or SciPy sparse; DataFrames of pandas, polars or pyarrow;
-        paths of CSV, TSV or Parquet files, which are read block by block. In text
-        files blank cells, ``NA``, ``NaN``, ``null`` and ``?`` are missing. Addresses
-        of databases are ``sqlite:///path.db?table=name`` and
-        ``postgresql://user@host/db?table=name``, or ``?query=SELECT ...``; they are
+        paths of CSV, TSV, Parquet, Arrow IPC and .npy files, which are read block by
+        block, and of SciPy's sparse .npz files. In text files blank cells, ``NA``,
+        ``NaN``, ``null`` and ``?`` are missing. Addresses of databases are
+        ``sqlite:///path.db?table=name`` and ``postgresql://user@host/db?table=name``,
+        or ``?query=SELECT ...``; they are
         read block by block too.
     label, ids : str, optional
         Columns that travel along and are never features; of any type.
@@ -56,12 +59,16 @@ def open_source(
     missing : mapping of str to a sequence of numbers, optional
         Per feature column, the cell values that mean missing, such as
         ``{"chol": [0]}``.
+    block_mb : float, optional
+        Megabytes that a block of rows may take as float64, at least 16 rows; 64 by
+        default. A pass over a file or a database needs a few times as much memory,
+        however many rows there are.
 
     Returns
     -------
     Table
-        A table given as the source is returned as it is unless `columns` or `missing`
-        is given.
+        A table given as the source is returned as it is unless `columns`, `missing` or
+        `block_mb` is given.
 
     Raises
     ------
@@ -73,11 +80,16 @@ def open_source(
             raise DataError(f"{role}={name!r}; give the name of one column.")
     if isinstance(source, Table):
         table = _as_given(source, label, ids)
-        if columns is None and not missing:
-            return table
-        return RecodedTable(table, columns=columns, missing=missing)
-    table = _open(source, {"label": label, "ids": ids, "columns": columns})
-    return RecodedTable(table, missing=missing) if missing else table
+        if columns is not None or missing or block_mb is not None:
+            table = RecodedTable(table, columns=columns, missing=missing)
+    else:
+        table = _open(source, {"label": label, "ids": ids, "columns": columns})
+        table = RecodedTable(table, missing=missing) if missing else table
+    if block_mb is not None:
+        if not block_mb > 0:
+            raise DataError(f"block_mb={block_mb!r}; give a number of megabytes.")
+        table.block_bytes = int(block_mb * 2**20)
+    return table
 
 
 def _open(source: Source, roles: dict[str, Any]) -> Table:
@@ -125,6 +137,11 @@ def _open_path(source: str | os.PathLike[str], roles: dict[str, Any]) -> Table:
             f"{path} is a directory; a source is one file. Join the files, or name one "
             f"of them."
         )
+    if path.suffix.lower() in (".npy", ".npz"):
+        from unpooled.data.mapped import MappedRows, sparse_file
+
+        dense = path.suffix.lower() == ".npy"
+        return ArrayTable(MappedRows(path) if dense else sparse_file(path), **roles)
     reader = _reader(path)
     from unpooled.data.files import FileTable
 
@@ -144,6 +161,10 @@ def _reader(path: Path) -> "Reader":
         from unpooled.data.parquet import ParquetReader
 
         return ParquetReader(path)
+    elif endings[-1:] in ([".arrow"], [".feather"]):
+        from unpooled.data.ipc import IpcReader
+
+        return IpcReader(path)
     delimiter = DELIMITERS.get(endings[-1] if endings else "")
     if delimiter is None:
         raise DataError(f"The ending of {path} is not known. {ALLOWED}")

@@ -19,14 +19,16 @@ from typing import Any, final
 
 import numpy as np
 
-from unpooled.arrays import Array, Float, Shaped
+from unpooled.arrays import Array, Shaped
 from unpooled.data.columns import check_known, feature_columns
+from unpooled.data.mapped import MappedRows
 from unpooled.errors import DataError
 
-Matrix = Any  # a NumPy array, or a SciPy sparse one, which is imported by its owner
+# A NumPy array, a SciPy sparse one, which is imported by its owner, or `MappedRows`.
+Matrix = Any
 
 BLOCK_BYTES = 2**26  # 64 MB: large enough for BLAS, small beside a laptop's memory
-FEWEST_ROWS = 1024  # per block, however wide the table is
+FEWEST_ROWS = 16  # per block, however wide the table is
 
 
 @dataclass(frozen=True)
@@ -39,14 +41,15 @@ class Block:
         Index of the first row in the table.
     X : (n, p) array
         The rows as float64, columns in the order asked; missing cells are NaN. It may
-        be a read-only view of the owner's array: never write into it.
+        be a read-only view of the owner's array: never write into it. From
+        `Table.sparse_blocks` it may be a SciPy array in CSR form.
     extra : dict
         Label and id values of the same rows under their column names, any dtype. Text
         is an array of objects with None where missing.
     """
 
     start: int
-    X: Float[Array, "n p"]
+    X: Any
     extra: dict[str, Shaped[Array, " n"]]
 
 
@@ -61,12 +64,15 @@ class Table(abc.ABC):
         Columns that travel along.
     named : bool
         False when the source had no names and the columns are called x0, x1, ...
+    block_bytes : int or None
+        What a block may take as float64; None stands for `BLOCK_BYTES`.
     """
 
     columns: tuple[str, ...]
     label: str | None
     ids: str | None
     named: bool
+    block_bytes: int | None = None
 
     @property
     @abc.abstractmethod
@@ -88,13 +94,23 @@ class Table(abc.ABC):
             float64.
         rows : int, optional
             Rows per block; the last block may have fewer. By default as many as fill
-            `BLOCK_BYTES`, at least `FEWEST_ROWS`.
+            `block_bytes`, at least `FEWEST_ROWS`.
 
         Yields
         ------
         Block
             The blocks joined are the table, whatever `rows` is.
         """
+
+    def sparse_blocks(
+        self, columns: Sequence[str], extra: Sequence[str] = ()
+    ) -> Iterator[Block]:
+        """Read the table without filling in the zeros that a sparse source leaves out.
+
+        For steps that can read both: `Block.X` is in CSR form where the source is
+        sparse, and otherwise as `blocks` has it.
+        """
+        return self.blocks(columns, extra)
 
 
 def rows_per_block(
@@ -105,7 +121,8 @@ def rows_per_block(
     others = [name for name in (table.label, table.ids) if name is not None]
     check_known(extra, [*table.columns, *others], "The table")
     if rows is None:
-        return max(FEWEST_ROWS, BLOCK_BYTES // (8 * max(1, len(columns))))
+        room = BLOCK_BYTES if table.block_bytes is None else table.block_bytes
+        return max(FEWEST_ROWS, room // (8 * max(1, len(columns))))
     if not isinstance(rows, Integral) or rows < 1:
         raise DataError(f"rows={rows!r} per block; give an integer of at least 1.")
     return int(rows)
@@ -117,7 +134,7 @@ class ArrayTable(Table):
 
     Parameters
     ----------
-    X : (n, p) array or SciPy sparse array
+    X : (n, p) array, SciPy sparse array or MappedRows
         Of any real dtype, bool included. Dense float64 is never copied as a whole:
         blocks of adjacent columns are read-only views. Entries that a sparse array
         does not store are zeros, not missing.
@@ -152,22 +169,41 @@ class ArrayTable(Table):
         self, columns: Sequence[str], extra: Sequence[str] = (), rows: int | None = None
     ) -> Iterator[Block]:
         """Read the array from the first row to the last; see `Table.blocks`."""
-        whole = rows is None and isinstance(self._X, np.ndarray)
+        chosen = _adjacent([self._position[name] for name in columns])
+        in_memory = isinstance(self._X, np.ndarray) and self._X.dtype == np.float64
+        whole = rows is None and in_memory and isinstance(chosen, slice)
         rows = rows_per_block(self, columns, extra, rows)
-        if whole and self._X.dtype == np.float64:
-            # Nothing is converted, so a smaller block would save no memory.
-            rows = self.n_rows
-        return self._blocks(list(columns), list(extra), rows)
+        # Nothing is converted or copied then, so a smaller block would save no memory.
+        rows = self.n_rows if whole else rows
+        return self._blocks(chosen, list(extra), rows)
+
+    def sparse_blocks(
+        self, columns: Sequence[str], extra: Sequence[str] = ()
+    ) -> Iterator[Block]:
+        """Read the array; see `Table.sparse_blocks`."""
+        if not hasattr(self._X, "tocsr"):
+            return self.blocks(columns, extra)
+        rows_per_block(self, columns, extra, None)
+        room = BLOCK_BYTES if self.block_bytes is None else self.block_bytes
+        # Value and column of a stored cell, on average over the rows.
+        row_bytes = max(1, 12 * self._X.nnz // self.n_rows)
+        rows = max(FEWEST_ROWS, room // row_bytes)
+        chosen = _adjacent([self._position[name] for name in columns])
+        return self._blocks(chosen, list(extra), rows, dense=False)
 
     def _blocks(
-        self, columns: list[str], extra: list[str], rows: int
+        self, chosen: slice | list[int], extra: list[str], rows: int, dense: bool = True
     ) -> Iterator[Block]:
-        chosen = _adjacent([self._position[name] for name in columns])
+        everything = chosen == slice(0, self._X.shape[1])
         for start in range(0, self.n_rows, rows):
             part = self._X[start : start + rows]
-            X = np.asarray(_dense(part[:, chosen]), np.float64)
             values = {name: self._column(part, name) for name in extra}
-            yield Block(start, _read_only(X), values)
+            X = part if everything else part[:, chosen]
+            if dense:
+                X = _read_only(np.asarray(_dense(X), np.float64))
+            else:
+                X = X.astype(np.float64, copy=False)
+            yield Block(start, X, values)
 
     def _column(self, part: Matrix, name: str) -> Shaped[Array, " n"]:
         j = self._position[name]
@@ -183,7 +219,10 @@ def _real_matrix(X: Matrix) -> Matrix:
             "X.astype(float).filled(numpy.nan)."
         )
     # A sparse array has an efficient row slice in CSR only.
-    X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
+    if hasattr(X, "tocsr"):
+        X = X.tocsr()
+    elif not isinstance(X, MappedRows):
+        X = np.asarray(X)
     if X.ndim != 2:
         raise DataError(
             f"The array has {X.ndim} axes; two are needed, rows and columns. Reshape a "

@@ -14,9 +14,9 @@ import numpy as np
 from unpooled.arrays import Array
 from unpooled.errors import DataError
 from unpooled.federation.arguments import as_argument
+from unpooled.federation.costs import RoundRecord
 from unpooled.federation.ends import Rounds
 from unpooled.federation.layout import Layout
-from unpooled.federation.rounds import RoundRecord
 from unpooled.ledger import Ledger
 from unpooled.party.operations import Derive, Operation, Rows, Select, kept_address
 from unpooled.party.step import Step, check_installed

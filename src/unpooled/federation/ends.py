@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
-from unpooled.federation.rounds import RoundRecord
+from unpooled.federation.costs import RoundRecord
 from unpooled.ledger import Ledger
 from unpooled.party.extent import Extent
 from unpooled.party.operations import Operation

@@ -49,6 +49,7 @@ def simulate(
     random_state: int | None = None,
     *,
     study: str | None = None,
+    block_mb: float | int | None = None,
 ) -> Federation:
     """Make a federation whose parties all live in this process.
 
@@ -58,8 +59,9 @@ def simulate(
     Parameters
     ----------
     parties : mapping of str to source
-        Each party's rows: a 2-D array, a pandas, polars or pyarrow table, the path of a
-        CSV or Parquet file, or a `Table`.
+        Each party's rows: a 2-D array or sparse array, a pandas, polars or pyarrow
+        table, the path of a CSV, Parquet, Arrow, .npy or .npz file, a database's
+        address, or a `Table`.
     partition : {"rows", "columns"}, default "rows"
         Whether parties have the same columns about different rows, or the reverse.
     label : str, optional
@@ -77,6 +79,8 @@ def simulate(
         values.
     study : str, optional
         The study's name in ledger and report.
+    block_mb : float, optional
+        Megabytes that a block of a silo's rows may take as float64; 64 by default.
 
     Returns
     -------
@@ -98,6 +102,7 @@ def simulate(
         policy=policy,
         random_state=random_state,
         study=study,
+        block_mb=block_mb,
     )[0]
 
 
@@ -113,12 +118,13 @@ def in_one_process(
     study: str | None,
     ledger: Ledger | None = None,
     first_round: int = 1,
+    block_mb: float | int | None = None,
 ) -> tuple[Federation, dict[str, Party]]:
     """Return both ends: the federation, and the parties by name.
 
     Parameters
     ----------
-    parties, partition, label, ids, secure_sum, policy, random_state, study
+    parties, partition, label, ids, secure_sum, policy, random_state, study, block_mb
         As of `simulate`.
     ledger : Ledger, optional
         To continue, with `first_round`, when a study is resumed.
@@ -126,7 +132,7 @@ def in_one_process(
         Number of the next round.
     """
     _check_arguments(parties, partition, secure_sum)
-    tables = open_parties(parties, partition, label, ids)
+    tables = open_parties(parties, partition, label, ids, block_mb)
     policies = _policies(policy, tuple(tables))
     layout = _layout(tables, partition)
     identities = {name: Identity() for name in tables}

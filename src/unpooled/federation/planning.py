@@ -13,7 +13,9 @@ import numpy as np
 
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
-from unpooled.federation.rounds import Coordinator, RoundRecord
+from unpooled.federation.costs import RoundRecord
+from unpooled.federation.proofs import Proofs
+from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger, Release
 from unpooled.party.extent import Extent
 from unpooled.party.lines import code_for, lines_of_all
@@ -98,6 +100,8 @@ class DryRounds:
     records: list[RoundRecord] = field(default_factory=list)
     depth: int = 0
     sent: set[str] = field(default_factory=set)
+    proofs: Proofs = field(default_factory=Proofs)
+    fits: int = 0
     notes: list[str] = field(default_factory=list)
     asked: set[tuple[str, str, str]] = field(default_factory=set)
     rounds: int = 0
@@ -107,6 +111,7 @@ class DryRounds:
         """Begin a fit: transforms are sent anew in each."""
         if self.depth == 0:
             self.sent.clear()
+            self.fits += 1
         self.depth += 1
 
     def exit(self) -> None:
@@ -125,10 +130,13 @@ class DryRounds:
         """Write the lines of the round and return placeholders of the right shapes."""
         sizes = {party: extents[party].sizes(step, public) for party in self.parties}
         fresh = frozenset(set(view_arrays(operations)) - self.sent)
-        self.sent |= fresh
+        evidence, proven = self.proofs.evidence(operations, self.sent)
+        self.sent |= fresh | proven
         self.rounds += 1
-        rest = (step.name, to, operations, dict(public), fresh, kept_of)
-        request = Request(self.study, "", self.rounds, *rest)
+        where = (self.study, f"planned {self.fits}", self.rounds, step.name, to)
+        what = (operations, dict(public), fresh, kept_of, evidence)
+        request = Request(*where, *what)
+        self.proofs.expect(request, extents, self.protection)
         # Silos are asked once for the rules of a step, however often it may run.
         if (what := (step.name, to, request.view_digest())) not in self.asked:
             self.asked.add(what)
@@ -193,6 +201,8 @@ def plan(model: Any, federation: Federation, y: Any = None) -> Plan:
         )
     live = federation.coordinator
     dry = DryRounds(live.parties, live.study, live.protection)
+    if isinstance(live, Coordinator):
+        dry.proofs = live.proofs.planned()
     clone(model).fit(federation.over(dry), *([] if y is None else [y]))
     refusals: list[tuple[str, str, str]] = []
     if isinstance(live, Coordinator):

@@ -8,12 +8,14 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, final
 
 from unpooled.errors import UnpooledError
 from unpooled.federation.channel import Channel
+from unpooled.federation.costs import RoundRecord
 from unpooled.federation.opening import opened, shown
+from unpooled.federation.proofs import Proofs
 from unpooled.federation.recalling import recall
 from unpooled.federation.replies import (
     Replies,
@@ -35,21 +37,6 @@ from unpooled.secure.roster import Roster
 
 # Messages that no round needs: they are about a study, not of a fit.
 _NO_ROUNDS = ("plan", "describe", "announce", "deliver")
-
-
-@final
-@dataclass(frozen=True)
-class RoundRecord:
-    """What a round cost: bytes count whole messages, with headers and signatures.
-
-    `round` 0 is the agreement on fresh keys that every fit begins with.
-    """
-
-    round: int
-    step: str
-    seconds: float
-    bytes_out: int
-    bytes_in: int
 
 
 @final
@@ -82,6 +69,8 @@ class Coordinator:
     recorders : list of callable
         Called without arguments when a round stands in `ledger` and `records`, before
         any total of it is opened.
+    proofs : Proofs
+        Replies of the rounds that fitted transforms, which parties ask to see.
     policies : mapping of str to mapping, or None
         The silos' rules by party, for reports, where the silos have told them.
     """
@@ -106,6 +95,7 @@ class Coordinator:
         self.recorders: list[Callable[[], None]] = []
         self.policies: Mapping[str, Mapping[str, Any]] | None = None
         self.notes: list[str] = []
+        self.proofs = Proofs()
         self._parties = tuple(sorted(channel.parties))
         self._round = first_round - 1
         self._session, self._depth, self.planned = "", 0, False
@@ -152,8 +142,10 @@ class Coordinator:
             self._share_group_key()
         self._round += 1
         fresh = frozenset(set(view_arrays(operations)) - self._sent)
+        evidence, proven = self.proofs.evidence(operations, self._sent)
         where = (self.study, self._session, self._round, step.name, to)
-        request = Request(*where, operations, dict(public), fresh, kept_of)
+        what = (operations, dict(public), fresh, kept_of, evidence)
+        request = Request(*where, *what)
         written = lines_of_all(request, step, sizes, self.protection)
         data = encode(*request.as_message())
         replies = self._exchange(dict.fromkeys(self.parties, data), step.name)
@@ -169,7 +161,8 @@ class Coordinator:
             raise replies.problem
         raise_refusals(step.name, replies.messages)
         # A silo that refused has not kept what came with the request.
-        self._sent |= fresh
+        self._sent |= fresh | proven
+        self.proofs.keep(request, extents, released, self.protection)
         if step.verb == "disclosed":
             return shown(request, step, sizes, released)
         return opened(request, step, sizes, released, self._sum)
@@ -179,7 +172,8 @@ class Coordinator:
         found = []
         for request in requests:
             everything = frozenset(view_arrays(request.operations))
-            header, arrays = replace(request, fresh=everything).as_message()
+            whole = replace(request, fresh=everything, evidence=())
+            header, arrays = whole.as_message()
             header |= {"kind": "plan", "parties": list(self._parties)}
             header["partition"] = self.partition
             data = encode(header, arrays)

@@ -8,13 +8,10 @@ columns whose mean is large beside their spread; those columns, and no others, a
 centred, a few rows at a time.
 """
 
-from typing import Any
-
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Float
-
-Rows = Any  # (n, p): a NumPy array, or a SciPy array in CSR form
+from unpooled.linalg.moments import Rows
 
 # Raw squares may stand in for centred ones while they are at most this many times as
 # large, as in `unpooled.linalg.moments`.

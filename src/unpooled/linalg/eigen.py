@@ -8,6 +8,8 @@ from unpooled.arrays import Array, Float
 # `eigh` errs by about eps λ_1 in every eigenvalue, so below this share of λ_1 a small
 # eigenvalue would have lost more than the nine digits that are promised.
 _GRADED = 1e-6
+# How far products of unit vectors may be from 0 and 1.
+_ORTHONORMAL = 1e-7
 # Rounding errors in a correlation, in units of eps: a column whose variance given the
 # others is smaller than that is collinear as far as anybody can tell.
 _NOISE = 64
@@ -45,6 +47,36 @@ def leading_eigenpairs(
         if values[-1] < _GRADED * values[0]:
             values, vectors = _with_small_ones(A, values, vectors)
     return np.maximum(values, 0.0), with_positive_peaks(vectors)
+
+
+def eigenvalues_of(
+    A: Float[Array, "p p"], V: Float[Array, "p k"], within: float
+) -> Float[Array, " k"] | None:
+    """Return the eigenvalues whose eigenvectors are given, or None if they are not.
+
+    A check, for a tenth of what solving costs. Entry by entry, in units of the spreads
+    of the columns concerned, since in a graded matrix every direction among the small
+    columns has a residual that is small beside the largest eigenvalue.
+
+    Parameters
+    ----------
+    A : (p, p) array
+        Symmetric positive semi-definite.
+    V : (p, k) array
+        Said to be orthonormal eigenvectors.
+    within : float
+        What an entry of ``A V`` may be off, in those units.
+    """
+    k = V.shape[1]
+    if np.abs(V.T @ V - np.eye(k)).max(initial=0.0) > _ORTHONORMAL:
+        return None
+    image = A @ V
+    values = np.einsum("ij,ij->j", V, image)
+    spread = np.sqrt(np.maximum(A.diagonal(), 0.0))
+    # |A_ij| <= spread_i spread_j, so these bound what an entry of A V can be.
+    most = spread[:, None] * (spread @ np.abs(V)) + np.abs(values * V)
+    good = np.abs(image - values * V) <= within * most
+    return np.maximum(values, 0.0) if good.all() else None
 
 
 def with_positive_peaks(V: Float[Array, "p k"]) -> Float[Array, "p k"]:

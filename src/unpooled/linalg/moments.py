@@ -38,6 +38,11 @@ def column_sums(X: Rows) -> Float[Array, " p"]:
     return np.sum(sums, axis=0) if sums else np.zeros(p)
 
 
+def has_missing(X: Rows) -> bool:
+    """Whether a cell of an (n, p) array, dense or sparse, is NaN."""
+    return bool(np.isnan(X.data if hasattr(X, "indptr") else X).any())
+
+
 def observed_sums(
     X: Float[Array, "n p"],
 ) -> tuple[Int[Array, " p"], Float[Array, " p"]]:

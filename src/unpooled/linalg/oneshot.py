@@ -6,6 +6,7 @@ Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, Alg
 1 and 2, and Theorem 1.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -26,17 +27,28 @@ def top_eigenvectors(M: Float[Array, "p p"], k: int) -> Float[Array, "p k"]:
 
 
 def power_eigenvectors(
-    M: Float[Array, "p p"], start: Float[Array, "p k"], max_iter: int
+    apply: Callable[[Float[Array, "p k"]], Float[Array, "p k"]],
+    start: Float[Array, "p k"],
+    max_iter: int,
 ) -> Float[Array, "p k"]:
     """Return an orthonormal basis after `max_iter` steps of the power method.
 
     Algorithm 2; with several columns each step ends in a QR factorisation. Nothing is
     checked: where M has no gap at k, as every M of `CCA` has not, this is not close to
     eigenvectors after any number of steps.
+
+    Parameters
+    ----------
+    apply : callable
+        W ↦ M W.
+    start : (p, k) array
+        The first W.
+    max_iter : int
+        How many steps.
     """
     W = scipy.linalg.qr(start, mode="economic")[0]
     for _ in range(max_iter):
-        W = scipy.linalg.qr(M @ W, mode="economic")[0]
+        W = scipy.linalg.qr(apply(W), mode="economic")[0]
     return with_positive_peaks(W)
 
 
@@ -62,11 +74,12 @@ class Diagnosis:
         Sine of the largest angle between the one-shot span and the exact one, both of k
         whitened vectors: ``||W - W_c W_c.T W||``.
     perturbation : float
-        The sin θ theorem itself, ``||M_0 - Σ M_i|| / gap``: an upper bound on `error`
-        wherever the gap is positive, infinite elsewhere.
+        The sin θ theorem itself, ``||M_0 - Σ M_i / m|| / gap``: an upper bound on
+        `error` wherever the gap is positive, infinite elsewhere.
     bound : float or None
         The right side of the paper's inequality (6), from the spectral radii of each
-        party's A_i and B_i; None where these may not be seen. Its proof takes the norm
+        party's A_i and B_i; None where these may not be seen, infinite where the gap
+        that it divides by is not positive. Its proof takes the norm
         of an inverse for the inverse of a norm, which holds for multiples of the
         identity only: it is neither tight nor, in general, a bound.
     """
@@ -82,6 +95,7 @@ def diagnosed(
     A: Float[Array, "p p"],
     B: Float[Array, "p p"],
     radii: Float[Array, "m 2"] | None,
+    n_parties: int,
 ) -> Diagnosis:
     """Compare one-shot vectors W of M = Σ M_i with those of A = Σ A_i, B = Σ B_i.
 
@@ -93,18 +107,23 @@ def diagnosed(
         Totals.
     radii : (m, 2) array or None
         Spectral radii of each party's A_i and B_i.
+    n_parties : int
+        m.
     """
     k = W.shape[1]
     root = inverse_root(B, 0.0, pseudo=True)
     exact = root @ A @ root
     values, vectors = scipy.linalg.eigh(exact)
-    gap = _gap(values[::-1], scipy.linalg.eigvalsh(M)[::-1], k)
-    error = largest_sine(W, vectors[:, -k:])
-    distance = float(np.linalg.norm(exact - M, 2))
+    spectrum, ours = values[::-1], scipy.linalg.eigvalsh(M)[::-1]
+    # The mean of M_i has the vectors of their sum, and is nearer to M_0.
+    gap = _gap(spectrum, ours / n_parties, k)
+    distance = float(np.linalg.norm(exact - M / n_parties, 2))
     bound = None
-    if radii is not None and gap > 0:
-        (a, b), m = radii.T, len(radii)
-        bound = float(a.max() / (m**3 * gap * b.max()) + m / gap * (a / b).max())
+    if radii is not None:
+        (a, b), m, wide = radii.T, len(radii), _gap(spectrum, ours, k)
+        loose = a.max() / (m**3 * b.max()) + m * (a / b).max()
+        bound = float(loose / wide) if wide > 0 else np.inf
+    error = largest_sine(W, vectors[:, -k:])
     return Diagnosis(error, distance / gap if gap > 0 else np.inf, bound)
 
 

@@ -66,12 +66,17 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         if federation.partition == "columns":
             # What the silos keep of the model lives as long as their federation.
             self.kept_, self._silos = federation.kept_here, federation
-        self.n_features_in_ = federation.n_features
-        if federation.named:
-            self.feature_names_in_ = np.array(federation.feature_names, dtype=object)
+        inputs = self._inputs(federation, y)
+        self.n_features_in_ = inputs.n_features
+        if inputs.named:
+            self.feature_names_in_ = np.array(inputs.feature_names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         return self
+
+    def _inputs(self, federation: Federation, y: Any) -> Federation:
+        """Return the view of the columns that `transform` takes."""
+        return federation
 
     @abc.abstractmethod
     def _fit(self, federation: Federation, y: Any) -> None:

@@ -18,7 +18,8 @@ Goodrich and Mitzenmacher, Invertible Bloom lookup tables, Allerton 2011.
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 
@@ -32,19 +33,19 @@ from unpooled.party.step import Step, release, summed
 # a whole number that float64 holds, for sizes up to 2^29.
 _WORDS, _BYTES = 15, 3
 # Cells of a first, second and third attempt: 64 hold some 40 classes.
-_CELLS = (64, 256, 1024)
+SIZES = (64, 256, 1024)
 # Cells that a class is added into.
 _PLACES = 3
 
 
-@summed(
-    takes={"salts": "c"},
-    cells=release(
-        "c 16",
-        meaning="class names and sizes, mixed in cells that are read after all silos "
-        "are added",
-    ),
+CELLS = release(
+    "c 16",
+    meaning="class names and sizes, mixed in cells that are read after all silos are "
+    "added",
 )
+
+
+@summed(takes={"salts": "c"}, cells=CELLS)
 def local_names(y: Shaped[Array, " n"], *, salts: Int[Array, " c"]) -> dict[str, Any]:
     """Add this silo's class names and sizes into cells."""
     cells = np.zeros((len(salts), 1 + _WORDS))
@@ -80,6 +81,26 @@ def local_class_totals(
     }
 
 
+@final
+@dataclass(frozen=True)
+class Classes:
+    """What is known of the classes.
+
+    Attributes
+    ----------
+    names : (c, w) array
+        As words.
+    count : (c,) array
+        How many rows each has.
+    means : (c, p) array
+        Of its rows.
+    """
+
+    names: Int[Array, "c w"]
+    count: Float[Array, " c"]
+    means: Float[Array, "c p"]
+
+
 def agreed_names(
     federation: Federation, names: Step, classes: Sequence[Any] | None, at_least: int
 ) -> Int[Array, "c w"]:
@@ -98,18 +119,25 @@ def agreed_names(
     """
     if classes is not None:
         return _ordered([tuple(words_of(value)) for value in classes])
-    for size in _CELLS:
+    for size in SIZES:
         salts = size + np.arange(size)
-        cells = federation.sum(names, salts=salts)["cells"]
-        if (cells == 1.0).all():  # a plan's placeholders
-            return _ordered([tuple(words_of(k)) for k in range(at_least)])
-        found = peeled(np.rint(cells), salts)
+        found = names_in(federation.sum(names, salts=salts)["cells"], salts, at_least)
         if found is not None:
-            return _ordered(list(found))
+            return found
     raise DataError(
         f"The label {federation.label!r} has too many values to be classes. Name a "
         f"label with fewer."
     )
+
+
+def names_in(
+    cells: Float[Array, "c 16"], salts: Int[Array, " c"], at_least: int
+) -> Int[Array, "l w"] | None:
+    """Return the names that cells hold, in order; None where they cannot be told."""
+    if (cells == 1.0).all():  # a plan's placeholders
+        return _ordered([tuple(words_of(k)) for k in range(at_least)])
+    found = peeled(np.rint(cells), salts)
+    return None if found is None else _ordered(list(found))
 
 
 def pooled_class_means(

@@ -16,7 +16,6 @@ Ledoit and Wolf, A well-conditioned estimator for large-dimensional covariance m
 Journal of Multivariate Analysis 88 (2004).
 """
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, final
 
@@ -24,27 +23,36 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from unpooled.arrays import Array, Float, Int, Shaped
+from unpooled.arrays import Array, Float, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
+from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.pencil import leading_pencil_pairs
-from unpooled.models import classes, moments, within
+from unpooled.models import classes, moments, oneshot, span, within
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.classes import (
+    Classes,
     agreed_names,
     check_label,
     class_values,
     pooled_class_means,
 )
-from unpooled.models.linear import LinearClassifier
-from unpooled.models.moments import pooled_scatter
-from unpooled.models.within import (
-    Within,
-    between,
-    ledoit_wolf_covariances,
-    pooled_within,
-    shrunk,
+from unpooled.models.eigenproblem import roots
+from unpooled.models.linear import (
+    ILL_POSED,
+    LinearClassifier,
+    check_options,
+    class_priors,
+    direction_count,
 )
+from unpooled.models.oneshot import (
+    leading_of_factors,
+    leading_of_sum,
+    shown_factors,
+    summed_matrix,
+)
+from unpooled.models.span import Span, coordinates, row_space
+from unpooled.models.within import Within, covariances
 from unpooled.party.step import adopted, derived
 
 local_names, local_class_totals = adopted(
@@ -59,10 +67,29 @@ local_within_squares, local_within_scatter, local_fourths = adopted(
 local_squares, local_scatter = adopted(
     __name__, moments.local_squares, moments.local_scatter
 )
-WITHIN = Within(local_within_squares, local_within_scatter, local_fourths)
+local_whitened, local_factors = adopted(
+    __name__, oneshot.local_whitened, oneshot.local_factors
+)
+SOLVERS = ("exact", "dgep-eigh", "dgep-power")
+local_spread, local_span = adopted(__name__, span.local_spread, span.local_span)
+WITHIN = Within(
+    local_within_squares,
+    local_within_scatter,
+    local_fourths,
+    local_squares,
+    local_scatter,
+)
+SPAN = Span(local_spread, local_span)
 
 
-@derived(takes={"scalings": "p k"}, fitted_by=("discriminant.local_within_scatter",))
+@derived(
+    takes={"scalings": "p k"},
+    fitted_by=(
+        "discriminant.local_within_scatter",
+        "discriminant.local_whitened",
+        "discriminant.local_factors",
+    ),
+)
 def discriminated(
     X: Float[Array, "n p"], *, scalings: Float[Array, "p k"]
 ) -> Float[Array, "n k"]:
@@ -83,8 +110,9 @@ class LinearDiscriminantAnalysis(
     ----------
     n_components : int, optional
         Discriminant directions that `transform` keeps, at most min(c - 1, p).
-    solver : {"exact"}, default "exact"
-        "exact" equals scikit-learn's "eigen" on pooled rows.
+    solver : {"exact", "dgep-eigh", "dgep-power"}, default "exact"
+        "exact" equals scikit-learn's "eigen" on pooled rows. The others are the
+        published one-shot algorithms, which are approximate and find directions only.
     shrinkage : float in [0, 1], "auto" or None, default None
         Of the within-class covariance towards a multiple of the identity; "auto" by the
         Ledoit-Wolf formula.
@@ -93,29 +121,43 @@ class LinearDiscriminantAnalysis(
     classes : sequence, optional
         Names of the classes. When omitted the silos' names are added up in a round of
         their own; with names a plan knows how many there are.
+    ridge : float or None, default None
+        One-shot only: added to the diagonal of each silo's scatter within classes.
+        None: pseudo-inverse roots.
+    factors : bool, default False
+        One-shot only: silos show factors of their own matrices, p × c numbers, in place
+        of adding the matrices, p². Their policies must allow it.
+    max_iter : int, default 10
+        One-shot only: steps of the power method.
+    init : (p, k) array, optional
+        One-shot only: where the power method starts; drawn at random when omitted.
+    random_state : int, optional
+        Seed of that draw.
 
     Attributes
     ----------
     classes_ : (c,) array
         Names of the classes, sorted.
     priors_ : (c,) array
-        Their probabilities, adding up to 1.
+        Only "exact": their probabilities, adding up to 1.
     means_ : (c, p) array
-        Mean of each class.
+        Only "exact": mean of each class.
     covariance_ : (p, p) array
-        Within-class covariance, shrunk, with denominators N_k.
+        Only "exact" with fewer columns than rows: covariance within classes, shrunk,
+        with denominators N_k.
     scalings_ : (p, k) array
         Directions v with ``v.T @ covariance_ @ v = 1``, by decreasing ratio of variance
         between to variance within classes; in each the entry of largest magnitude is
-        positive.
+        positive. One-shot: orthonormal vectors of the silos' whitened coordinates, as
+        published.
     explained_variance_ratio_ : (k,) array
-        Share of each direction in the sum of those ratios.
+        Only "exact": share of each direction in the sum of those ratios.
     coef_ : (c, p) array
-        Of the linear decision functions; (1, p) with two classes.
+        Only "exact": of the linear decision functions; (1, p) with two classes.
     intercept_ : (c,) array
-        Their constants; (1,) with two classes.
+        Only "exact": their constants; (1,) with two classes.
     n_samples_ : int
-        N, the rows of all silos.
+        Only "exact": N, the rows of all silos.
     n_features_in_ : int
         p.
     feature_names_in_ : (p,) array of str
@@ -156,58 +198,84 @@ class LinearDiscriminantAnalysis(
         shrinkage: Any = None,
         priors: Any = None,
         classes: Sequence[Any] | None = None,
+        ridge: float | None = None,
+        factors: bool = False,
+        max_iter: int = 10,
+        init: Any = None,
+        random_state: int | None = None,
     ) -> None:
         self.n_components = n_components
         self.solver = solver
         self.shrinkage = shrinkage
         self.priors = priors
         self.classes = classes
+        self.ridge = ridge
+        self.factors = factors
+        self.max_iter = max_iter
+        self.init = init
+        self.random_state = random_state
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        _check(self)
+        check_options(self, SOLVERS)
         check_label(federation, y)
         fewest = (self.n_components or 1) + 1
         planned = fewest if self.priors is None else len(self.priors)
+        if self.solver != "exact":
+            return self._fit_in_one_shot(federation, planned)
         names = agreed_names(federation, local_names, self.classes, planned)
         count, means = pooled_class_means(federation, local_class_totals, names)
-        N, p, k = int(count.sum()), means.shape[1], _kept(self.n_components, means)
-        priors = _priors(self.priors, count)
-        if not self.shrinkage and N - len(names) < p:
-            raise DataError(_ILL_POSED.format(p=p, N=N, c=len(names)))
-        Sw, St = self._covariances(federation, names, count, means, priors)
-        ratios, V = leading_pencil_pairs(St - Sw, Sw, p)
+        p, c, N = federation.n_features, len(names), int(count.sum())
+        k = direction_count(self.n_components, p, c)
+        priors = class_priors(self.priors, count)
+        found, wide = Classes(names, count, means), N - c < p
+        if wide and self.shrinkage in (None, 0, "auto"):
+            raise DataError(ILL_POSED.format(p=p, N=N, c=c))
         self.classes_, self.priors_, self.means_ = class_values(names), priors, means
-        self.covariance_, self.n_samples_ = Sw, N
+        self.n_samples_ = N
+        if wide:
+            return self._fit_in_span(federation, found, k)
+        Sw, St = covariances(
+            federation, WITHIN, found, priors, self.priors, self.shrinkage
+        )
+        ratios, V = leading_pencil_pairs(St - Sw, Sw, p)
+        self.covariance_ = Sw
         self.scalings_ = np.ascontiguousarray(V[:, :k])
         self.explained_variance_ratio_ = ratios[:k] / (ratios.sum() or 1.0)
         # V Vᵀ is the inverse of S_w.
         self._decide(means @ V @ V.T)
 
-    def _covariances(
-        self,
-        federation: Federation,
-        names: Int[Array, "c w"],
-        count: Float[Array, " c"],
-        means: Float[Array, "c p"],
-        priors: Float[Array, " c"],
-    ) -> tuple[Float[Array, "p p"], Float[Array, "p p"]]:
-        """Return the covariances within classes and of all rows."""
-        N = count.sum()
-        mean = count @ means / N
-        if self.shrinkage == "auto":
-            by_class, St = ledoit_wolf_covariances(
-                federation, WITHIN, names, count, means
-            )
-            return np.tensordot(priors, by_class, 1), St
-        weights = priors * N / count
-        Sw = pooled_within(federation, WITHIN, names, means, weights) / N
-        if self.priors is None:
-            St = Sw + between(priors, means, mean)
+    def _fit_in_one_shot(self, federation: Federation, planned: int) -> None:
+        ridge = roots(self.ridge)["ridge"]
+        if self.factors:
+            names = agreed_names(federation, local_names, self.classes, planned)
+            matrix = shown_factors(federation, local_factors, names, ridge)
         else:
-            S = pooled_scatter(federation, mean, local_squares, local_scatter)
-            St = S / N
-        shrinkage = float(self.shrinkage or 0.0)
-        return shrunk(Sw, shrinkage), shrunk(St, shrinkage)
+            names, matrix = summed_matrix(federation, local_whitened, ridge, planned)
+        k = direction_count(self.n_components, federation.n_features, len(names))
+        find = leading_of_factors if self.factors else leading_of_sum
+        self.scalings_ = find(self, matrix, k)
+        self.classes_ = class_values(names)
+
+    def _fit_in_span(self, federation: Federation, found: Classes, k: int) -> None:
+        """Fit more columns than rows: in the span of the pooled rows."""
+        (p, s), N = (federation.n_features, float(self.shrinkage)), self.n_samples_
+        mean = found.count @ found.means / N
+        Z = row_space(federation, SPAN, mean, N, p)
+        view = coordinates(federation, mean, Z)
+        inside = Classes(found.names, found.count, (found.means - mean) @ Z)
+        Sw, St = covariances(view, WITHIN, inside, self.priors_, self.priors, None)
+        Sb, unit = St - Sw, s / p * np.eye(len(Sw))
+        within = (1.0 - s) * Sw + Sw.trace() * unit
+        ratios, V = leading_pencil_pairs(
+            (1 - s) * Sb + Sb.trace() * unit, within, len(Sw)
+        )
+        self.scalings_ = with_positive_peaks(Z @ V[:, :k])
+        outside = (p - len(Sw)) * Sb.trace() / Sw.trace()
+        self.explained_variance_ratio_ = ratios[:k] / (ratios.sum() + outside)
+        # Across the span the covariance is a multiple of the identity.
+        own = found.means @ Z
+        across = (found.means - own @ Z.T) * (p / s / Sw.trace())
+        self._decide(own @ V @ V.T @ Z.T + across)
 
     @property
     def _n_features_out(self) -> int:
@@ -242,46 +310,3 @@ class LinearDiscriminantAnalysis(
         # What its `fit` notes for its `transform`.
         twin._max_components = twin._n_features_out = self._n_features_out
         return twin
-
-
-_ILL_POSED = (
-    "{p} columns, but {N} rows in {c} classes: the within-class covariance is "
-    "singular, and directions that separate the classes perfectly are arbitrary. "
-    'Choose a shrinkage, 0.1 or "auto" for instance, or leave columns out with select.'
-)
-
-
-def _check(model: LinearDiscriminantAnalysis) -> None:
-    if model.solver != "exact":
-        raise DataError(f'solver={model.solver!r}; choose "exact".')
-    s: Any = model.shrinkage
-    number = isinstance(s, int | float | np.number) and not isinstance(s, bool)
-    if not (s in (None, "auto") or (number and 0 <= s <= 1)):
-        raise DataError(f'shrinkage={s!r}; choose None, "auto" or a number in [0, 1].')
-    k = model.n_components
-    if k is not None and not (isinstance(k, int | np.integer) and k >= 1):
-        raise DataError(f"n_components={k!r}; choose a whole number of at least 1.")
-
-
-def _kept(k: int | None, means: Float[Array, "c p"]) -> int:
-    most = min(len(means) - 1, means.shape[1])
-    if k is not None and k > most:
-        raise DataError(
-            f"n_components={k} cannot be larger than "
-            f"min(n_features, n_classes - 1)={most}."
-        )
-    return most if k is None else int(k)
-
-
-def _priors(given: Any, count: Float[Array, " c"]) -> Float[Array, " c"]:
-    if given is None:
-        return count / count.sum()
-    priors = np.asarray(given, dtype=float)
-    if priors.shape != count.shape or not (priors > 0).all():
-        raise DataError(
-            f"priors={given!r} must be {len(count)} positive numbers, one by class."
-        )
-    if abs(priors.sum() - 1.0) > 1e-5:
-        warnings.warn("The priors do not sum to 1. Renormalizing", stacklevel=5)
-        priors = priors / priors.sum()
-    return priors

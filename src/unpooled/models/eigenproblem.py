@@ -14,6 +14,7 @@ and 3, Algorithms 1 and 2.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -180,16 +181,12 @@ class GeneralizedEigen(
         check_is_fitted(self)
         if self.solver == "exact":
             raise DataError("An exact answer has no error to diagnose.")
+        steps, public = Pair(_pair_of(self.pair), local_pair, local_radii), self.public
+        W = self.eigenvectors_
         with federation.fitting():
-            federation.keep(_pair_of(self.pair), **(self.public or {}))
-            totals = federation.sum(local_pair)
+            federation.keep(steps.keep, **(public or {}))
             M = federation.sum(local_whitened, **roots(self.ridge))["M"]
-            try:
-                shown = federation.collect(local_radii)
-            except ReleaseRefusedError:
-                shown = None
-        radii = np.array([r["radii"] for r in shown.values()]) if shown else None
-        return diagnosed(self.eigenvectors_, M, totals["A"], totals["B"], radii)
+            return diagnosis_of(federation, steps, public or {}, W, M)
 
     @property
     def _n_features_out(self) -> int:
@@ -209,12 +206,43 @@ class GeneralizedEigen(
         return projected(self._check_rows(X), vectors=self.eigenvectors_)
 
 
+@final
+@dataclass(frozen=True)
+class Pair:
+    """Steps that keep A_i and B_i, add them, and show their radii."""
+
+    keep: Step
+    total: Step
+    radii: Step
+
+
+def diagnosis_of(
+    federation: Federation,
+    steps: Pair,
+    public: Mapping[str, Any],
+    W: Float[Array, "p k"],
+    M: Float[Array, "p p"],
+) -> Diagnosis:
+    """Compare one-shot vectors of M with those of Σ A_i, Σ B_i, within a fit.
+
+    Where a silo shows no values of its own the paper's bound is left out.
+    """
+    federation.keep(steps.keep, **public)
+    totals = federation.sum(steps.total)
+    try:
+        shown = federation.collect(steps.radii)
+    except ReleaseRefusedError:
+        shown = None
+    radii = np.array([r["radii"] for r in shown.values()]) if shown else None
+    return diagnosed(W, M, totals["A"], totals["B"], radii, len(federation.parties))
+
+
 def one_shot(model: Any, M: Float[Array, "p p"], k: int) -> Float[Array, "p k"]:
     """Return the leading vectors of Σ M_i by the model's solver."""
     if model.solver == "dgep-eigh":
         return top_eigenvectors(M, k)
     start = starting_block(model.init, len(M), k, model.random_state)
-    return power_eigenvectors(M, start, model.max_iter)
+    return power_eigenvectors(lambda W: M @ W, start, model.max_iter)
 
 
 def roots(ridge: float | None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ A column without any value at one silo is no error while the federation has some
 column partition each silo keeps the means of its own columns, and nothing leaves.
 """
 
+from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
@@ -18,14 +19,25 @@ from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
-from unpooled.party.step import adopted, derived, disclosed, kept, release, stays
+from unpooled.party.step import Fit, adopted, derived, disclosed, kept, release, stays
 
 local_observed, own_observed = adopted(
     __name__, moments.local_observed, moments.own_observed
 )
 
 
-@derived(takes={"statistics": "p"}, fitted_by=("imputer.local_observed",))
+def _are_means(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
+    # Bit by bit: the difference of two fillings of one person's cell, however small,
+    # is in proportion to that person's row.
+    return np.array_equal(public["statistics"], _means(**fits["local_observed"].totals))
+
+
+@derived(
+    takes={"statistics": "p"},
+    fitted_by=("imputer.local_observed",),
+    follows=_are_means,
+    by_column=True,
+)
 def imputed(
     X: Float[Array, "n p"], *, statistics: Float[Array, " p"]
 ) -> Float[Array, "n p"]:
@@ -42,7 +54,7 @@ def own_statistics(kept: Any, *, keep_empty: bool) -> dict[str, Any]:
     return {"statistics": kept["total"] / np.maximum(kept["count"], 1)}
 
 
-@derived(fitted_by=("imputer.own_statistics",))
+@derived(fitted_by=("imputer.own_statistics",), by_column=True)
 def own_imputed(X: Float[Array, "n p"], kept: Any) -> Float[Array, "n p"]:
     """Put the silo's own statistics where cells are missing."""
     return imputed(X, statistics=kept["statistics"])
@@ -56,7 +68,7 @@ def shown_statistics(kept: Any) -> dict[str, Any]:
     return {"statistics": kept["statistics"]}
 
 
-@derived(fitted_by=())
+@derived(fitted_by=(), by_column=True)
 def filled(X: Float[Array, "n p"], *, value: float) -> Float[Array, "n p"]:
     """Put one number where cells are missing, whatever the column."""
     return np.where(np.isnan(X), value, X)
@@ -139,7 +151,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
                 f"fill in. Leave these columns out with select, or fill them with 0 "
                 f"by keep_empty_features=True."
             )
-        self.statistics_ = totals["total"] / np.maximum(count, 1)
+        self.statistics_ = _means(**totals)
 
     def _gather(self, federation: Federation) -> None:
         told = federation.collect(shown_statistics, kept_of=self.kept_)
@@ -191,3 +203,8 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         )
         twin.fit(self.statistics_[None])
         return self._taught(twin)
+
+
+def _means(count: Array, total: Float[Array, " p"]) -> Float[Array, " p"]:
+    """Return each column's mean, 0 for a column without values."""
+    return total / np.maximum(np.rint(count), 1)

@@ -17,6 +17,7 @@ scatter; `unpooled.linalg.krylov` for the iteration.
 """
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -25,14 +26,18 @@ from sklearn.utils import check_random_state
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.base import Federation
-from unpooled.linalg.centred import Rows, far_columns, scatter_image
+from unpooled.linalg.centred import far_columns, scatter_image
 from unpooled.linalg.krylov import RitzPairs, block_width, leading_ritz_pairs
-from unpooled.linalg.moments import squared_deviations
+from unpooled.linalg.moments import Rows, squared_deviations
 from unpooled.party.bounds import CauchySchwarzImage
-from unpooled.party.step import Step, release, summed
+from unpooled.party.step import Fit, Step, release, summed
+
+# Of the largest eigenvalue, what a component's residual may be where it is applied.
+_CHECKED = 1e-6
 
 
 @summed(
+    sparse=True,
     takes={"mean": "p"},
     squares=release(
         "p", meaning="each column's squared distances from its mean, added"
@@ -44,6 +49,7 @@ def local_spread(X: Rows, *, mean: Float[Array, " p"]) -> dict[str, Any]:
 
 
 @summed(
+    sparse=True,
     takes={"mean": "p", "squares": "p", "V": "p l"},
     image=release(
         "p l",
@@ -126,3 +132,41 @@ def _close_values(pairs: RitzPairs, k: int) -> str:
         f"{what}. The variances are right, and every component is one of some "
         f"solution; choose n_components at a larger gap for a stable one."
     )
+
+
+def proven_variances(
+    fits: Mapping[str, Fit], N: int, mean: Float[Array, " p"], axes: Float[Array, "p k"]
+) -> Float[Array, " k"] | None:
+    """Return the variances along axes that the rounds of a fit prove, or None.
+
+    For `follows` of a derived step. The axes must be mixtures of the blocks that were
+    multiplied; then the same mixtures of the images tell their residuals.
+
+    Parameters
+    ----------
+    fits : mapping of str to Fit
+        Of `local_spread` and of every round of `local_image`.
+    N, mean : int, (p,) array
+        Of all rows, from `local_total`.
+    axes : (p, k) array
+        Said to be orthonormal eigenvectors.
+    """
+    spread, last = fits["local_spread"], fits["local_image"]
+    squares, rounds = spread.totals["squares"], (*last.earlier, last)
+    wanted = {"mean": mean, "squares": squares, "N": N}
+    for one in rounds:
+        if any(not np.array_equal(one.public[n], v) for n, v in wanted.items()):
+            return None
+    if not np.array_equal(spread.public["mean"], mean):
+        return None
+    blocks = np.hstack([one.public["V"] for one in rounds])
+    mixture = np.linalg.lstsq(blocks, axes, rcond=None)[0]
+    image = np.hstack([one.totals["image"] for one in rounds]) @ mixture
+    values = np.einsum("ij,ij->j", axes, image)
+    misfits = [
+        np.abs(axes.T @ axes - np.eye(axes.shape[1])).max(),
+        np.abs(blocks @ mixture - axes).max(),
+        np.abs(image - values * axes).max() / max(float(values.max()), 1e-300),
+    ]
+    good = max(misfits) <= _CHECKED
+    return np.maximum(values, 0.0) / max(N - 1, 1) if good else None

@@ -1,6 +1,7 @@
 """Classes from linear functions of a row: the same for all models that have them."""
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import scipy.special
 from sklearn.base import ClassifierMixin
 
 from unpooled.arrays import Array, Float, Shaped
+from unpooled.errors import DataError
 
 
 class LinearClassifier(ClassifierMixin):
@@ -48,7 +50,10 @@ class LinearClassifier(ClassifierMixin):
         X : (n, p) array-like
             Rows.
         """
-        scores = self._check_rows(X) @ self.coef_.T + self.intercept_
+        X = self._check_rows(X)
+        if not hasattr(self, "coef_"):
+            raise DataError("One-shot solvers find directions, and no classes of rows.")
+        scores = X @ self.coef_.T + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> Shaped[Array, " n"]:
@@ -86,3 +91,49 @@ class LinearClassifier(ClassifierMixin):
             Rows.
         """
         return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
+
+
+def class_priors(given: Any, count: Float[Array, " c"]) -> Float[Array, " c"]:
+    """Return the probabilities of the classes: as given, or their shares of rows."""
+    if given is None:
+        return count / count.sum()
+    priors = np.asarray(given, dtype=float)
+    if priors.shape != count.shape or not (priors > 0).all():
+        raise DataError(
+            f"priors={given!r} must be {len(count)} positive numbers, one by class."
+        )
+    if abs(priors.sum() - 1.0) > 1e-5:
+        warnings.warn("The priors do not sum to 1. Renormalizing", stacklevel=5)
+        priors = priors / priors.sum()
+    return priors
+
+
+ILL_POSED = (
+    "{p} columns, but {N} rows in {c} classes: the within-class covariance is "
+    "singular, and directions that separate the classes perfectly are arbitrary. "
+    "Choose a shrinkage, 0.1 for instance, or leave columns out with select."
+)
+
+
+def check_options(model: Any, solvers: Sequence[str]) -> None:
+    """Refuse what a discriminant analysis cannot be asked for."""
+    if model.solver not in solvers:
+        raise DataError(f"solver={model.solver!r}; choose one of {solvers}.")
+    s: Any = model.shrinkage
+    number = isinstance(s, int | float | np.number) and not isinstance(s, bool)
+    if not (s in (None, "auto") or (number and 0 <= s <= 1)):
+        raise DataError(f'shrinkage={s!r}; choose None, "auto" or a number in [0, 1].')
+    k = model.n_components
+    if k is not None and not (isinstance(k, int | np.integer) and k >= 1):
+        raise DataError(f"n_components={k!r}; choose a whole number of at least 1.")
+
+
+def direction_count(k: int | None, p: int, c: int) -> int:
+    """Return how many directions there are, or are wanted."""
+    most = min(c - 1, p)
+    if k is not None and k > most:
+        raise DataError(
+            f"n_components={k} cannot be larger than "
+            f"min(n_features, n_classes - 1)={most}."
+        )
+    return most if k is None else int(k)

@@ -17,6 +17,7 @@ in clear; here the same C is reached without any of them being seen, by forming 
 about the pooled mean.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,18 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
-from unpooled.linalg.moments import column_sums, observed_sums, scatter
+from unpooled.linalg.moments import (
+    Rows,
+    column_sums,
+    has_missing,
+    observed_sums,
+    scatter,
+)
 from unpooled.party.bounds import CauchySchwarz
-from unpooled.party.step import Step, kept, release, stays, summed
+from unpooled.party.step import Fit, Step, kept, release, stays, summed
+
+# Of the squares of a constant column nothing but the rounding of its mean is left.
+_ROUNDING = float(np.finfo(float).eps) ** 2
 
 
 @summed(
@@ -52,19 +62,20 @@ def own_observed(X: Float[Array, "n p"]) -> dict[str, Any]:
 
 
 @summed(
+    sparse=True,
     count=release("", meaning="how many rows there are"),
     total=release("p", meaning="the sum of each column"),
 )
-def local_total(X: Float[Array, "n p"]) -> dict[str, Any]:
+def local_total(X: Rows) -> dict[str, Any]:
     """Count and add this silo's rows."""
     total = column_sums(X)
     if not np.isfinite(total).all():
-        missing = bool(np.isnan(X).any())
+        missing = has_missing(X)
         raise DataError(
             "This model takes no missing or infinite values; impute first.",
             rule="missing_values" if missing else "infinite_values",
         )
-    return {"count": np.array(len(X), float), "total": total}
+    return {"count": np.array(X.shape[0], float), "total": total}
 
 
 @summed(
@@ -139,3 +150,32 @@ def pooled_scatter(
     """
     bound = federation.sum(squares, mean=mean)["squares"]
     return federation.sum(scatter, squares=bound)["scatter"]
+
+
+def proven_moments(
+    fits: Mapping[str, Fit], N: int, mean: Float[Array, " p"], within: float
+) -> Float[Array, "p p"] | None:
+    """Return the scatter that two rounds gave, if it is about the pooled mean.
+
+    For `follows` of a derived step. Whoever asks could form the scatter about another
+    mean, and so turn its first direction where they like. That would show in its
+    diagonal, which is then not the squares about the pooled mean.
+
+    Parameters
+    ----------
+    fits : mapping of str to Fit
+        Of `local_squares`, and `local_scatter` or ``local_rounded``.
+    N, mean : int, (p,) array
+        Of all rows, from `local_total`.
+    within : float
+        What entries may be off, of their bounds.
+    """
+    diagonal = fits["local_squares"]
+    pairs = fits.get("local_scatter") or fits["local_rounded"]
+    squares, S = diagonal.totals["squares"], pairs.totals["scatter"]
+    same = np.array_equal(diagonal.public["mean"], mean)
+    same = same and np.array_equal(pairs.public["squares"], squares)
+    slack = within * squares + _ROUNDING * N * mean**2
+    near = (np.abs(S.diagonal() - squares) <= slack).all()
+    np.fill_diagonal(S, squares)
+    return S if same and near else None

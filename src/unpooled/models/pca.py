@@ -23,7 +23,7 @@ from unpooled.federation.base import Federation
 from unpooled.models import compression, pca_rows, private, update
 from unpooled.models.probabilistic import ProbabilisticPCA
 from unpooled.models.solvers import checked, solved
-from unpooled.models.spectrum import Spectrum
+from unpooled.models.spectrum import Spectrum, whitening
 from unpooled.models.update import check_updatable, updated
 from unpooled.party.step import derived
 
@@ -42,13 +42,8 @@ local_moments = update.pca_moments
 
 @derived(
     takes={"mean": "p", "components": "k p", "scale": "k"},
-    fitted_by=(
-        "pca.local_scatter",
-        "pca.local_moments",
-        "pca.local_image",
-        "pca.local_projected",
-        "pca.local_private",
-    ),
+    fitted_by=pca_rows.FITTED_BY,
+    follows=pca_rows.are_axes,
 )
 def projected(
     X: Float[Array, "n p"],
@@ -292,8 +287,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ProbabilisticPCA):
         check_is_fitted(self)
         scale = np.ones(len(self.components_))
         if self.whiten:
-            # A direction without variance is left at 0 rather than divided by it.
-            scale = np.maximum(np.sqrt(self.explained_variance_), np.finfo(float).eps)
+            scale = whitening(self.explained_variance_)
         return {"mean": self.mean_, "components": self.components_, "scale": scale}
 
 

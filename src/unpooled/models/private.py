@@ -15,6 +15,7 @@ mean released as well, and the noise drawn as in `unpooled.secure.noise`.
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from unpooled.models.spectrum import Spectrum, Wanted
 from unpooled.party.bounds import LATTICE, Lattice, lattice_steps
 from unpooled.party.noising import check_inputs, honest_shares
 from unpooled.party.policy import Refusal
-from unpooled.party.step import LIBRARY, adopted, release, summed
+from unpooled.party.step import LIBRARY, Fit, adopted, release, summed
 from unpooled.secure.noise import GaussianPrivacy, Noise, rho_of
 
 NEIGHBOURS = "one row more or less, in any silo"
@@ -113,8 +114,7 @@ def private(model: Any, federation: Federation, wanted: Wanted) -> Spectrum:
             "The noise is as large as the number of rows: nothing can be told. Ask for "
             "a larger epsilon, or more rows."
         )
-    shift = totals["total"] / N
-    S = (totals["scatter"] - N * np.outer(shift, shift)) / (N - 1)
+    mean, S = _noisy(N, centre, totals)
     # Noise makes some eigenvalues negative: a variance that is not there.
     variance, axes = scipy.linalg.eigh(S)
     variance, axes = np.maximum(variance[::-1], 0.0), axes[:, ::-1]
@@ -132,9 +132,35 @@ def private(model: Any, federation: Federation, wanted: Wanted) -> Spectrum:
         "signal_to_noise_": variance[:k] / edge,
     }
     axes = with_positive_peaks(axes[:, :k])
-    return Spectrum(
-        N, centre + shift, variance[:k].copy(), axes, total, noise, None, told
-    )
+    return Spectrum(N, mean, variance[:k].copy(), axes, total, noise, None, told)
+
+
+def proven_private(
+    fit: Fit, axes: Float[Array, "p k"]
+) -> tuple[Float[Array, " p"], Float[Array, " k"]] | None:
+    """Return mean and variances along axes that a private fit proves, or None.
+
+    For `follows` of a derived step. Noise is the same in all directions, so a residual
+    is judged beside the largest eigenvalue.
+    """
+    N = round(float(fit.totals["count"]))
+    mean, S = _noisy(N, fit.public["centre"], fit.totals)
+    image = S @ axes
+    values = np.einsum("ij,ij->j", axes, image)
+    misfits = [
+        np.abs(axes.T @ axes - np.eye(axes.shape[1])).max(),
+        np.abs(image - values * axes).max() / np.linalg.norm(S),
+    ]
+    return (mean, np.maximum(values, 0.0)) if max(misfits) <= 1e-9 else None
+
+
+def _noisy(
+    N: int, centre: Float[Array, " p"], totals: Mapping[str, Any]
+) -> tuple[Float[Array, " p"], Float[Array, "p p"]]:
+    """Return the mean and the covariance that noisy totals give."""
+    shift = totals["total"] / N
+    S = (totals["scatter"] - N * np.outer(shift, shift)) / (N - 1)
+    return centre + shift, S
 
 
 def noise_edge(privacy: GaussianPrivacy, federation: Federation, p: int) -> float:

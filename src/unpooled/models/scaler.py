@@ -8,6 +8,7 @@ column whose mean is large beside its spread. On a column partition each silo do
 for its own columns, keeps the result, and nothing leaves.
 """
 
+from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
@@ -21,6 +22,7 @@ from unpooled.linalg.moments import squared_deviations
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
 from unpooled.party.step import (
+    Fit,
     adopted,
     derived,
     disclosed,
@@ -48,9 +50,27 @@ def local_squares(
     return {"squares": squared_deviations(X, mean)}
 
 
+def _are_moments(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
+    sums = fits["local_observed"].totals
+    count, mean = np.rint(sums["count"]).astype(np.int64), _mean(sums)
+    scale = np.ones(len(mean))
+    if squares := fits.get("local_squares"):
+        # About another mean the deviations would be somebody's choice.
+        if not np.array_equal(squares.public["mean"], np.nan_to_num(mean)):
+            return False
+        scale = _scale(_variance(squares.totals["squares"], count), mean, count)
+    means = (mean, np.zeros(len(mean)))
+    scales = (scale, np.ones(len(mean)))
+    return any(_same(public["mean"], one) for one in means) and any(
+        _same(public["scale"], one) for one in scales
+    )
+
+
 @derived(
     takes={"mean": "p", "scale": "p"},
     fitted_by=("scaler.local_squares", "scaler.local_observed"),
+    follows=_are_moments,
+    by_column=True,
 )
 def standardised(
     X: Float[Array, "n p"], *, mean: Float[Array, " p"], scale: Float[Array, " p"]
@@ -65,7 +85,7 @@ def own_squares(X: Float[Array, "n p"], kept: Any) -> dict[str, Any]:
     return {"squares": squared_deviations(X, np.nan_to_num(_mean(kept)))}
 
 
-@derived(fitted_by=("scaler.own_squares", "scaler.own_observed"))
+@derived(fitted_by=("scaler.own_squares", "scaler.own_observed"), by_column=True)
 def own_standardised(
     X: Float[Array, "n p"], kept: Any, *, with_mean: bool, with_std: bool
 ) -> Float[Array, "n p"]:
@@ -255,6 +275,10 @@ def _mean(sums: Any) -> Float[Array, " p"]:
 
 def _variance(squares: Float[Array, " p"], count: Array) -> Float[Array, " p"]:
     return np.where(count > 0, squares / np.maximum(count, 1), np.nan)
+
+
+def _same(one: Float[Array, " p"], other: Float[Array, " p"]) -> bool:
+    return np.array_equal(one, other, equal_nan=True)
 
 
 def _scale(

@@ -122,3 +122,9 @@ def leading(
     share = np.cumsum(variance / (total or 1.0))
     k = int(np.searchsorted(share, wanted, side="right")) + 1
     return min(k, most), variance, axes
+
+
+def whitening(variance: Float[Array, " k"]) -> Float[Array, " k"]:
+    """Return what coordinates are divided by to have unit variance."""
+    # A direction without variance is left at 0 rather than divided by it.
+    return np.maximum(np.sqrt(variance), np.finfo(float).eps)

@@ -22,7 +22,7 @@ from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.moments import column_sums, scatter
 from unpooled.models.spectrum import Spectrum, Wanted, check_rows_suffice, leading
-from unpooled.party.step import LIBRARY, adopted, release, summed
+from unpooled.party.step import LIBRARY, Fit, adopted, release, summed
 
 # N d² / S_jj above which an update is no longer as good as a fit: it loses as many
 # units in the last place of float64, 2e-12 here.
@@ -79,18 +79,25 @@ def check_updatable(model: Any) -> None:
         )
 
 
+def moments_of(fit: Fit) -> tuple[int, Float[Array, " p"], Float[Array, "p p"]]:
+    """Return N, the mean, and the scatter about it that the totals give."""
+    N = round(float(fit.totals["count"]))
+    shift = fit.totals["total"] / max(N, 1)
+    S = fit.totals["scatter"] - N * np.outer(shift, shift)
+    return N, fit.public["origin"] + shift, S
+
+
 def updated(
     federation: Federation, origin: Float[Array, " p"], wanted: Wanted
 ) -> Spectrum | None:
     """Return the answer for the present rows; None where the mean has moved too far."""
     p = len(origin)
     totals = federation.sum(pca_moments, origin=origin)
-    N = round(float(totals["count"]))
+    N, mean, S = moments_of(Fit({"origin": origin}, totals))
     if N < 2:
         raise DataError("A variance needs at least 2 rows over all silos.")
     check_rows_suffice(wanted, N, p)
-    shift = totals["total"] / N
-    S = totals["scatter"] - N * np.outer(shift, shift)
+    shift = mean - origin
     if (N * shift**2 > _FAR * np.maximum(S.diagonal(), 0.0)).any():
         return None
     S /= N - 1
@@ -100,4 +107,4 @@ def updated(
     if k < min(N, p):
         rest = variance[k:] if len(variance) == p else total - variance.sum()
         noise = max(float(rest.sum()), 0.0) / (p - k)
-    return Spectrum(N, origin + shift, variance[:k].copy(), axes[:, :k], total, noise)
+    return Spectrum(N, mean, variance[:k].copy(), axes[:, :k], total, noise)

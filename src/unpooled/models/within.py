@@ -15,7 +15,8 @@ import numpy as np
 from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.federation.base import Federation
 from unpooled.linalg.moments import scatter
-from unpooled.models.classes import class_codes
+from unpooled.models.classes import Classes, class_codes
+from unpooled.models.moments import pooled_scatter
 from unpooled.party.bounds import CauchySchwarz
 from unpooled.party.step import Step, release, stays, summed
 
@@ -99,11 +100,53 @@ def local_fourths(
 @final
 @dataclass(frozen=True)
 class Within:
-    """The steps of this module under a model's name (`adopted`)."""
+    """The steps of this module and of moments under a model's name (`adopted`)."""
 
     squares: Step
     scatter: Step
     fourths: Step
+    total_squares: Step
+    total_scatter: Step
+
+
+def covariances(
+    federation: Federation,
+    steps: Within,
+    found: Classes,
+    priors: Float[Array, " c"],
+    given: Any,
+    shrinkage: Any,
+) -> tuple[Float[Array, "p p"], Float[Array, "p p"]]:
+    """Return the covariances within classes and of all rows, shrunk.
+
+    Parameters
+    ----------
+    federation : Federation
+        With a label.
+    steps : Within
+        Under the model's name.
+    found : Classes
+        Their names, sizes and means.
+    priors : (c,) array
+        What the classes weigh within.
+    given : sequence or None
+        The user's; None where they are shares of rows.
+    shrinkage : float, "auto" or None
+        Of both.
+    """
+    names, count, means = found.names, found.count, found.means
+    N = count.sum()
+    mean = count @ means / N
+    if isinstance(shrinkage, str):
+        by_class, St = ledoit_wolf_covariances(federation, steps, names, count, means)
+        return np.tensordot(priors, by_class, 1), St
+    Sw = pooled_within(federation, steps, names, means, priors * N / count) / N
+    if given is None:
+        St = Sw + between(priors, means, mean)
+    else:
+        two = steps.total_squares, steps.total_scatter
+        St = pooled_scatter(federation, mean, *two) / N
+    return shrunk(Sw, float(shrinkage or 0)), shrunk(St, float(shrinkage or 0))
 
 
 def pooled_within(

@@ -5,6 +5,7 @@ announce ─> a person approves ─> join ─> rounds ─> deliver ─> `unpoole
 With a journal all of it outlives the process, and is written before it has an effect.
 """
 
+import hashlib
 import os
 import re
 import secrets
@@ -19,9 +20,10 @@ from unpooled.ledger import Release
 from unpooled.party.budget import Budget
 from unpooled.party.history import History
 from unpooled.party.journal import Journal
-from unpooled.party.memory import Ran, Remembered, Shelf, Study
+from unpooled.party.memory import Answered, Remembered, Shelf, Study
 from unpooled.party.noising import cost
 from unpooled.party.policy import Policy, Refusal
+from unpooled.party.refusals import Refusals
 from unpooled.party.request import Request
 from unpooled.party.step import find_step
 from unpooled.party.view import View
@@ -79,7 +81,10 @@ class Dealings:
             raise StudyError("Approvals need an audit log, where they are written.")
         self._policy, self._identity, self._journal = policy, identity, journal
         self._asks_people, self._models = approval != "none", models
-        self._history, self._budget = History(journal), Budget(policy, journal)
+        self._refusals = Refusals(journal)
+        # Of this use alone, and the same after a restart.
+        key = hashlib.sha256(b"row digests" + identity.private_bytes()).digest()
+        self._history, self._budget = History(journal, key), Budget(policy, journal)
         self._forgotten: dict[str, int] = {}
         self.studies: dict[str, Study] = {}
         for name in journal.studies() if journal else ():
@@ -93,7 +98,7 @@ class Dealings:
             told = self._told(name)
             if told.lines != len(study.ledger):
                 study.ledger = self._journal.ledger(name)
-            study.fitted = set(told.fitted)
+            study.fitted, study.answered = set(told.fitted), dict(told.answered)
             if told.forgotten != self._forgotten.setdefault(name, told.forgotten):
                 study.kept, study.reused = Shelf(), {}
             self._forgotten[name] = told.forgotten
@@ -130,7 +135,7 @@ class Dealings:
         self,
         request: Request,
         lines: Sequence[Release],
-        ran: Ran,
+        asked: tuple[str, Answered],
         view: View,
         parties: tuple[str, ...],
     ) -> None:
@@ -140,7 +145,8 @@ class Dealings:
             self._journal.released(
                 self._identity,
                 lines,
-                ran,
+                (request.step, tuple(view.transforms)),
+                asked,
                 view.source_columns,
                 parties,
                 request.session,
@@ -151,14 +157,18 @@ class Dealings:
         self._budget.record(rho)
         self._history.record(view, parties)
 
+    def check_refusals(self, study: str) -> None:
+        """Refuse a study whose refusals told enough."""
+        self._refusals.check(study)
+
     def refused(self, header: dict[str, Any], rule: str) -> None:
         """Write a refusal, if it can be written: it goes out in any case."""
-        if self._journal is None or rule == "audit_log":
+        if rule == "audit_log":
             return
         study = header.get("study")
         asked = header.get("step") or header.get("kind")
         with suppress(StudyError):
-            self._journal.refused(
+            self._refusals.record(
                 study if isinstance(study, str) else "",
                 asked if isinstance(asked, str) else "",
                 rule,

@@ -5,18 +5,20 @@ from typing import Any
 
 import numpy as np
 
+from unpooled.arrays import Array, Float
 from unpooled.data.table import Block
 
 
 @np.errstate(all="ignore")
-def largest_row_share(blocks: Iterator[Block], n_columns: int) -> float:
-    """Return the largest share of any column's scatter that one row carries.
+def row_shares(blocks: Iterator[Block], n_columns: int) -> Float[Array, " p"]:
+    """Return the largest share of each column's scatter that one row carries.
 
     About the silo's own mean, and infinite where squares overflow, so that no transform
     can hide behind that. One pass over the rows: the largest deviation from a mean is
     at a column's minimum or maximum.
     """
-    n, total, squares = 0, 0.0, 0.0
+    n: Any = np.zeros(n_columns)
+    total, squares = 0.0, 0.0
     low: Any = np.inf
     high: Any = -np.inf
     origin = np.full(n_columns, np.nan)
@@ -39,4 +41,4 @@ def largest_row_share(blocks: Iterator[Block], n_columns: int) -> float:
     scatter = np.where(varies, squares - n * mean * mean, 1.0)
     share = np.maximum(mean - low, high - mean) ** 2 / scatter
     share = np.where(np.isfinite(share) & (scatter > 0), share, np.inf)
-    return float(np.max(share, where=varies, initial=0.0))
+    return np.where(varies, share, 0.0)

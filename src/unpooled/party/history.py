@@ -3,7 +3,8 @@
 Totals over overlapping rosters combine to one silo's own value even when no silo sees
 both (A+B+C, C+D+E and A+B+D+E give C twice). So each silo answers about a column for
 one set of parties only, whatever the study, the step or the public arguments. Folds and
-splits that differ in few rows subtract to those rows, so they are refused too.
+splits that differ in few rows subtract to those rows, so they are refused too, and so
+do a table's totals before and after few rows changed (`unpooled.party.versions`).
 """
 
 from typing import final
@@ -13,6 +14,7 @@ import numpy as np
 from unpooled.arrays import Array, UInt8
 from unpooled.party.journal import Journal
 from unpooled.party.policy import Policy, Refusal
+from unpooled.party.versions import Versions
 from unpooled.party.view import View
 
 
@@ -25,10 +27,12 @@ class History:
     journal : Journal, optional
         Knows the rosters over restarts and in every process; without it they are known
         while the party lives, as the sets of rows are in any case.
+    key : bytes
+        Of the digests of rows, at most 64.
     """
 
-    def __init__(self, journal: Journal | None = None) -> None:
-        self._journal = journal
+    def __init__(self, journal: Journal | None = None, key: bytes = b"") -> None:
+        self._journal, self._versions = journal, Versions(key, journal)
         # By column alone: neither another selection with a column in common nor another
         # step that releases the same sums is a way round.
         self._rosters: dict[str, tuple[str, ...]] = {}
@@ -40,6 +44,7 @@ class History:
         before = {self._before(column) for column in view.source_columns}
         if before - {parties, None} and not policy.allow_roster_change:
             raise Refusal("allow_roster_change")
+        self._versions.check(policy, view.table, view.source_columns)
         if not view.left_out:
             # All rows: a set told before leaves out enough of them, or none.
             return
@@ -51,6 +56,7 @@ class History:
     def record(self, view: View, parties: tuple[str, ...]) -> None:
         """Remember that the step was answered; a journal has it from its round."""
         self._rosters |= dict.fromkeys(view.source_columns, parties)
+        self._versions.record(view.table, view.source_columns)
         if not view.left_out:
             return
         rows = view.rows()

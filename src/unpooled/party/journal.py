@@ -15,7 +15,7 @@ from typing import final
 from unpooled.errors import StudyError
 from unpooled.ledger import Ledger, Release
 from unpooled.party.chain import Chain, Entry, is_signed
-from unpooled.party.memory import Ran, Remembered
+from unpooled.party.memory import Answered, Ran, Remembered
 from unpooled.secure.message import digest
 from unpooled.secure.roster import Identity
 
@@ -43,8 +43,8 @@ class Journal:
     def __init__(self, path: str | Path, *, max_pages: int | None = None) -> None:
         self.path = Path(path)
         self._studies: dict[str, Remembered] = {}
-        # By column alone, as `History` has them.
         self._rosters: dict[str, tuple[str, ...]] = {}
+        self._versions: list[tuple[tuple[str, ...], str]] = []
         self._refusals: set[tuple[str, str, str]] = set()
         self._spent = 0.0
         self._chain = Chain(self.path, max_pages, self._see)
@@ -85,6 +85,7 @@ class Journal:
         identity: Identity,
         lines: Sequence[Release],
         ran: Ran,
+        asked: tuple[str, Answered],
         columns: Sequence[str],
         parties: Sequence[str],
         session: str,
@@ -99,6 +100,10 @@ class Journal:
             The silo's; signs the log up to here.
         lines : sequence of Release
             With seals whose sequence goes on where the study's lines end.
+        ran : (str, tuple of str)
+            The step, and the transforms in front of it.
+        asked : (str, Answered)
+            The SHA-256 of the request, and what to remember of it.
         check : callable, optional
             Called when no other process can write any more; it may still refuse.
         rho : float, default 0.0
@@ -128,6 +133,7 @@ class Journal:
         record = {"session": session, "step": step, "front": list(front)}
         record |= {"columns": list(columns), "parties": list(parties)}
         record |= {"round": lines[0].round, "lines": len(lines)}
+        record |= {"request": asked[0], "answered": asked[1].as_record()}
         record |= {"rho": rho} if rho else {}
         self._chain.append([*entries, ("round", study, record)], identity, in_order)
 
@@ -183,15 +189,25 @@ class Journal:
         """Write that what the silo kept of a study was deleted."""
         self._chain.append([("forgotten", study, {"models": list(models)})])
 
-    def refused(self, study: str, asked: str, rule: str) -> None:
-        """Write that a rule said no: the same in the same study once per process."""
+    def refused(self, study: str, asked: str, rule: str, each: bool = False) -> None:
+        """Write that a rule said no: once per process, or `each` time."""
         what = (study[:100], asked[:100], rule)
-        # Whoever knocks must not be able to fill the disk.
-        if what in self._refusals or len(self._refusals) >= 256:
+        if not each and (what in self._refusals or len(self._refusals) >= 256):
             return
         self._refusals.add(what)
-        record = {"asked": what[1], "rule": rule}
-        self._chain.append([("refused", what[0], record)])
+        said = {"asked": what[1], "rule": rule, "telling": each}
+        self._chain.append([("refused", what[0], said)])
+
+    def versions(self) -> list[tuple[tuple[str, ...], str]]:
+        """Return columns and row digests of the table's versions."""
+        self._chain.catch_up()
+        return list(self._versions)
+
+    def answered_about(self, columns: Sequence[str], rows: str) -> None:
+        """Write which rows answers are about, once for each version of the table."""
+        about = {"columns": list(columns), "rows": rows}
+        if (tuple(columns), rows) not in self.versions():
+            self._chain.append([("version", "", about)])
 
     def verify(self, keys: Sequence[bytes] | None = None) -> bool:
         """Check the file, the chain, its signatures, and every study's ledger.
@@ -271,8 +287,11 @@ class Journal:
         self._chain.close()
 
     def _see(self, entry: Entry) -> None:
-        study = self._studies.setdefault(entry.study, Remembered())
         record = entry.record
+        if entry.kind == "version":  # of the table, so of no study
+            self._versions.append((tuple(record["columns"]), record["rows"]))
+            return
+        study = self._studies.setdefault(entry.study, Remembered())
         if entry.kind == "line":
             study.lines += 1
             for seal in record["seals"].values():
@@ -280,9 +299,14 @@ class Journal:
                 study.sealed[key] = study.sealed.get(key, 0) + 1
         elif entry.kind == "round":
             study.fitted.add((record["step"], tuple(record["front"])))
+            if "answered" in record:  # else an earlier version wrote it
+                asked = Answered.from_record(record["answered"])
+                study.answered[record["request"]] = asked
             parties = tuple(record["parties"])
             self._rosters |= dict.fromkeys(record["columns"], parties)
             self._spent += record.get("rho", 0.0)
+        elif entry.kind == "refused":
+            study.refusals += bool(record.get("telling"))
         elif entry.kind == "joined":
             study.sessions.add(record["session"])
         elif entry.kind == "announced":
@@ -293,4 +317,4 @@ class Journal:
             study.models[record["name"]] = record["digest"]
         elif entry.kind == "forgotten":
             study.forgotten += 1
-            study.fitted, study.models = set(), {}
+            study.fitted, study.answered, study.models = set(), {}, {}

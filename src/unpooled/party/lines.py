@@ -4,19 +4,25 @@ Coordinator and party write the same lines from the same declaration: neither ta
 other's word for what was released.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from unpooled.arrays import Array
 from unpooled.ledger import Release
 from unpooled.party.declared import Declared
+from unpooled.party.evidence import array_name
 from unpooled.party.operations import Derive, array_digest, array_key
 from unpooled.party.request import Request, Veiled
 from unpooled.party.step import Step
 from unpooled.secure.fixed_point import BoundedCode, Code, WideCode
 from unpooled.secure.narrow_code import NarrowCode
+
+# Source of the array in the message, then what `Release` takes between round and
+# parties.
+Entry = tuple[str, *tuple[Any, ...]]
 
 
 def code_for(
@@ -56,19 +62,42 @@ def ledger_lines(
     parties : tuple of str
         All parties of the session; their number sets the room in the wide code.
     """
-    lines: list[tuple[Release, str]] = []
+    entries = [*_told(request), *_asked_with(request, step)]
+    for name, declared in step.declared.items():
+        shape = declared.shape(sizes)
+        numbers = declared.numbers(shape)
+        if declared.kept:
+            entries.append(("", step.name, name, shape, "float64", 0, "kept", "in"))
+            continue
+        kind, size = "float64", 8 * numbers
+        if step.verb == "summed" and protection == "masked":
+            code = code_for(declared, len(parties), request.public)
+            kind, size = code.dtype, code.bytes(numbers)
+        entries.append((name, step.name, name, shape, kind, size, step.verb, "out"))
+    return [
+        (Release(request.study, request.round, *rest, parties=parties), source)
+        for source, *rest in entries
+    ]
 
-    def write(source: str, step_name: str, name: str, *rest: Any) -> None:
-        head = (request.study, request.round, step_name, name)
-        lines.append((Release(*head, *rest, parties=parties), source))
 
+def _told(request: Request) -> Iterator[Entry]:
+    """Yield the arrays of transforms, and what shows that they were fitted."""
     for position, operation in enumerate(request.operations):
-        if isinstance(operation, Derive):
-            for name, value in operation.arrays().items():
-                key = array_key(position, name, array_digest(value))
-                if key in request.fresh:
-                    what = (value.shape, str(value.dtype), value.nbytes)
-                    write(f"view.{key}", operation.step, name, *what, "public", "in")
+        if not isinstance(operation, Derive):
+            continue
+        for name, value in operation.arrays().items():
+            key = array_key(position, name, array_digest(value))
+            if key in request.fresh:
+                what = (value.shape, str(value.dtype), value.nbytes)
+                yield (f"view.{key}", operation.step, name, *what, "public", "in")
+        for source, name, visibility, value in _shown(request, position):
+            wide = visibility == "summed" and value.ndim == 3
+            kind = "uint256" if wide else str(value.dtype)
+            what = (value.shape[:2] if wide else value.shape, kind, value.nbytes)
+            yield (source, operation.step, name, *what, visibility, "in")
+
+
+def _asked_with(request: Request, step: Step) -> Iterator[Entry]:
     # Sorted, since a message's JSON does not keep the order of the caller.
     for name, value in sorted(request.public.items()):
         if isinstance(value, Veiled):
@@ -79,19 +108,18 @@ def ledger_lines(
         else:
             continue
         what = (value.shape, kind, words.nbytes)
-        write(f"public.{name}", step.name, name, *what, visibility, "in")
-    for name, declared in step.declared.items():
-        shape = declared.shape(sizes)
-        numbers = declared.numbers(shape)
-        if declared.kept:
-            write("", step.name, name, shape, "float64", 0, "kept", "in")
+        yield (f"public.{name}", step.name, name, *what, visibility, "in")
+
+
+def _shown(request: Request, position: int) -> Iterator[tuple[str, str, str, Array]]:
+    """Yield source, name, visibility and value of a transform's arrays of evidence."""
+    for number, one in enumerate(request.evidence):
+        if one.transform != position:
             continue
-        kind, size = "float64", 8 * numbers
-        if step.verb == "summed" and protection == "masked":
-            code = code_for(declared, len(parties), request.public)
-            kind, size = code.dtype, code.bytes(numbers)
-        write(name, step.name, name, shape, kind, size, step.verb, "out")
-    return lines
+        for name, value in one.arrays().items():
+            visibility = "summed" if name in one.words else "public"
+            source = array_name(number, name)
+            yield source, f"{one.step}.{name}", visibility, value
 
 
 def lines_of_all(

@@ -79,6 +79,61 @@ class KeptArrays:
 
 
 @final
+@dataclass(frozen=True)
+class Answered:
+    """What a party was asked in a round that it answered: never what it said.
+
+    Attributes
+    ----------
+    study, session, round, step : str, int
+        Where, and the step that ran.
+    view, features : str
+        Digests of the view, and of its columns and transforms without its rows.
+    n_features : int
+        Columns that the step saw.
+    public : mapping of str to JSON value
+        The step's arguments; of an array ``{"array": its SHA-256}``.
+    keys : mapping of str to str
+        Over whom the total was, with the public keys that the party pinned then: a silo
+        may have another by the time that its signature is shown.
+    protection : str
+        "masked" or "plain".
+    """
+
+    study: str
+    session: str
+    round: int
+    step: str
+    view: str
+    features: str
+    n_features: int
+    public: Mapping[str, Any]
+    keys: Mapping[str, str]
+    protection: str
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Over whom the total was, sorted."""
+        return tuple(sorted(self.keys))
+
+    def as_record(self) -> dict[str, Any]:
+        """Return JSON values."""
+        record = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return record | {"keys": dict(self.keys), "public": dict(self.public)}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "Answered":
+        """Read what `as_record` returned."""
+        values: dict[str, Any] = {n: record[n] for n in cls.__dataclass_fields__}
+        whole = ("round", "n_features")
+        for name in set(values) - {"keys", "public"}:
+            if type(values[name]) is not (int if name in whole else str):
+                raise TypeError(f"{name} is of another type")
+        values["keys"] = {str(name): str(k) for name, k in record["keys"].items()}
+        return cls(**values)
+
+
+@final
 @dataclass(eq=False)
 class Study:
     """What a party remembers of a study between fits.
@@ -89,6 +144,8 @@ class Study:
         Arrays that stay until the study ends.
     fitted : set of (str, tuple of str)
         Steps that ran, with the transforms in front of them: what a view may apply.
+    answered : dict of str to Answered
+        Rounds that were answered, by the SHA-256 of the request.
     ledger : Ledger
         The silo's own record of what crossed its door.
     reused : dict
@@ -97,6 +154,7 @@ class Study:
 
     kept: Shelf = field(default_factory=Shelf)
     fitted: set[Ran] = field(default_factory=set)
+    answered: dict[str, Answered] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)
     reused: dict[Any, Any] = field(default_factory=dict)
 
@@ -106,7 +164,10 @@ class Study:
         Which steps ran, never what they gave: kept arrays end with the process, and a
         step that needs one is refused as "nothing_kept".
         """
-        return {"fitted": [[step, list(front)] for step, front in sorted(self.fitted)]}
+        return {
+            "fitted": [[step, list(front)] for step, front in sorted(self.fitted)],
+            "answered": {key: a.as_record() for key, a in self.answered.items()},
+        }
 
     @classmethod
     def from_record(cls, record: Any) -> "Study":
@@ -117,11 +178,15 @@ class Study:
                 raise TypeError("a step's name is not a text")
             if not all(isinstance(front, list) for _, front in record["fitted"]):
                 raise TypeError("transforms are not a list")
-        except (KeyError, TypeError, ValueError) as wrong:
+            answered = {
+                str(key): Answered.from_record(asked)
+                for key, asked in record.get("answered", {}).items()
+            }
+        except (AttributeError, KeyError, TypeError, ValueError) as wrong:
             raise StudyError(
                 f"This is not what a party remembers of a study: {wrong}."
             ) from wrong
-        return cls(fitted=fitted)
+        return cls(fitted=fitted, answered=answered)
 
 
 @final
@@ -137,6 +202,8 @@ class Remembered:
         Of those, by the key that sealed them: each key counts its own.
     fitted : set of (str, tuple of str)
         Steps that ran, with the transforms in front of them, since it was forgotten.
+    answered : dict of str to Answered
+        Those rounds by the SHA-256 of the request.
     sessions : set of str
         Sessions that the silo joined, ever.
     text : str
@@ -147,16 +214,20 @@ class Remembered:
         SHA-256 of the models that were delivered, by name, since it was forgotten.
     forgotten : int
         How often a person had it forgotten.
+    refusals : int
+        How often a refusal told of rows.
     """
 
     lines: int = 0
     sealed: dict[str, int] = field(default_factory=dict)
     fitted: set[Ran] = field(default_factory=set)
+    answered: dict[str, Answered] = field(default_factory=dict)
     sessions: set[str] = field(default_factory=set)
     text: str = ""
     decision: Mapping[str, Any] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
     forgotten: int = 0
+    refusals: int = 0
 
     @property
     def approval(self) -> str:

@@ -61,7 +61,7 @@ class Policy:
     allowed_steps : sequence of str, optional
         Steps that may run, with ``*`` as wildcard. None: the library's own and, in
         one process, those that the process declared. A transform that the study did not
-        fit is accepted only if it is listed here.
+        fit is accepted only if it is listed here by its whole name, or by ``"*"``.
     allowed_columns : sequence of str, optional
         Source columns that may be read, with ``*`` as wildcard. None: all.
     """
@@ -198,6 +198,10 @@ class Policy:
     def lists_step(self, name: str) -> bool:
         """Whether the silo named this step itself."""
         return self.allowed_steps is not None and _listed(name, self.allowed_steps)
+
+    def trusts_transform(self, name: str) -> bool:
+        """Whether a transform needs no fit: a list that narrows must not widen."""
+        return not {name, "*"}.isdisjoint(self.allowed_steps or ())
 
 
 def _listed(name: str, patterns: Sequence[str]) -> bool:

@@ -10,6 +10,8 @@ import numpy as np
 from unpooled.arrays import Array, Shaped
 from unpooled.errors import AggregationError
 from unpooled.ledger import canonical
+from unpooled.party import evidence as proof
+from unpooled.party.memory import Answered
 from unpooled.party.operations import (
     Derive,
     Operation,
@@ -61,6 +63,8 @@ class Request:
         Keys of transform arrays that come with this request; others came before.
     kept_of : str
         The fit whose kept arrays the step reads (`kept_address`); empty: this one.
+    evidence : tuple of Evidence
+        Of the transforms that come with this request.
     """
 
     study: str
@@ -72,6 +76,7 @@ class Request:
     public: Mapping[str, Any]
     fresh: frozenset[str] = frozenset()
     kept_of: str = ""
+    evidence: tuple[proof.Evidence, ...] = ()
 
     def view_digest(self) -> str:
         """Return a name for the view: equal for equal operations and arrays."""
@@ -94,6 +99,22 @@ class Request:
                 self.view_digest(),
                 name,
             ]
+        )
+
+    def answered(self, n_features: int, keys: Mapping[str, str], how: str) -> Answered:
+        """Return what to remember of it: `keys` by party, `how` totals travelled."""
+        shown = {n: v for n, v in self.public.items() if not isinstance(v, Veiled)}
+        return Answered(
+            study=self.study,
+            session=self.session,
+            round=self.round,
+            step=self.step,
+            view=self.view_digest(),
+            features=proof.features_digest(self.operations),
+            n_features=n_features,
+            public=proof.public_record(shown),
+            keys=keys,
+            protection=how,
         )
 
     def as_message(self) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -123,6 +144,9 @@ class Request:
             "view": [operation.as_json() for operation in self.operations],
             "public": public,
         }
+        if self.evidence:
+            header["evidence"], shown = proof.as_message(self.evidence)
+            arrays |= shown
         return header | ({"kept_of": self.kept_of} if self.kept_of else {}), arrays
 
     @classmethod
@@ -149,9 +173,8 @@ class Request:
             for key, value in arrays.items()
             if key.startswith("view.")
         }
-        if any(
-            message.digests[f"view.{key}"] != key.rpartition(".")[2] for key in fresh
-        ):
+        named = {key: key.rpartition(".")[2] for key in fresh}
+        if any(message.digests[f"view.{key}"] != d for key, d in named.items()):
             raise ValueError("a transform's array is not the one its digest names")
         if header["to"] not in ("coordinator", "parties"):
             raise ValueError("to")
@@ -159,8 +182,7 @@ class Request:
             raise TypeError("header")
         if type(header["round"]) is not int:
             raise TypeError("round")
-        kept_of = header.get("kept_of", "")
-        if kept_of:
+        if kept_of := header.get("kept_of", ""):
             split_address(kept_of)
         everything = {**known, **fresh}
         operations = tuple(
@@ -170,6 +192,8 @@ class Request:
         # What no operation and no argument reads would come in without a line.
         wanted = {f"view.{key}" for key in view_arrays(operations)}
         wanted |= {f"public.{name}" for name in header["public"]}
+        shown = proof.from_message(header.get("evidence", []), arrays, operations)
+        wanted |= set(proof.as_message(shown)[1])
         if not set(arrays) <= wanted:
             raise ValueError("an array that nothing reads")
         return cls(
@@ -185,6 +209,7 @@ class Request:
             },
             frozenset(fresh),
             kept_of,
+            shown,
         )
 
 
@@ -209,3 +234,9 @@ def view_arrays(operations: Sequence[Operation]) -> dict[str, Array]:
         if isinstance(operation, Derive)
         for name, value in operation.arrays().items()
     }
+
+
+def release_context(asked: Answered, name: str) -> bytes:
+    """Return `Request.context` of a round that was opened at the coordinator."""
+    where = [asked.study, asked.session, asked.round, asked.step]
+    return canonical([*where, "coordinator", asked.view, name])

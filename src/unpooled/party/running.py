@@ -34,7 +34,8 @@ def run_step(
     if step.by == "party":
         return _on_all_rows(step, view, label, inputs, public)
     totals: dict[str, Array] = {}
-    for number, block in enumerate(view.blocks([] if label is None else [label])):
+    blocks = view.blocks([] if label is None else [label], sparse=step.sparse)
+    for number, block in enumerate(blocks):
         given = inputs | _asked(step, {"X": block.X, "y": block.extra.get(label or "")})
         for name, value in step(**given, **public).items():
             # The first block's arrays may be views of the silo's rows.
@@ -55,12 +56,20 @@ def _on_all_rows(
     inputs: Mapping[str, Any],
     public: Mapping[str, Any],
 ) -> dict[str, Array]:
-    parts = list(view.blocks([] if label is None else [label]))
-    # A single block is handed over as it is: it may be a file mapped into memory.
-    X = parts[0].X if len(parts) == 1 else np.concatenate([part.X for part in parts])
-    y = None
-    if label is not None:
-        y = np.concatenate([part.extra[label] for part in parts])
+    labels: list[Array] = []
+    X = np.empty((view.n_rows, len(view.columns)))
+    filled = 0
+    for block in view.blocks([] if label is None else [label]):
+        n = len(block.X)
+        if n == len(X):
+            # Handed over as it is: it may be the silo's own array.
+            X = block.X
+        else:
+            X[filled : filled + n] = block.X
+        filled += n
+        if label is not None:
+            labels.append(block.extra[label])
+    y = None if label is None else np.concatenate(labels)
     return dict(step(**inputs, **_asked(step, {"X": X, "y": y}), **public))
 
 

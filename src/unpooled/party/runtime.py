@@ -196,7 +196,7 @@ class Party:
         )
         study = self._dealings.join(*session, parties)
         share_shelf(self.name, session[0], study.kept)
-        how = (parties, protection, self.partition)
+        how = (parties, protection, self._roster, self.partition)
         own = (self.name, self.table, self.policy)
         self._sessions[session] = Session(*own, study, agreement, *how)
         public, signature = agreement.offer()
@@ -206,8 +206,7 @@ class Party:
         return {"kind": "offer", "lines": lines, **offer}, {}
 
     def _check_partition(self, message: Message) -> None:
-        # Releases over people are a matter of course on a column partition: no silo
-        # shall find itself in one that it did not declare.
+        # No silo shall find itself in a study by columns, which shows people, unasked.
         if message.header.get("partition", "rows") != self.partition:
             raise Refusal("partition")
 
@@ -254,12 +253,15 @@ class Party:
             Agreement(self.name, self._identity, self._roster, b"plan"),
             tuple(self._pinned(header["parties"])),
             "masked",
+            self._roster,
             self.partition,
         )
         try:
+            self._dealings.check_refusals(str(header["study"]))
             self._check_partition(message)
             session.check(Request.from_message(message, {}))
         except (Refusal, ReleaseRefusedError) as refusal:
+            self._dealings.refused(header, refusal.rule)
             return {"kind": "planned", "rule": refusal.rule}, {}
         return {"kind": "planned", "rule": ""}, {}
 
@@ -270,6 +272,7 @@ class Party:
 
     def _handle_step(self, message: Message, data: bytes) -> bytes:
         key, session = _key(message), self._session(message)
+        self._dealings.check_refusals(key[0])
         if self._dealings.was_forgotten(key[0]):
             self._sessions = {k: s for k, s in self._sessions.items() if k[0] != key[0]}
             raise Refusal("nothing_kept")
@@ -301,11 +304,12 @@ class Party:
         }
         reply = self._reply(data, header, arrays, digests)
         # From here on it counts as released; before, nothing may leave.
-        ran = (request.step, tuple(view.transforms))
-        self._dealings.released(request, sealed, ran, *about)
+        asked, answered = digest(data), session.answered(request, view)
+        self._dealings.released(request, sealed, (asked, answered), *about)
         study.ledger = Ledger([*study.ledger, *sealed])
-        study.fitted.add(ran)
-        self._answered[key] = (request.round, digest(data), reply)
+        study.fitted.add((request.step, tuple(view.transforms)))
+        study.answered[asked] = answered
+        self._answered[key] = (request.round, asked, reply)
         return reply
 
 

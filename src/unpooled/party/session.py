@@ -15,7 +15,7 @@ from unpooled.ledger import Release
 from unpooled.party.classes import by_class, class_sizes
 from unpooled.party.extent import Extent
 from unpooled.party.lines import code_for, ledger_lines
-from unpooled.party.memory import Study
+from unpooled.party.memory import Answered, Study
 from unpooled.party.noising import check_inputs, cost, honest_shares, noised
 from unpooled.party.packing import declared_array, flattened, restored
 from unpooled.party.policy import Policy, Refusal
@@ -30,6 +30,7 @@ from unpooled.secure.fixed_point import Code
 from unpooled.secure.masking import MaskedSum, unveil, veil
 from unpooled.secure.plain import PlainSum
 from unpooled.secure.protocol import SecureSum
+from unpooled.secure.roster import Roster
 
 
 @final
@@ -64,6 +65,8 @@ class Session:
         The roster of the session, sorted.
     protection : {"masked", "plain"}
         How totals are protected.
+    roster : Roster
+        The keys that the silo pins.
     partition : {"rows", "columns"}, default "rows"
         As the silo declared it.
     """
@@ -77,10 +80,11 @@ class Session:
         agreement: Agreement,
         parties: tuple[str, ...],
         protection: str,
+        roster: Roster,
         partition: str = "rows",
     ) -> None:
         self.party, self.parties, self.protection = party, parties, protection
-        self.partition = partition
+        self.partition, self._roster = partition, roster
         self._table, self._policy = table, policy
         self._views = Views(party, table, policy, study, partition)
         self._agreement = agreement
@@ -188,6 +192,11 @@ class Session:
             return run_reusing(step, view, request.view_digest(), public, known)
         label, kept = self._label_for(step), self._views.kept_for(request)
         return run_step(step, view, label, kept, public)
+
+    def answered(self, request: Request, view: View) -> Answered:
+        """Return what to remember of a request that was answered."""
+        keys = {party: self._roster[party].hex() for party in self.parties}
+        return request.answered(len(view.columns), keys, self.protection)
 
     def _label_for(self, step: Step) -> str | None:
         return self._table.label if "y" in step.reads else None

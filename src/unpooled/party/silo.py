@@ -30,6 +30,7 @@ _KEYS = (
     "partition",
     "columns",
     "missing",
+    "block_mb",
     "policy",
     "identity",
     "roster",
@@ -62,6 +63,8 @@ class Silo:
         The only columns that exist for studies; None for all.
     missing : mapping of str to list of float
         Per column, the cell values that mean missing.
+    block_mb : float or None
+        Megabytes that a block of rows may take in memory; None for 64.
     policy, identity, roster : Path
         The silo's rules, its private key, the public keys that it pins.
     audit : Path
@@ -83,6 +86,7 @@ class Silo:
     partition: str
     columns: tuple[str, ...] | None
     missing: Mapping[str, list[float]]
+    block_mb: float | int | None
     policy: Path
     identity: Path
     roster: Path
@@ -112,6 +116,7 @@ class Silo:
             partition=own.text("partition", choices=("rows", "columns")) or "rows",
             columns=own.names("columns"),
             missing=own.codes("missing"),
+            block_mb=own.number("block_mb"),
             policy=file("policy", "policy.toml"),
             identity=file("identity", "identity.key"),
             roster=file("roster", "roster.toml"),
@@ -129,6 +134,7 @@ class Silo:
             ids=self.ids,
             columns=self.columns,
             missing=self.missing,
+            block_mb=self.block_mb,
         )
 
     def rules(self) -> Policy:

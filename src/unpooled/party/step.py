@@ -22,24 +22,15 @@ from typing import Any, final
 from unpooled.arrays import Array
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.party.declared import Declared, release, stays
+from unpooled.party.fit import Fit, Follows
 
 # Those who write steps find here all that they need.
-__all__ = [
-    "LIBRARY",
-    "Declared",
-    "Step",
-    "adopted",
-    "check_installed",
-    "derived",
-    "disclosed",
-    "find_step",
-    "kept",
-    "release",
-    "stays",
-    "summed",
-]
+__all__ = ["LIBRARY", "Declared", "Fit", "Step", "adopted", "check_installed"]
+__all__ += ["derived", "disclosed", "find_step", "kept", "release", "stays", "summed"]
 
 LIBRARY = "unpooled.models."
+# Steps whose totals some derived step is checked against: see `derived`.
+FITTING: set[str] = set()
 
 
 @final
@@ -61,6 +52,13 @@ class Step:
     fitted_by : tuple of str
         Of a derived step: the steps of which one must have run in the same study; none
         where it needs no fitting.
+    sparse : bool
+        Whether X may be a SciPy array in CSR form, where the silo's source is sparse.
+        Other steps get dense blocks of bounded size.
+    follows : callable, optional
+        Of a derived step: whether its arguments follow from those steps' totals.
+    by_column : bool
+        Of a derived step: whether each column is made of the one in its place alone.
     reuses : bool
         The silo keeps the totals, and runs the step on new rows only.
     """
@@ -74,6 +72,9 @@ class Step:
     reads: tuple[str, ...]
     public: tuple[str, ...]
     fitted_by: tuple[str, ...] = ()
+    sparse: bool = False
+    follows: Follows | None = None
+    by_column: bool = False
     reuses: bool = False
 
     def __call__(self, *args: Any, **public: Any) -> Any:
@@ -141,6 +142,7 @@ def summed(
     *,
     by: str = "rows",
     takes: Mapping[str, str] | None = None,
+    sparse: bool = False,
     reuses: bool = False,
     **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
@@ -152,13 +154,14 @@ def summed(
         Whether the step is additive over rows.
     takes : mapping of str to str, optional
         Axes of array-valued public arguments.
+    sparse : bool, default False
+        Whether it can read X in CSR form too.
     reuses : bool, default False
-        Of a step that reads `X` alone, by rows: the silo keeps its totals for the study
-        and reads again only rows that were appended; see `unpooled.party.reusing`.
+        Of a step that reads `X` alone, by rows: see `unpooled.party.reusing`.
     **declared : str or Declared
         Axes of each array the step returns, or a full declaration.
     """
-    declare = _declaring("summed", by, takes, declared)
+    declare = _declaring("summed", by, takes, declared, sparse=sparse)
     return lambda function: replace(declare(function), reuses=reuses)
 
 
@@ -178,14 +181,42 @@ def kept(
 
 
 def derived(
-    *, takes: Mapping[str, str] | None = None, fitted_by: tuple[str, ...]
+    *,
+    takes: Mapping[str, str] | None = None,
+    fitted_by: tuple[str, ...],
+    follows: Follows | None = None,
+    by_column: bool = False,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a transform of rows that views apply inside the silo.
 
     It takes a block (n, p) and returns a block with the same rows; nothing leaves. It
     may read `kept`, what the silo itself kept for the fit that the view names.
+
+    Parameters
+    ----------
+    takes : mapping of str to str, optional
+        Axes of array-valued public arguments.
+    fitted_by : tuple of str
+        Names of the steps whose totals fit it.
+    follows : callable, optional
+        ``follows(fits, public) -> bool``: whether the arguments are those that a fit
+        gives. It runs in every silo before the transform is applied, on totals that the
+        silo added itself from all parties' signed replies. `fits` has a `Fit`, under
+        the name of the step's function, for each step in `fitted_by` of which one fit
+        had rounds, and must be judged as chosen by somebody who would like other
+        arguments. Without it a silo only knows that one of the steps ran.
+    by_column : bool, default False
+        Each column is made of the one in its place alone, so that it may be as
+        dominated by one row as that one is.
     """
-    return _declaring("derived", "rows", takes, {}, fitted_by)
+    if follows is not None:
+        FITTING.update(fitted_by)
+
+    def declare(function: Callable[..., Any]) -> Step:
+        step = _declaring("derived", "rows", takes, {}, fitted_by)(function)
+        return replace(step, follows=follows, by_column=by_column)
+
+    return declare
 
 
 def adopted(module: str, *steps: Step) -> tuple[Step, ...]:
@@ -248,6 +279,7 @@ def _declaring(
     takes: Mapping[str, str] | None,
     declared: Mapping[str, str | Declared],
     fitted_by: tuple[str, ...] = (),
+    sparse: bool = False,
 ) -> Callable[[Callable[..., Any]], Step]:
     if by not in ("rows", "party"):
         raise ValueError(f'by={by!r}; choose "rows" or "party".')
@@ -270,6 +302,7 @@ def _declaring(
             reads=reads,
             public=tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY),
             fitted_by=fitted_by,
+            sparse=sparse,
         )
 
     return declare

@@ -11,9 +11,9 @@ from typing import final
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Float
-from unpooled.data.table import Block, Table
+from unpooled.data.table import Block, Table, rows_per_block
 from unpooled.errors import DataError
-from unpooled.party.dominance import largest_row_share
+from unpooled.party.dominance import row_shares
 from unpooled.party.memory import KeptArrays
 from unpooled.party.operations import Derive, Operation, Rows, Select
 from unpooled.party.step import find_step
@@ -45,6 +45,8 @@ class View:
 
     Attributes
     ----------
+    table : Table
+        The same.
     columns : tuple of str
         The features a step sees as the columns of X.
     source_columns : tuple of str
@@ -60,7 +62,7 @@ class View:
         kept: FindKept = nothing_kept,
         partition: str = "rows",
     ) -> None:
-        self._table, self._kept, self._partition = table, kept, partition
+        self.table, self._kept, self._partition = table, kept, partition
         self.source_columns = tuple(table.columns)
         while operations and isinstance(operations[0], Select):
             # Unread columns of a file larger than memory are never loaded.
@@ -90,7 +92,7 @@ class View:
 
     def rows(self) -> Bool[Array, " N"]:
         """Return which of the table's rows the view keeps."""
-        kept = np.ones(self._table.n_rows, bool)
+        kept = np.ones(self.table.n_rows, bool)
         for operation in self._operations:
             if isinstance(operation, Rows):
                 n_rows = int(kept.sum())
@@ -100,7 +102,7 @@ class View:
     def source(self) -> "View":
         """Return the same rows of the source columns, before any transform."""
         rows = [o for o in self._operations if isinstance(o, Rows)]
-        return View(self._table, [Select(self.source_columns), *rows])
+        return View(self.table, [Select(self.source_columns), *rows])
 
     def _made(self, operation: Derive, columns: tuple[str, ...]) -> tuple[str, ...]:
         if bool(operation.columns) == (self._partition == "columns"):
@@ -116,10 +118,21 @@ class View:
             raise LookupError("unknown_columns")
         return wanted
 
-    def blocks(self, extra: Sequence[str] = ()) -> Iterator[Block]:
-        """Yield the rows; at least one block, which may be empty."""
-        blocks: Iterator[Block] = self._table.blocks(self.source_columns, extra)
-        columns = self.source_columns
+    def blocks(
+        self, extra: Sequence[str] = (), *, sparse: bool = False
+    ) -> Iterator[Block]:
+        """Yield the rows; at least one block, which may be empty.
+
+        With `sparse` those of a sparse source stay as they are, unless a transform
+        reads them.
+        """
+        columns, table = self.source_columns, self.table
+        if sparse and not self.transforms:
+            blocks = table.sparse_blocks(columns, extra)
+        else:
+            # Operations copy what they read: not the whole of an array in memory.
+            rows = rows_per_block(table, columns, extra, None)
+            blocks = table.blocks(columns, extra, rows if self._operations else None)
         for operation, n_rows in zip(self._operations, self._counts, strict=True):
             if isinstance(operation, Rows):
                 blocks = _kept_rows(operation, blocks, n_rows)
@@ -133,9 +146,23 @@ class View:
                 columns = chosen
         return blocks
 
-    def largest_row_share(self) -> float:
-        """Return the largest share of any column's scatter that one row carries."""
-        return largest_row_share(self.blocks(), len(self.columns))
+    def row_shares(self) -> Float[Array, " q"]:
+        """Return the largest share of each column's scatter that one row carries."""
+        return row_shares(self.blocks(), len(self.columns))
+
+    def origins(self) -> list[str]:
+        """Return the source column of each column; empty where several are mixed."""
+        origins = dict(zip(self.source_columns, self.source_columns, strict=True))
+        for operation in self._operations:
+            names = tuple(origins)
+            if isinstance(operation, Derive):
+                names = self._made(operation, names)
+                mixed = not find_step(operation.step).by_column
+                before = [""] * len(names) if mixed else list(origins.values())
+                origins = dict(zip(names, before, strict=True))
+            elif isinstance(operation, Select):
+                origins = {c: origins[c] for c in self._known(names, operation)}
+        return list(origins.values())
 
 
 def _check_arguments(operation: Derive, n_features: int) -> None:
@@ -176,8 +203,9 @@ def _kept_rows(
 ) -> Iterator[Block]:
     read = kept = 0
     for block in blocks:
-        chosen = operation.chosen(read, read + len(block.X), n_rows)
+        n = block.X.shape[0]
+        chosen = operation.chosen(read, read + n, n_rows)
         extra = {name: values[chosen] for name, values in block.extra.items()}
         yield Block(kept, block.X[chosen], extra)
-        read += len(block.X)
+        read += n
         kept += int(chosen.sum())

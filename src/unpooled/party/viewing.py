@@ -4,11 +4,11 @@ from typing import Any, final
 
 from unpooled.data.table import Table
 from unpooled.party.memory import KeptArrays, Shelf, Study, shared_shelf
-from unpooled.party.operations import Derive, split_address
+from unpooled.party.operations import split_address
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import Request
 from unpooled.party.reusing import Reused
-from unpooled.party.step import find_step
+from unpooled.party.transforms import Transforms
 from unpooled.party.view import View
 
 
@@ -34,9 +34,9 @@ class Views:
         self, party: str, table: Table, policy: Policy, study: Study, partition: str
     ) -> None:
         self.party, self.partition = party, partition
-        self._table, self._policy, self._study = table, policy, study
+        self._table, self._study = table, study
         self._of_fit = Shelf()
-        self._shares: dict[str, float] = {}
+        self._transforms = Transforms(policy, study)
         self._views: dict[str, View] = {}
 
     @property
@@ -79,40 +79,4 @@ class Views:
 
     def check_transforms(self, request: Request, view: View) -> None:
         """Refuse transforms that were not fitted, or that single a row out."""
-        before: tuple[str, ...] = ()
-        for operation in request.operations:
-            if isinstance(operation, Derive):
-                if not self._is_fitted(operation, before):
-                    raise Refusal("transform_not_fitted")
-                before += (operation.step,)
-        if before and self._policy.max_row_share < 1.0:
-            key = request.view_digest()
-            if key not in self._shares:
-                self._shares[key] = self._made_share(view)
-            self._policy.check_dominance(self._shares[key])
-
-    def _is_fitted(self, operation: Derive, before: tuple[str, ...]) -> bool:
-        transform = find_step(operation.step)
-        if transform.verb != "derived":
-            return False
-        # One that needs no fitting is held to the dominance rule alone, and one that
-        # reads what the silo kept cannot be made up by whoever asks for it.
-        if not transform.fitted_by or "kept" in transform.reads:
-            return True
-        fitted = any(
-            (step, before) in self._study.fitted for step in transform.fitted_by
-        )
-        return fitted or self._policy.lists_step(operation.step)
-
-    def _made_share(self, view: View) -> float:
-        """Return the dominance that the transforms made, 0 where the data had it.
-
-        Rare categories and heavy tails give a source column a dominant row too; what a
-        transform may not do is to go beyond that, which is how a made-up column turns a
-        covariance into one person's record.
-        """
-        share = view.largest_row_share()
-        if share <= self._policy.max_row_share:
-            return share
-        natural = view.source().largest_row_share()
-        return share if share > natural * (1.0 + 1e-9) else 0.0
+        self._transforms.check(request, view)

@@ -13,9 +13,9 @@ import numpy as np
 
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.federation.base import Federation
+from unpooled.federation.costs import RoundRecord
 from unpooled.federation.local import LocalChannel
 from unpooled.federation.planning import plan
-from unpooled.federation.rounds import RoundRecord
 from unpooled.ledger import Ledger, Release
 from unpooled.models.base import FederatedEstimator
 from unpooled.party.step import LIBRARY, Declared, find_step

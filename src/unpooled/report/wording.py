@@ -115,7 +115,21 @@ def meaning(line: Release) -> str:
         return declared.meaning.replace("'", "’")
     if line.direction == "in" and line.visibility != "kept" and line.name in _TOLD:
         return _TOLD[line.name]
+    if line.direction == "in" and (proven := _proven(line)):
+        return proven
     return f"the array “{line.name}” of the step {line.step}"
+
+
+def _proven(line: Release) -> str:
+    """Say what is shown to silos as evidence of a fit; its name is step and array."""
+    step, _, name = line.name.rpartition(".")
+    declared = declaration(step, name)
+    what = declared.meaning if declared and declared.meaning else _TOLD.get(name, "")
+    if not what:
+        return ""
+    if line.visibility == "public":
+        return f"{what}, by which silos check a later transform".replace("'", "’")
+    return f"all silos’ parts, as they were sent, of: {what}".replace("'", "’")
 
 
 def whole(facts: Facts, line: Release) -> bool:

@@ -42,11 +42,16 @@ class Message:
         Read-only views of the message's bytes.
     digests : dict of str to str
         SHA-256 of each array's bytes, hexadecimal, checked.
+    front, signature : bytes
+        The header's JSON text, and the signature under it (zeros where there is none):
+        what shows to others who said it.
     """
 
     header: dict[str, Any]
     arrays: dict[str, Array]
     digests: dict[str, str]
+    front: bytes = b""
+    signature: bytes = b""
 
 
 def digest(data: Any) -> str:
@@ -64,6 +69,16 @@ def encode(
 
     `digests` spares hashing arrays again whose SHA-256 the caller knows.
     """
+    return b"".join(pieces(header, arrays, identity, digests))
+
+
+def pieces(
+    header: Mapping[str, Any],
+    arrays: Mapping[str, Array],
+    identity: Identity | None = None,
+    digests: Mapping[str, str] | None = None,
+) -> list[Any]:
+    """Return what `encode` joins: buffers to write one by one, no array copied."""
     digests = digests or {}
     parts = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     manifest = [
@@ -74,9 +89,7 @@ def encode(
     front = _PREFIX.pack(_MAGIC, len(text)) + text
     signature = identity.sign(front) if identity else bytes(_SIGNATURE)
     padding = bytes(-(len(front) + _SIGNATURE) % _ALIGNMENT)
-    return b"".join(
-        [front, signature, padding, *(part.data for part in parts.values())]
-    )
+    return [front, signature, padding, *(part.data for part in parts.values())]
 
 
 def decode(data: bytes, roster: Roster | None = None, party: str = "") -> Message:
@@ -121,7 +134,35 @@ def decode(data: bytes, roster: Roster | None = None, party: str = "") -> Messag
             "truncated or altered, or comes from another version.",
             rule="malformed_message",
         ) from wrong
-    return Message(header, arrays, digests)
+    return Message(
+        header, arrays, digests, bytes(front[_PREFIX.size :]), bytes(signature)
+    )
+
+
+def signed_by(
+    roster: Roster, party: str, front: bytes, signature: bytes
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the header of a message that `party` signed, and its arrays' digests.
+
+    For a message whose arrays are not at hand, or lie elsewhere.
+
+    Raises
+    ------
+    AggregationError
+        With the rule "malformed_message" or "wrong_signature".
+    """
+    roster.check(party, _PREFIX.pack(_MAGIC, len(front)) + front, signature)
+    try:
+        content = _strict_json(front)
+        header = content["header"]
+        digests = {str(name): str(found) for name, _, _, found in content["arrays"]}
+        if not isinstance(header, dict):
+            raise ValueError("header")
+    except (ValueError, TypeError, KeyError, RecursionError) as wrong:
+        raise AggregationError(
+            "What was signed is not a message.", rule="malformed_message"
+        ) from wrong
+    return header, digests
 
 
 def _arrays(

@@ -15,7 +15,7 @@ from unpooled.federation.planning import DryRounds, Plan
 from unpooled.party.request import Request, view_arrays
 from unpooled.party.runtime import Party
 from unpooled.secure.message import decode, encode
-from unpooled.study.content import read_steps
+from unpooled.study.content import read_steps, target_of
 from unpooled.study.definition import pipeline_of
 
 # Columns of another silo, whose number this one is not told: so many that no model
@@ -78,7 +78,8 @@ def read_announced(party: Party, name: str, text: str) -> Announced:
         layout = _seen_from(party, dry.parties)
     federation = Federation(dry, layout=layout, named=True, label=label)
     pipeline = pipeline_of((step.name, step.estimator()) for step in steps)
-    pipeline.fit(federation, *([] if label is None else [label]))
+    target = target_of(steps, label)
+    pipeline.fit(federation, *([] if target is None else [target]))
     rules = [
         (asked, _rule(party, asked, dry.parties, partition)) for asked in dry.requests
     ]

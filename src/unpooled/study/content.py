@@ -1,7 +1,7 @@
 """The lists in a study file: who takes part under which rules, and what is fitted."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -25,16 +25,28 @@ class Silo:
     source: str | None = field(repr=False)
     missing: Mapping[str, list[float]]
     policy: Policy
+    block_mb: float | int | None = None
 
 
 @final
 @dataclass(frozen=True)
 class StudyStep:
-    """A step of the study: a model by its class name, with its parameters."""
+    """A step of the study: a model by its class name, with its parameters.
+
+    Attributes
+    ----------
+    name, model : str
+        The step's own name, and the model's class.
+    parameters : mapping
+        Of the model's constructor.
+    y : tuple of str or None
+        Columns of the second view, for models of two views.
+    """
 
     name: str
     model: str
     parameters: Mapping[str, Any]
+    y: tuple[str, ...] | None = None
 
     def estimator(self) -> FederatedEstimator:
         """Return a new estimator, not fitted."""
@@ -57,12 +69,15 @@ def read_silos(top: Section, folder: Path) -> dict[str, Silo]:
             # The short form: u = "u.csv" within [parties].
             parties.content[party] = {"source": parties.text(party)}
         own = parties.section(party)
-        own.only(("source", "missing", "policy"))
+        own.only(("source", "missing", "block_mb", "policy"))
         source = own.text("source")
         if source is not None:
             source = anchored(source, folder)
         silos[party] = Silo(
-            source, own.codes("missing"), _own_policy(own, folder, shared)
+            source,
+            own.codes("missing"),
+            _own_policy(own, folder, shared),
+            own.number("block_mb"),
         )
     if not silos:
         parties.fail("", "needs at least one party, [parties.<name>] with a source")
@@ -118,15 +133,21 @@ def read_steps(top: Section) -> tuple[StudyStep, ...]:
             hint = suggestion(model, known)
             section.fail("model", f'"{model}" is unknown. {hint}Known are '
                          f"{', '.join(known)}")  # fmt: skip
-        parameters = {k: v for k, v in table.items() if k not in ("model", "name")}
+        parameters = {k: v for k, v in table.items() if k not in ("model", "name", "y")}
         inner = Section(top.file, section.title, parameters)
         inner.only(parameter_names(known[model]), f"parameter of {model}")
         for key, value in parameters.items():
             if not is_plain(value):
                 section.fail(key, "must be a number, a text, true, false or a list")
         name = section.name("name") if "name" in section else ""
-        steps.append(StudyStep(name, model, parameters))
+        steps.append(StudyStep(name, model, parameters, section.names("y")))
     return _named(top, steps)
+
+
+def target_of(steps: Sequence[StudyStep], label: str | None) -> Any:
+    """Return what all steps are fitted to: the last one's `y`, or the label."""
+    named = [list(step.y) for step in steps if step.y]
+    return named[-1] if named else label
 
 
 def _named(top: Section, steps: list[StudyStep]) -> tuple[StudyStep, ...]:
@@ -141,7 +162,7 @@ def _named(top: Section, steps: list[StudyStep]) -> tuple[StudyStep, ...]:
             name = f"{base}-{counts[base]}" if lower.count(base) > 1 else base
         if "__" in name or name in ("steps", "memory", "verbose", "transform_input"):
             top.fail("[[steps]] name", f'"{name}" cannot name a step of a Pipeline')
-        named.append(StudyStep(name, step.model, step.parameters))
+        named.append(replace(step, name=name))
     names = [step.name for step in named]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         top.fail("[[steps]] name", f"{', '.join(twice)} names more than one step")

@@ -2,7 +2,7 @@
 
 [study]               name, partition, columns, label, ids, secure_sum, random_state,
                       timeout
-[parties.<name>]      source, missing, policy; nothing where silos have their own
+[parties.<name>]      source, missing, block_mb, policy; none where silos have theirs
 [policy]              rules of the parties that bring none of their own
 [[steps]]             model, name, and the model's own parameters
 [outputs]             folder, report
@@ -21,7 +21,7 @@ from unpooled.federation.local import in_one_process
 from unpooled.federation.planning import Plan, plan
 from unpooled.ledger import Ledger
 from unpooled.party.runtime import Party
-from unpooled.study.content import Silo, StudyStep, read_silos, read_steps
+from unpooled.study.content import Silo, StudyStep, read_silos, read_steps, target_of
 
 if TYPE_CHECKING:
     from unpooled.study.running import Run
@@ -172,7 +172,7 @@ class Study:
     def plan_of(self, model: Any, federation: Federation) -> Plan:
         """Tell what fitting a model, in this study, on a federation would exchange."""
         try:
-            return plan(model, federation, self.label)
+            return plan(model, federation, target_of(self.steps, self.label))
         except DataError as wrong:
             raise DataError(f"{self.path.name}, [[steps]]: {wrong}") from wrong
 
@@ -267,16 +267,16 @@ class Study:
                     f"{where} source: this key is missing. It takes a text; only a "
                     f"study over a consortium (a kit) leaves it to the silo."
                 )
-            label = self.label
-            if self.partition == "columns" and not has_label(silo.source, label):
-                label = None
+            on_rows = self.partition == "rows"
+            has_it = on_rows or has_label(silo.source, self.label)
             try:
                 tables[party] = open_source(
                     silo.source,
-                    label=label,
+                    label=self.label if has_it else None,
                     ids=self.ids,
                     columns=self.columns,
                     missing=silo.missing,
+                    block_mb=silo.block_mb,
                 )
             except DataError as wrong:
                 raise DataError(f"{where}: {wrong}") from wrong

@@ -7,6 +7,7 @@
     ├── pipeline.unpooled     all steps, at the end
     ├── ledger.jsonl          one line per array that crossed a silo's door
     ├── rounds.jsonl          one line per exchange: seconds and bytes
+    ├── evidence/*.replies    what silos signed while transforms were fitted
     ├── silos/<party>.json    what each simulated silo remembers: its own, and only here
     ├── log.txt, silos/log.txt              what happened; the silos' reasons
     └── report.html
@@ -21,6 +22,7 @@ import json
 import math
 import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,13 +31,15 @@ from pathlib import Path
 from typing import Any, final, get_origin
 
 from unpooled.errors import StudyError
-from unpooled.federation.rounds import RoundRecord
+from unpooled.federation.costs import RoundRecord
+from unpooled.federation.proofs import Proofs
 from unpooled.ledger import Ledger
 from unpooled.models.files import library_version, load, replacing, save
 from unpooled.party.memory import Study as Memory
 from unpooled.study.journal import append, exclusive, whole_lines
 
 VERSION = 1
+EVIDENCE = "evidence"
 
 
 @final
@@ -183,6 +187,14 @@ class RunFolder:
             return Memory.from_record(json.loads(path.read_text("utf-8")))
         except (OSError, ValueError, RecursionError) as wrong:
             raise StudyError(f"Cannot read {path}: {wrong}.") from wrong
+
+    def proofs(self) -> Proofs:
+        """Return the replies that silos ask to see when a transform is applied."""
+        return Proofs(self.path / EVIDENCE)
+
+    def drop_proofs(self) -> None:
+        """Remove them, when nothing of the study is left to be asked."""
+        shutil.rmtree(self.path / EVIDENCE, ignore_errors=True)
 
     def write(self, name: str, text: str) -> Path:
         """Replace a file of the folder."""

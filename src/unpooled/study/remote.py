@@ -41,7 +41,7 @@ from unpooled.party.runtime import Party
 from unpooled.secure.message import Message
 from unpooled.secure.roster import Roster
 from unpooled.study.definition import Study
-from unpooled.study.folder import RunFolder
+from unpooled.study.folder import EVIDENCE, RunFolder
 from unpooled.study.outcomes import error_record, record_of
 from unpooled.study.running import resume, run
 
@@ -140,7 +140,9 @@ def coordinate(
         outcome["error"] = error_record(reason)
     try:
         if place is not None and (place / "state.json").exists():
-            shutil.copytree(place, results / "run", dirs_exist_ok=True)
+            # The silos' signed replies stay where the study would go on.
+            mine = shutil.ignore_patterns(EVIDENCE)
+            shutil.copytree(place, results / "run", dirs_exist_ok=True, ignore=mine)
         results.mkdir(parents=True, exist_ok=True)
         with replacing(results / "outcome.json") as stream:
             stream.write(json.dumps(outcome | news.answer({})).encode())

@@ -15,11 +15,13 @@ from typing import Any, final
 
 from unpooled.errors import ReleaseRefusedError, StudyError, UnpooledError
 from unpooled.federation.base import Federation
+from unpooled.federation.costs import RoundRecord
 from unpooled.federation.planning import Plan
-from unpooled.federation.rounds import Coordinator, RoundRecord
+from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger
 from unpooled.models.files import save
 from unpooled.party.runtime import Party
+from unpooled.study.content import target_of
 from unpooled.study.definition import Listener, Study, pipeline_of
 from unpooled.study.folder import RunFolder, State, check_free, digest_of, told
 from unpooled.study.reporting import write_report
@@ -90,6 +92,7 @@ def run(
     place = RunFolder.create(path, state, study.text)
     with place.alone():
         place.log(f"Started study {study.name}.")
+        coordinator.proofs = place.proofs()
         # One ledger for both: what the coordinator writes, the folder records.
         place.ledger, place.rounds = coordinator.ledger, coordinator.records
         return _go_on(study, place, federation, parties, listener)
@@ -117,7 +120,7 @@ def resume(
             place.ledger, place.next_round
         )
         coordinator = _coordinator(federation)
-        coordinator.records = place.rounds
+        coordinator.records, coordinator.proofs = place.rounds, place.proofs()
         for party, member in parties.items():
             member.studies[study.name] = place.memory(party)
         rest = study.steps[len(place.state.finished) :]
@@ -151,7 +154,7 @@ def _go_on(
         rest = study.steps[len(finished) :]
         for number, step in enumerate(rest, 1):
             first = place.next_round
-            model = step.estimator().fit(view, study.label)
+            model = step.estimator().fit(view, target_of([step], study.label))
             memories = {n: member.studies[study.name] for n, member in parties.items()}
             place.finish(step.name, model, memories)
             place.log(
@@ -163,6 +166,7 @@ def _go_on(
         save(pipeline_of(models), place.path / "pipeline.unpooled")
         if study.report:
             write_report(place)
+        place.drop_proofs()
         place.state.done = True
         place.write_state()
         place.log("Done.")

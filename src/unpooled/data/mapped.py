@@ -1,0 +1,87 @@
+"""Arrays in `.npy` files, mapped a block of rows at a time.
+
+A mapping that stays open counts every page that was ever read as this process's
+memory. One that lives as long as its block keeps a pass over any number of rows as
+small as that block.
+"""
+
+from pathlib import Path
+from typing import final
+
+import numpy as np
+
+from unpooled.arrays import Array
+from unpooled.errors import DataError
+
+
+@final
+class MappedRows:
+    """The rows of a `.npy` file, read when they are sliced.
+
+    Parameters
+    ----------
+    path : Path
+        Of numbers in C or Fortran order; objects, which are pickles, are refused.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        As in the file's header.
+    dtype : numpy.dtype
+        Of the cells.
+    ndim : int
+        Number of axes.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            # Only the header is read. Objects would be pickles: they are refused.
+            whole = np.load(path, mmap_mode="r", allow_pickle=False)
+            self._version = self._version_now()
+        except (OSError, ValueError) as wrong:
+            raise DataError(
+                f"The file {path} cannot be read: {wrong}. A .npy source holds one "
+                f"array of numbers, as numpy.save writes it."
+            ) from wrong
+        self.shape, self.dtype, self.ndim = whole.shape, whole.dtype, whole.ndim
+        self._offset, self._by_rows = whole.offset, bool(whole.flags.c_contiguous)
+
+    def __getitem__(self, rows: slice) -> Array:
+        start, stop, _ = rows.indices(self.shape[0])
+        if self._version_now() != self._version:
+            raise DataError(
+                f"The file {self._path} changed since it was opened, so passes over it "
+                f"would see different rows. Open it again."
+            )
+        if not self._by_rows:
+            whole = np.memmap(
+                self._path, self.dtype, "r", self._offset, self.shape, "F"
+            )
+            return whole[start:stop]
+        n, p = max(stop - start, 0), self.shape[1]
+        place = self._offset + start * p * self.dtype.itemsize
+        return np.memmap(self._path, self.dtype, "r", place, (n, p))
+
+    def _version_now(self) -> tuple[int, int]:
+        state = self._path.stat()
+        return state.st_size, state.st_mtime_ns
+
+
+def sparse_file(path: Path) -> object:
+    """Return the sparse array of a `.npz` file, as `scipy.sparse.save_npz` writes it.
+
+    Without pickle: SciPy reads indices, values and the shape as plain arrays.
+    """
+    import zipfile
+
+    from scipy.sparse import load_npz
+
+    try:
+        return load_npz(path)
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as wrong:
+        raise DataError(
+            f"The file {path} cannot be read: {wrong}. A .npz source holds one sparse "
+            f"array, as scipy.sparse.save_npz writes it; write a dense one with "
+            f"numpy.save, as .npy."
+        ) from wrong

@@ -1,0 +1,48 @@
+"""Matrices between inverse roots of others, from rows, without forming a root.
+
+With thin singular values ``X = U diag(s) Vᵀ`` of n rows, ``(XᵀX + r I)^(-1/2) Xᵀ`` is
+``V diag(s / sqrt(s² + r)) Uᵀ``: O(p n²) work where p exceeds n, and nothing p × p.
+"""
+
+import numpy as np
+import scipy.linalg
+
+from unpooled.arrays import Array, Float
+
+
+def whitened_cross(
+    X: Float[Array, "n p"], Y: Float[Array, "n q"], ridge: float
+) -> Float[Array, "p q"]:
+    """Return ``(XᵀX + r I)^(-1/2) XᵀY (YᵀY + r I)^(-1/2)``.
+
+    Parameters
+    ----------
+    X, Y : (n, p) and (n, q) arrays
+        Centred rows of two views.
+    ridge : float
+        r; 0 for pseudo-inverse roots.
+    """
+    (Ux, sx, Vx), (Uy, sy, Vy) = _thin(X), _thin(Y)
+    inner = (sx / np.sqrt(sx**2 + ridge))[:, None] * (Ux.T @ Uy)
+    return Vx @ (inner * (sy / np.sqrt(sy**2 + ridge))) @ Vy.T
+
+
+def whitened_rows(
+    H: Float[Array, "c p"], W: Float[Array, "n p"], ridge: float
+) -> Float[Array, "p c"]:
+    """Return ``(WᵀW + r I)^(-1/2) Hᵀ``; with r = 0, the pseudo-inverse root."""
+    _, s, V = _thin(W)
+    image = V.T @ H.T
+    inside = V @ (image / np.sqrt(s**2 + ridge)[:, None])
+    if ridge == 0.0:
+        return inside
+    return inside + (H.T - V @ image) / np.sqrt(ridge)
+
+
+def _thin(
+    X: Float[Array, "n p"],
+) -> tuple[Float[Array, "n l"], Float[Array, " l"], Float[Array, "p l"]]:
+    """Return singular values above rounding, with their vectors."""
+    U, s, Vt = scipy.linalg.svd(X, full_matrices=False)
+    firm = s > max(X.shape) * np.finfo(float).eps * s.max(initial=0.0)
+    return U[:, firm], s[firm], Vt[firm].T

@@ -1,0 +1,271 @@
+"""Canonical correlation analysis of two views that silos have of their rows.
+
+    "exact"   three rounds of moments ──> S_xx, S_xy, S_yy
+              max aᵀ S_xy b  with  aᵀ S_xx a = bᵀ S_yy b = 1
+    "dgep-…"  silos ── K_i = S_xx^(-1/2) S_xy S_yy^(-1/2) of their own covariances
+              ──> [[0, Σ K_i], [Σ K_iᵀ, 0]] w = λ w
+    "dcca-…"  silos ── K_i K_iᵀ, K_iᵀ K_i ──> the sum of each by the power method
+
+References
+----------
+Hotelling, Relations between two sets of variates, Biometrika 28 (1936).
+Vinod, Canonical ridge and econometrics of joint production, 1976.
+Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, Algorithms
+1 to 3.
+"""
+
+from typing import Any, final
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
+from unpooled.federation.base import Federation
+from unpooled.linalg.canonical import (
+    CanonicalTest,
+    bartlett,
+    canonical_directions,
+    correlations,
+)
+from unpooled.linalg.latent import canonical_latent, leading_singular_pairs
+from unpooled.linalg.oneshot import Diagnosis, starting_block
+from unpooled.models import eigenproblem, moments, oneshot_views, pairs
+from unpooled.models.base import FederatedEstimator
+from unpooled.models.eigenproblem import Pair, diagnosis_of
+from unpooled.models.oneshot_views import power_of_dilation, power_of_squares, root_of
+from unpooled.models.twoviews import Predicting, Steps, component_count, views_of
+from unpooled.party.step import adopted
+
+local_total, local_squares, local_scatter = adopted(
+    __name__, moments.local_total, moments.local_squares, moments.local_scatter
+)
+local_canonical, local_pair, local_radii = adopted(
+    __name__, pairs.local_canonical, eigenproblem.local_pair, eigenproblem.local_radii
+)
+local_whitened, local_squared, local_factors = adopted(
+    __name__,
+    oneshot_views.local_whitened,
+    oneshot_views.local_squared,
+    oneshot_views.local_factors,
+)
+STEPS = Steps(local_total, local_squares, local_scatter)
+PAIR = Pair(local_canonical, local_pair, local_radii)
+SOLVERS = ("exact", "dgep-eigh", "dgep-power", "dcca-power")
+
+
+@final
+class CCA(Predicting, FederatedEstimator):
+    """Canonical correlation analysis over a federation: the pooled answer.
+
+    Parameters
+    ----------
+    n_components : int, default 2
+        Pairs of directions, at most min(N, p, q).
+    scale : bool or None, default None
+        Divide columns by their deviations first. None: as scikit-learn does without
+        `regularisation`, where only units depend on it, and not with it, as cca_zoo.
+    solver : {"exact", "dgep-eigh", "dgep-power", "dcca-power"}, default "exact"
+        "exact" is the pooled answer. The others are the published one-shot algorithms,
+        which are approximate.
+    regularisation : float in [0, 1], default 0.0
+        c: covariances within the views are ``(1 - c) S + c I``.
+    ridge : float or None, default None
+        One-shot only: added to the diagonal of each silo's covariances. None:
+        pseudo-inverse roots.
+    factors : bool, default False
+        "dcca-power" only: silos show their own K_i, p × q numbers that single rows can
+        be told from where they are few, in place of adding squares, p² + q² numbers.
+        Their policies must allow it.
+    max_iter : int, default 10
+        One-shot only: steps of the power method.
+    init : (p + q, k) array, optional
+        One-shot only: where the power method starts; drawn at random when omitted.
+    random_state : int, optional
+        Seed of that draw.
+
+    Attributes
+    ----------
+    canonical_correlations_ : (k,) array
+        Only "exact": correlations of the pairs of scores, descending; with
+        `regularisation` in the order of the regularised problem.
+    x_weights_ : (p, k) array
+        Orthonormal; in each the entry of largest magnitude is positive. One-shot: unit
+        vectors of the silos' whitened coordinates, as published.
+    y_weights_ : (q, k) array
+        Their partners. With "dcca-power" the sign of each is by its own largest entry,
+        for the squares that silos send do not tell which goes with which.
+    x_rotations_ : (p, k) array
+        Only "exact": ``x_scores = (X - x_mean_) / x_std_ @ x_rotations_``.
+    y_rotations_ : (q, k) array
+        Only "exact": the same of the second view.
+    x_loadings_ : (p, k) array
+        Only "exact": slopes of the first view's columns on its scores.
+    y_loadings_ : (q, k) array
+        Only "exact": slopes of the second view's columns on its scores.
+    coef_ : (q, p) array
+        Only "exact": ``predict`` is ``(X - x_mean_) @ coef_.T + intercept_``.
+    intercept_ : (q,) array
+        Only "exact": the means of the second view.
+    all_correlations_ : (min(p, q),) array
+        Only "exact" without `regularisation`: what `significance` tests.
+    x_mean_ : (p,) array
+        Only "exact": means of the first view's columns.
+    x_std_ : (p,) array
+        Only "exact": what they are divided by.
+    y_mean_ : (q,) array
+        Only "exact": means of the second view's columns.
+    y_std_ : (q,) array
+        Only "exact": what they are divided by.
+    x_columns_ : list of str
+        Names of the first view's columns.
+    y_columns_ : list of str
+        Names of the second view's columns.
+    n_samples_ : int
+        Only "exact": N, the rows of all silos.
+    n_features_in_ : int
+        p, columns of the first view.
+    feature_names_in_ : (p,) array of str
+        Their names, where the silos' tables have names.
+
+    Raises
+    ------
+    DataError
+        Missing values, collinear columns, or p + q >= N without `regularisation`, where
+        correlations of 1 can be had from anything.
+
+    Notes
+    -----
+    Released, as totals only: the number of rows; column sums; squared distances from
+    the means; products of every two columns' distances, of both views. One-shot: one
+    matrix, in one round. Never released: a row, a score, or any silo's own moments.
+
+    scikit-learn's CCA finds the same pairs by power iterations and stops at `tol`; with
+    a small `tol` all attributes agree.
+
+    See Also
+    --------
+    sklearn.cross_decomposition.CCA : its twin on pooled rows.
+    """
+
+    canonical_correlations_: Float[Array, " k"]
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        scale: bool | None = None,
+        solver: str = "exact",
+        regularisation: float = 0.0,
+        ridge: float | None = None,
+        factors: bool = False,
+        max_iter: int = 10,
+        init: Any = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.scale = scale
+        self.solver = solver
+        self.regularisation = regularisation
+        self.ridge = ridge
+        self.factors = factors
+        self.max_iter = max_iter
+        self.init = init
+        self.random_state = random_state
+
+    def _fit(self, federation: Federation, y: Any) -> None:
+        first, second = views_of(federation, y)
+        k = component_count(self.n_components, min(len(first), len(second)))
+        if self.solver not in SOLVERS:
+            raise DataError(f"solver={self.solver!r}; choose one of {SOLVERS}.")
+        if not 0.0 <= self.regularisation <= 1.0:
+            raise DataError(
+                f"regularisation={self.regularisation!r}; choose a number in [0, 1]."
+            )
+        if self.solver == "exact":
+            self._fit_exactly(federation, y, k)
+        else:
+            self._fit_in_one_shot(federation.select([*first, *second]), len(first), k)
+            self.x_columns_, self.y_columns_ = first, second
+
+    def _fit_exactly(self, federation: Federation, y: Any, k: int) -> None:
+        c = float(self.regularisation)
+        scale = c == 0.0 if self.scale is None else self.scale
+        S = self._moments(federation, y, STEPS, scale=scale)
+        columns = sum(S.xy.shape)
+        if c == 0.0 and columns >= self.n_samples_:
+            raise DataError(
+                f"{columns} columns in two views, but {self.n_samples_} rows: "
+                f"correlations of 1 can be had from anything, and which are found is "
+                f"arbitrary. Choose a regularisation, 0.1 for instance, or leave "
+                f"columns out with select."
+            )
+        A, B = canonical_directions(S.shrunk(c), k)
+        self.canonical_correlations_ = correlations(S, A, B)
+        self._learn(canonical_latent(S, A, B))
+        if c == 0.0:
+            every = canonical_directions(S, min(S.xy.shape))
+            self.all_correlations_ = correlations(S, *every)
+
+    def _fit_in_one_shot(self, view: Federation, p: int, k: int) -> None:
+        q = view.n_features - p
+        public = {"x": np.arange(p), "y": p + np.arange(q), **root_of(self.ridge)}
+        start = starting_block(self.init, p + q, k, self.random_state)
+        if self.solver == "dgep-eigh":
+            # Eigenvectors of [[0, K], [Kᵀ, 0]] are stacked singular vectors of K.
+            K = view.sum(local_whitened, **public)["K"]
+            W, V = leading_singular_pairs(K, k)
+        elif self.solver == "dgep-power":
+            K = view.sum(local_whitened, **public)["K"]
+            W, V = power_of_dilation(K, start, self.max_iter)
+        else:
+            steps = local_factors if self.factors else local_squared
+            W, V = power_of_squares(view, steps, public, start, self.max_iter)
+        self.x_weights_ = W / np.linalg.norm(W, axis=0)
+        self.y_weights_ = V / np.linalg.norm(V, axis=0)
+
+    def significance(self) -> CanonicalTest:
+        """Test which correlations are not zero; nothing more is released.
+
+        Returns
+        -------
+        CanonicalTest
+            Wilks' lambda, Bartlett's statistic, its degrees of freedom and p-values, of
+            all min(p, q) correlations.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "all_correlations_"):
+            raise DataError(
+                "Only exact correlations without regularisation are tested."
+            )
+        sizes = len(self.x_columns_), len(self.y_columns_)
+        return bartlett(self.all_correlations_, self.n_samples_, *sizes)
+
+    def diagnose(self, federation: Federation) -> Diagnosis:
+        """Compare "dgep" vectors with the exact ones; releases Σ A_i and Σ B_i.
+
+        Parameters
+        ----------
+        federation : Federation
+            The one of the fit.
+        """
+        check_is_fitted(self)
+        if not self.solver.startswith("dgep"):
+            raise DataError("Only dgep-eigh and dgep-power are diagnosed.")
+        view = federation.select([*self.x_columns_, *self.y_columns_])
+        W = np.concatenate([self.x_weights_, self.y_weights_]) / np.sqrt(2.0)
+        p, q = len(self.x_columns_), len(self.y_columns_)
+        public = {"x": np.arange(p), "y": p + np.arange(q), **root_of(self.ridge)}
+        with view.fitting():
+            K = view.sum(local_whitened, **public)["K"]
+            M = np.block([[np.zeros((p, p)), K], [K.T, np.zeros((q, q))]])
+            return diagnosis_of(view, PAIR, {"first": p}, W, M)
+
+    def to_sklearn(self) -> Any:
+        """Return a fitted `sklearn.cross_decomposition.CCA`."""
+        import sklearn.cross_decomposition
+
+        check_is_fitted(self, "x_rotations_")
+        k = self._n_features_out
+        twin = sklearn.cross_decomposition.CCA(n_components=k)
+        return self._taught_twin(self._taught(twin))

@@ -1,0 +1,133 @@
+"""One-shot canonical directions: each silo whitens its own covariances.
+
+    Algorithm 1   silos ── K_i = S_xx^(-1/2) S_xy S_yy^(-1/2) of their own covariances
+                  ──> [[0, Σ K_i], [Σ K_iᵀ, 0]] w = λ w
+    Algorithm 3   silos ── K_i K_iᵀ, K_iᵀ K_i ──> the sum of each by the power method
+
+Everything is about the silo's own means, in one round.
+
+References
+----------
+Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, section 4.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from unpooled.arrays import Array, Float, Int
+from unpooled.federation.base import Federation
+from unpooled.linalg.latent import with_positive_left_peaks
+from unpooled.linalg.oneshot import power_eigenvectors
+from unpooled.linalg.whitening import whitened_cross
+from unpooled.models.eigenproblem import roots
+from unpooled.models.pairs import complete
+from unpooled.party.step import Step, disclosed, release, summed
+
+VIEWS = {"x": "k", "y": "q"}
+_WHITENED = "covariances between the views, whitened by each silo's own within them"
+
+
+@summed(by="party", takes=VIEWS, K=release("k q", meaning=_WHITENED))
+def local_whitened(
+    X: Float[Array, "n p"], *, x: Int[Array, " k"], y: Int[Array, " q"], ridge: float
+) -> dict[str, Any]:
+    """Release the silo's own whitened matrix K_i; x, y are positions of the views."""
+    return {"K": whitened_views(X, x, y, ridge)}
+
+
+@summed(
+    by="party",
+    takes=VIEWS,
+    left=release("k k", symmetric=True, meaning=f"squares of {_WHITENED}"),
+    right=release("q q", symmetric=True, meaning=f"squares of {_WHITENED}"),
+)
+def local_squared(
+    X: Float[Array, "n p"], *, x: Int[Array, " k"], y: Int[Array, " q"], ridge: float
+) -> dict[str, Any]:
+    """Release ``K_i K_iᵀ`` and ``K_iᵀ K_i``."""
+    K = whitened_views(X, x, y, ridge)
+    return {"left": K @ K.T, "right": K.T @ K}
+
+
+@disclosed(by="party", takes=VIEWS, K=release("k q", meaning=_WHITENED))
+def local_factors(
+    X: Float[Array, "n p"], *, x: Int[Array, " k"], y: Int[Array, " q"], ridge: float
+) -> dict[str, Any]:
+    """Show the silo's own K_i, from which its squares follow."""
+    return {"K": whitened_views(X, x, y, ridge)}
+
+
+def whitened_views(
+    X: Float[Array, "n p"], x: Int[Array, " k"], y: Int[Array, " q"], ridge: float
+) -> Float[Array, "k q"]:
+    """Return K_i of rows about the silo's own means."""
+    Z = complete(X) - X.mean(axis=0)
+    return whitened_cross(Z[:, x], Z[:, y], ridge)
+
+
+def root_of(ridge: float | None) -> dict[str, float]:
+    """Return how silos take inverse roots, as a public argument."""
+    # Thin singular values make pseudo-inverse roots of a ridge of 0.
+    return {"ridge": roots(ridge)["ridge"]}
+
+
+def power_of_dilation(
+    K: Float[Array, "p q"], start: Float[Array, "l k"], max_iter: int
+) -> tuple[Float[Array, "p k"], Float[Array, "q k"]]:
+    """Return both halves of what the power method gives of ``[[0, K], [Kᵀ, 0]]``.
+
+    Its eigenvalues come in pairs ±ρ, so the method does not converge: this is the
+    barrier that the paper's Algorithm 3 is there to avoid.
+    """
+    p = len(K)
+    W = power_eigenvectors(
+        lambda W: np.concatenate([K @ W[p:], K.T @ W[:p]]), start, max_iter
+    )
+    return with_positive_left_peaks(W[:p], W[p:])
+
+
+def power_of_squares(
+    view: Federation,
+    step: Step,
+    public: Mapping[str, Any],
+    start: Float[Array, "l k"],
+    max_iter: int,
+) -> tuple[Float[Array, "p k"], Float[Array, "q k"]]:
+    """Return the leading vectors of ``Σ K_i K_iᵀ`` and of ``Σ K_iᵀ K_i``.
+
+    Parameters
+    ----------
+    view : Federation
+        Columns of both views.
+    step : Step
+        `local_squared`, or `local_factors`, from which squares are never formed.
+    public : mapping
+        Its arguments.
+    start : (p + q, k) array
+        Where the power method starts.
+    max_iter : int
+        How many steps.
+    """
+    p = len(public["x"])
+    if step.verb == "summed":
+        totals = view.sum(step, **public)
+        left, right = totals["left"], totals["right"]
+        return (
+            power_eigenvectors(lambda W: left @ W, start[:p], max_iter),
+            power_eigenvectors(lambda V: right @ V, start[p:], max_iter),
+        )
+    shown = [own["K"] for own in view.collect(step, **public).values()]
+    return (
+        power_eigenvectors(
+            lambda W: np.sum([K @ (K.T @ W) for K in shown], axis=0),
+            start[:p],
+            max_iter,
+        ),
+        power_eigenvectors(
+            lambda V: np.sum([K.T @ (K @ V) for K in shown], axis=0),
+            start[p:],
+            max_iter,
+        ),
+    )

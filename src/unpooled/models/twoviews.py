@@ -1,0 +1,214 @@
+"""What models of two views of the same rows share: moments, scores, predictions.
+
+    rounds 1 to 3   the moments of all columns of both views: `unpooled.models.moments`
+    solve           from the covariances within and between the views
+    transform       x ↦ ((x - mean) / scale) rotations, in each silo
+
+On a row partition a silo has both views, and `y` names the columns of the second.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
+from unpooled.federation.base import Federation
+from unpooled.linalg.canonical import Covariances
+from unpooled.linalg.latent import Latent
+from unpooled.models.moments import pooled_mean, pooled_scatter
+from unpooled.party.step import Step, derived
+
+
+@derived(
+    takes={"mean": "p", "scale": "p", "rotations": "p k"},
+    fitted_by=("cca.local_scatter", "pls.local_scatter", "cca.local_whitened"),
+)
+def scored(
+    X: Float[Array, "n p"],
+    *,
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    rotations: Float[Array, "p k"],
+) -> Float[Array, "n k"]:
+    """Return the scores of rows of one view."""
+    return (X - mean) / scale @ rotations
+
+
+@final
+@dataclass(frozen=True)
+class Steps:
+    """The steps of `unpooled.models.moments` under a model's name (`adopted`)."""
+
+    total: Step
+    squares: Step
+    scatter: Step
+
+
+def views_of(
+    federation: Federation, y: str | Sequence[str] | None
+) -> tuple[list[str], list[str]]:
+    """Return the columns of both views, y naming the second's."""
+    if y is None or (isinstance(y, str) and y == federation.label):
+        raise DataError(
+            'Name the columns of the second view: fit(federation, y=["a", "b"]). '
+            "A label is no column; leave it out when the federation is made."
+        )
+    second = [y] if isinstance(y, str) else [str(name) for name in y]
+    unknown = [name for name in second if name not in federation.feature_names]
+    first = [name for name in federation.feature_names if name not in second]
+    if unknown or not second or not first or len(set(second)) != len(second):
+        raise DataError(
+            f"y={y!r}: name some, not all, of the columns "
+            f"{', '.join(federation.feature_names)}, and none twice."
+        )
+    return first, second
+
+
+class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+    """Fitting and using a model of two views; the solvers differ.
+
+    Attributes
+    ----------
+    x_mean_, y_mean_, x_std_, y_std_ : (p,) and (q,) arrays
+        What rows of the views are centred by and divided by.
+    x_columns_, y_columns_ : lists of str
+        Names of the views' columns.
+    """
+
+    scale: Any
+    x_mean_: Float[Array, " p"]
+    x_rotations_: Float[Array, "p k"]
+    y_rotations_: Float[Array, "q k"]
+    x_columns_: list[str]
+    y_columns_: list[str]
+    n_samples_: int
+    _check_rows: Any
+    _check_transformed: Any
+
+    def _inputs(self, federation: Federation, y: Any) -> Federation:
+        return federation.select(views_of(federation, y)[0])
+
+    def _moments(
+        self, federation: Federation, y: Any, steps: Steps, *, scale: bool
+    ) -> Covariances:
+        """Set means and scales; return the covariances of the views in their units."""
+        first, second = views_of(federation, y)
+        view, p = federation.select([*first, *second]), len(first)
+        N, mean = pooled_mean(view, steps.total)
+        C = pooled_scatter(view, mean, steps.squares, steps.scatter) / (N - 1)
+        spread = np.sqrt(C.diagonal()) if scale else np.ones(len(C))
+        spread[spread == 0.0] = 1.0
+        C /= spread * spread[:, None]
+        self.n_samples_, self.x_columns_, self.y_columns_ = N, first, second
+        self.x_mean_, self.y_mean_ = mean[:p].copy(), mean[p:].copy()
+        self.x_std_, self.y_std_ = spread[:p].copy(), spread[p:].copy()
+        return Covariances(C[:p, :p], C[:p, p:], C[p:, p:])
+
+    def _learn(self, latent: Latent) -> None:
+        """Set what scikit-learn's models of two views have."""
+        for name in Latent.__dataclass_fields__:
+            setattr(self, f"{name}_", np.ascontiguousarray(getattr(latent, name)))
+        coef = self.x_rotations_ @ latent.y_loadings.T
+        self.coef_ = (coef * self.y_std_).T / self.x_std_
+        self.intercept_ = self.y_mean_.copy()
+
+    @property
+    def _n_features_out(self) -> int:
+        return self._rotations()[0].shape[1]
+
+    def _rotations(self) -> tuple[Array, Array]:
+        return self.x_rotations_, self.y_rotations_
+
+    def transform(self, X: Any, y: Any = None) -> Any:
+        """Return scores of rows, or of every silo's rows, lazily.
+
+        Parameters
+        ----------
+        X : (n, p) array-like or Federation
+            Rows of the first view. A federation gives a view of its scores; nothing
+            leaves a silo.
+        y : (n, q) array-like, optional
+            The same rows of the second view.
+
+        Returns
+        -------
+        (n, k) array or Federation, or a pair of arrays
+            The second is given with `y`.
+        """
+        check_is_fitted(self)
+        (x_rotations, y_rotations), means = self._rotations(), self.x_mean_
+        if isinstance(X, Federation):
+            view, names = X.select(self.x_columns_), list(self.get_feature_names_out())
+            options = {"mean": means, "scale": self.x_std_, "rotations": x_rotations}
+            return view.derive(scored, names, **options)
+        x_scores = scored(
+            self._check_rows(X), mean=means, scale=self.x_std_, rotations=x_rotations
+        )
+        if y is None:
+            return x_scores
+        return x_scores, (self._targets(y) - self.y_mean_) / self.y_std_ @ y_rotations
+
+    def _targets(self, y: Any) -> Float[Array, "n q"]:
+        y = check_array(y, dtype="float64", ensure_2d=False)
+        y = y[:, None] if y.ndim == 1 else y
+        if y.shape[1] != len(self.y_mean_):
+            raise DataError(
+                f"y has {y.shape[1]} columns, but {len(self.y_mean_)} were fitted."
+            )
+        return y
+
+    def _taught_twin(self, twin: Any) -> Any:
+        """Give scikit-learn's object what it keeps under names of its own."""
+        for name in ("x_mean_", "y_mean_", "x_std_", "y_std_"):
+            setattr(twin, f"_{name[:-1]}", getattr(self, name).copy())
+        twin._n_features_out, twin._predict_1d = self._n_features_out, False
+        return twin
+
+
+class Predicting(TwoViews):
+    """Models of two views that predict the second from the first."""
+
+    coef_: Float[Array, "q p"]
+    intercept_: Float[Array, " q"]
+    x_loadings_: Float[Array, "p k"]
+    y_loadings_: Float[Array, "q k"]
+
+    def predict(self, X: Any) -> Float[Array, "n q"]:
+        """Return the second view's columns as the first predicts them.
+
+        Parameters
+        ----------
+        X : (n, p) array-like
+            Rows of the first view.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "coef_"):
+            raise DataError("One-shot solvers find directions and predict nothing.")
+        return (self._check_rows(X) - self.x_mean_) @ self.coef_.T + self.intercept_
+
+    def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
+        """Return rows of the first view, as far as k scores tell.
+
+        Parameters
+        ----------
+        X : (n, k) array-like
+            Scores as `transform` gives them.
+        """
+        scores = self._check_transformed(X, self._n_features_out)
+        return scores @ self.x_loadings_.T * self.x_std_ + self.x_mean_
+
+
+def component_count(k: Any, most: int) -> int:
+    """Return a number of components if there are as many."""
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= most:
+        raise DataError(
+            f"n_components={k!r}; `n_components` upper bound is {most}. Choose a whole "
+            f"number from 1 to {most}."
+        )
+    return int(k)

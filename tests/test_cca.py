@@ -1,0 +1,275 @@
+"""Canonical correlations and partial least squares: the pooled answer."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.linalg
+import sklearn.cross_decomposition as theirs_of
+from cca_zoo.linear import RidgeCCA
+from numpy.testing import assert_allclose
+
+from twins import assert_close
+from unpooled import (
+    CCA,
+    PCA,
+    PLSSVD,
+    PLSCanonical,
+    PLSRegression,
+    Policy,
+    load,
+    plan,
+    save,
+    simulate,
+)
+from unpooled.errors import DataError, ReleaseRefusedError
+from unpooled.linalg.canonical import bartlett
+from unpooled.linalg.pencil import largest_sine
+
+P, Q = 5, 3
+SECOND = [f"x{j}" for j in range(P, P + Q)]
+ARRAYS = (
+    "x_weights_ y_weights_ x_loadings_ y_loadings_ x_rotations_ y_rotations_ coef_ "
+    "intercept_"
+).split()
+# Their power method stops at `tol`, the square of a step: far below what is compared.
+CONVERGED = {"tol": 1e-28, "max_iter": 100_000}
+PAIRS = {
+    "CCA": (CCA(3), theirs_of.CCA(3, **CONVERGED)),
+    "CCA unscaled": (CCA(2, scale=False), theirs_of.CCA(2, scale=False, **CONVERGED)),
+    "PLSSVD": (PLSSVD(3), theirs_of.PLSSVD(3)),
+    "PLSSVD unscaled": (PLSSVD(1, scale=False), theirs_of.PLSSVD(1, scale=False)),
+    "PLSCanonical": (PLSCanonical(3), theirs_of.PLSCanonical(3, algorithm="svd")),
+    "PLSRegression": (PLSRegression(4), theirs_of.PLSRegression(4, **CONVERGED)),
+    "PLSRegression unscaled": (
+        PLSRegression(2, scale=False),
+        theirs_of.PLSRegression(2, scale=False, **CONVERGED),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def views():
+    """Two views of 120 rows with three common factors, of different scales."""
+    rng = np.random.default_rng(4)
+    common = rng.standard_normal((120, 3)) * [2.0, 1.0, 0.5]
+    X = common @ rng.standard_normal((3, P)) + rng.standard_normal((120, P))
+    Y = common @ rng.standard_normal((3, Q)) + rng.standard_normal((120, Q))
+    return X * [1, 10, 1, 0.1, 1] + 3.0, Y * [1, 1, 5] - 7.0
+
+
+def silos(X, Y, m=3, **options):
+    rows = np.column_stack([X, Y])
+    return simulate({f"silo{i}": rows[i::m] for i in range(m)}, **options)
+
+
+@pytest.mark.parametrize(("ours", "theirs"), PAIRS.values(), ids=PAIRS)
+@pytest.mark.parametrize("split", ["skewed", "sorted"], indirect=True)
+def test_equals_the_pooled_twin(federate, views, ours, theirs):
+    X, Y = views
+    new = np.random.default_rng(5).standard_normal((7, P)) + 3.0
+    theirs.fit(X, Y)
+
+    ours.fit(federate(np.column_stack([X, Y])), y=SECOND)
+
+    for name in ARRAYS:
+        if hasattr(theirs, name):
+            assert_close(getattr(ours, name), getattr(theirs, name))
+    assert_close(ours.transform(new), theirs.transform(new))
+    for one, other in zip(ours.transform(X, Y), theirs.transform(X, Y), strict=True):
+        assert_close(one, other)
+    if hasattr(theirs, "predict"):
+        assert_close(ours.predict(new), theirs.predict(new))
+        scores = theirs.transform(new)
+        assert_close(ours.inverse_transform(scores), theirs.inverse_transform(scores))
+    assert_close(ours.to_sklearn().transform(new), ours.transform(new))
+
+
+@pytest.mark.parametrize("c", [0.0, 0.2, 1.0])
+def test_regularised_correlations_equal_cca_zoos(views, c):
+    X, Y = views
+    theirs = RidgeCCA(3, shrinkage=c).fit([X, Y])
+    scores = theirs.transform([X, Y])
+
+    ours = CCA(3, regularisation=c).fit(silos(X, Y), y=SECOND)
+
+    r = [np.corrcoef(*(Z[:, j] for Z in scores))[0, 1] for j in range(3)]
+    assert_allclose(ours.canonical_correlations_, r, rtol=1e-8)
+    mine = ours.transform(X, Y)
+    for Z, T in zip(mine, scores, strict=True):
+        for j in range(3):
+            assert abs(np.corrcoef(Z[:, j], T[:, j])[0, 1]) == pytest.approx(1, 1e-9)
+
+
+def test_significance_is_wilks_and_bartletts(views):
+    X, Y = views
+    ours = CCA(1).fit(silos(X, Y), y=SECOND)
+    S = np.cov(np.column_stack([X, Y]).T)
+    wilks = np.linalg.det(S) / np.linalg.det(S[:P, :P]) / np.linalg.det(S[P:, P:])
+
+    found = ours.significance()
+
+    assert_allclose(found.wilks[0], wilks, rtol=1e-9)
+    assert_allclose(found.statistic[0], -(119 - (P + Q + 1) / 2) * np.log(wilks))
+    assert found.dof.tolist() == [15, 8, 3]
+    independent = np.random.default_rng(0).standard_normal((300, P + Q))
+    none = CCA(1).fit(silos(independent[:, :P], independent[:, P:]), y=SECOND)
+    assert none.significance().p_value[0] > 0.01
+    assert bartlett(np.array([1.0, 0.5]), 50, 3, 2).p_value[0] == 0.0
+
+
+def test_releases_only_what_the_docstring_says(views):
+    for model, home in ((CCA(2), "cca"), (PLSRegression(2), "pls"), (PLSSVD(1), "pls")):
+        federation = silos(*views)
+        planned = plan(model, federation, SECOND)
+        model.fit(federation, y=SECOND)
+        left = [
+            (line.step, line.name, line.shape, line.visibility)
+            for line in federation.ledger
+            if line.direction == "out"
+        ]
+        assert left == [
+            (f"{home}.local_total", "count", (), "summed"),
+            (f"{home}.local_total", "total", (P + Q,), "summed"),
+            (f"{home}.local_squares", "squares", (P + Q,), "summed"),
+            (f"{home}.local_scatter", "scatter", (P + Q, P + Q), "summed"),
+        ]
+        assert [line.name for line in planned.releases] == [
+            line.name for line in federation.ledger
+        ]
+
+
+@pytest.mark.parametrize("model", [CCA(2), PLSSVD(2), PLSRegression(2)])
+def test_views_files_and_names(views, tmp_path, model):
+    X, Y = views
+    frame = pd.DataFrame(np.column_stack([X, Y]), columns=list("abcdexyz"))
+    federation = simulate({f"silo{i}": frame[i::3] for i in range(3)})
+    # The second view may stand anywhere among the columns.
+    model.fit(federation.select(list("xaybczde")), y=["z", "x", "y"])
+    assert model.feature_names_in_.tolist() == list("abcde")
+    scores = model.transform(frame[list("abcde")])
+    view = model.transform(federation)
+    assert view.feature_names == tuple(model.get_feature_names_out())
+    assert_allclose(
+        PCA().fit(view).explained_variance_,
+        np.linalg.eigvalsh(np.cov(scores.T))[::-1],
+        rtol=1e-9,
+    )
+    save(model, tmp_path / "views.unpooled")
+    assert_close(load(tmp_path / "views.unpooled").transform(X), scores, 1e-14)
+
+
+def test_a_constant_second_view_gives_nothing():
+    X = np.random.default_rng(0).standard_normal((60, 3))
+    ours = PLSRegression(2).fit(silos(X, np.full((60, 1), 4.0)), y="x3")
+    assert_allclose(ours.coef_, 0.0)
+    assert_allclose(ours.predict(X), 4.0)
+
+
+# --- One shot ------------------------------------------------------------------------
+
+
+def root(S):
+    return np.linalg.inv(scipy.linalg.sqrtm(S).real)
+
+
+def own(X, Y, m=3, ridge=0.0):
+    found = []
+    for i in range(m):
+        Z, V = (W[i::m] - W[i::m].mean(axis=0) for W in (X, Y))
+        x, y = root(Z.T @ Z + ridge * np.eye(P)), root(V.T @ V + ridge * np.eye(Q))
+        found.append(x @ Z.T @ V @ y)
+    return found
+
+
+@pytest.mark.parametrize("ridge", [None, 2.0])
+def test_one_shot_is_the_published_algorithm(views, ridge):
+    K = own(*views, ridge=ridge or 0.0)
+    U, _, Vt = np.linalg.svd(sum(K))
+    dgep = CCA(2, solver="dgep-eigh", ridge=ridge).fit(silos(*views), y=SECOND)
+    for ours, theirs in ((dgep.x_weights_, U), (dgep.y_weights_, Vt.T)):
+        assert_allclose(np.abs(ours.T @ theirs[:, :2]), np.eye(2), atol=1e-9)
+
+    start = np.random.default_rng(6).standard_normal((P + Q, 2))
+    options = {"solver": "dcca-power", "ridge": ridge, "init": start, "max_iter": 6}
+    dcca = CCA(2, **options).fit(silos(*views), y=SECOND)
+    left, right = sum(k @ k.T for k in K), sum(k.T @ k for k in K)
+    for ours, square, first in (
+        (dcca.x_weights_, left, start[:P]),
+        (dcca.y_weights_, right, start[P:]),
+    ):
+        assert largest_sine(ours, np.linalg.matrix_power(square, 6) @ first) < 1e-6
+    shown = CCA(2, **options, factors=True)
+    shown.fit(silos(*views, policy=Policy.open()), y=SECOND)
+    assert_close(shown.x_weights_, dcca.x_weights_, 1e-9)
+    with pytest.raises(ReleaseRefusedError, match="allow_disclosed"):
+        shown.fit(silos(*views), y=SECOND)
+
+
+@pytest.mark.parametrize("solver", ["dgep-eigh", "dgep-power", "dcca-power"])
+def test_one_shot_takes_one_round(views, solver):
+    federation = silos(*views)
+    model = CCA(1, solver=solver, random_state=0)
+    planned = plan(model, federation, SECOND)
+    model.fit(federation, y=SECOND)
+    assert {line.round for line in federation.ledger} == {1}
+    assert planned.rounds == 1
+    with pytest.raises(DataError, match="predict nothing"):
+        model.predict(views[0])
+
+
+def test_the_power_method_on_the_dilation_has_no_gap(views):
+    K = sum(own(*views))
+    exact = np.linalg.svd(K)[0][:, :1]
+    dgep = CCA(1, solver="dgep-power", max_iter=200, random_state=0)
+    dgep.fit(silos(*views), y=SECOND)
+    error = dgep.diagnose(silos(*views)).error
+    dcca = CCA(1, solver="dcca-power", max_iter=200, random_state=0)
+    dcca.fit(silos(*views), y=SECOND)
+    assert error > 0.1
+    assert largest_sine(dcca.x_weights_, exact) < 0.1
+
+
+# --- Refusals ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "says"),
+    [
+        (CCA(4), SECOND, "upper bound is 3"),
+        (PLSRegression(6), SECOND, "upper bound is 5"),
+        (PLSSVD(0), SECOND, "n_components=0"),
+        (CCA(1), None, "Name the columns of the second view"),
+        (CCA(1), ["x9"], "name some, not all"),
+        (CCA(1), [f"x{j}" for j in range(P + Q)], "name some, not all"),
+        (CCA(1, solver="als"), SECOND, "solver='als'"),
+        (CCA(1, regularisation=1.5), SECOND, "regularisation=1.5"),
+        (CCA(1, solver="dgep-eigh", ridge=-1.0), SECOND, "ridge=-1"),
+    ],
+)
+def test_arguments_are_checked(views, model, y, says):
+    with pytest.raises(DataError, match=says):
+        model.fit(silos(*views), y=y)
+
+
+def test_ill_posed_requests_are_refused_with_the_remedy():
+    rng = np.random.default_rng(0)
+    few = silos(*rng.standard_normal((2, 30, 16)), policy=Policy.open())
+    second = [f"x{j}" for j in range(16, 32)]
+    with pytest.raises(DataError, match=r"32 columns .* Choose a regularisation"):
+        CCA(1).fit(few, y=second)
+    CCA(1, regularisation=0.1).fit(few, y=second)
+    X = rng.standard_normal((60, 3))
+    with pytest.raises(DataError, match="collinear"):
+        CCA(1).fit(silos(X[:, [0, 1, 0]], X[:, 2:]), y="x3")
+
+
+def test_no_warnings_for_wide_views():
+    X, Y = np.random.default_rng(0).standard_normal((2, 30, 40))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ours = PLSRegression(2).fit(
+            silos(X, Y, policy=Policy.open()), y=[f"x{j}" for j in range(40, 80)]
+        )
+    assert_close(ours.coef_, theirs_of.PLSRegression(2, **CONVERGED).fit(X, Y).coef_)
