@@ -65,7 +65,15 @@ ONE_COMPONENT = {CCA, PLSSVD, PLSCanonical, PLSRegression}
 TWIN_OPTIONS = {LinearDiscriminantAnalysis: {"solver": "eigen"}}
 # Parameters that only make sense over silos, and those whose default is another.
 OURS = {
-    CCA: {"solver", "regularisation", "ridge", "factors", "init", "random_state"},
+    CCA: {
+        "solver",
+        "regularisation",
+        "ridge",
+        "factors",
+        "init",
+        "scores",
+        "random_state",
+    },
     LinearDiscriminantAnalysis: {
         "classes",
         "ridge",

@@ -52,6 +52,10 @@ SIGNS = ("thalach", "exang", "oldpeak")
 # By the model's name; for a second case of a model add "-what", as in "PCA-krylov".
 CASES: dict[str, Case] = {
     "CCA": Case({"n_components": 2}, IMPUTED, y=SIGNS),
+    "CCA-columns": Case({"n_components": 2}, partition="columns"),
+    "CCA-krylov": Case(
+        {"n_components": 2, "solver": "krylov", "random_state": 0}, partition="columns"
+    ),
     "CCA-dcca-power": Case(
         {"n_components": 1, "solver": "dcca-power", "random_state": 0},
         IMPUTED,

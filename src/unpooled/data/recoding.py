@@ -1,7 +1,8 @@
 """A table seen through a choice of columns and codes that mean a missing cell."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from numbers import Real
 from typing import final
 
@@ -65,6 +66,13 @@ class RecodedTable(Table):
             return self.blocks(columns, extra)
         return self._table.sparse_blocks(columns, extra)
 
+    def over_parts(
+        self, work: Callable[[Table], dict[str, Array]]
+    ) -> dict[str, Array] | None:
+        """Do work on recoded parts of the table underneath; see `Table.over_parts`."""
+        again = partial(_recoded_part, work, list(self.columns), self._codes)
+        return self._table.over_parts(again)
+
     def _recoded(self, block: Block, columns: list[str]) -> Block:
         X = block.X.copy()
         for j, name in enumerate(columns):
@@ -75,6 +83,15 @@ class RecodedTable(Table):
             for name, column in block.extra.items()
         }
         return replace(block, X=X, extra=values)
+
+
+def _recoded_part(
+    work: Callable[[Table], dict[str, Array]],
+    columns: Sequence[str],
+    codes: Mapping[str, list[float]],
+    part: Table,
+) -> dict[str, Array]:
+    return work(RecodedTable(part, columns=columns, missing=codes))
 
 
 def _codes(

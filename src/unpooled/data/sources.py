@@ -45,6 +45,7 @@ def open_source(
     ----------
     source : Table, array, list of rows, DataFrame, path or address
         Arrays may be NumPy or SciPy sparse; DataFrames of pandas, polars or pyarrow;
+        Dask collections, also by ``dask://scheduler:8786/name``;
         paths of CSV, TSV, Parquet, Arrow IPC and .npy files, which are read block by
         block, and of SciPy's sparse .npz files. In text files blank cells, ``NA``,
         ``NaN``, ``null`` and ``?`` are missing. Addresses of databases are
@@ -99,6 +100,10 @@ def _open(source: Source, roles: dict[str, Any]) -> Table:
         return ArrayTable(_rows(source), **roles)
     if isinstance(source, np.ndarray) or hasattr(source, "tocsr"):
         return ArrayTable(source, **roles)
+    if hasattr(source, "__dask_graph__"):
+        from unpooled.data.cluster import ClusterTable
+
+        return ClusterTable(source, **roles)
     from unpooled.data.frames import FrameTable
 
     return FrameTable(source, **roles)
@@ -121,6 +126,10 @@ def _open_path(source: str | os.PathLike[str], roles: dict[str, Any]) -> Table:
             from unpooled.data.database import open_database
 
             return open_database(address, **roles)
+        if _scheme(source) in ("dask", "dask+tls"):
+            from unpooled.data.cluster import open_cluster
+
+            return open_cluster(address, **roles)
         raise DataError(
             f"{_scheme(source)}:// sources cannot be read: files must be local, and of "
             f"databases SQLite and PostgreSQL are known. Export the table to Parquet "

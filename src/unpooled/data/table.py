@@ -12,7 +12,7 @@ an array, a DataFrame or a file larger than memory alike.
 """
 
 import abc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, final
@@ -111,6 +111,20 @@ class Table(abc.ABC):
         sparse, and otherwise as `blocks` has it.
         """
         return self.blocks(columns, extra)
+
+    def over_parts(
+        self, work: "Callable[[Table], dict[str, Array]]"
+    ) -> dict[str, Array] | None:
+        """Do work that is additive over rows where the rows lie; return the sum.
+
+        None when they are in one place, where the caller reads them by blocks.
+
+        Parameters
+        ----------
+        work : callable
+            From a table of some of the rows to arrays by name.
+        """
+        return None
 
 
 def rows_per_block(

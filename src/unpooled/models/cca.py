@@ -6,10 +6,11 @@
               ──> [[0, Σ K_i], [Σ K_iᵀ, 0]] w = λ w
     "dcca-…"  silos ── K_i K_iᵀ, K_iᵀ K_i ──> the sum of each by the power method
 
+On a column partition each party is a view: `unpooled.models.cca_columns`.
+
 References
 ----------
 Hotelling, Relations between two sets of variates, Biometrika 28 (1936).
-Vinod, Canonical ridge and econometrics of joint production, 1976.
 Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, Algorithms
 1 to 3.
 """
@@ -30,8 +31,9 @@ from unpooled.linalg.canonical import (
 )
 from unpooled.linalg.latent import canonical_latent, leading_singular_pairs
 from unpooled.linalg.oneshot import Diagnosis, starting_block
-from unpooled.models import eigenproblem, moments, oneshot_views, pairs
+from unpooled.models import cca_columns, eigenproblem, moments, oneshot_views, pairs
 from unpooled.models.base import FederatedEstimator
+from unpooled.models.cca_columns import ColumnSteps, fit_columns, scores_of
 from unpooled.models.eigenproblem import Pair, diagnosis_of
 from unpooled.models.oneshot_views import power_of_dilation, power_of_squares, root_of
 from unpooled.models.twoviews import Predicting, Steps, component_count, views_of
@@ -51,7 +53,18 @@ local_whitened, local_squared, local_factors = adopted(
 )
 STEPS = Steps(local_total, local_squares, local_scatter)
 PAIR = Pair(local_canonical, local_pair, local_radii)
+local_gram, local_mixture = adopted(
+    __name__, cca_columns.local_gram, cca_columns.local_mixture
+)
+own_basis, own_weights, shown_scores = adopted(
+    __name__,
+    cca_columns.own_basis,
+    cca_columns.own_weights,
+    cca_columns.shown_scores,
+)
+COLUMNS = ColumnSteps(own_basis, local_gram, local_mixture, own_weights, shown_scores)
 SOLVERS = ("exact", "dgep-eigh", "dgep-power", "dcca-power")
+COLUMN_SOLVERS = ("exact", "gram", "krylov")
 
 
 @final
@@ -65,9 +78,10 @@ class CCA(Predicting, FederatedEstimator):
     scale : bool or None, default None
         Divide columns by their deviations first. None: as scikit-learn does without
         `regularisation`, where only units depend on it, and not with it, as cca_zoo.
-    solver : {"exact", "dgep-eigh", "dgep-power", "dcca-power"}, default "exact"
-        "exact" is the pooled answer. The others are the published one-shot algorithms,
-        which are approximate.
+    solver : str, default "exact"
+        "exact" is the pooled answer; "dgep-eigh", "dgep-power" and "dcca-power" are the
+        published one-shot algorithms, which are approximate. On a column partition
+        "gram" or "krylov", or "exact", which chooses by the number of rows.
     regularisation : float in [0, 1], default 0.0
         c: covariances within the views are ``(1 - c) S + c I``.
     ridge : float or None, default None
@@ -81,20 +95,25 @@ class CCA(Predicting, FederatedEstimator):
         One-shot only: steps of the power method.
     init : (p + q, k) array, optional
         One-shot only: where the power method starts; drawn at random when omitted.
+    scores : {"coordinator"} or None, default "coordinator"
+        Column partitions only: who may have the scores that `transform` gives.
     random_state : int, optional
-        Seed of that draw.
+        Seed of that draw, and of where a Krylov iteration starts.
 
     Attributes
     ----------
     canonical_correlations_ : (k,) array
         Only "exact": correlations of the pairs of scores, descending; with
         `regularisation` in the order of the regularised problem.
+    eigenvalues_ : (k,) array
+        Only on a column partition: of the MAXVAR problem, λ = 1 + ρ for two parties
+        without `regularisation`. The weights stay with the parties.
     x_weights_ : (p, k) array
-        Orthonormal; in each the entry of largest magnitude is positive. One-shot: unit
-        vectors of the silos' whitened coordinates, as published.
+        Only on a row partition. Orthonormal; in each the entry of largest magnitude is
+        positive. One-shot: unit vectors of the silos' whitened coordinates.
     y_weights_ : (q, k) array
-        Their partners. With "dcca-power" the sign of each is by its own largest entry,
-        for the squares that silos send do not tell which goes with which.
+        Only on a row partition: their partners. With "dcca-power" the sign of each is
+        by its own largest entry: squares do not tell which goes with which.
     x_rotations_ : (p, k) array
         Only "exact": ``x_scores = (X - x_mean_) / x_std_ @ x_rotations_``.
     y_rotations_ : (q, k) array
@@ -118,9 +137,9 @@ class CCA(Predicting, FederatedEstimator):
     y_std_ : (q,) array
         Only "exact": what they are divided by.
     x_columns_ : list of str
-        Names of the first view's columns.
+        Only with two views: names of the first view's columns.
     y_columns_ : list of str
-        Names of the second view's columns.
+        Only with two views: names of the second view's columns.
     n_samples_ : int
         Only "exact": N, the rows of all silos.
     n_features_in_ : int
@@ -138,10 +157,9 @@ class CCA(Predicting, FederatedEstimator):
     -----
     Released, as totals only: the number of rows; column sums; squared distances from
     the means; products of every two columns' distances, of both views. One-shot: one
-    matrix, in one round. Never released: a row, a score, or any silo's own moments.
-
-    scikit-learn's CCA finds the same pairs by power iterations and stops at `tol`; with
-    a small `tol` all attributes agree.
+    matrix, in one round. Never released: a row, a score, or any silo's own moments. On
+    a column partition the totals are about people (Gram matrices, or their images), and
+    silos must allow it; `transform` then shows scores, silo by silo.
 
     See Also
     --------
@@ -149,6 +167,9 @@ class CCA(Predicting, FederatedEstimator):
     """
 
     canonical_correlations_: Float[Array, " k"]
+    eigenvalues_: Float[Array, " k"]
+
+    _partitions = ("rows", "columns")
 
     def __init__(
         self,
@@ -161,6 +182,7 @@ class CCA(Predicting, FederatedEstimator):
         factors: bool = False,
         max_iter: int = 10,
         init: Any = None,
+        scores: str | None = "coordinator",
         random_state: int | None = None,
     ) -> None:
         self.n_components = n_components
@@ -171,22 +193,49 @@ class CCA(Predicting, FederatedEstimator):
         self.factors = factors
         self.max_iter = max_iter
         self.init = init
+        self.scores = scores
         self.random_state = random_state
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        first, second = views_of(federation, y)
-        k = component_count(self.n_components, min(len(first), len(second)))
-        if self.solver not in SOLVERS:
-            raise DataError(f"solver={self.solver!r}; choose one of {SOLVERS}.")
         if not 0.0 <= self.regularisation <= 1.0:
             raise DataError(
                 f"regularisation={self.regularisation!r}; choose a number in [0, 1]."
             )
+        by_columns = federation.partition == "columns"
+        solvers = COLUMN_SOLVERS if by_columns else SOLVERS
+        if self.solver not in solvers:
+            raise DataError(f"solver={self.solver!r}; choose one of {solvers}.")
+        if by_columns:
+            return fit_columns(self, federation, COLUMNS)
+        first, second = views_of(federation, y)
+        k = component_count(self.n_components, min(len(first), len(second)))
         if self.solver == "exact":
             self._fit_exactly(federation, y, k)
         else:
             self._fit_in_one_shot(federation.select([*first, *second]), len(first), k)
             self.x_columns_, self.y_columns_ = first, second
+
+    def _inputs(self, federation: Federation, y: Any) -> Federation:
+        by_columns = federation.partition == "columns"
+        return federation if by_columns else super()._inputs(federation, y)
+
+    def transform(self, X: Any, y: Any = None) -> Any:
+        """Return scores of rows, or of every silo's rows.
+
+        Parameters
+        ----------
+        X : (n, p) array-like or Federation
+            Rows of the first view. A federation by rows gives a view, lazily; by
+            columns, a dict of each party's scores, a disclosure about people.
+        y : (n, q) array-like, optional
+            The same rows of the second view.
+        """
+        if isinstance(X, Federation) and X.partition == "columns":
+            check_is_fitted(self, "kept_")
+            if self.scores != "coordinator":
+                raise DataError('scores=None: nobody may have them; say "coordinator".')
+            return scores_of(X, shown_scores, self.kept_, len(self.eigenvalues_))
+        return super().transform(X, y)
 
     def _fit_exactly(self, federation: Federation, y: Any, k: int) -> None:
         c = float(self.regularisation)

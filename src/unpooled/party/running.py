@@ -1,13 +1,15 @@
 """Running a step on a silo's rows: block by block and added, or on all of them."""
 
+import importlib
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.party.memory import KeptArrays
-from unpooled.party.step import Step
+from unpooled.party.step import Step, find_step
 from unpooled.party.view import View
 
 
@@ -33,10 +35,38 @@ def run_step(
         return dict(step(**inputs, **public))
     if step.by == "party":
         return _on_all_rows(step, view, label, inputs, public)
+    if "kept" not in step.reads:
+        # On a worker the step is found by its name, as everywhere.
+        where = (step.function.__module__, step.name)
+        work = partial(_of_part, where, label, dict(public))
+        if (totals := view.over_parts(work)) is not None:
+            return totals
+    return _by_blocks(step, view, label, inputs, public)
+
+
+def _of_part(
+    step: tuple[str, str], label: str | None, public: Mapping[str, Any], view: View
+) -> dict[str, Array]:
+    module, name = step
+    importlib.import_module(module)
+    with np.errstate(all="ignore"):
+        return _by_blocks(find_step(name), view, label, {}, public)
+
+
+def _by_blocks(
+    step: Step,
+    view: View,
+    label: str | None,
+    inputs: Mapping[str, Any],
+    public: Mapping[str, Any],
+) -> dict[str, Array]:
     totals: dict[str, Array] = {}
     blocks = view.blocks([] if label is None else [label], sparse=step.sparse)
     for number, block in enumerate(blocks):
-        given = inputs | _asked(step, {"X": block.X, "y": block.extra.get(label or "")})
+        given = {
+            **inputs,
+            **_asked(step, {"X": block.X, "y": block.extra.get(label or "")}),
+        }
         for name, value in step(**given, **public).items():
             # The first block's arrays may be views of the silo's rows.
             if number == 0:

@@ -6,6 +6,7 @@ arrays) and is evaluated inside the silo when a step reads it. Nothing is stored
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -118,6 +119,20 @@ class View:
             raise LookupError("unknown_columns")
         return wanted
 
+    def over_parts(
+        self, work: "Callable[[View], dict[str, Array]]"
+    ) -> dict[str, Array] | None:
+        """Do additive work where the parts of the table lie; see `Table.over_parts`.
+
+        None also where an operation depends on a row's place among all, and on column
+        partitions, where transforms read what was kept here.
+        """
+        in_order = any(isinstance(operation, Rows) for operation in self._operations)
+        if in_order or self._partition == "columns":
+            return None
+        operations = [Select(self.source_columns), *self._operations]
+        return self.table.over_parts(partial(_on_part, work, operations))
+
     def blocks(
         self, extra: Sequence[str] = (), *, sparse: bool = False
     ) -> Iterator[Block]:
@@ -163,6 +178,14 @@ class View:
             elif isinstance(operation, Select):
                 origins = {c: origins[c] for c in self._known(names, operation)}
         return list(origins.values())
+
+
+def _on_part(
+    work: Callable[[View], dict[str, Array]],
+    operations: Sequence[Operation],
+    part: Table,
+) -> dict[str, Array]:
+    return work(View(part, operations))
 
 
 def _check_arguments(operation: Derive, n_features: int) -> None:

@@ -1,0 +1,213 @@
+"""Canonical correlations between parties with other columns of the same people.
+
+    each silo keeps  Q_i = X_i C_i^(-1/2) / sqrt(N - 1),  C_i = (1 - c) S_i + c I
+    "gram"    silos ── Q_i Q_iᵀ ──> Σ Q_i Q_iᵀ = H diag(λ) Hᵀ, the k largest λ
+    "krylov"  silos <── V ── silos ── Q_i (Q_iᵀ V) ──> Σ, again and again, for the same
+    silos <── H ──  each keeps its weights W_i = C_i^(-1/2) Q_iᵀ H
+
+This is the MAXVAR form of generalised CCA, for any number of parties. With two and
+without regularisation λ = 1 + ρ, ρ the canonical correlations. What the coordinator
+sees are totals, but of entries about people: a summed Gram matrix is all rows up to a
+rotation, and with two parties a total less one's own is the other's.
+
+References
+----------
+Kettenring, Canonical analysis of several sets of variables, Biometrika 58 (1971).
+Carroll, Generalization of canonical correlation analysis to three or more sets of
+variables, 1968.
+"""
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import scipy.linalg
+from sklearn.utils import check_random_state
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
+from unpooled.federation.base import Federation
+from unpooled.linalg.eigen import with_positive_peaks
+from unpooled.linalg.krylov import block_width, leading_ritz_pairs
+from unpooled.models.pairs import complete
+from unpooled.party.bounds import CauchySchwarz
+from unpooled.party.step import Step, disclosed, kept, release, stays, summed
+
+# Up to here a Gram matrix is cheaper than the rounds of a Krylov iteration.
+_MOST_GRAM_ROWS = 1000
+# Of a Krylov iteration: rounds, and the sine of the angle to the wanted subspace.
+_MOST_ROUNDS, _TOL = 100, 1e-10
+
+
+@kept(
+    by="party",
+    basis=stays("N p", until="fit", meaning="the silo's columns, whitened"),
+    mean=stays("p", meaning="the mean of each of the silo's columns"),
+)
+def own_basis(X: Float[Array, "N p"], *, regularisation: float) -> dict[str, Any]:
+    """Whiten the silo's own columns; nothing leaves."""
+    mean = complete(X).mean(axis=0)
+    U, s, Vt = _thin(X - mean)
+    spread = s / np.sqrt(len(X) - 1)
+    basis = U * (spread / _roots(spread, regularisation)) @ Vt
+    return {"basis": basis, "mean": mean}
+
+
+@summed(
+    by="party",
+    takes={"squares": "N"},
+    gram=release(
+        "N N",
+        symmetric=True,
+        bound=CauchySchwarz("squares"),
+        meaning="products of every two people's whitened rows, added over silos",
+    ),
+)
+def local_gram(kept: Any, *, squares: Float[Array, " N"]) -> dict[str, Any]:
+    """Release the products of the silo's whitened rows."""
+    return {"gram": kept["basis"] @ kept["basis"].T}
+
+
+@summed(
+    by="party",
+    takes={"V": "N l"},
+    image=release(
+        "N l",
+        meaning="products of people's whitened rows with l public mixtures of people, "
+        "added over silos",
+    ),
+)
+def local_mixture(kept: Any, *, V: Float[Array, "N l"]) -> dict[str, Any]:
+    """Apply the products of the silo's whitened rows to a public block."""
+    basis = kept["basis"]
+    return {"image": basis @ (basis.T @ V)}
+
+
+@kept(
+    by="party",
+    takes={"H": "N k"},
+    weights=stays("p k", meaning="the weights of the silo's columns"),
+)
+def own_weights(
+    X: Float[Array, "N p"], kept: Any, *, H: Float[Array, "N k"], regularisation: float
+) -> dict[str, Any]:
+    """Keep the weights that give the silo's scores; nothing leaves."""
+    U, s, Vt = _thin(X - kept["mean"])
+    root = _roots(s / np.sqrt(len(X) - 1), regularisation)
+    # C^(-1) Xᵀ H / sqrt(N - 1)
+    return {"weights": Vt.T @ ((s / root**2)[:, None] * (U.T @ H)) / _root_n(X)}
+
+
+@disclosed(
+    by="party",
+    takes={"sizes": "k"},
+    scores=release("N k", meaning="the scores of people by the silo's columns"),
+)
+def shown_scores(
+    X: Float[Array, "N p"], kept: Any, *, sizes: Float[Array, " k"]
+) -> dict[str, Any]:
+    """Show the scores of the silo's rows, each in units of `sizes`."""
+    return {"scores": (complete(X) - kept["mean"]) @ kept["weights"] / sizes}
+
+
+@final
+@dataclass(frozen=True)
+class ColumnSteps:
+    """The steps of this module under a model's name (`adopted`)."""
+
+    basis: Step
+    gram: Step
+    image: Step
+    weights: Step
+    scores: Step
+
+
+def fit_columns(model: Any, federation: Federation, steps: ColumnSteps) -> None:
+    """Fit a `CCA` whose parties are the views; sets its attributes."""
+    N, c = int(federation.n_rows or 0), float(model.regularisation)
+    widths = [len(own) for own in federation.columns_of.values()]
+    k = _component_count(model.n_components, widths, N, c)
+    federation.keep(steps.basis, regularisation=c)
+    gram = model.solver == "gram" or (model.solver == "exact" and N <= _MOST_GRAM_ROWS)
+    if gram:
+        # No entry exceeds the number of parties: whitened rows are at most 1 long.
+        squares = np.full(N, float(len(widths)))
+        G = federation.sum(steps.gram, squares=squares)["gram"]
+        values, vectors = scipy.linalg.eigh(G)
+        values, H = values[::-1], vectors[:, : -k - 1 : -1]
+        if len(widths) == 2 and c == 0.0:
+            every = np.clip(values[: min(widths)] - 1.0, 0.0, 1.0)
+            model.all_correlations_ = every
+    else:
+        values, H = _leading(model, federation, steps.image, k)
+    H = with_positive_peaks(H)
+    federation.keep(steps.weights, H=H, regularisation=c)
+    model.n_samples_, model.eigenvalues_ = N, values[:k].copy()
+    if len(widths) == 2:
+        model.x_columns_, model.y_columns_ = map(list, federation.columns_of.values())
+        if c == 0.0:
+            model.canonical_correlations_ = model.eigenvalues_ - 1.0
+
+
+def scores_of(
+    federation: Federation, step: Step, kept_of: str, k: int
+) -> dict[str, Float[Array, "N k"]]:
+    """Return every party's scores of the rows of a view: a disclosure about people."""
+    with federation.fitting():
+        shown = federation.collect(step, kept_of=kept_of, sizes=np.ones(k))
+    return {party: own["scores"] for party, own in shown.items()}
+
+
+def _leading(
+    model: Any, federation: Federation, image: Step, k: int
+) -> tuple[Float[Array, " k"], Float[Array, "N k"]]:
+    N, seed = int(federation.n_rows or 0), model.random_state
+    rng = check_random_state(federation.random_state if seed is None else seed)
+    start = rng.standard_normal((N, block_width(N, k)))
+    if federation.coordinator.planned:
+        # Nobody knows the number of rounds before; there are at most so many.
+        for _ in range(_MOST_ROUNDS):
+            federation.sum(image, V=start)
+        return np.ones(k), np.eye(N, k)
+    pairs = leading_ritz_pairs(
+        lambda V: federation.sum(image, V=V)["image"],
+        start,
+        k,
+        tol=_TOL,
+        max_iter=_MOST_ROUNDS,
+    )
+    return pairs.values, pairs.vectors
+
+
+def _component_count(k: Any, widths: list[int], N: int, c: float) -> int:
+    most = min(min(widths), N - 1)
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= most:
+        raise DataError(
+            f"n_components={k!r}; choose a whole number from 1 to {most}, the fewest "
+            f"columns of a party, or N - 1."
+        )
+    if c == 0.0 and max(sum(widths) if len(widths) == 2 else 0, *widths) >= N - 1:
+        raise DataError(
+            f"Parties with {widths} columns, but {N} rows: correlations of 1 can be "
+            f"had from anything, and which are found is arbitrary. Choose a "
+            f"regularisation, 0.1 for instance, or leave columns out with select."
+        )
+    return int(k)
+
+
+def _thin(
+    Z: Float[Array, "N p"],
+) -> tuple[Float[Array, "N l"], Float[Array, " l"], Float[Array, "l p"]]:
+    """Return singular values above rounding, with their vectors."""
+    U, s, Vt = scipy.linalg.svd(Z, full_matrices=False)
+    firm = s > max(Z.shape) * np.finfo(float).eps * s.max(initial=0.0)
+    return U[:, firm], s[firm], Vt[firm]
+
+
+def _roots(spread: Float[Array, " l"], c: float) -> Float[Array, " l"]:
+    """Return the square roots of the eigenvalues of ``(1 - c) S + c I``."""
+    return np.sqrt((1.0 - c) * spread**2 + c)
+
+
+def _root_n(X: Float[Array, "N p"]) -> float:
+    return float(np.sqrt(len(X) - 1))
