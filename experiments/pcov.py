@@ -257,6 +257,8 @@ def overlay(name, data, exact, fitted):
 
 def trade_off(report):
     """Bytes against the mean angle, for both data sets."""
+    if not report["compression"]:
+        return
     figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
     marks = {"MNIST": "o", "CIFAR-10": "s"}
     for name, mark in marks.items():
@@ -429,8 +431,8 @@ def main():
 
     mnist = load(args.data / "mnist_full.npz", args.quick)
     exact = pooled_pca(mnist, K)
-    done(alignment, "MNIST", mnist, exact)
     done(compression, "MNIST", mnist, exact)
+    done(alignment, "MNIST", mnist, exact)
     done(clients, mnist)
     if not args.quick:
         done(private, mnist, exact)

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.base import Federation
-from unpooled.models import compression, pca_rows, private, update
+from unpooled.models import compression, pca_columns, pca_rows, private, update
 from unpooled.models.probabilistic import ProbabilisticPCA
 from unpooled.models.solvers import checked, solved
 from unpooled.models.spectrum import Spectrum, whitening
@@ -28,16 +28,21 @@ from unpooled.models.update import check_updatable, updated
 from unpooled.party.step import derived
 
 # Silos look steps up under the name of the model that asks.
-local_total = pca_rows.local_total
-local_squares = pca_rows.local_squares
+local_total, local_squares = pca_rows.local_total, pca_rows.local_squares
 local_scatter = pca_rows.local_scatter
-local_spread = pca_rows.local_spread
-local_image = pca_rows.local_image
-local_rounded = compression.pca_rounded
-local_factor = compression.pca_factor
+local_spread, local_image = pca_rows.local_spread, pca_rows.local_image
+(
+    own_means,
+    own_gram,
+    own_image,
+    own_loadings,
+    own_scores,
+    kept_scores,
+    shown_loadings,
+) = pca_columns.STEPS
+local_rounded, local_factor = compression.pca_rounded, compression.pca_factor
 local_projected = compression.pca_projected
-local_private = private.pca_private
-local_moments = update.pca_moments
+local_private, local_moments = private.pca_private, update.pca_moments
 
 
 @derived(
@@ -64,11 +69,13 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ProbabilisticPCA):
     ----------
     n_components : int, float in (0, 1) or None, default None
         How many components: a number, the share of variance to explain, or all.
-    svd_solver : {"auto", "covariance_eigh", "krylov"}, default "auto"
+    svd_solver : {"auto", "covariance_eigh", "krylov", "gram"}, default "auto"
         "covariance_eigh" sums the scatter, p (p + 1) / 2 numbers per silo, in three
         rounds. "krylov" sums its product with a block of k + 4 or so columns, in
         rounds whose number depends on the spectrum, and nobody holds p × p numbers.
-        "auto" takes "krylov" where p is above 5,000 and k far below.
+        "auto" takes "krylov" where p is above 5,000 and k far below. On a column
+        partition "gram" sums products of every two people, N (N + 1) / 2 numbers, and
+        "krylov" their products with a block; "auto" takes what sends fewer bytes.
     tol : float, default 1e-9
         Of solvers that iterate: largest sine of the angle between the components'
         span and its limit, certified by residuals and the gap behind them.
@@ -77,20 +84,18 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ProbabilisticPCA):
     whiten : bool, default False
         Scale the coordinates to unit variance.
     privacy : GaussianPrivacy, optional
-        Totals leave with noise that hides any one row; see `unpooled.models.private`.
-        None: totals are exact.
+        Noise in totals that hides any one row; see `unpooled.models.private`.
     bits : {64, 32, 16, 8}, default 64
-        In how many bits each number of the scatter travels. Below 64 it is rounded,
-        without bias, and one more round makes good most of that: see
+        In how many bits each number of the scatter travels, rounded without bias; see
         `unpooled.models.compression`.
     rank : int or None, default None
         Each silo shows the `rank` directions in which its own rows vary most, instead
-        of its part of a sum: fewer bytes where rank is far below p / 2, but a
-        disclosure, which every silo must allow.
+        of its part of a sum: a disclosure, which every silo must allow.
     topology : str, default "complete"
         Of solvers that need no coordinator; not used by this one.
     scores : {"coordinator", "parties"} or None, default "coordinator"
-        Who gets the scores on a column partition; on rows they stay in the silos.
+        Who gets what `transform` makes on a column partition: the coordinator, the
+        silos alone, or nobody; on rows scores stay in the silos.
     random_state : int, RandomState or None, default None
         Seed of the block that "krylov" starts with; None takes the federation's.
 
@@ -147,6 +152,13 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ProbabilisticPCA):
     mean, and the p × p scatter about it, or with "krylov" its products with public
     blocks. Never released: a row, or any silo's own count, mean or covariance.
 
+    On a column partition the totals are one number, the squared distances of all
+    columns from their means, and products between people: the N × N Gram matrix, or
+    with "krylov" its products with public blocks. Both are row-level, which every silo
+    must allow, and tell the coordinator the scores, whatever `scores` says. Each silo
+    keeps its means and loadings; asking for `components_` or `mean_` asks the silos to
+    disclose them. In each component the score of largest magnitude is positive.
+
     Columns may differ in scale by sixteen orders of magnitude and means may be 1e8
     times the spread: the sums keep twelve digits of every entry's own bound, and small
     eigenvalues of such graded matrices are found to their own digits.
@@ -161,6 +173,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ProbabilisticPCA):
     explained_variance_ratio_: Float[Array, " k"]
     singular_values_: Float[Array, " k"]
     mean_: Float[Array, " p"]
+
+    _partitions = ("rows", "columns")
+    _kept_by_silos = ("components_", "mean_")
 
     def __init__(
         self,
@@ -199,7 +214,6 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ProbabilisticPCA):
         ----------
         federation : Federation
             The rows as they are now: some appended or replaced, silos joined or left.
-            Its columns are those of the fit.
 
         Returns
         -------
@@ -209,19 +223,17 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ProbabilisticPCA):
         Raises
         ------
         ReleaseRefusedError
-            Where a silo's rules forbid what the difference to earlier totals tells:
-            `allow_roster_change`, `min_changed_rows`.
+            Under `allow_roster_change` or `min_changed_rows`.
         DataError
-            For models fitted with `privacy`, `bits`, `rank` or by block Krylov.
+            After a fit with `privacy`, `bits`, `rank` or by block Krylov.
 
         Notes
         -----
         Released, as totals only: N, the p column sums and the p × p scatter about the
-        mean of the first fit. Next to earlier totals they tell those of the rows that
-        changed.
+        first fit's mean; next to earlier totals, those of the rows that changed.
         """
         view = self._check_view(federation)
-        check_updatable(self)
+        check_updatable(self, view)
         wanted = checked(self, view)
         origin = getattr(self, "origin_", self.mean_)
         with view.fitting():
@@ -233,9 +245,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ProbabilisticPCA):
         return self
 
     def _take(self, found: Spectrum) -> None:
-        k = found.axes.shape[1]
-        self.mean_, self.n_samples_, self.n_components_ = found.mean, found.N, k
-        self.components_ = np.ascontiguousarray(found.axes.T)
+        self.n_samples_, self.n_components_ = found.N, len(found.variance)
+        # On a column partition the silos keep these.
+        if found.mean is not None and found.axes is not None:
+            self.mean_ = found.mean
+            self.components_ = np.ascontiguousarray(found.axes.T)
         self.explained_variance_ = found.variance
         self.explained_variance_ratio_ = found.variance / (found.total or 1.0)
         self.singular_values_ = np.sqrt((found.N - 1) * found.variance)
@@ -249,9 +263,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ProbabilisticPCA):
             self.residuals_ = pairs.residuals / (found.N - 1)
             self.gap_ = pairs.gap / (found.N - 1)
 
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
+    _n_features_out = property(lambda self: self.n_components_)
 
     def transform(self, X: Any) -> Any:
         """Project an array, or every silo's rows, lazily.
@@ -260,16 +272,28 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ProbabilisticPCA):
         ----------
         X : (n, p) array-like or Federation
             A federation gives a view whose columns are pca0, pca1, ...; nothing leaves
-            a silo.
+            a silo. On a column partition scores are sums over silos: the coordinator
+            gets them, or (``scores="parties"``) the silos keep them.
 
         Returns
         -------
-        (n, k) array or Federation
+        (n, k) array or Federation, or None where the silos keep the scores
         """
         if isinstance(X, Federation):
+            if X.partition == "columns":
+                return pca_columns.scored(self, self._check_view(X), self._scale())
             view, names = self._check_view(X), list(self.get_feature_names_out())
             return view.derive(projected, names, kept_of="", **self._axes())
         return projected(self._check_rows(X), **self._axes())
+
+    def _gather(self, federation: Federation) -> None:
+        self.mean_, self.components_ = pca_columns.gathered(self, federation)
+
+    def _scale(self) -> Float[Array, " k"]:
+        check_is_fitted(self)
+        if not self.whiten:
+            return np.ones(self.n_components_)
+        return whitening(self.explained_variance_)
 
     def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
         """Return the rows whose projections are given, as far as k components tell.
@@ -284,19 +308,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ProbabilisticPCA):
         return coordinates @ self.components_ + self.mean_
 
     def _axes(self) -> dict[str, Array]:
-        check_is_fitted(self)
-        scale = np.ones(len(self.components_))
-        if self.whiten:
-            scale = whitening(self.explained_variance_)
+        scale = self._scale()
         return {"mean": self.mean_, "components": self.components_, "scale": scale}
 
 
 # Attributes of a fit by a solver that iterates, or with privacy.
-_OF_SOME_FITS = (
-    "n_iter_",
-    "residuals_",
-    "gap_",
-    "privacy_",
-    "signal_to_noise_",
-    "origin_",
-)
+_OF_SOME_FITS = ("n_iter_", "residuals_", "gap_", "privacy_", "origin_")
+_OF_SOME_FITS += ("signal_to_noise_",)

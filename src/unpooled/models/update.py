@@ -65,8 +65,10 @@ def local_moments(
 (pca_moments,) = adopted(f"{LIBRARY}pca", local_moments)
 
 
-def check_updatable(model: Any) -> None:
+def check_updatable(model: Any, federation: Federation) -> None:
     """Refuse fits whose moments were not exact, or were never formed."""
+    if federation.partition != "rows":
+        raise DataError("update is for silos with rows of their own; fit anew.")
     if model.privacy is not None or model.bits != 64 or model.rank is not None:
         raise DataError(
             "update takes exact moments: fit with privacy, bits and rank at their "

@@ -115,21 +115,21 @@ class Trace:
     Parameters
     ----------
     squares : str
-        The public argument that holds the diagonal of the total, (p,).
+        The public argument that holds the diagonal of the total, (p,), or its sum.
     """
 
     squares: str
 
     def divide(
-        self, values: Float[Array, " d"], public: Mapping[str, Any]
-    ) -> Float[Array, " d"]:
+        self, values: Float[Array, "..."], public: Mapping[str, Any]
+    ) -> Float[Array, "..."]:
         """Return shares of the trace."""
         return values / self._trace(public)
 
     def multiply(
-        self, units: Float[Array, " d"], public: Mapping[str, Any]
-    ) -> Float[Array, " d"]:
-        """Return the triangle of the scatter along the directions."""
+        self, units: Float[Array, "..."], public: Mapping[str, Any]
+    ) -> Float[Array, "..."]:
+        """Return the scatter along the directions."""
         return units * self._trace(public)
 
     def _trace(self, public: Mapping[str, Any]) -> float:
