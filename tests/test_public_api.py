@@ -30,6 +30,8 @@ from unpooled import (
     PowerTransformer,
     SimpleImputer,
     StandardScaler,
+    VFedAKPCA,
+    VFedPCA,
     errors,
     simulate,
 )
@@ -51,7 +53,7 @@ TWINS = {
     SimpleImputer: sklearn.impute.SimpleImputer,
 }
 # Models that scikit-learn does not have.
-WITHOUT_TWIN: set[type] = {GeneralizedEigen}
+WITHOUT_TWIN: set[type] = {GeneralizedEigen, VFedAKPCA, VFedPCA}
 # What `fit` needs beside rows, for us and for a twin whose solver is as ours.
 TARGETS = {
     LinearDiscriminantAnalysis: "group",

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from unpooled.models.pls import PLSSVD, PLSCanonical, PLSRegression
     from unpooled.models.power import PowerTransformer
     from unpooled.models.scaler import StandardScaler
+    from unpooled.models.vfedakpca import VFedAKPCA
+    from unpooled.models.vfedpca import VFedPCA
     from unpooled.party.policy import Policy
     from unpooled.report.html import report
     from unpooled.secure.noise import GaussianPrivacy
@@ -50,6 +52,8 @@ _HOMES = {
     "SimpleImputer": "models.imputer",
     "StandardScaler": "models.scaler",
     "Study": "study",
+    "VFedAKPCA": "models.vfedakpca",
+    "VFedPCA": "models.vfedpca",
     "load": "models.files",
     "partition_columns": "data.partition",
     "partition_rows": "data.partition",
@@ -75,6 +79,8 @@ __all__ = [
     "SimpleImputer",
     "StandardScaler",
     "Study",
+    "VFedAKPCA",
+    "VFedPCA",
     "__version__",
     "load",
     "partition_columns",

@@ -77,6 +77,12 @@ CASES: dict[str, Case] = {
     "SimpleImputer": Case(),
     "StandardScaler": Case({}, IMPUTED),
     "StandardScaler-columns": Case(partition="columns"),
+    "VFedAKPCA": Case({"gamma": 0.001}, partition="columns"),
+    "VFedPCA": Case(
+        {"n_components": 2, "rounds": 2, "align_signs": True},
+        partition="columns",
+        head="random_state = 0",
+    ),
 }
 
 
