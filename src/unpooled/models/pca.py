@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.federation.base import Federation
 from unpooled.models import compression, pca_columns, pca_rows, private, update
+from unpooled.models.base import FederatedEstimator
 from unpooled.models.probabilistic import ProbabilisticPCA
 from unpooled.models.solvers import checked, solved
 from unpooled.models.spectrum import Spectrum, whitening
@@ -62,7 +63,12 @@ def projected(
 
 
 @final
-class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ProbabilisticPCA):
+class PCA(
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ProbabilisticPCA,
+    FederatedEstimator,
+):
     """Principal component analysis over a federation: the pooled answer.
 
     Parameters

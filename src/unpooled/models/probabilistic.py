@@ -12,32 +12,28 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
-from unpooled.models.base import FederatedEstimator
 
 
-class ProbabilisticPCA(FederatedEstimator):
-    """What a fitted PCA says about rows as draws from a Gaussian."""
+class ProbabilisticPCA:
+    """What a fitted PCA says about rows as draws from a Gaussian; part of `PCA`."""
 
-    n_components: Any
-    whiten: bool
-
-    def get_covariance(self) -> Float[Array, "p p"]:
+    def get_covariance(self: Any) -> Float[Array, "p p"]:
         """Return the covariance of the fitted probabilistic model."""
         return self.to_sklearn().get_covariance()
 
-    def get_precision(self) -> Float[Array, "p p"]:
+    def get_precision(self: Any) -> Float[Array, "p p"]:
         """Return the inverse of `get_covariance`."""
         return self.to_sklearn().get_precision()
 
-    def score_samples(self, X: Any) -> Float[Array, " n"]:
+    def score_samples(self: Any, X: Any) -> Float[Array, " n"]:
         """Return the log-likelihood of each row under the probabilistic model."""
         return self.to_sklearn().score_samples(self._check_rows(X))
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self: Any, X: Any, y: Any = None) -> float:
         """Return the mean log-likelihood of rows under the probabilistic model."""
         return float(np.mean(self.score_samples(X)))
 
-    def to_sklearn(self) -> Any:
+    def to_sklearn(self: Any) -> Any:
         """Return a fitted `sklearn.decomposition.PCA`, usable without this library."""
         import sklearn.decomposition
 
