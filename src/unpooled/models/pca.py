@@ -15,7 +15,6 @@ Pooled Covariance PCA (P-COV) for Distributed/Federated Learning, sections 3 to 
 from typing import Any, final
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
@@ -63,12 +62,7 @@ def projected(
 
 
 @final
-class PCA(
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    ProbabilisticPCA,
-    FederatedEstimator,
-):
+class PCA(ProbabilisticPCA, FederatedEstimator):
     """Principal component analysis over a federation: the pooled answer.
 
     Parameters

@@ -9,12 +9,13 @@ Computation 11 (1999).
 from typing import Any
 
 import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
 
 
-class ProbabilisticPCA:
+class ProbabilisticPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """What a fitted PCA says about rows as draws from a Gaussian; part of `PCA`."""
 
     def get_covariance(self: Any) -> Float[Array, "p p"]:
