@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from unpooled.models.eigenproblem import GeneralizedEigen
     from unpooled.models.files import load, save
     from unpooled.models.imputer import SimpleImputer
+    from unpooled.models.mmvfl import MMVFL
     from unpooled.models.pca import PCA
     from unpooled.models.pls import PLSSVD, PLSCanonical, PLSRegression
     from unpooled.models.power import PowerTransformer
@@ -42,6 +43,7 @@ _HOMES = {
     "GeneralizedEigen": "models.eigenproblem",
     "Ledger": "ledger",
     "LinearDiscriminantAnalysis": "models.discriminant",
+    "MMVFL": "models.mmvfl",
     "PCA": "models.pca",
     "PLSCanonical": "models.pls",
     "PLSRegression": "models.pls",
@@ -64,6 +66,7 @@ _HOMES = {
 
 __all__ = [
     "CCA",
+    "MMVFL",
     "PCA",
     "PLSSVD",
     "Federation",
