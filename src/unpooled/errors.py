@@ -64,6 +64,16 @@ class StudyError(UnpooledError):
     """A study file, a run folder, a ledger or a model file is not what it should be."""
 
 
+def crossing(reason: Exception) -> tuple[str, str]:
+    """Return what may cross the silo boundary of an error: its kind, and its rule."""
+    rule = getattr(reason, "rule", "")
+    kind = "ReleaseRefusedError"
+    for other in (DataError, AggregationError):
+        if isinstance(reason, other):
+            kind = other.__name__
+    return kind, rule if isinstance(rule, str) and rule in RULES else "failed_in_silo"
+
+
 # rule -> (what it says, what to do). The only sentences that cross the silo boundary.
 RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -157,6 +167,10 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "no id is common to all silos",
             "Compare how the silos write their ids: the match is on the whole id.",
         ),
+        "no_variance": (
+            "the silo's columns do not vary, or nothing is left of them",
+            "Leave constant columns out; ask for fewer components.",
+        ),
         "missing_values": (
             "Input X contains NaN: there are missing values and the step takes none",
             "Impute first, for instance make_pipeline(SimpleImputer(), ...).",
@@ -243,6 +257,15 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the silo takes no such file: it took no part in the study, keeps no "
             "models, or the file is too large",
             "Hand the model over outside the study.",
+        ),
+        "two_parties": (
+            "fewer than three parties cannot compare in secret: each would see all",
+            'Add a silo, or use comparison="summed".',
+        ),
+        "comparison": (
+            "the parties' secure computation stopped: a party's process ended, could "
+            "not start, or did not answer in time",
+            "See that every silo has the mpc extra; then go on with resume.",
         ),
         "nothing_kept": (
             "the silo keeps nothing under the name that the step reads",

@@ -13,6 +13,7 @@ from typing import Any, final
 
 from unpooled.errors import UnpooledError
 from unpooled.federation.channel import Channel
+from unpooled.federation.comparing import begin_computing, compared
 from unpooled.federation.costs import RoundRecord
 from unpooled.federation.opening import opened, shown
 from unpooled.federation.proofs import Proofs
@@ -23,7 +24,7 @@ from unpooled.federation.replies import (
     log_lines,
     raise_refusals,
 )
-from unpooled.ledger import Ledger
+from unpooled.ledger import Ledger, Release
 from unpooled.party.extent import Extent
 from unpooled.party.lines import lines_of_all
 from unpooled.party.operations import Operation
@@ -35,8 +36,11 @@ from unpooled.secure.plain import PlainSum
 from unpooled.secure.protocol import SecureSum
 from unpooled.secure.roster import Roster
 
+# The lines of a round, each with the name of its array in the message.
+Lines = list[tuple[Release, str]]
+
 # Messages that no round needs: they are about a study, not of a fit.
-_NO_ROUNDS = ("plan", "describe", "announce", "deliver")
+_NO_ROUNDS = ("signs", "plan", "describe", "announce", "deliver")
 
 
 @final
@@ -100,7 +104,7 @@ class Coordinator:
         self._round = first_round - 1
         self._session, self._depth, self.planned = "", 0, False
         self._sent: set[str] = set()
-        self._has_group_key = False
+        self._has_group_key = self._computing = False
         self._sum: SecureSum = MaskedSum() if protection == "masked" else PlainSum()
 
     @property
@@ -136,22 +140,70 @@ class Coordinator:
         is how large each party's view is, `kept_of` the fit whose arrays it reads.
         """
         sizes = {party: extents[party].sizes(step, public) for party in self.parties}
-        if not self._session:
-            self._join()
-        if to == "parties" and self.protection == "masked" and not self._has_group_key:
-            self._share_group_key()
-        self._round += 1
+        self.begin_round(for_parties=to == "parties" and self.protection == "masked")
+        if step.polynomial is not None:
+            self._begin_computing()
         fresh = frozenset(set(view_arrays(operations)) - self._sent)
         evidence, proven = self.proofs.evidence(operations, self._sent)
         where = (self.study, self._session, self._round, step.name, to)
         what = (operations, dict(public), fresh, kept_of, evidence)
         request = Request(*where, *what)
         written = lines_of_all(request, step, sizes, self.protection)
-        data = encode(*request.as_message())
-        replies = self._exchange(dict.fromkeys(self.parties, data), step.name)
+        asked = dict.fromkeys(self.parties, encode(*request.as_message()))
+        released = self.run_round(step.name, asked, lambda _: written)
+        # A silo that refused has not kept what came with the request.
+        self._sent |= fresh | proven
+        self.proofs.keep(request, extents, released, self.protection)
+        if step.verb == "disclosed":
+            return shown(request, step, sizes, released)
+        if step.polynomial is not None:
+            return self._compared(step, sizes[self._parties[0]])
+        return opened(request, step, sizes, released, self._sum)
+
+    def _begin_computing(self) -> None:
+        if not self._computing:
+            near = self.channel.on_one_machine
+            begin_computing(self._parties, self._in_session, near)
+        self._computing = True
+
+    def _compared(self, step: Step, its: Mapping[str, int]) -> dict[str, Any]:
+        number, asked = self._round, self.records.pop()
+        found, records = compared(step, its, number, asked, self._in_session)
+        self.records += records
+        self._round += len(records) - 1
+        return found
+
+    def _in_session(self, header: dict[str, Any]) -> dict[str, Message]:
+        where = {"study": self.study, "session": self._session}
+        return self._control(header | where)
+
+    def begin_round(self, *, for_parties: bool) -> tuple[str, int]:
+        """Join where there is no session; return its name and the round's number.
+
+        `for_parties` has the parties agree on a key that the coordinator lacks.
+        """
+        if not self._session:
+            self._join()
+        if for_parties and not self._has_group_key:
+            self._share_group_key()
+        self._round += 1
+        return self._session, self._round
+
+    def run_round(
+        self,
+        step: str,
+        requests: dict[str, bytes],
+        written: Callable[[Mapping[str, Message]], Lines],
+    ) -> dict[str, Message]:
+        """Ask parties, write down what left, and return the replies.
+
+        `written` gives the lines of the round, which may depend on the replies.
+        """
+        replies = self._exchange(requests, step)
         # Written first: the ledger tells what left, also when nothing can be opened.
         try:
-            released = log_lines(self.ledger, self.roster, written, replies.messages)
+            lines = written(replies.messages)
+            released = log_lines(self.ledger, self.roster, lines, replies.messages)
         finally:
             for recorder in self.recorders:
                 recorder()
@@ -159,13 +211,8 @@ class Coordinator:
             # The next join asks for what was lost.
             self._leave()
             raise replies.problem
-        raise_refusals(step.name, replies.messages)
-        # A silo that refused has not kept what came with the request.
-        self._sent |= fresh | proven
-        self.proofs.keep(request, extents, released, self.protection)
-        if step.verb == "disclosed":
-            return shown(request, step, sizes, released)
-        return opened(request, step, sizes, released, self._sum)
+        raise_refusals(step, replies.messages)
+        return released
 
     def would_refuse(self, requests: Iterable[Request]) -> list[tuple[str, str, str]]:
         """Ask each silo which planned steps its rules refuse: (party, step, rule)."""
@@ -249,7 +296,7 @@ class Coordinator:
             # A fit that failed because a party is absent must not fail again here.
             with suppress(UnpooledError):
                 self._control(header)
-        self._session, self._has_group_key = "", False
+        self._session, self._has_group_key, self._computing = "", False, False
         self._sent.clear()
 
     def _exchange(self, requests: dict[str, bytes], step: str) -> Replies:

@@ -13,6 +13,7 @@ from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
 from unpooled.ledger import Release
 from unpooled.party.classes import by_class, class_sizes
+from unpooled.party.computing import Computing
 from unpooled.party.extent import Extent
 from unpooled.party.lines import code_for, ledger_lines
 from unpooled.party.memory import Answered, Study
@@ -91,6 +92,7 @@ class Session:
         # None until the keys are agreed: before that nothing may leave.
         self._sum: SecureSum | None = None
         self._group_key: bytes | None = None
+        self._computing: Computing | None = None
         self._view_arrays: dict[str, Array] = {}
         self._opened: dict[tuple[int, str], _Opened] = {}
 
@@ -117,6 +119,29 @@ class Session:
         if leader not in self._keys:
             raise Refusal("wrong_roster")
         self._group_key = open_sealed(self._keys[leader], sealed)
+
+    @property
+    def computing(self) -> Computing:
+        """The party's part in secure comparisons."""
+        if not self._keys:
+            raise Refusal("out_of_order")
+        if self._computing is None:
+            self._computing = Computing(self.party, self.parties, self._keys)
+        return self._computing
+
+    def proceed(self) -> None:
+        """Let go what waited until the round was written down."""
+        if self._computing is not None:
+            self._computing.proceed()
+
+    def close(self) -> None:
+        """End what the session has running."""
+        if self._computing is not None:
+            self._computing.close()
+
+    def keys_for_matching(self) -> tuple[Mapping[str, bytes], bytes]:
+        """Return the key shared with every peer, and the one that all parties share."""
+        return self._keys, self._key_of_group()
 
     def check(self, request: Request) -> tuple[Step, View]:
         """Apply every rule that needs no arithmetic on rows."""
@@ -156,6 +181,25 @@ class Session:
             totals = run_step(
                 step, view, self._label_for(step), self._views.kept_for(request), public
             )
+        if step.polynomial is not None:
+            self.computing.take(step, sizes, totals)
+            arrays = {}
+        else:
+            arrays = self._parted(self._sum, step, request, sizes, totals, public)
+        self._view_arrays |= view_arrays(request.operations)
+        lines = ledger_lines(request, step, sizes, self.protection, self.parties)
+        return lines, arrays
+
+    def _parted(
+        self,
+        total: SecureSum,
+        step: Step,
+        request: Request,
+        sizes: Mapping[str, int],
+        totals: Mapping[str, Array],
+        public: Mapping[str, Any],
+    ) -> dict[str, Array]:
+        """Keep what stays, and return what may leave."""
         arrays, shares = {}, honest_shares(len(self.parties), self.protection)
         for name, declared in step.declared.items():
             shape = declared.shape(sizes)
@@ -166,9 +210,7 @@ class Session:
                 how = {"value": value, "symmetric": declared.symmetric}
                 self._views.keep(request, declared.until, name, **how)
             else:
-                arrays[name] = self._conceal(
-                    self._sum, step, request, name, value, public
-                )
+                arrays[name] = self._conceal(total, step, request, name, value, public)
             if request.to == "parties" and not declared.kept:
                 self._opened[request.round, name] = _Opened(
                     declared,
@@ -181,9 +223,7 @@ class Session:
                 )
         if set(totals) != set(step.declared):
             raise Refusal("declaration")
-        self._view_arrays |= view_arrays(request.operations)
-        lines = ledger_lines(request, step, sizes, self.protection, self.parties)
-        return lines, arrays
+        return arrays
 
     def answered(self, request: Request, view: View) -> Answered:
         """Return what to remember of a request that was answered."""

@@ -23,6 +23,7 @@ from unpooled.arrays import Array
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.party.declared import Declared, release, stays
 from unpooled.party.fit import Fit, Follows
+from unpooled.secure.comparison import Polynomial
 
 # Those who write steps find here all that they need.
 __all__ = [
@@ -56,7 +57,7 @@ class Step:
     name : str
         "pca.local_total" for the library's own, the full dotted name for others.
     verb : str
-        "summed", "disclosed", "kept" or "derived".
+        "summed", "disclosed", "kept", "compared" or "derived".
     by : str
         "rows" when additive over rows, "party" when it needs the silo's rows together.
     takes : mapping of str to str
@@ -72,6 +73,7 @@ class Step:
         Of a derived step: whether its arguments follow from those steps' totals.
     by_column : bool
         Of a derived step: whether each column is made of the one in its place alone.
+    polynomial : Polynomial or None, whose sign is learned of a compared step
     """
 
     name: str
@@ -86,6 +88,7 @@ class Step:
     sparse: bool = False
     follows: Follows | None = None
     by_column: bool = False
+    polynomial: Polynomial | None = None
 
     def __call__(self, *args: Any, **public: Any) -> Any:
         """Run the function as it is: nothing is checked, nothing leaves."""
