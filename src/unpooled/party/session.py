@@ -195,7 +195,7 @@ class Session:
         step: Step,
         request: Request,
         sizes: Mapping[str, int],
-        totals: Mapping[str, Array],
+        totals: Mapping[str, Any],
         public: Mapping[str, Any],
     ) -> dict[str, Array]:
         """Keep what stays, and return what may leave."""
