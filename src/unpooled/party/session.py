@@ -21,6 +21,7 @@ from unpooled.party.noising import check_inputs, cost, honest_shares, noised
 from unpooled.party.packing import declared_array, flattened, restored
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import Request, Veiled, view_arrays
+from unpooled.party.reusing import run_reusing
 from unpooled.party.running import run_step
 from unpooled.party.step import Declared, Step, find_step
 from unpooled.party.view import View
@@ -178,9 +179,7 @@ class Session:
             self._policy.check_classes(class_sizes(view, self._table.label))
         # What is not finite is refused when it is encoded; a warning would be noise.
         with np.errstate(all="ignore"):
-            totals = run_step(
-                step, view, self._label_for(step), self._views.kept_for(request), public
-            )
+            totals = self._totals(step, view, request, public)
         if step.polynomial is not None:
             self.computing.take(step, sizes, totals)
             arrays = {}
@@ -224,6 +223,15 @@ class Session:
         if set(totals) != set(step.declared):
             raise Refusal("declaration")
         return arrays
+
+    def _totals(
+        self, step: Step, view: View, request: Request, public: Mapping[str, Any]
+    ) -> dict[str, Array]:
+        if step.reuses:
+            known = self._views.reused
+            return run_reusing(step, view, request.view_digest(), public, known)
+        label, kept = self._label_for(step), self._views.kept_for(request)
+        return run_step(step, view, label, kept, public)
 
     def answered(self, request: Request, view: View) -> Answered:
         """Return what to remember of a request that was answered."""

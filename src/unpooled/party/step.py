@@ -26,21 +26,8 @@ from unpooled.party.fit import Fit, Follows
 from unpooled.secure.comparison import Polynomial
 
 # Those who write steps find here all that they need.
-__all__ = [
-    "LIBRARY",
-    "Declared",
-    "Fit",
-    "Step",
-    "adopted",
-    "check_installed",
-    "derived",
-    "disclosed",
-    "find_step",
-    "kept",
-    "release",
-    "stays",
-    "summed",
-]
+__all__ = ["LIBRARY", "Declared", "Fit", "Step", "adopted", "check_installed"]
+__all__ += ["derived", "disclosed", "find_step", "kept", "release", "stays", "summed"]
 
 LIBRARY = "unpooled.models."
 # Steps whose totals some derived step is checked against: see `derived`.
@@ -74,6 +61,8 @@ class Step:
     by_column : bool
         Of a derived step: whether each column is made of the one in its place alone.
     polynomial : Polynomial or None, whose sign is learned of a compared step
+    reuses : bool
+        The silo keeps the totals, and runs the step on new rows only.
     """
 
     name: str
@@ -89,6 +78,7 @@ class Step:
     follows: Follows | None = None
     by_column: bool = False
     polynomial: Polynomial | None = None
+    reuses: bool = False
 
     def __call__(self, *args: Any, **public: Any) -> Any:
         """Run the function as it is: nothing is checked, nothing leaves."""
@@ -156,6 +146,7 @@ def summed(
     by: str = "rows",
     takes: Mapping[str, str] | None = None,
     sparse: bool = False,
+    reuses: bool = False,
     **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a step whose arrays are opened only as totals over all parties.
@@ -168,10 +159,13 @@ def summed(
         Axes of array-valued public arguments.
     sparse : bool, default False
         Whether it can read X in CSR form too.
+    reuses : bool, default False
+        Of a step that reads `X` alone, by rows: see `unpooled.party.reusing`.
     **declared : str or Declared
         Axes of each array the step returns, or a full declaration.
     """
-    return _declaring("summed", by, takes, declared, sparse=sparse)
+    declare = _declaring("summed", by, takes, declared, sparse=sparse)
+    return lambda function: replace(declare(function), reuses=reuses)
 
 
 def disclosed(
