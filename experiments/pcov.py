@@ -264,7 +264,7 @@ def trade_off(report):
     for name, mark in marks.items():
         points = [row for row in report["compression"] if row[0] == name]
         for row in points:
-            size, mean = float(row[2]), max(float(row[5]), 1e-10)
+            size, mean = float(row[2]), max(float(row[5]), 1e-12)
             ax.plot(size, mean, mark, color="C0" if "bits" in row[1] else "C1")
             ax.annotate(
                 row[1],
