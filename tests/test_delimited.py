@@ -201,3 +201,19 @@ def test_refusals_say_why(opened, text, message):
 def test_truncated_compression_is_refused(opened):
     with pytest.raises(DataError, match="cannot be read"):
         opened(gzip.compress(b"a,b\n1,2\n")[:-9], "rows.csv.gz")
+
+
+@pytest.mark.parametrize(
+    "text", ["63,1,145\n67,1,160\n", "63.0,?,145.0\n1,2,3\n", "63.5,M\n1.5,F\n"]
+)
+def test_a_file_without_names_is_refused(opened, text):
+    # Its first person would become the columns' names, which travel.
+    with pytest.raises(DataError, match="numbers, not the names of columns"):
+        opened(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["0,1,2\n4,5,6\n", "1,2\n4,5\n", "n,1990,1991\n1,2,3\n"]
+)
+def test_counted_columns_and_years_are_names(opened, text):
+    assert opened(text).columns == tuple(text.splitlines()[0].split(","))

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from twins import RTOL, assert_close, assert_same_components, assert_same_pca
-from unpooled import PCA, Policy, partition_columns, partition_rows, plan, simulate
+from unpooled import PCA, Policy, partition_rows, plan, simulate
 from unpooled.errors import DataError, ReleaseRefusedError
 
 N, P = 120, 6
@@ -402,12 +402,6 @@ def test_fitting_an_array_says_what_to_do(rows):
         DataError, match=r"PCA.fit takes a Federation, not ndarray\. Ma"
     ):
         PCA().fit(rows)
-
-
-def test_a_column_partition_is_refused_by_name(rows):
-    federation = simulate(partition_columns(rows, 3), partition="columns")
-    with pytest.raises(DataError, match="works on partitions by rows, not by columns"):
-        PCA().fit(federation)
 
 
 @pytest.mark.parametrize("cell", [np.nan, np.inf, -np.inf])

@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator
 import unpooled
 from unpooled import (
     CCA,
+    MMVFL,
     PCA,
     PLSSVD,
     GeneralizedEigen,
@@ -30,6 +31,8 @@ from unpooled import (
     PowerTransformer,
     SimpleImputer,
     StandardScaler,
+    VFedAKPCA,
+    VFedPCA,
     errors,
     simulate,
 )
@@ -51,7 +54,7 @@ TWINS = {
     SimpleImputer: sklearn.impute.SimpleImputer,
 }
 # Models that scikit-learn does not have.
-WITHOUT_TWIN: set[type] = {GeneralizedEigen}
+WITHOUT_TWIN: set[type] = {GeneralizedEigen, MMVFL, VFedAKPCA, VFedPCA}
 # What `fit` needs beside rows, for us and for a twin whose solver is as ours.
 TARGETS = {
     LinearDiscriminantAnalysis: "group",

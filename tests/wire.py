@@ -109,6 +109,7 @@ def silos(tables: Any = None, **options: Any) -> Silos:
         "policy": None,
         "random_state": None,
         "study": "study",
+        "aligned": False,
     }
     federation, parties = in_one_process(tables, **(settings | options))
     coordinator = federation.coordinator

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from unpooled.models.eigenproblem import GeneralizedEigen
     from unpooled.models.files import load, save
     from unpooled.models.imputer import SimpleImputer
+    from unpooled.models.mmvfl import MMVFL
     from unpooled.models.pca import PCA
     from unpooled.models.pls import PLSSVD, PLSCanonical, PLSRegression
     from unpooled.models.power import PowerTransformer
     from unpooled.models.scaler import StandardScaler
+    from unpooled.models.vfedakpca import VFedAKPCA
+    from unpooled.models.vfedpca import VFedPCA
     from unpooled.party.policy import Policy
     from unpooled.report.html import report
     from unpooled.secure.noise import GaussianPrivacy
@@ -40,6 +43,7 @@ _HOMES = {
     "GeneralizedEigen": "models.eigenproblem",
     "Ledger": "ledger",
     "LinearDiscriminantAnalysis": "models.discriminant",
+    "MMVFL": "models.mmvfl",
     "PCA": "models.pca",
     "PLSCanonical": "models.pls",
     "PLSRegression": "models.pls",
@@ -50,6 +54,8 @@ _HOMES = {
     "SimpleImputer": "models.imputer",
     "StandardScaler": "models.scaler",
     "Study": "study",
+    "VFedAKPCA": "models.vfedakpca",
+    "VFedPCA": "models.vfedpca",
     "load": "models.files",
     "partition_columns": "data.partition",
     "partition_rows": "data.partition",
@@ -60,6 +66,7 @@ _HOMES = {
 
 __all__ = [
     "CCA",
+    "MMVFL",
     "PCA",
     "PLSSVD",
     "Federation",
@@ -75,6 +82,8 @@ __all__ = [
     "SimpleImputer",
     "StandardScaler",
     "Study",
+    "VFedAKPCA",
+    "VFedPCA",
     "__version__",
     "load",
     "partition_columns",

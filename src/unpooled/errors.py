@@ -64,6 +64,16 @@ class StudyError(UnpooledError):
     """A study file, a run folder, a ledger or a model file is not what it should be."""
 
 
+def crossing(reason: Exception) -> tuple[str, str]:
+    """Return what may cross the silo boundary of an error: its kind, and its rule."""
+    rule = getattr(reason, "rule", "")
+    kind = "ReleaseRefusedError"
+    for other in (DataError, AggregationError):
+        if isinstance(reason, other):
+            kind = other.__name__
+    return kind, rule if isinstance(rule, str) and rule in RULES else "failed_in_silo"
+
+
 # rule -> (what it says, what to do). The only sentences that cross the silo boundary.
 RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -156,6 +166,10 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "no_common_rows": (
             "no id is common to all silos",
             "Compare how the silos write their ids: the match is on the whole id.",
+        ),
+        "no_variance": (
+            "the silo's columns do not vary, or nothing is left of them",
+            "Leave constant columns out; ask for fewer components.",
         ),
         "missing_values": (
             "Input X contains NaN: there are missing values and the step takes none",

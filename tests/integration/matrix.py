@@ -72,11 +72,18 @@ CASES: dict[str, Case] = {
         {"n_components": 1, "solver": "dgep-eigh"}, IMPUTED
     ),
     "LinearDiscriminantAnalysis": Case({"n_components": 2}, IMPUTED),
+    "MMVFL": Case({"beta": 1.0, "max_iter": 3, "tol": 0}, (), "columns"),
     "PCA": Case({"n_components": 3}, IMPUTED),
     "PowerTransformer": Case(),
     "SimpleImputer": Case(),
     "StandardScaler": Case({}, IMPUTED),
     "StandardScaler-columns": Case(partition="columns"),
+    "VFedAKPCA": Case({"gamma": 0.001}, partition="columns"),
+    "VFedPCA": Case(
+        {"n_components": 2, "rounds": 2, "align_signs": True},
+        partition="columns",
+        head="random_state = 0",
+    ),
 }
 
 

@@ -1,6 +1,8 @@
 """What ``unpooled silo check`` shows, at home: rows, columns, rules, roster."""
 
+import csv
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from rich.text import Text
 
 from unpooled.cli.tables import part, table
 from unpooled.cli.words import count, printable
+from unpooled.data.ids import match_report
 from unpooled.data.table import Table
 from unpooled.party.policy import Policy
 from unpooled.party.silo import Silo
@@ -35,6 +38,9 @@ def show_silo(console: Console, silo: Silo) -> None:
     if n < rules.min_rows:
         few = "Fewer rows than min_rows: every step would be refused."
         console.print(Text(few, "red"))
+    for study, matched in _matched(silo.matches):
+        told = f"Study {printable(study)}: {match_report(n, matched)}"
+        console.print(Text(f"{told} Which: {silo.matches / study}.csv"))
     part(console, "What the policy allows", f"From {silo.policy}", _rules(rules))
     if silo.approval == "each-study":
         console.print(Text("A person must approve each study: unpooled silo approve"))
@@ -52,6 +58,16 @@ def show_silo(console: Console, silo: Silo) -> None:
         )
         console.print(Text(few, "red"))
     console.print()
+
+
+def _matched(folder: Path) -> list[tuple[str, int]]:
+    """Return how many rows each study matched last."""
+    found = []
+    for path in sorted(folder.glob("[!.]*.csv")):
+        # An id may hold a line break, so lines are not counted.
+        with path.open(encoding="utf-8", newline="") as stream:
+            found.append((path.stem, sum(1 for _ in csv.reader(stream)) - 1))
+    return found
 
 
 def _place(silo: Silo) -> str:

@@ -6,6 +6,7 @@ types come from one pass over the whole file as text, before any block is read.
 
 import csv as python_csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import final
@@ -30,6 +31,7 @@ MISSING = [*(" " * n for n in range(9))] + [
     for before in ("", " ")
     for after in ("", " ")
 ]
+_NUMBER = re.compile(r"\s*[-+]?\d+(\.\d*)?([eE][-+]?\d+)?\s*")
 TRUE, FALSE = ["true", "True", "TRUE"], ["false", "False", "FALSE"]
 Kinds = tuple[pa.DataType, ...]  # of which a column takes the first that fits
 NUMBER_KINDS: Kinds = (pa.float64(), pa.bool_())
@@ -64,6 +66,10 @@ class DelimitedReader(Reader):
                 raise pa.ArrowInvalid(f"its first line: {error}") from error
         if names is None:
             raise pa.ArrowInvalid("it is empty")
+        if _are_values(names):
+            raise pa.ArrowInvalid(
+                "its first line holds numbers, not the names of columns"
+            )
         return names
 
     def survey(
@@ -122,6 +128,19 @@ class DelimitedReader(Reader):
                 false_values=FALSE,
             ),
         )
+
+
+def _are_values(names: Sequence[str]) -> bool:
+    """Whether a first line looks like data: names travel, a person's values must not.
+
+    Columns that were merely counted (0, 1, 2, ... or 1, 2, 3, ...) pass for names, and
+    so do whole numbers beside words, such as years.
+    """
+    if any(names == [str(j) for j in range(o, o + len(names))] for o in (0, 1)):
+        return False
+    numbers = [name for name in names if _NUMBER.fullmatch(name)]
+    words = set(names).difference(numbers, MISSING)
+    return bool(numbers) and (not words or any("." in number for number in numbers))
 
 
 def _parses(cells: pa.ChunkedArray, kind: pa.DataType) -> bool:

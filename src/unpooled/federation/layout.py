@@ -1,9 +1,10 @@
 """What a view looks like from outside: whose columns, and how many aligned rows."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import final
 
+from unpooled.arrays import Array
 from unpooled.errors import DataError
 from unpooled.party.extent import Extent
 from unpooled.party.operations import Rows
@@ -21,12 +22,21 @@ class Layout:
     columns_of : mapping of str to tuple of str
         By party, in the study's order; on a row partition all have the same.
     n_rows : int or None
-        N on a column partition, None on a row partition.
+        N on a column partition, None on a row partition. Until rows are matched it is
+        the most that N can be.
+    matching : {"", "ids", "aligned"}
+        What the parties still have to do before the first fit: match rows by their
+        ids, or check that ids that were declared to be aligned are.
+    rows_of : mapping of str to array
+        Which rows of its table each party put where; in simulations only, and only
+        where rows were matched.
     """
 
     partition: str
     columns_of: Mapping[str, tuple[str, ...]]
     n_rows: int | None = None
+    matching: str = ""
+    rows_of: Mapping[str, Array] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of_rows(cls, parties: Iterable[str], columns: Sequence[str]) -> "Layout":
@@ -35,7 +45,10 @@ class Layout:
 
     @classmethod
     def of_columns(
-        cls, columns_of: Mapping[str, Sequence[str]], rows: Mapping[str, int]
+        cls,
+        columns_of: Mapping[str, Sequence[str]],
+        rows: Mapping[str, int],
+        matching: str = "",
     ) -> "Layout":
         """Return the layout of parties with the same rows in the same order.
 
@@ -44,10 +57,11 @@ class Layout:
         DataError
             When they differ in their numbers of rows, or share a column's name.
         """
-        if len(set(rows.values())) > 1:
+        if len(set(rows.values())) > 1 and matching != "ids":
             raise DataError(
                 f"On a column partition all silos have the same rows in the same "
-                f"order, but these have {dict(rows)} rows. Align them first."
+                f"order, but these have {dict(rows)} rows. Name their column of ids "
+                f"(ids), so that rows are matched."
             )
         names = [column for own in columns_of.values() for column in own]
         if twice := sorted({c for c in names if names.count(c) > 1}):
@@ -56,7 +70,13 @@ class Layout:
                 f"stand in several. Rename or drop them."
             )
         own = {party: tuple(columns) for party, columns in columns_of.items()}
-        return cls("columns", own, next(iter(rows.values())))
+        return cls("columns", own, min(rows.values()), matching)
+
+    def matched(
+        self, n_rows: int, rows_of: Mapping[str, Array] | None = None
+    ) -> "Layout":
+        """Return the layout once the parties agreed on their common rows."""
+        return replace(self, n_rows=n_rows, matching="", rows_of=dict(rows_of or {}))
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.federation.channel import Channel
 from unpooled.federation.layout import Layout
+from unpooled.federation.matching import agree_on_rows, how_to_match
 from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger
 from unpooled.party.policy import Policy
@@ -48,6 +49,7 @@ def simulate(
     policy: Policy | Mapping[str, Any] | str | Path | None = None,
     random_state: int | None = None,
     *,
+    aligned: bool = False,
     study: str | None = None,
     block_mb: float | int | None = None,
 ) -> Federation:
@@ -67,7 +69,9 @@ def simulate(
     label : str, optional
         A column that is carried along and never a feature.
     ids : str, optional
-        A column that identifies rows, never a feature.
+        A column that identifies rows, never a feature. On a column partition rows are
+        matched by it: the silos find out which ids all of them have, privately, and
+        the federation is about these. Without ids the tables must be aligned already.
     secure_sum : {"masked", "plain"}, default "masked"
         Plain adds numbers in clear: an oracle for tests, no protection.
     policy : Policy, mapping or path, optional
@@ -77,6 +81,9 @@ def simulate(
     random_state : int, optional
         Seed of folds and splits that bring none, and of methods that draw starting
         values.
+    aligned : bool, default False
+        That the silos' tables have the same ids in the same order. Nothing is matched;
+        a keyed digest of the ids is compared.
     study : str, optional
         The study's name in ledger and report.
     block_mb : float, optional
@@ -91,9 +98,10 @@ def simulate(
     ------
     DataError
         When a source cannot be read, columns differ between silos, or a column is not
-        numeric; the message names silo and column.
+        numeric; the message names silo and column. When ids stand twice or are missing,
+        or no id is common.
     """
-    return in_one_process(
+    federation, members = in_one_process(
         parties,
         partition=partition,
         label=label,
@@ -102,8 +110,11 @@ def simulate(
         policy=policy,
         random_state=random_state,
         study=study,
+        aligned=aligned,
         block_mb=block_mb,
-    )[0]
+    )
+    agree_on_rows(federation, members)
+    return federation
 
 
 def in_one_process(
@@ -116,15 +127,20 @@ def in_one_process(
     policy: Policy | Mapping[str, Any] | str | Path | None,
     random_state: int | None,
     study: str | None,
+    aligned: bool = False,
     ledger: Ledger | None = None,
     first_round: int = 1,
     block_mb: float | int | None = None,
 ) -> tuple[Federation, dict[str, Party]]:
     """Return both ends: the federation, and the parties by name.
 
+    Rows are not matched yet: `agree_on_rows` does that.
+
     Parameters
     ----------
-    parties, partition, label, ids, secure_sum, policy, random_state, study, block_mb
+    parties, partition, label, ids, secure_sum, policy, random_state, study
+        As of `simulate`.
+    aligned, block_mb
         As of `simulate`.
     ledger : Ledger, optional
         To continue, with `first_round`, when a study is resumed.
@@ -134,7 +150,7 @@ def in_one_process(
     _check_arguments(parties, partition, secure_sum)
     tables = open_parties(parties, partition, label, ids, block_mb)
     policies = _policies(policy, tuple(tables))
-    layout = _layout(tables, partition)
+    layout = _layout(tables, partition, how_to_match(partition, ids, aligned))
     identities = {name: Identity() for name in tables}
     roster = Roster({name: identity.public for name, identity in identities.items()})
     kind = {"plain": secure_sum == "plain", "partition": partition}
@@ -187,9 +203,9 @@ def _policies(
     return dict.fromkeys(parties, Policy.of(policy))
 
 
-def _layout(tables: Mapping[str, Table], partition: str) -> Layout:
+def _layout(tables: Mapping[str, Table], partition: str, matching: str) -> Layout:
     by_party = {name: table.columns for name, table in tables.items()}
     if partition == "rows":
         return Layout.of_rows(tables, agree_on_columns(by_party))
     rows = {name: table.n_rows for name, table in tables.items()}
-    return Layout.of_columns(by_party, rows)
+    return Layout.of_columns(by_party, rows, matching)

@@ -5,8 +5,8 @@ declarations and answers with placeholders; silos are asked only which of their 
 would refuse.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.federation.costs import RoundRecord
+from unpooled.federation.matching import planned_lines
 from unpooled.federation.proofs import Proofs
 from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger, Release
@@ -175,6 +176,18 @@ def _placeholder(
     return np.full(shape, _PLACEHOLDER_ROWS if name == "count" else 1.0)
 
 
+def with_matching(
+    federation: Federation, lines: Sequence[Release]
+) -> tuple[Release, ...]:
+    """Return planned lines after those of matching rows, if that is still to be done.
+
+    How many rows are common is not known yet: the lines are of the most there can be.
+    """
+    first = planned_lines(federation)
+    rounds = first[-1].round if first else 0
+    return (*first, *(replace(line, round=line.round + rounds) for line in lines))
+
+
 def plan(model: Any, federation: Federation, y: Any = None) -> Plan:
     """Tell what fitting a model would exchange, without exchanging it.
 
@@ -207,5 +220,5 @@ def plan(model: Any, federation: Federation, y: Any = None) -> Plan:
     refusals: list[tuple[str, str, str]] = []
     if isinstance(live, Coordinator):
         refusals = live.would_refuse(dry.requests)
-    lines, notes = tuple(dry.lines), tuple(dry.notes)
+    lines, notes = with_matching(federation, dry.lines), tuple(dry.notes)
     return Plan(lines, tuple(refusals), live.parties, live.protection, notes)

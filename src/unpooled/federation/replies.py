@@ -26,6 +26,8 @@ _ANSWERS: Mapping[str, tuple[str, set[str]]] = {
     "offer group key": ("group", {"sealed"}),
     "accept group key": ("accepted", set()),
     "leave": ("left", set()),
+    "matching.common": ("released", {"seals", "digest"}),
+    "matching.check": ("released", {"seals", "digest"}),
 }
 _ALWAYS = {"party", "request", "kind"}
 

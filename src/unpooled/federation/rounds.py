@@ -23,7 +23,7 @@ from unpooled.federation.replies import (
     log_lines,
     raise_refusals,
 )
-from unpooled.ledger import Ledger
+from unpooled.ledger import Ledger, Release
 from unpooled.party.extent import Extent
 from unpooled.party.lines import lines_of_all
 from unpooled.party.operations import Operation
@@ -34,6 +34,9 @@ from unpooled.secure.message import Message, encode
 from unpooled.secure.plain import PlainSum
 from unpooled.secure.protocol import SecureSum
 from unpooled.secure.roster import Roster
+
+# The lines of a round, each with the name of its array in the message.
+Lines = list[tuple[Release, str]]
 
 # Messages that no round needs: they are about a study, not of a fit.
 _NO_ROUNDS = ("plan", "describe", "announce", "deliver")
@@ -136,22 +139,49 @@ class Coordinator:
         is how large each party's view is, `kept_of` the fit whose arrays it reads.
         """
         sizes = {party: extents[party].sizes(step, public) for party in self.parties}
-        if not self._session:
-            self._join()
-        if to == "parties" and self.protection == "masked" and not self._has_group_key:
-            self._share_group_key()
-        self._round += 1
+        self.begin_round(for_parties=to == "parties" and self.protection == "masked")
         fresh = frozenset(set(view_arrays(operations)) - self._sent)
         evidence, proven = self.proofs.evidence(operations, self._sent)
         where = (self.study, self._session, self._round, step.name, to)
         what = (operations, dict(public), fresh, kept_of, evidence)
         request = Request(*where, *what)
         written = lines_of_all(request, step, sizes, self.protection)
-        data = encode(*request.as_message())
-        replies = self._exchange(dict.fromkeys(self.parties, data), step.name)
+        asked = dict.fromkeys(self.parties, encode(*request.as_message()))
+        released = self.run_round(step.name, asked, lambda _: written)
+        # A silo that refused has not kept what came with the request.
+        self._sent |= fresh | proven
+        self.proofs.keep(request, extents, released, self.protection)
+        if step.verb == "disclosed":
+            return shown(request, step, sizes, released)
+        return opened(request, step, sizes, released, self._sum)
+
+    def begin_round(self, *, for_parties: bool) -> tuple[str, int]:
+        """Join where there is no session; return its name and the round's number.
+
+        `for_parties` has the parties agree on a key that the coordinator lacks.
+        """
+        if not self._session:
+            self._join()
+        if for_parties and not self._has_group_key:
+            self._share_group_key()
+        self._round += 1
+        return self._session, self._round
+
+    def run_round(
+        self,
+        step: str,
+        requests: dict[str, bytes],
+        written: Callable[[Mapping[str, Message]], Lines],
+    ) -> dict[str, Message]:
+        """Ask parties, write down what left, and return the replies.
+
+        `written` gives the lines of the round, which may depend on the replies.
+        """
+        replies = self._exchange(requests, step)
         # Written first: the ledger tells what left, also when nothing can be opened.
         try:
-            released = log_lines(self.ledger, self.roster, written, replies.messages)
+            lines = written(replies.messages)
+            released = log_lines(self.ledger, self.roster, lines, replies.messages)
         finally:
             for recorder in self.recorders:
                 recorder()
@@ -159,13 +189,8 @@ class Coordinator:
             # The next join asks for what was lost.
             self._leave()
             raise replies.problem
-        raise_refusals(step.name, replies.messages)
-        # A silo that refused has not kept what came with the request.
-        self._sent |= fresh | proven
-        self.proofs.keep(request, extents, released, self.protection)
-        if step.verb == "disclosed":
-            return shown(request, step, sizes, released)
-        return opened(request, step, sizes, released, self._sum)
+        raise_refusals(step, replies.messages)
+        return released
 
     def would_refuse(self, requests: Iterable[Request]) -> list[tuple[str, str, str]]:
         """Ask each silo which planned steps its rules refuse: (party, step, rule)."""

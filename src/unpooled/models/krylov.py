@@ -116,9 +116,14 @@ def leading_axes(
     pairs = leading_ritz_pairs(
         applied, start, k, tol=model.tol, max_iter=model.max_iter
     )
-    if not pairs.is_certified(model.tol):
-        warnings.warn(_close_values(pairs, k), ConvergenceWarning, stacklevel=2)
+    warn_of_close_values(pairs, k, model.tol)
     return pairs
+
+
+def warn_of_close_values(pairs: RitzPairs, k: int, tol: float) -> None:
+    """Warn where eigenvalues k and k + 1 do not determine the components to `tol`."""
+    if not pairs.is_certified(tol):
+        warnings.warn(_close_values(pairs, k), ConvergenceWarning, stacklevel=3)
 
 
 def _close_values(pairs: RitzPairs, k: int) -> str:

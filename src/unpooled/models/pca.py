@@ -20,20 +20,12 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
-from unpooled.errors import DataError
 from unpooled.federation.base import Federation
-from unpooled.models import compression, pca_rows, private
+from unpooled.models import compression, pca_columns, pca_rows, private
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.compression import check_compression
-from unpooled.models.spectrum import (
-    Spectrum,
-    Wanted,
-    chosen_solver,
-    wanted_components,
-    whitening,
-)
+from unpooled.models.parameters import checked_parameters
+from unpooled.models.spectrum import Spectrum, chosen_solver, whitening
 from unpooled.party.step import derived
-from unpooled.secure.noise import GaussianPrivacy
 
 # Silos look steps up under the name of the model that asks.
 local_total = pca_rows.local_total
@@ -41,6 +33,15 @@ local_squares = pca_rows.local_squares
 local_scatter = pca_rows.local_scatter
 local_spread = pca_rows.local_spread
 local_image = pca_rows.local_image
+(
+    own_means,
+    own_gram,
+    own_image,
+    own_loadings,
+    own_scores,
+    kept_scores,
+    shown_loadings,
+) = pca_columns.STEPS
 local_rounded = compression.pca_rounded
 local_factor = compression.pca_factor
 local_projected = compression.pca_projected
@@ -51,6 +52,8 @@ SOLVERS: Mapping[tuple[str, str], Callable[..., Spectrum]] = {
     ("rows", "covariance_eigh"): pca_rows.covariance_eigh,
     ("rows", "krylov"): pca_rows.block_krylov,
     ("rows", "compressed"): compression.compressed,
+    ("columns", "gram"): pca_columns.gram,
+    ("columns", "krylov"): pca_columns.block_krylov,
     ("rows", "private"): private.private,
 }
 
@@ -79,11 +82,13 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     ----------
     n_components : int, float in (0, 1) or None, default None
         How many components: a number, the share of variance to explain, or all.
-    svd_solver : {"auto", "covariance_eigh", "krylov"}, default "auto"
+    svd_solver : {"auto", "covariance_eigh", "krylov", "gram"}, default "auto"
         "covariance_eigh" sums the scatter, p (p + 1) / 2 numbers per silo, in three
         rounds. "krylov" sums its product with a block of k + 4 or so columns, in
         rounds whose number depends on the spectrum, and nobody holds p × p numbers.
-        "auto" takes "krylov" where p is above 5,000 and k far below.
+        "auto" takes "krylov" where p is above 5,000 and k far below. On a column
+        partition "gram" sums products of every two people, N (N + 1) / 2 numbers, and
+        "krylov" their products with a block; "auto" takes what sends fewer bytes.
     tol : float, default 1e-9
         Of solvers that iterate: largest sine of the angle between the components'
         span and its limit, certified by residuals and the gap behind them.
@@ -105,7 +110,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     topology : str, default "complete"
         Of solvers that need no coordinator; not used by this one.
     scores : {"coordinator", "parties"} or None, default "coordinator"
-        Who gets the scores on a column partition; on rows they stay in the silos.
+        Who gets what `transform` makes on a column partition: the coordinator, the
+        silos alone, or nobody; on rows scores stay in the silos.
     random_state : int, RandomState or None, default None
         Seed of the block that "krylov" starts with; None takes the federation's.
 
@@ -154,6 +160,13 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     mean, and the p × p scatter about it, or with "krylov" its products with public
     blocks. Never released: a row, or any silo's own count, mean or covariance.
 
+    On a column partition the totals are one number, the squared distances of all
+    columns from their means, and products between people: the N × N Gram matrix, or
+    with "krylov" its products with public blocks. Both are row-level, which every silo
+    must allow, and tell the coordinator the scores, whatever `scores` says. Each silo
+    keeps its means and loadings; asking for `components_` or `mean_` asks the silos to
+    disclose them. In each component the score of largest magnitude is positive.
+
     Columns may differ in scale by sixteen orders of magnitude and means may be 1e8
     times the spread: the sums keep twelve digits of every entry's own bound, and small
     eigenvalues of such graded matrices are found to their own digits.
@@ -168,6 +181,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     explained_variance_ratio_: Float[Array, " k"]
     singular_values_: Float[Array, " k"]
     mean_: Float[Array, " p"]
+
+    _partitions = ("rows", "columns")
+    _kept_by_silos = ("components_", "mean_")
 
     def __init__(
         self,
@@ -197,16 +213,20 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         self.random_state = random_state
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        wanted = _checked(self, federation)
-        solver = chosen_solver(self.svd_solver, wanted, federation)
+        wanted = checked_parameters(self, federation, list(SOLVERS))
+        by_columns = federation.partition == "columns"
+        choose = pca_columns.chosen if by_columns else chosen_solver
+        solver = choose(self.svd_solver, wanted, federation)
         if self.bits != 64 or self.rank is not None:
             solver = "compressed"
         if self.privacy is not None:
             solver = "private"
         found = SOLVERS[federation.partition, solver](self, federation, wanted)
-        k = found.axes.shape[1]
-        self.mean_, self.n_samples_, self.n_components_ = found.mean, found.N, k
-        self.components_ = np.ascontiguousarray(found.axes.T)
+        self.n_samples_, self.n_components_ = found.N, len(found.variance)
+        # On a column partition the silos keep these.
+        if found.mean is not None and found.axes is not None:
+            self.mean_ = found.mean
+            self.components_ = np.ascontiguousarray(found.axes.T)
         self.explained_variance_ = found.variance
         self.explained_variance_ratio_ = found.variance / (found.total or 1.0)
         self.singular_values_ = np.sqrt((found.N - 1) * found.variance)
@@ -220,9 +240,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             self.residuals_ = pairs.residuals / (found.N - 1)
             self.gap_ = pairs.gap / (found.N - 1)
 
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
+    _n_features_out = property(lambda self: self.n_components_)
 
     def transform(self, X: Any) -> Any:
         """Project an array, or every silo's rows, lazily.
@@ -231,16 +249,28 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         ----------
         X : (n, p) array-like or Federation
             A federation gives a view whose columns are pca0, pca1, ...; nothing leaves
-            a silo.
+            a silo. On a column partition scores are sums over silos: the coordinator
+            gets them, or (``scores="parties"``) the silos keep them.
 
         Returns
         -------
-        (n, k) array or Federation
+        (n, k) array or Federation, or None where the silos keep the scores
         """
         if isinstance(X, Federation):
+            if X.partition == "columns":
+                return pca_columns.scored(self, self._check_view(X), self._scale())
             view, names = self._check_view(X), list(self.get_feature_names_out())
             return view.derive(projected, names, kept_of="", **self._axes())
         return projected(self._check_rows(X), **self._axes())
+
+    def _gather(self, federation: Federation) -> None:
+        self.mean_, self.components_ = pca_columns.gathered(self, federation)
+
+    def _scale(self) -> Float[Array, " k"]:
+        check_is_fitted(self)
+        if not self.whiten:
+            return np.ones(self.n_components_)
+        return whitening(self.explained_variance_)
 
     def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
         """Return the rows whose projections are given, as far as k components tell.
@@ -281,31 +311,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         return self._taught(twin)
 
     def _axes(self) -> dict[str, Array]:
-        check_is_fitted(self)
-        scale = np.ones(len(self.components_))
-        if self.whiten:
-            scale = whitening(self.explained_variance_)
+        scale = self._scale()
         return {"mean": self.mean_, "components": self.components_, "scale": scale}
-
-
-def _checked(model: PCA, federation: Federation) -> Wanted:
-    """Refuse parameters that cannot be, before anything leaves."""
-    known = [solver for where, solver in SOLVERS if where == federation.partition]
-    if model.svd_solver not in ("auto", *known):
-        choices = ", ".join(f'"{name}"' for name in known)
-        raise DataError(
-            f'svd_solver={model.svd_solver!r}; choose "auto" or {choices} on '
-            f"{federation.partition}."
-        )
-    if model.privacy is not None:
-        GaussianPrivacy.of(model.privacy)
-    check_compression(model)
-    if not (0 < model.tol < 1 and model.max_iter >= 1):
-        raise DataError(
-            f"tol={model.tol!r} and max_iter={model.max_iter!r}: tol is a sine between "
-            f"0 and 1, and max_iter at least 1."
-        )
-    return wanted_components(model.n_components, federation.n_features)
 
 
 # Attributes of a fit by a solver that iterates, or with privacy.

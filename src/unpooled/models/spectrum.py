@@ -35,12 +35,12 @@ class Spectrum:
     ----------
     N : int
         Rows of all silos.
-    mean : (p,) array
-        Their mean.
+    mean : (p,) array or None
+        Their mean; None where silos keep the means of their own columns.
     variance : (k,) array
         Of the kept components, in descending order, with denominator N - 1.
-    axes : (p, k) array
-        Orthonormal columns, largest entry positive.
+    axes : (p, k) array or None
+        Orthonormal columns, largest entry positive; None where silos keep loadings.
     total : float
         Variance of all columns together.
     noise : float
@@ -52,9 +52,9 @@ class Spectrum:
     """
 
     N: int
-    mean: Float[Array, " p"]
+    mean: Float[Array, " p"] | None
     variance: Float[Array, " k"]
-    axes: Float[Array, "p k"]
+    axes: Float[Array, "p k"] | None
     total: float
     noise: float
     certificate: RitzPairs | None = None

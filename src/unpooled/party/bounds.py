@@ -115,21 +115,21 @@ class Trace:
     Parameters
     ----------
     squares : str
-        The public argument that holds the diagonal of the total, (p,).
+        The public argument that holds the diagonal of the total, (p,), or its sum.
     """
 
     squares: str
 
     def divide(
-        self, values: Float[Array, " d"], public: Mapping[str, Any]
-    ) -> Float[Array, " d"]:
+        self, values: Float[Array, "..."], public: Mapping[str, Any]
+    ) -> Float[Array, "..."]:
         """Return shares of the trace."""
         return values / self._trace(public)
 
     def multiply(
-        self, units: Float[Array, " d"], public: Mapping[str, Any]
-    ) -> Float[Array, " d"]:
-        """Return the triangle of the scatter along the directions."""
+        self, units: Float[Array, "..."], public: Mapping[str, Any]
+    ) -> Float[Array, "..."]:
+        """Return the scatter along the directions."""
         return units * self._trace(public)
 
     def _trace(self, public: Mapping[str, Any]) -> float:
@@ -172,3 +172,29 @@ class Lattice:
 def lattice_steps(p: int) -> float:
     """Return the steps of a norm: fewer, so that rounding p entries stays within."""
     return (LATTICE - 0.5 * np.sqrt(p)) * (1.0 - 2.0**-40)
+
+
+@final
+@dataclass(frozen=True)
+class Ceiling:
+    """``|T| <= r`` in every entry, by a number that follows from what all know.
+
+    Parameters
+    ----------
+    radius : str
+        The public argument that holds r, above 0.
+    """
+
+    radius: str
+
+    def divide(
+        self, values: Float[Array, "..."], public: Mapping[str, Any]
+    ) -> Float[Array, "..."]:
+        """Return shares of the ceiling."""
+        return values / float(public[self.radius])
+
+    def multiply(
+        self, units: Float[Array, "..."], public: Mapping[str, Any]
+    ) -> Float[Array, "..."]:
+        """Return the values."""
+        return units * float(public[self.radius])

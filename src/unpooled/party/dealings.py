@@ -18,8 +18,9 @@ from unpooled.arrays import Array
 from unpooled.errors import StudyError
 from unpooled.ledger import Release
 from unpooled.party.budget import Budget
-from unpooled.party.history import History
+from unpooled.party.history import History, IdColumn
 from unpooled.party.journal import Journal
+from unpooled.party.matching import STAGES
 from unpooled.party.memory import Answered, Remembered, Shelf, Study
 from unpooled.party.noising import cost
 from unpooled.party.policy import Policy, Refusal
@@ -35,7 +36,7 @@ Answer = tuple[dict[str, Any], dict[str, Array]]
 APPROVALS = ("none", "each-study")
 MODEL_SUFFIX = ".unpooled"
 # Names become folders and files; those of study files have this form.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _MOST_TEXT = 2**18
 _MOST_MODEL_BYTES = 2**28
 _MOST_MODELS = 100
@@ -124,23 +125,25 @@ class Dealings:
         """Whether a person had the study forgotten since the silo joined it."""
         return self._told(study).forgotten != self._forgotten.get(study, 0)
 
-    def check(self, request: Request, view: View, parties: tuple[str, ...]) -> None:
+    def check(
+        self, request: Request, view: View | IdColumn, parties: tuple[str, ...]
+    ) -> None:
         """Refuse a step that nobody approved, or that was answered for others."""
         if self._asks_people and not self._told(request.study).approves(request.step):
             raise Refusal("approval")
         self._history.check(self._policy, view, parties)
-        self._budget.check(cost(find_step(request.step), request.public))
+        self._budget.check(_cost(request))
 
     def released(
         self,
         request: Request,
         lines: Sequence[Release],
         asked: tuple[str, Answered],
-        view: View,
+        view: View | IdColumn,
         parties: tuple[str, ...],
     ) -> None:
         """Write a round before its reply leaves."""
-        rho = cost(find_step(request.step), request.public)
+        rho = _cost(request)
         if self._journal is not None:
             self._journal.released(
                 self._identity,
@@ -177,7 +180,7 @@ class Dealings:
     def announce(self, message: Message) -> Answer:
         """Take the text of a study, for a person to look at."""
         study, text = message.header["study"], message.header["text"]
-        if not (type(study) is type(text) is str and _NAME.fullmatch(study)):
+        if not (type(study) is type(text) is str and NAME.fullmatch(study)):
             raise Refusal("malformed_message")
         if not text or len(text) > _MOST_TEXT:
             raise Refusal("malformed_message")
@@ -205,7 +208,7 @@ class Dealings:
         (content,) = message.arrays.values()
         if not (type(study) is type(name) is str and content.dtype == "uint8"):
             raise Refusal("malformed_message")
-        if not (_NAME.fullmatch(study) and _NAME.fullmatch(name)):
+        if not (NAME.fullmatch(study) and NAME.fullmatch(name)):
             raise Refusal("malformed_message")
         known = self.studies.get(study)
         if self._models is None or known is None or not len(known.ledger):
@@ -237,3 +240,18 @@ def _write(path: Path, content: Array) -> None:
         hidden.replace(path)
     finally:
         hidden.unlink(missing_ok=True)
+
+
+def _cost(request: Request) -> float:
+    # Stages of matching are no steps: no noise could leave who is common as it is.
+    if request.step in STAGES:
+        return 0.0
+    return cost(find_step(request.step), request.public)
+
+
+def session_of(message: Message) -> tuple[str, str]:
+    """Return the study and the session that a message names."""
+    study, session = message.header["study"], message.header["session"]
+    if not (isinstance(study, str) and isinstance(session, str)):
+        raise Refusal("malformed_message")
+    return study, session

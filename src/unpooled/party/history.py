@@ -11,11 +11,30 @@ from typing import final
 
 import numpy as np
 
-from unpooled.arrays import Array, UInt8
+from unpooled.arrays import Array, Bool, UInt8
+from unpooled.data.table import Table
 from unpooled.party.journal import Journal
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.versions import Versions
 from unpooled.party.view import View
+
+
+@final
+class IdColumn:
+    """What matching of rows is about: the ids of a table, all of them.
+
+    A matching for another set of parties is refused like a step on the column: two
+    intersections subtract to who is in one and not in the other.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.source_columns = () if table.ids is None else (table.ids,)
+        self.n_rows, self.left_out = table.n_rows, list[int]()
+        self.transforms = list[str]()
+
+    def rows(self) -> Bool[Array, " N"]:
+        """Return which of the table's rows it is about."""
+        return np.ones(self.n_rows, bool)
 
 
 @final
@@ -39,12 +58,15 @@ class History:
         # Sets of rows, a bit for each, by the table's length.
         self._row_sets: dict[int, list[UInt8[Array, " b"]]] = {}
 
-    def check(self, policy: Policy, view: View, parties: tuple[str, ...]) -> None:
+    def check(
+        self, policy: Policy, view: View | IdColumn, parties: tuple[str, ...]
+    ) -> None:
         """Refuse what would give few rows, or one party, away next to what was told."""
         before = {self._before(column) for column in view.source_columns}
         if before - {parties, None} and not policy.allow_roster_change:
             raise Refusal("allow_roster_change")
-        self._versions.check(policy, view.table, view.source_columns)
+        if isinstance(view, View):
+            self._versions.check(policy, view.table, view.source_columns)
         if not view.left_out:
             # All rows: a set told before leaves out enough of them, or none.
             return
@@ -53,10 +75,11 @@ class History:
         for told in self._row_sets.get(len(rows), ()):
             policy.check_rows(view.n_rows, [int(np.unpackbits(asked ^ told).sum())])
 
-    def record(self, view: View, parties: tuple[str, ...]) -> None:
+    def record(self, view: View | IdColumn, parties: tuple[str, ...]) -> None:
         """Remember that the step was answered; a journal has it from its round."""
         self._rosters |= dict.fromkeys(view.source_columns, parties)
-        self._versions.record(view.table, view.source_columns)
+        if isinstance(view, View):
+            self._versions.record(view.table, view.source_columns)
         if not view.left_out:
             return
         rows = view.rows()

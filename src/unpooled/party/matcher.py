@@ -98,7 +98,8 @@ class Matcher:
         header, arrays, (received, sent) = stages[step.name](message)
         lines = lines_of(place, step, received, sent)
         if "unlucky" in header:
-            return {"kind": "unlucky"}, {}, []
+            # Nothing left; the coordinator asks again under another context.
+            return {"kind": "released"}, {}, []
         return {"kind": "released", **header}, arrays, lines
 
     def _count(self, message: Message) -> _Done:
@@ -110,7 +111,7 @@ class Matcher:
             self._secret,
             self._salt,
         )
-        return {}, {"count": np.array(self._own.n_ids)}, (0, 1)
+        return {}, {"count": np.array([self._own.n_ids])}, (0, 1)
 
     def _blind(self, message: Message) -> _Done:
         own, start = self._intersection(), _whole(message, "start")
@@ -173,7 +174,7 @@ class Matcher:
         """Return a number of rows, and what shows whether all silos have the same."""
         key = self._group_key + canonical(self._where)
         digest = keyed_digest(key, items).hex()
-        return {"digest": digest}, {"count": np.array(n)}, (received, sent)
+        return {"digest": digest}, {"count": np.array([n])}, (received, sent)
 
     def _intersection(self) -> Intersection:
         if self._own is None:

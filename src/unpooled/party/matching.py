@@ -38,7 +38,7 @@ def _stage(name: str, verb: str, **declared: Declared) -> Step:
 
 
 def _not_a_step() -> Any:
-    # Declared like a step, for report and plan, but it runs in its protocol only.
+    # Declared like a step, for report and plan, but found by nobody who asks for one.
     raise Refusal("allowed_steps")
 
 

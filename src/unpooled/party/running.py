@@ -19,7 +19,7 @@ def run_step(
     label: str | None,
     kept: KeptArrays,
     public: Mapping[str, Any],
-) -> dict[str, Array]:
+) -> dict[str, Any]:
     """Return a step's arrays by name.
 
     Parameters
@@ -46,7 +46,7 @@ def run_step(
 
 def _of_part(
     step: tuple[str, str], label: str | None, public: Mapping[str, Any], view: View
-) -> dict[str, Array]:
+) -> dict[str, Any]:
     module, name = step
     importlib.import_module(module)
     with np.errstate(all="ignore"):
@@ -59,8 +59,8 @@ def _by_blocks(
     label: str | None,
     inputs: Mapping[str, Any],
     public: Mapping[str, Any],
-) -> dict[str, Array]:
-    totals: dict[str, Array] = {}
+) -> dict[str, Any]:
+    totals: dict[str, Any] = {}
     blocks = view.blocks([] if label is None else [label], sparse=step.sparse)
     for number, block in enumerate(blocks):
         given = {
@@ -85,7 +85,7 @@ def _on_all_rows(
     label: str | None,
     inputs: Mapping[str, Any],
     public: Mapping[str, Any],
-) -> dict[str, Array]:
+) -> dict[str, Any]:
     labels: list[Array] = []
     X = np.empty((view.n_rows, len(view.columns)))
     filled = 0

@@ -12,15 +12,10 @@ from typing import Any, final
 
 from unpooled.arrays import Array
 from unpooled.data.table import Table
-from unpooled.errors import (
-    RULES,
-    AggregationError,
-    DataError,
-    ReleaseRefusedError,
-    UnpooledError,
-)
+from unpooled.errors import ReleaseRefusedError, UnpooledError, crossing
 from unpooled.ledger import Ledger, canonical
-from unpooled.party.dealings import Answer, Dealings
+from unpooled.party.aligning import Aligning
+from unpooled.party.dealings import Answer, Dealings, session_of
 from unpooled.party.journal import Journal
 from unpooled.party.memory import Study, share_shelf
 from unpooled.party.policy import Policy, Refusal
@@ -63,11 +58,15 @@ class Party:
     partition : {"rows", "columns"}, default "rows"
         What the silo declared: with "columns" it has other columns about the same
         people as the other silos. It takes part in studies of this kind only.
+    matches : Path, optional
+        The folder for files that say which row has which place in a study.
 
     Attributes
     ----------
     studies : dict of str to Study
         What the silo remembers, with its own ledger of what crossed its door.
+    aligning : Aligning
+        Which of the silo's rows its studies read.
     """
 
     def __init__(
@@ -83,12 +82,14 @@ class Party:
         approval: str = "none",
         models: Path | None = None,
         partition: str = "rows",
+        matches: Path | None = None,
     ) -> None:
         self.name, self.policy, self.table = name, policy, table
         self.partition = partition
         self._identity, self._roster = identity, roster
         self._plain = plain
         self._dealings = Dealings(policy, identity, journal, approval, models)
+        self.aligning = Aligning(table, policy, identity, self._dealings, matches)
         self.studies = self._dealings.studies
         self._door = threading.Lock()
         self._sessions: dict[tuple[str, str], Session] = {}
@@ -119,11 +120,14 @@ class Party:
                 "accept group key": self._accept_group_key,
                 "plan": self._plan,
                 "leave": self._leave,
+                "match": self._match,
             }
             if kind not in answers:
                 raise Refusal("malformed_message")
             try:
                 header, arrays = answers[kind](message)
+            except UnpooledError:
+                raise
             except (KeyError, TypeError, ValueError, AttributeError) as wrong:
                 raise Refusal("malformed_message") from wrong
         except Exception as reason:
@@ -145,29 +149,20 @@ class Party:
     def _refusal(
         self, request: bytes, asked: dict[str, Any], reason: Exception
     ) -> bytes:
-        rule = getattr(reason, "rule", "failed_in_silo")
         if isinstance(reason, Refusal | UnpooledError):
             log.info("%s refused a request: %s", self.name, reason)
         else:
             log.error("%s failed on a request", self.name, exc_info=reason)
-        error = "ReleaseRefusedError"
-        for kind in (DataError, AggregationError):
-            if isinstance(reason, kind):
-                error = kind.__name__
-        known = isinstance(rule, str) and rule in RULES
-        rule = rule if known else "failed_in_silo"
+        error, rule = crossing(reason)
         self._dealings.refused(asked, rule)
         return self._reply(
             request, {"kind": "refused", "error": error, "rule": rule}, {}
         )
 
     def _describe(self, message: Message) -> Answer:
-        columns = list(self.table.columns)
-        if self.policy.allowed_columns is not None:
-            columns = [c for c in columns if self.policy.allows_column(c)]
         return {
             "kind": "described",
-            "columns": columns,
+            "columns": list(filter(self.policy.allows_column, self.table.columns)),
             "named": self.table.named,
             "label": self.table.label,
             "partition": self.partition,
@@ -183,7 +178,7 @@ class Party:
             raise Refusal("wrong_roster")
         self.policy.check_parties(len(parties))
         self._check_partition(message)
-        session, protection = _key(message), header["protection"]
+        session, protection = session_of(message), header["protection"]
         if protection not in ("masked", "plain"):
             raise Refusal("malformed_message")
         # The coordinator must not talk a silo into sending its values in clear.
@@ -197,7 +192,7 @@ class Party:
         study = self._dealings.join(*session, parties)
         share_shelf(self.name, session[0], study.kept)
         how = (parties, protection, self._roster, self.partition)
-        own = (self.name, self.table, self.policy)
+        own = (self.name, self.aligning.table_of(session[0]), self.policy)
         self._sessions[session] = Session(*own, study, agreement, *how)
         public, signature = agreement.offer()
         offer = {"key": public.hex(), "signature": signature.hex()}
@@ -212,14 +207,13 @@ class Party:
 
     def _pinned(self, parties: list[str]) -> Roster:
         # A name that stands twice would count as two parties and hide one total.
-        if len(set(parties)) != len(parties) or self.name not in parties:
-            raise Refusal("wrong_roster")
-        if not set(parties) <= set(self._roster):
+        twice = len(set(parties)) != len(parties)
+        if twice or self.name not in parties or not set(parties) <= set(self._roster):
             raise Refusal("wrong_roster")
         return Roster({name: self._roster[name] for name in parties})
 
     def _session(self, message: Message) -> Session:
-        session = self._sessions.get(_key(message))
+        session = self._sessions.get(session_of(message))
         if session is None:
             raise Refusal("out_of_order")
         return session
@@ -247,7 +241,7 @@ class Party:
         header = message.header
         session = Session(
             self.name,
-            self.table,
+            self.aligning.table_of(str(header["study"])),
             self.policy,
             Study(),
             Agreement(self.name, self._identity, self._roster, b"plan"),
@@ -265,13 +259,22 @@ class Party:
             return {"kind": "planned", "rule": refusal.rule}, {}
         return {"kind": "planned", "rule": ""}, {}
 
+    def _match(self, message: Message) -> Answer:
+        if self.partition != "columns":
+            raise Refusal("partition")
+        session = self._session(message)
+        return self.aligning.answer(
+            message, self.name, session.parties, session.keys_for_matching()
+        )
+
     def _leave(self, message: Message) -> Answer:
-        self._sessions.pop(_key(message), None)
-        self._answered.pop(_key(message), None)
+        self.aligning.leave(*session_of(message))
+        self._sessions.pop(session_of(message), None)
+        self._answered.pop(session_of(message), None)
         return {"kind": "left"}, {}
 
     def _handle_step(self, message: Message, data: bytes) -> bytes:
-        key, session = _key(message), self._session(message)
+        key, session = session_of(message), self._session(message)
         self._dealings.check_refusals(key[0])
         if self._dealings.was_forgotten(key[0]):
             self._sessions = {k: s for k, s in self._sessions.items() if k[0] != key[0]}
@@ -311,10 +314,3 @@ class Party:
         study.answered[asked] = answered
         self._answered[key] = (request.round, asked, reply)
         return reply
-
-
-def _key(message: Message) -> tuple[str, str]:
-    study, session = message.header["study"], message.header["session"]
-    if not (isinstance(study, str) and isinstance(session, str)):
-        raise Refusal("malformed_message")
-    return study, session

@@ -118,6 +118,10 @@ class Session:
             raise Refusal("wrong_roster")
         self._group_key = open_sealed(self._keys[leader], sealed)
 
+    def keys_for_matching(self) -> tuple[Mapping[str, bytes], bytes]:
+        """Return the key shared with every peer, and the one that all parties share."""
+        return self._keys, self._key_of_group()
+
     def check(self, request: Request) -> tuple[Step, View]:
         """Apply every rule that needs no arithmetic on rows."""
         step = find_step(request.step)

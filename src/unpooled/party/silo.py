@@ -126,6 +126,11 @@ class Silo:
             approval=own.text("approval", choices=("none", "each-study")) or "none",
         )
 
+    @property
+    def matches(self) -> Path:
+        """Folder of files that say which row has which place in a study."""
+        return self.audit.parent / "matches"
+
     def table(self) -> Table:
         """Open the source; a `DataError` says what is wrong with it."""
         return open_source(
@@ -176,6 +181,7 @@ class Silo:
             approval=self.approval,
             models=self.models,
             partition=self.partition,
+            matches=self.matches,
         )
 
 

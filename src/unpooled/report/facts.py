@@ -18,6 +18,7 @@ from unpooled.federation.local import LocalChannel
 from unpooled.federation.planning import plan
 from unpooled.ledger import Ledger, Release
 from unpooled.models.base import FederatedEstimator
+from unpooled.party.matching import STAGES
 from unpooled.party.step import LIBRARY, Declared, find_step
 
 SIMULATED = (
@@ -182,6 +183,8 @@ def subject_of_step(step: str) -> str:
     """Return in a few words what a step is part of."""
     declaration(step, "")  # imports the step's module, if it is the library's
     module = step.rpartition(".")[0]
+    if step in STAGES:
+        return "Matching rows by their ids"
     return first_line(LIBRARY + module) or first_line(module) or step
 
 
@@ -194,6 +197,8 @@ def first_line(module: str) -> str:
 
 def declaration(step: str, name: str) -> Declared | None:
     """Return what a step says about one of its arrays, if it is known here."""
+    if step in STAGES:
+        return STAGES[step].declared.get(name)
     try:
         return find_step(step).declared.get(name)
     except ReleaseRefusedError:

@@ -54,12 +54,13 @@ def results(facts: Facts) -> list[Result]:
 
 def _of(facts: Facts, model: Any, index: int) -> list[Exhibit]:
     columns = columns_of(facts, model)
+    # Not `hasattr`: what silos keep of a model is asked for, not looked up.
     shown: list[Exhibit] = []
-    if hasattr(model, "explained_variance_ratio_"):
+    if "explained_variance_ratio_" in vars(model):
         shown.append(_variance(model, f"scree-{index}"))
     if hasattr(model, "signal_to_noise_"):
         shown.append(_signal(model))
-    if hasattr(model, "components_"):
+    if "components_" in vars(model):
         shown += _loadings(model.components_, columns, f"loadings-{index}")
     if exhibit := _by_column(model, columns):
         shown.append(exhibit)
@@ -215,9 +216,9 @@ def _by_column(model: Any, columns: Sequence[str]) -> Exhibit | None:
     found = {
         words: np.asarray(value, dtype=float)
         for name, words in _PER_COLUMN.items()
-        if _length(value := getattr(model, name, None)) == len(columns)
+        if _length(value := vars(model).get(name)) == len(columns)
     }
-    count = getattr(model, "n_samples_seen_", None)
+    count = vars(model).get("n_samples_seen_")
     variance = np.max(getattr(model, "explained_variance_", 0.0))
     if "Mean" in found and np.abs(found["Mean"]).max() <= 1e-9 * np.sqrt(variance):
         # Columns that were standardised before: what is left is rounding.

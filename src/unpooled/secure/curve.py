@@ -28,6 +28,12 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import (
     X25519PublicKey,
 )
 
+try:
+    # Fifty times as fast as a power in Python's own integers; the extra "psi" has it.
+    from gmpy2 import legendre as _legendre  # pyright: ignore
+except ImportError:
+    _legendre = None
+
 POINT_BYTES = 32
 _P = 2**255 - 19
 _HALF = (_P - 1) // 2
@@ -105,11 +111,16 @@ def _elligator(numbers: bytes) -> bytes:
     found = []
     for inverse in _inverses(denominators):
         u = -_A * inverse % _P
-        square = u * (u * (u + _A) + 1) % _P
-        if square and pow(square, _HALF, _P) != 1:
+        if not _is_square(u * (u * (u + _A) + 1) % _P):
             u = (-_A - u) % _P
         found.append(u.to_bytes(POINT_BYTES, "little"))
     return b"".join(found)
+
+
+def _is_square(number: int) -> bool:
+    if _legendre is not None:
+        return _legendre(number, _P) >= 0
+    return pow(number, _HALF, _P) <= 1
 
 
 def _inverses(numbers: list[int]) -> list[int]:

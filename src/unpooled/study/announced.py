@@ -11,7 +11,8 @@ from unpooled.data.toml import Section
 from unpooled.errors import StudyError
 from unpooled.federation.base import Federation
 from unpooled.federation.layout import Layout
-from unpooled.federation.planning import DryRounds, Plan
+from unpooled.federation.matching import how_to_match
+from unpooled.federation.planning import DryRounds, Plan, with_matching
 from unpooled.party.request import Request, view_arrays
 from unpooled.party.runtime import Party
 from unpooled.secure.message import decode, encode
@@ -75,7 +76,8 @@ def read_announced(party: Party, name: str, text: str) -> Announced:
         )
     layout = Layout.of_rows(dry.parties, columns)
     if partition == "columns":
-        layout = _seen_from(party, dry.parties)
+        how = how_to_match(partition, head.text("ids"), head.flag("aligned", False))
+        layout = replace(_seen_from(party, dry.parties), matching=how)
     federation = Federation(dry, layout=layout, named=True, label=label)
     pipeline = pipeline_of((step.name, step.estimator()) for step in steps)
     target = target_of(steps, label)
@@ -84,7 +86,8 @@ def read_announced(party: Party, name: str, text: str) -> Announced:
         (asked, _rule(party, asked, dry.parties, partition)) for asked in dry.requests
     ]
     refusals = [(party.name, asked.step, rule) for asked, rule in rules if rule]
-    own = tuple(line for line in dry.lines if party.name in line.parties)
+    lines = with_matching(federation, dry.lines)
+    own = tuple(line for line in lines if party.name in line.parties)
     plan = Plan(own, tuple(dict.fromkeys(refusals)), dry.parties, protection)
     # A solver may choose among a model's steps by what it finds: all of that model's.
     families = {line.step.rpartition(".")[0] + ".*" for line in plan.releases}

@@ -1,7 +1,7 @@
 """What a study file says.
 
-[study]               name, partition, columns, label, ids, secure_sum, random_state,
-                      timeout
+[study]               name, partition, columns, label, ids, aligned, secure_sum,
+                      random_state, timeout
 [parties.<name>]      source, missing, block_mb, policy; none where silos have theirs
 [policy]              rules of the parties that bring none of their own
 [[steps]]             model, name, and the model's own parameters
@@ -29,15 +29,8 @@ if TYPE_CHECKING:
 Listener = Callable[[str, str, int], None]
 
 
-_HEAD = (
-    "name",
-    "partition",
-    "columns",
-    "label",
-    "ids",
-    "secure_sum",
-    "random_state",
-    "timeout",
+_HEAD = tuple(
+    "name partition columns label ids aligned secure_sum random_state timeout".split()
 )
 TIMEOUT = 600.0
 
@@ -60,7 +53,10 @@ class Study:
     columns : tuple of str or None
         The only columns studied; None for all that every silo has.
     label, ids : str or None
-        Columns that travel along and are never features.
+        Columns that travel along and are never features. On a column partition rows
+        are matched by the ids.
+    aligned : bool
+        That the parties' tables have the same ids in the same order already.
     secure_sum : {"masked", "plain"}
         How totals travel.
     random_state : int or None
@@ -84,6 +80,7 @@ class Study:
     columns: tuple[str, ...] | None
     label: str | None
     ids: str | None
+    aligned: bool
     secure_sum: str
     random_state: int | None
     timeout: float
@@ -133,6 +130,7 @@ class Study:
             columns=columns,
             label=head.text("label"),
             ids=head.text("ids"),
+            aligned=head.flag("aligned", False),
             secure_sum=head.text("secure_sum", choices=("masked", "plain")) or "masked",
             random_state=head.whole("random_state"),
             timeout=_seconds(head),
@@ -267,12 +265,11 @@ class Study:
                     f"{where} source: this key is missing. It takes a text; only a "
                     f"study over a consortium (a kit) leaves it to the silo."
                 )
-            on_rows = self.partition == "rows"
-            has_it = on_rows or has_label(silo.source, self.label)
+            own = self.partition == "rows" or has_label(silo.source, self.label)
             try:
                 tables[party] = open_source(
                     silo.source,
-                    label=self.label if has_it else None,
+                    label=self.label if own else None,
                     ids=self.ids,
                     columns=self.columns,
                     missing=silo.missing,
@@ -286,6 +283,7 @@ class Study:
                 partition=self.partition,
                 label=self.label,
                 ids=self.ids,
+                aligned=self.aligned,
                 secure_sum=self.secure_sum,
                 policy={party: silo.policy for party, silo in self.silos.items()},
                 random_state=self.random_state,

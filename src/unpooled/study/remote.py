@@ -33,6 +33,7 @@ from unpooled.errors import (
 from unpooled.federation.base import Federation
 from unpooled.federation.channel import Channel
 from unpooled.federation.layout import Layout
+from unpooled.federation.matching import how_to_match
 from unpooled.federation.planning import Plan
 from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger
@@ -231,7 +232,8 @@ def federation_of(study: Study, coordinator: Coordinator) -> Federation:
     _check_label(study, {p: reply.header["label"] for p, reply in replies.items()})
     if study.partition == "columns":
         ordered = {party: columns[party] for party in study.silos}
-        layout = Layout.of_columns(ordered, _rows(replies))
+        how = how_to_match("columns", study.ids, study.aligned)
+        layout = Layout.of_columns(ordered, _rows(replies), how)
     else:
         layout = Layout.of_rows(study.silos, _agreed(study, columns))
     return Federation(

@@ -16,6 +16,7 @@ from typing import Any, final
 from unpooled.errors import ReleaseRefusedError, StudyError, UnpooledError
 from unpooled.federation.base import Federation
 from unpooled.federation.costs import RoundRecord
+from unpooled.federation.matching import agree_on_rows
 from unpooled.federation.planning import Plan
 from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger
@@ -150,6 +151,7 @@ def _go_on(
     coordinator.listeners += [] if listener is None else [listener]
     finished = [model for _, model in place.models()]
     with _silo_log(place), _failures_logged(place):
+        agree_on_rows(federation, parties)
         view = _transformed(federation, finished)
         rest = study.steps[len(finished) :]
         for number, step in enumerate(rest, 1):

@@ -1,0 +1,319 @@
+"""VFedAKPCA as published: the silos' own kernel directions, merged once.
+
+    each silo   K_i(x, y) of its own columns, double-centred; top eigenpair (α_i, a_i)
+    merge       u = Σ w_i a_i                                                    (13)
+    project     "features": Z_i = X_iᵀ u, the input itself      (AKPCA, Algorithm 1)
+                "kernel":   Z_i = K_i u, as kernel PCA does
+    more rounds X_i ← X_i M Mᵀ / ‖M Mᵀ‖ with M = X_iᵀ u, then again;
+    more components by deflation, K_i ← (I - u uᵀ) K_i (I - u uᵀ)
+
+It is approximate: merging directions is not adding kernels. `KernelPCA` on a column
+partition gives the pooled answer.
+
+References
+----------
+Cheung, Jiang, Yu, Lou, Vertical Federated Principal Component Analysis and Its Kernel
+Extension on Feature-wise Distributed Data, section 3.3 and Algorithm 1. The minus sign
+in its (12), the sigmoid kernel, is a slip.
+"""
+
+from typing import Any, final
+
+import numpy as np
+import scipy.linalg
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
+from unpooled.federation.base import Federation
+from unpooled.linalg.own_kernel import centred_kernel
+from unpooled.models import merging, projecting
+from unpooled.models.base import FederatedEstimator, check_federation
+from unpooled.models.directions import (
+    check_options,
+    own_factors,
+    prepared,
+    with_positive_peaks,
+)
+from unpooled.models.projecting import Projection
+from unpooled.party.step import adopted, kept, release, stays, summed
+
+_KERNELS = ("rbf", "sigmoid", "linear")
+_PROJECTIONS = ("features", "kernel")
+
+
+local_weighted, local_unweighted, local_eigenvalue, local_scaled, local_pair = adopted(
+    __name__, *merging.STEPS
+)
+local_squares, local_loadings, local_scores, shown_loadings = adopted(
+    __name__, *projecting.STEPS
+)
+_MERGING = merging.Steps(
+    local_weighted, local_unweighted, local_eigenvalue, local_scaled, local_pair
+)
+_PROJECTING = projecting.Steps(
+    local_squares, local_loadings, local_scores, shown_loadings
+)
+
+
+@kept(
+    by="party",
+    takes={"replaced": "N l", "found": "N q"},
+    vector=stays(
+        "N",
+        meaning="the first kernel direction of the silo's own columns",
+        until="fit",
+    ),
+    eigenvalue=stays("", meaning="how much of them it explains", until="fit"),
+)
+def local_kernel_direction(
+    X: Float[Array, "N p"],
+    *,
+    replaced: Float[Array, "N l"],
+    found: Float[Array, "N q"],
+    kernel: str,
+    gamma: float | None,
+    coef0: float,
+    centre: str,
+) -> dict[str, Any]:
+    """Return the top eigenpair of this silo's own centred kernel matrix.
+
+    `replaced` is nothing in the first round, then the vector that the data were
+    replaced by; `found` are the components so far, which are taken out of the matrix.
+    """
+    X = prepared(X, centre)
+    if replaced.shape[1]:
+        F, B, _ = own_factors(X, replaced, found[:, :0], "none")
+        X = F @ B
+    K = centred_kernel(X, kernel, gamma, coef0)
+    for u in found.T:
+        image = K @ u
+        # P K P with P = I - u uᵀ, without forming P.
+        K = K - np.outer(u, image) - np.outer(image, u) + (u @ image) * np.outer(u, u)
+    last = len(K) - 1
+    values, vectors = scipy.linalg.eigh(K, subset_by_index=[last, last])
+    if not values[0] > 0.0:
+        raise DataError("The kernel matrix is zero.", rule="no_variance")
+    return {
+        "vector": with_positive_peaks(vectors)[:, 0],
+        "eigenvalue": np.array(values[0]),
+    }
+
+
+@summed(
+    by="party",
+    takes={"U": "N k"},
+    scores=release("N k", meaning="each person's coordinates along the directions"),
+)
+def local_kernel_scores(
+    X: Float[Array, "N p"],
+    *,
+    U: Float[Array, "N k"],
+    kernel: str,
+    gamma: float | None,
+    coef0: float,
+    centre: str,
+) -> dict[str, Any]:
+    """Apply this silo's own centred kernel matrix to the directions."""
+    K = centred_kernel(prepared(X, centre), kernel, gamma, coef0)
+    return {"scores": K @ U}
+
+
+@final
+class VFedAKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator):
+    """The published approximation of kernel PCA over silos with columns of one people.
+
+    Parameters
+    ----------
+    n_components : int, default 1
+        How many components; each after the first by deflation.
+    kernel : {"rbf", "sigmoid", "linear"}, default "rbf"
+        ``exp(-gamma ‖x - y‖²)``, ``tanh(gamma x·y + coef0)`` or ``x·y``, of a silo's
+        own columns.
+    gamma : float, optional
+        1 / (2 σ²) of the paper; None: 1 over the silo's number of columns.
+    coef0 : float, default 1.0
+        c of the sigmoid kernel.
+    project : {"features", "kernel"}, default "features"
+        What `scores_` are: the joined columns times ``Z_i = X_iᵀ u``, the paper's
+        AKPCA, or ``Σ_i K_i u``, its KPCA.
+    rounds : int, default 1
+        Merges for each component; the paper's Algorithm 1 merges once. Before each
+        further one, the silos replace their data as in `VFedPCA`.
+    weight_scaling : bool, default False
+        As of `VFedPCA`.
+    weights : {"eigenvalue", "equal"}, default "eigenvalue"
+        "equal" is the paper's VFedAvgAKPCA.
+    align_signs : bool, default False
+        As of `VFedPCA`.
+    topology : {"server"}, default "server"
+        As of `VFedPCA`.
+    centre : {"none", "columns"}, default "none"
+        Whether each silo centres its columns first. The kernel matrix is double-centred
+        in any case.
+    local_iterations : int, default 10
+        As of `VFedPCA`, like the next three, so that the two can be exchanged; the
+        local eigenpair is computed to round-off, so none of them changes anything.
+    warm_start : bool, default True
+        See above.
+    init : (N,) array, optional
+        See above.
+    random_state : int, optional
+        See above.
+
+    Attributes
+    ----------
+    u_ : (N, k) array
+        The merged directions over the people, unit columns; in each the entry of
+        largest magnitude is positive.
+    scores_ : (N, k) array
+        See `project`.
+    components_ : (k, p) array
+        ``Z_i`` of the silos, joined and of unit length, by the parties' columns in
+        their order. Each silo keeps its own; asking for them has them disclosed.
+    explained_variance_ : (k,) array
+        Variance of the joined columns along u, with denominator N - 1.
+    history_ : list of dict
+        As of `VFedPCA`.
+    n_samples_ : int
+        N.
+
+    Notes
+    -----
+    Released, as totals: N + 1 numbers in every round, the weighted vectors and the
+    weights; at the end each component's sum of squares, and the scores.
+    `weight_scaling` has the silos disclose their eigenvalues, and `align_signs` their
+    vectors as well. Never released: a kernel entry, loadings unless asked for, a row.
+
+    Each silo makes the entry of largest magnitude of its vector positive. Where these
+    belong to different people the vectors may cancel, which `align_signs` prevents.
+    """
+
+    u_: Float[Array, "N k"]
+    scores_: Float[Array, "N k"]
+    components_: Float[Array, "k p"]
+    explained_variance_: Float[Array, " k"]
+    history_: list[dict[str, Any]]
+    n_samples_: int
+
+    _partitions = ("columns",)
+    _kept_by_silos = ("components_",)
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        kernel: str = "rbf",
+        gamma: float | None = None,
+        coef0: float = 1.0,
+        project: str = "features",
+        rounds: int = 1,
+        weight_scaling: bool = False,
+        weights: str = "eigenvalue",
+        align_signs: bool = False,
+        topology: Any = "server",
+        centre: str = "none",
+        local_iterations: int = 10,
+        warm_start: bool = True,
+        init: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.project = project
+        self.local_iterations = local_iterations
+        self.rounds = rounds
+        self.warm_start = warm_start
+        self.weight_scaling = weight_scaling
+        self.topology = topology
+        self.centre = centre
+        self.align_signs = align_signs
+        self.weights = weights
+        self.init = init
+        self.random_state = random_state
+
+    def _fit(self, federation: Federation, y: Any) -> None:
+        N = federation.n_rows or 0
+        check_options(self, N)
+        _check_kernel(self)
+        self.history_, U = [], np.zeros((N, 0))
+        for component in range(self.n_components):
+            u = self._component(federation, component, U)
+            U = np.column_stack([U, u / np.linalg.norm(u)])
+        self.u_, self.n_samples_ = with_positive_peaks(U), N
+        projection = Projection.fit(
+            _PROJECTING, federation, self.u_, self.centre == "columns"
+        )
+        self.explained_variance_ = projection.squares / (N - 1)
+        if self.project == "features":
+            self.scores_ = projection.scores(federation)
+        else:
+            total = federation.sum(local_kernel_scores, U=self.u_, **self._how())
+            self.scores_ = total["scores"]
+
+    def _component(
+        self, federation: Federation, component: int, found: Float[Array, "N q"]
+    ) -> Float[Array, " N"]:
+        u, replaced = np.zeros(len(found)), np.zeros((len(found), 0))
+        for number in range(self.rounds):
+            federation.keep(
+                local_kernel_direction, replaced=replaced, found=found, **self._how()
+            )
+            u, weights = merging.merged(
+                federation,
+                _MERGING,
+                self.weights,
+                scaling=self.weight_scaling,
+                align_signs=self.align_signs,
+            )
+            self.history_.append({"u": u, "weights": weights, "component": component})
+            if number == 0:
+                replaced = u[:, None]
+        return u
+
+    def _how(self) -> dict[str, Any]:
+        return {
+            "kernel": self.kernel,
+            "gamma": self.gamma,
+            "coef0": self.coef0,
+            "centre": self.centre,
+        }
+
+    def transform(self, X: Any) -> Float[Array, "N k"]:
+        """Return scores of a federation's aligned rows, old or new; "features" only."""
+        federation = self._check_view(check_federation(self, X))
+        projection = self._projection()
+        if self.project != "features":
+            raise DataError(
+                'project="kernel" gives scores of the rows that were fitted only: the '
+                'merged direction says nothing of others. Use project="features", or '
+                "KernelPCA."
+            )
+        return projection.scores(federation, self.kept_)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.u_.shape[1]
+
+    def _gather(self, federation: Federation) -> None:
+        self.components_ = self._projection().gathered(federation, self.kept_)
+
+    def _projection(self) -> Projection:
+        check_is_fitted(self)
+        return Projection(_PROJECTING, self.explained_variance_ * (self.n_samples_ - 1))
+
+
+def _check_kernel(model: VFedAKPCA) -> None:
+    for name, allowed in (("kernel", _KERNELS), ("project", _PROJECTIONS)):
+        if getattr(model, name) not in allowed:
+            raise DataError(
+                f"{name}={getattr(model, name)!r}; choose "
+                f"{' or '.join(map(repr, allowed))}."
+            )
+    if model.centre == "rows":
+        raise DataError('centre="rows" is for VFedPCA; choose "none" or "columns".')
+    if model.gamma is not None and not 0.0 < model.gamma < np.inf:
+        raise DataError(f"gamma={model.gamma!r}; choose a number above 0, or None.")
