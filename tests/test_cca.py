@@ -273,3 +273,33 @@ def test_no_warnings_for_wide_views():
             silos(X, Y, policy=Policy.open()), y=[f"x{j}" for j in range(40, 80)]
         )
     assert_close(ours.coef_, theirs_of.PLSRegression(2, **CONVERGED).fit(X, Y).coef_)
+
+
+def test_structure_correlations_are_those_of_pooled_rows(views):
+    X, Y = views
+    ours = CCA(2).fit(silos(X, Y), y=SECOND)
+    for own, found, rotations in (
+        (X, ours.x_correlations_, ours.x_rotations_),
+        (Y, ours.y_correlations_, ours.y_rotations_),
+    ):
+        scores = (own - own.mean(axis=0)) / own.std(axis=0, ddof=1) @ rotations
+        pooled = np.corrcoef(own.T, scores.T)[: own.shape[1], own.shape[1] :]
+        assert_allclose(found, pooled, atol=1e-9)
+
+
+def test_more_columns_than_rows_equal_cca_zoos():
+    rng = np.random.default_rng(0)
+    common = rng.standard_normal((105, 2))
+    X = common @ rng.standard_normal((2, 150)) + rng.standard_normal((105, 150)) + 4.0
+    Y = common @ rng.standard_normal((2, 4)) + rng.standard_normal((105, 4))
+    theirs = RidgeCCA(2, shrinkage=0.3).fit([X, Y]).transform([X, Y])
+    federation = silos(X, Y, m=5, policy=Policy.open())
+
+    ours = CCA(2, regularisation=0.3).fit(
+        federation, y=[f"x{150 + j}" for j in range(4)]
+    )
+
+    for mine, Z in zip(ours.transform(X, Y), theirs, strict=True):
+        for one, other in zip(mine.T, Z.T, strict=True):
+            assert abs(np.corrcoef(one, other)[0, 1]) == pytest.approx(1.0, abs=1e-12)
+    assert max(int(np.prod(line.shape)) for line in federation.ledger) < 150**2

@@ -2,15 +2,20 @@
 
 import numpy as np
 import pytest
+import sklearn.decomposition
+import sklearn.impute
 import sklearn.preprocessing
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
 
 from hard_columns import made_up, real
 from optima import is_optimal
 from unpooled import (
+    PCA,
     Policy,
     PowerTransformer,
+    SimpleImputer,
     load,
     partition_rows,
     plan,
@@ -238,3 +243,17 @@ def test_refusals(rows):
             getattr(PowerTransformer(), ask)(rows)
     with pytest.raises(ReleaseRefusedError, match="min_parties"):
         PowerTransformer().fit(simulate(partition_rows(rows, 2)))
+
+
+def test_stands_in_a_pipeline_between_others(holes):
+    federation = open_silos(holes)
+    steps = (SimpleImputer(), PowerTransformer(), PCA(3))
+
+    ours = make_pipeline(*steps).fit(federation)
+
+    filled = sklearn.impute.SimpleImputer().fit_transform(holes)
+    normal = ours[1].transform(filled)
+    theirs = sklearn.decomposition.PCA(3).fit(normal)
+    assert_allclose(ours[2].explained_variance_, theirs.explained_variance_, rtol=1e-9)
+    assert_allclose(np.abs(ours.transform(holes)), np.abs(theirs.transform(normal)),
+                    rtol=1e-6, atol=1e-9)  # fmt: skip

@@ -97,7 +97,9 @@ OTHER_DEFAULTS = {
 # Attributes that scikit-learn's twin does not have.
 EXTRA: dict[type, set[str]] = {
     LinearDiscriminantAnalysis: {"n_samples_"},
-    CCA: VIEWS | {"canonical_correlations_", "all_correlations_"},
+    CCA: VIEWS
+    | {"canonical_correlations_", "all_correlations_"}
+    | {"x_correlations_", "y_correlations_"},
     PLSSVD: VIEWS,
     PLSCanonical: VIEWS,
     PLSRegression: VIEWS,

@@ -35,8 +35,8 @@ def test_finds_every_root(roots, K):
 
 @pytest.mark.parametrize("batches", [3, 4, 8, 11])
 def test_number_of_candidates_for_a_number_of_batches(batches):
-    K = candidates_for(1, TOL, batches)
-    roots = np.linspace(-63, 63, 41)
+    K = candidates_for(TOL, batches)
+    roots = np.linspace(-4000, 4000, 41)
     assert search_for(roots, K)[1] <= batches
     assert K == 1 or search_for(roots, K - 1)[1] > batches
 
@@ -54,7 +54,7 @@ def test_false_signs_far_out_are_not_read():
     positive[[0, -1]] = ~positive[[0, -1]]
     search.narrow(functions, places, positive)
     lo, hi = candidate(np.array([search.lo[0], search.hi[0]]))
-    assert lo <= 0.5 <= hi < 64
+    assert lo <= 0.5 <= hi < 4096
 
 
 def test_candidates_are_dense_where_roots_are_small():

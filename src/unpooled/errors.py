@@ -258,6 +258,15 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "models, or the file is too large",
             "Hand the model over outside the study.",
         ),
+        "two_parties": (
+            "fewer than three parties cannot compare in secret: each would see all",
+            'Add a silo, or use comparison="summed".',
+        ),
+        "comparison": (
+            "the parties' secure computation stopped: a party's process ended, could "
+            "not start, or did not answer in time",
+            "See that every silo has the mpc extra; then go on with resume.",
+        ),
         "nothing_kept": (
             "the silo keeps nothing under the name that the step reads",
             "Run the steps of the fit in their order.",

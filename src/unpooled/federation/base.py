@@ -120,12 +120,7 @@ class Federation:
         )
 
     def sum(
-        self,
-        step: Step,
-        to: str = "coordinator",
-        *,
-        kept_of: str = "",
-        **public: Any,
+        self, step: Step, to: str = "coordinator", *, kept_of: str = "", **public: Any
     ) -> dict[str, Any]:
         """Return totals over all parties, and nothing finer.
 
@@ -164,6 +159,11 @@ class Federation:
     def keep(self, step: Step, *, kept_of: str = "", **public: Any) -> None:
         """Run a step whose results stay in the silos."""
         self._ask("kept", step, "coordinator", kept_of, public)
+
+    def compare(self, step: Step, **public: Any) -> Array:
+        """Tell where a `compared` step's polynomial of totals is negative, no more."""
+        signs = self._ask("compared", step, "coordinator", "", public)
+        return next(iter(signs.values()))
 
     def _ask(
         self, verb: str, step: Step, to: str, kept_of: str, public: Mapping[str, Any]

@@ -11,9 +11,12 @@ class Channel(abc.ABC):
     ----------
     parties : tuple of str
         Names of the parties that can be reached, in the study's order.
+    on_one_machine : bool
+        Whether processes of the parties can reach each other's ports.
     """
 
     parties: tuple[str, ...]
+    on_one_machine = False
 
     @abc.abstractmethod
     def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:

@@ -95,7 +95,9 @@ class Layout:
 
     def selected(self, wanted: tuple[str, ...]) -> "Layout":
         """Return the layout of some of the columns; every party keeps its own."""
-        if unknown := [column for column in wanted if column not in self.columns]:
+        # Sets, since there may be tens of thousands of columns.
+        known = set(self.columns)
+        if unknown := [column for column in wanted if column not in known]:
             raise DataError(
                 f"Unknown columns {unknown}. The columns are {', '.join(self.columns)}."
             )
@@ -103,7 +105,9 @@ class Layout:
             raise DataError("Select at least one column, and none twice.")
         own = {
             party: tuple(column for column in wanted if column in columns)
-            for party, columns in self.columns_of.items()
+            for party, columns in (
+                (party, set(names)) for party, names in self.columns_of.items()
+            )
         }
         if without := [party for party, columns in own.items() if not columns]:
             raise DataError(

@@ -30,6 +30,8 @@ class LocalChannel(Channel):
         `Party.handle` by party.
     """
 
+    on_one_machine = True
+
     def __init__(self, doors: Mapping[str, Callable[[bytes], bytes]]) -> None:
         self.parties = tuple(doors)
         self._doors = dict(doors)

@@ -144,6 +144,13 @@ class DryRounds:
             self.requests.append(request)
         written = lines_of_all(request, step, sizes, self.protection)
         self.lines += [line for line, _ in written]
+        if step.polynomial is not None:
+            self.rounds += step.polynomial.rounds - 1
+            its = sizes[self.parties[0]]
+            return {
+                name: np.zeros(declared.shape(its), dtype=bool)
+                for name, declared in step.declared.items()
+            }
 
         def values(party: str) -> dict[str, Any]:
             return {

@@ -25,6 +25,10 @@ _ANSWERS: Mapping[str, tuple[str, set[str]]] = {
     "agree": ("agreed", set()),
     "offer group key": ("group", {"sealed"}),
     "accept group key": ("accepted", set()),
+    "offer computing": ("computing", {"port", "sealed"}),
+    "begin computing": ("begun", set()),
+    "test computing": ("tested", set()),
+    "signs": ("compared", {"spent"}),
     "leave": ("left", set()),
     "matching.common": ("released", {"seals", "digest"}),
     "matching.check": ("released", {"seals", "digest"}),
@@ -178,7 +182,8 @@ def _seals(
     own = [(n, *line) for n, line in enumerate(written) if party in line[0].parties]
     try:
         records = reply.header["seals"]
-        sources = {source for _, line, source in own if line.direction == "out"}
+        # A comparison sends shares to the other parties, and no array in the reply.
+        sources = {s for _, line, s in own if line.direction == "out" and s}
         if set(reply.arrays) != sources:
             raise ValueError("other arrays than are declared")
         for (number, line, source), record in zip(own, records, strict=True):
@@ -187,7 +192,7 @@ def _seals(
                 raise TypeError("a seal")
             statement = line.statement(party, sequence, content)
             roster.check(party, statement, bytes.fromhex(signature))
-            if line.direction == "out" and content != reply.digests.get(source):
+            if source in sources and content != reply.digests.get(source):
                 raise AggregationError(
                     f"{party} sealed another array than it sent.",
                     rule="wrong_signature",

@@ -13,6 +13,7 @@ from typing import Any, final
 
 from unpooled.errors import UnpooledError
 from unpooled.federation.channel import Channel
+from unpooled.federation.comparing import begin_computing, compared
 from unpooled.federation.costs import RoundRecord
 from unpooled.federation.opening import opened, shown
 from unpooled.federation.proofs import Proofs
@@ -39,7 +40,7 @@ from unpooled.secure.roster import Roster
 Lines = list[tuple[Release, str]]
 
 # Messages that no round needs: they are about a study, not of a fit.
-_NO_ROUNDS = ("plan", "describe", "announce", "deliver")
+_NO_ROUNDS = ("signs", "plan", "describe", "announce", "deliver")
 
 
 @final
@@ -103,7 +104,7 @@ class Coordinator:
         self._round = first_round - 1
         self._session, self._depth, self.planned = "", 0, False
         self._sent: set[str] = set()
-        self._has_group_key = False
+        self._has_group_key = self._computing = False
         self._sum: SecureSum = MaskedSum() if protection == "masked" else PlainSum()
 
     @property
@@ -140,6 +141,8 @@ class Coordinator:
         """
         sizes = {party: extents[party].sizes(step, public) for party in self.parties}
         self.begin_round(for_parties=to == "parties" and self.protection == "masked")
+        if step.polynomial is not None:
+            self._begin_computing()
         fresh = frozenset(set(view_arrays(operations)) - self._sent)
         evidence, proven = self.proofs.evidence(operations, self._sent)
         where = (self.study, self._session, self._round, step.name, to)
@@ -153,7 +156,26 @@ class Coordinator:
         self.proofs.keep(request, extents, released, self.protection)
         if step.verb == "disclosed":
             return shown(request, step, sizes, released)
+        if step.polynomial is not None:
+            return self._compared(step, sizes[self._parties[0]])
         return opened(request, step, sizes, released, self._sum)
+
+    def _begin_computing(self) -> None:
+        if not self._computing:
+            near = self.channel.on_one_machine
+            begin_computing(self._parties, self._in_session, near)
+        self._computing = True
+
+    def _compared(self, step: Step, its: Mapping[str, int]) -> dict[str, Any]:
+        number, asked = self._round, self.records.pop()
+        found, records = compared(step, its, number, asked, self._in_session)
+        self.records += records
+        self._round += len(records) - 1
+        return found
+
+    def _in_session(self, header: dict[str, Any]) -> dict[str, Message]:
+        where = {"study": self.study, "session": self._session}
+        return self._control(header | where)
 
     def begin_round(self, *, for_parties: bool) -> tuple[str, int]:
         """Join where there is no session; return its name and the round's number.
@@ -274,7 +296,7 @@ class Coordinator:
             # A fit that failed because a party is absent must not fail again here.
             with suppress(UnpooledError):
                 self._control(header)
-        self._session, self._has_group_key = "", False
+        self._session, self._has_group_key, self._computing = "", False, False
         self._sent.clear()
 
     def _exchange(self, requests: dict[str, bytes], step: str) -> Replies:

@@ -72,6 +72,16 @@ def correlations(
     return np.einsum("pk,pk->k", A, S.xy @ B) / np.sqrt(x * y)
 
 
+def structure(
+    S: Float[Array, "p p"], rotations: Float[Array, "p k"]
+) -> Float[Array, "p k"]:
+    """Return the correlation of each column with each score; 0 of constant columns."""
+    image = S @ rotations
+    spread = np.sqrt(np.einsum("pk,pk->k", rotations, image))
+    own = np.sqrt(S.diagonal())
+    return image / spread / np.where(own > 0, own, 1.0)[:, None]
+
+
 @final
 @dataclass(frozen=True)
 class CanonicalTest:

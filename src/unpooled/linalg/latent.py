@@ -30,6 +30,20 @@ class Latent:
     x_rotations: Float[Array, "p k"]
     y_rotations: Float[Array, "q k"]
 
+    def lifted(self, Zx: Float[Array, "r p"], Zy: Float[Array, "s q"]) -> "Latent":
+        """Return the same in the columns of which Zx, Zy are orthonormal bases."""
+        W, V = Zx @ self.x_weights, Zy @ self.y_weights
+        peaks = np.take_along_axis(W, np.abs(W).argmax(axis=0)[None], axis=0)
+        signs = np.where(peaks < 0, -1.0, 1.0)
+        return Latent(
+            W * signs,
+            V * signs,
+            Zx @ self.x_loadings * signs,
+            Zy @ self.y_loadings * signs,
+            Zx @ self.x_rotations * signs,
+            Zy @ self.y_rotations * signs,
+        )
+
 
 def leading_singular_pairs(
     S: Float[Array, "p q"], k: int

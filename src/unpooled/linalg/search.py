@@ -17,8 +17,9 @@ import numpy as np
 
 from unpooled.arrays import Array, Bool, Float, Int
 
-# Places up to here stand for candidates up to 64, where the first batch looks.
-FIRST = 1.0 + math.log(64.0)
+# Places up to here stand for candidates up to 4096, where the first batch looks: one
+# row of N that differs from all others has its root at sqrt(N).
+FIRST = 1.0 + math.log(4096.0)
 # How far one batch searches outwards, in places: candidates grow by e³, about 20.
 _OUTWARDS = 3.0
 # Roots beyond 2^40 are reported as being there.
@@ -111,7 +112,7 @@ def candidate(places: Float[Array, " q"]) -> Float[Array, " q"]:
     return np.where(size <= 1.0, places, np.copysign(np.exp(size - 1.0), places))
 
 
-def candidates_for(d: int, tol: float, n_batches: int) -> int:
+def candidates_for(tol: float, n_batches: int) -> int:
     """Return the smallest K with which `n_batches` reach the tolerance."""
     ratio = 2.0 * FIRST / tol
     K = 1

@@ -28,15 +28,24 @@ from unpooled.linalg.canonical import (
     bartlett,
     canonical_directions,
     correlations,
+    structure,
 )
-from unpooled.linalg.latent import canonical_latent, leading_singular_pairs
-from unpooled.linalg.oneshot import Diagnosis, starting_block
+from unpooled.linalg.latent import canonical_latent
+from unpooled.linalg.oneshot import Diagnosis
 from unpooled.models import cca_columns, eigenproblem, moments, oneshot_views, pairs
+from unpooled.models import span as spans
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.cca_columns import ColumnSteps, fit_columns, scores_of
 from unpooled.models.eigenproblem import Pair, diagnosis_of
-from unpooled.models.oneshot_views import power_of_dilation, power_of_squares, root_of
-from unpooled.models.twoviews import Predicting, Steps, component_count, views_of
+from unpooled.models.oneshot_views import OneShot, one_shot_pairs, root_of
+from unpooled.models.span import Span
+from unpooled.models.twoviews import (
+    Predicting,
+    Steps,
+    check_share,
+    component_count,
+    views_of,
+)
 from unpooled.party.step import adopted
 
 local_total, local_squares, local_scatter = adopted(
@@ -51,6 +60,9 @@ local_whitened, local_squared, local_factors = adopted(
     oneshot_views.local_squared,
     oneshot_views.local_factors,
 )
+local_spread, local_span = adopted(__name__, spans.local_spread, spans.local_span)
+SPAN = Span(local_spread, local_span)
+ONE_SHOT = OneShot(local_whitened, local_squared, local_factors)
 STEPS = Steps(local_total, local_squares, local_scatter)
 PAIR = Pair(local_canonical, local_pair, local_radii)
 local_gram, local_mixture = adopted(
@@ -98,7 +110,7 @@ class CCA(Predicting, FederatedEstimator):
     scores : {"coordinator"} or None, default "coordinator"
         Column partitions only: who may have the scores that `transform` gives.
     random_state : int, optional
-        Seed of that draw, and of where a Krylov iteration starts.
+        Seed of that draw, and of a Krylov iteration's start.
 
     Attributes
     ----------
@@ -122,6 +134,10 @@ class CCA(Predicting, FederatedEstimator):
         Only "exact": slopes of the first view's columns on its scores.
     y_loadings_ : (q, k) array
         Only "exact": slopes of the second view's columns on its scores.
+    x_correlations_ : (p, k) array
+        Only "exact": correlations of the first view's columns with its scores.
+    y_correlations_ : (q, k) array
+        Only "exact": correlations of the second view's columns with its scores.
     coef_ : (q, p) array
         Only "exact": ``predict`` is ``(X - x_mean_) @ coef_.T + intercept_``.
     intercept_ : (q,) array
@@ -197,10 +213,7 @@ class CCA(Predicting, FederatedEstimator):
         self.random_state = random_state
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        if not 0.0 <= self.regularisation <= 1.0:
-            raise DataError(
-                f"regularisation={self.regularisation!r}; choose a number in [0, 1]."
-            )
+        check_share("regularisation", self.regularisation)
         by_columns = federation.partition == "columns"
         solvers = COLUMN_SOLVERS if by_columns else SOLVERS
         if self.solver not in solvers:
@@ -216,8 +229,8 @@ class CCA(Predicting, FederatedEstimator):
             self.x_columns_, self.y_columns_ = first, second
 
     def _inputs(self, federation: Federation, y: Any) -> Federation:
-        by_columns = federation.partition == "columns"
-        return federation if by_columns else super()._inputs(federation, y)
+        whole = federation.partition == "columns"
+        return federation if whole else super()._inputs(federation, y)
 
     def transform(self, X: Any, y: Any = None) -> Any:
         """Return scores of rows, or of every silo's rows.
@@ -240,18 +253,21 @@ class CCA(Predicting, FederatedEstimator):
     def _fit_exactly(self, federation: Federation, y: Any, k: int) -> None:
         c = float(self.regularisation)
         scale = c == 0.0 if self.scale is None else self.scale
-        S = self._moments(federation, y, STEPS, scale=scale)
+        within = None if c == 0.0 else SPAN
+        S = self._moments(federation, y, STEPS, scale=scale, span=within)
         columns = sum(S.xy.shape)
         if c == 0.0 and columns >= self.n_samples_:
             raise DataError(
                 f"{columns} columns in two views, but {self.n_samples_} rows: "
-                f"correlations of 1 can be had from anything, and which are found is "
-                f"arbitrary. Choose a regularisation, 0.1 for instance, or leave "
-                f"columns out with select."
+                f"correlations of 1 can be had from anything. Choose a "
+                f"regularisation, 0.1 for instance, or leave columns out with select."
             )
         A, B = canonical_directions(S.shrunk(c), k)
         self.canonical_correlations_ = correlations(S, A, B)
         self._learn(canonical_latent(S, A, B))
+        if self._bases is None:
+            self.x_correlations_ = structure(S.xx, self.x_rotations_)
+            self.y_correlations_ = structure(S.yy, self.y_rotations_)
         if c == 0.0:
             every = canonical_directions(S, min(S.xy.shape))
             self.all_correlations_ = correlations(S, *every)
@@ -259,29 +275,12 @@ class CCA(Predicting, FederatedEstimator):
     def _fit_in_one_shot(self, view: Federation, p: int, k: int) -> None:
         q = view.n_features - p
         public = {"x": np.arange(p), "y": p + np.arange(q), **root_of(self.ridge)}
-        start = starting_block(self.init, p + q, k, self.random_state)
-        if self.solver == "dgep-eigh":
-            # Eigenvectors of [[0, K], [Kᵀ, 0]] are stacked singular vectors of K.
-            K = view.sum(local_whitened, **public)["K"]
-            W, V = leading_singular_pairs(K, k)
-        elif self.solver == "dgep-power":
-            K = view.sum(local_whitened, **public)["K"]
-            W, V = power_of_dilation(K, start, self.max_iter)
-        else:
-            steps = local_factors if self.factors else local_squared
-            W, V = power_of_squares(view, steps, public, start, self.max_iter)
+        W, V = one_shot_pairs(self, view, ONE_SHOT, public, k)
         self.x_weights_ = W / np.linalg.norm(W, axis=0)
         self.y_weights_ = V / np.linalg.norm(V, axis=0)
 
     def significance(self) -> CanonicalTest:
-        """Test which correlations are not zero; nothing more is released.
-
-        Returns
-        -------
-        CanonicalTest
-            Wilks' lambda, Bartlett's statistic, its degrees of freedom and p-values, of
-            all min(p, q) correlations.
-        """
+        """Test which correlations are not zero; nothing more is released."""
         check_is_fitted(self)
         if not hasattr(self, "all_correlations_"):
             raise DataError(

@@ -110,6 +110,11 @@ class Columns:
         """Columns that have no λ of their own."""
         return self.spread == 0.0
 
+    @property
+    def varying(self) -> Bool[Array, " p"]:
+        """Columns whose λ is searched."""
+        return ~self.constant
+
     def reference(self, j: int) -> Reference:
         """Return what column j is computed about."""
         return Reference(float(self.centre[j]), float(self.spread[j]))
@@ -135,26 +140,15 @@ def summed_columns(federation: Federation, sizes: Step, squares: Step) -> Column
     return Columns(count, mean, np.where(constant, 0.0, spread))
 
 
-def summed_lambdas(
-    federation: Federation, columns: Columns, tol: float, slopes: Step
-) -> tuple[Float[Array, " p"], int]:
-    """Search λ by secure sums; one round for each batch.
+def summed_signs(federation: Federation, columns: Columns, slopes: Step) -> Any:
+    """Return what tells, for columns and places, where the slope is positive.
 
     Parameters
     ----------
     federation, columns : Federation, Columns
         As of `summed_columns`.
-    tol : float
-        As of `SignSearch`.
     slopes : Step
-        `local_slopes` under the model's name.
-
-    Returns
-    -------
-    λ : (p,) array
-        1 for constant columns.
-    batches : int
-        How many there were.
+        `local_slopes` under the model's name; one round for each batch.
     """
 
     def positive(column: Int[Array, " l"], place: Float[Array, " l"]) -> Any:
@@ -167,49 +161,66 @@ def summed_lambdas(
         )["sums"]
         return slope_sign(sums / columns.count[column]) > 0
 
-    return searched(federation, columns, tol, _CANDIDATES, positive)
+    return positive
 
 
-def searched(
-    federation: Federation,
-    columns: Columns,
-    tol: float,
-    n_candidates: int,
-    positive: Any,
-) -> tuple[Float[Array, " p"], int]:
-    """Search every column's λ by batches of signs.
+def summed_search(d: int, tol: float) -> SignSearch:
+    """Return a search for secure sums."""
+    return SignSearch(d, tol, _CANDIDATES)
 
-    Parameters
+
+@final
+@dataclass
+class Progress:
+    """A search under way, which another fit may go on with.
+
+    Attributes
     ----------
-    positive : callable
-        Takes columns and places, both (l,), and says where the slope is positive.
-
-    Returns
-    -------
-    λ : (p,) array
+    columns : Columns
+        Found first.
+    search : SignSearch
+        Of the columns that vary, narrowed by every batch that was finished.
     batches : int
+        How many were.
     """
-    varying = np.flatnonzero(~columns.constant)
-    search, batches = SignSearch(len(varying), tol, n_candidates), 0
-    while len(search.active):
-        function, place = search.places()
-        above = positive(varying[function], place)
-        # A plan learns no signs; it is made for columns whose λ is moderate.
-        search.narrow(
-            function, place, place < 0 if federation.coordinator.planned else above
-        )
-        batches += 1
-    if search.beyond.any():
-        names = [federation.feature_names[j] for j in varying[search.beyond]]
-        raise ConvergenceError(
-            f"No λ makes {', '.join(names)} look normal: the likelihood still rises "
-            f"at the largest λ tried. Leave such columns out."
-        )
-    lambdas = np.ones(len(columns.count))
-    for j, root in zip(varying.tolist(), search.roots(), strict=True):
-        lam = float(root) / float(columns.spread[j])
-        lambdas[j] = columns.reference(j).mirrored(lam)
-    return lambdas, batches
+
+    columns: Columns
+    search: SignSearch
+    batches: int = 0
+
+    def run(self, federation: Federation, positive: Any) -> None:
+        """Search every column's λ by batches of signs.
+
+        Parameters
+        ----------
+        federation : Federation
+            Names columns, and says whether rounds are only planned.
+        positive : callable
+            Takes columns and places, both (l,), and says where the slope is positive.
+        """
+        varying = np.flatnonzero(~self.columns.constant)
+        while len(self.search.active):
+            function, place = self.search.places()
+            above = positive(varying[function], place)
+            # A plan learns no signs; it is made for columns whose λ is moderate.
+            planned = federation.coordinator.planned
+            self.search.narrow(function, place, place < 0 if planned else above)
+            self.batches += 1
+        if (beyond := varying[self.search.beyond]).size:
+            names = [federation.feature_names[j] for j in beyond]
+            raise ConvergenceError(
+                f"No λ makes {', '.join(names)} look normal: the likelihood still "
+                f"rises at the largest λ tried. Leave such columns out."
+            )
+
+    def lambdas(self) -> Float[Array, " p"]:
+        """Return λ of every column; 1 for constant ones."""
+        lambdas = np.ones(len(self.columns.count))
+        varying = np.flatnonzero(~self.columns.constant).tolist()
+        for j, root in zip(varying, self.search.roots(), strict=True):
+            lam = float(root) / float(self.columns.spread[j])
+            lambdas[j] = self.columns.reference(j).mirrored(lam)
+        return lambdas
 
 
 def checked_count(

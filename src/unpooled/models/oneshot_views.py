@@ -12,14 +12,15 @@ Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, sec
 """
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 
 from unpooled.arrays import Array, Float, Int
 from unpooled.federation.base import Federation
-from unpooled.linalg.latent import with_positive_left_peaks
-from unpooled.linalg.oneshot import power_eigenvectors
+from unpooled.linalg.latent import leading_singular_pairs, with_positive_left_peaks
+from unpooled.linalg.oneshot import power_eigenvectors, starting_block
 from unpooled.linalg.whitening import whitened_cross
 from unpooled.models.eigenproblem import roots
 from unpooled.models.pairs import complete
@@ -71,6 +72,32 @@ def root_of(ridge: float | None) -> dict[str, float]:
     """Return how silos take inverse roots, as a public argument."""
     # Thin singular values make pseudo-inverse roots of a ridge of 0.
     return {"ridge": roots(ridge)["ridge"]}
+
+
+@final
+@dataclass(frozen=True)
+class OneShot:
+    """The steps of this module under a model's name (`adopted`)."""
+
+    whitened: Step
+    squared: Step
+    factors: Step
+
+
+def one_shot_pairs(
+    model: Any, view: Federation, steps: OneShot, public: Mapping[str, Any], k: int
+) -> tuple[Float[Array, "p k"], Float[Array, "q k"]]:
+    """Return pairs of leading vectors by the model's solver; one round."""
+    start = starting_block(model.init, view.n_features, k, model.random_state)
+    if model.solver == "dcca-power":
+        # Without pairs ±ρ the spectrum has a gap again.
+        step = steps.factors if model.factors else steps.squared
+        return power_of_squares(view, step, public, start, model.max_iter)
+    K = view.sum(steps.whitened, **public)["K"]
+    if model.solver == "dgep-power":
+        return power_of_dilation(K, start, model.max_iter)
+    # Eigenvectors of [[0, K], [Kᵀ, 0]] are stacked singular vectors of K.
+    return leading_singular_pairs(K, k)
 
 
 def power_of_dilation(

@@ -12,27 +12,25 @@ References
 Pooled Covariance PCA (P-COV) for Distributed/Federated Learning, sections 3 to 5.
 """
 
-from collections.abc import Callable, Mapping
 from typing import Any, final
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.base import Federation
-from unpooled.models import compression, pca_columns, pca_rows, private
+from unpooled.models import compression, pca_columns, pca_rows, private, update
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.parameters import checked_parameters
-from unpooled.models.spectrum import Spectrum, chosen_solver, whitening
+from unpooled.models.probabilistic import ProbabilisticPCA
+from unpooled.models.solvers import checked, solved
+from unpooled.models.spectrum import Spectrum, whitening
+from unpooled.models.update import check_updatable, updated
 from unpooled.party.step import derived
 
 # Silos look steps up under the name of the model that asks.
-local_total = pca_rows.local_total
-local_squares = pca_rows.local_squares
+local_total, local_squares = pca_rows.local_total, pca_rows.local_squares
 local_scatter = pca_rows.local_scatter
-local_spread = pca_rows.local_spread
-local_image = pca_rows.local_image
+local_spread, local_image = pca_rows.local_spread, pca_rows.local_image
 (
     own_means,
     own_gram,
@@ -42,20 +40,9 @@ local_image = pca_rows.local_image
     kept_scores,
     shown_loadings,
 ) = pca_columns.STEPS
-local_rounded = compression.pca_rounded
-local_factor = compression.pca_factor
+local_rounded, local_factor = compression.pca_rounded, compression.pca_factor
 local_projected = compression.pca_projected
-local_private = private.pca_private
-
-# How an answer is found, by partition and `svd_solver`.
-SOLVERS: Mapping[tuple[str, str], Callable[..., Spectrum]] = {
-    ("rows", "covariance_eigh"): pca_rows.covariance_eigh,
-    ("rows", "krylov"): pca_rows.block_krylov,
-    ("rows", "compressed"): compression.compressed,
-    ("columns", "gram"): pca_columns.gram,
-    ("columns", "krylov"): pca_columns.block_krylov,
-    ("rows", "private"): private.private,
-}
+local_private, local_moments = private.pca_private, update.pca_moments
 
 
 @derived(
@@ -75,7 +62,7 @@ def projected(
 
 
 @final
-class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator):
+class PCA(ProbabilisticPCA, FederatedEstimator):
     """Principal component analysis over a federation: the pooled answer.
 
     Parameters
@@ -97,16 +84,13 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     whiten : bool, default False
         Scale the coordinates to unit variance.
     privacy : GaussianPrivacy, optional
-        Totals leave with noise that hides any one row; see `unpooled.models.private`.
-        None: totals are exact.
+        Noise in totals that hides any one row; see `unpooled.models.private`.
     bits : {64, 32, 16, 8}, default 64
-        In how many bits each number of the scatter travels. Below 64 it is rounded,
-        without bias, and one more round makes good most of that: see
+        In how many bits each number of the scatter travels, rounded without bias; see
         `unpooled.models.compression`.
     rank : int or None, default None
         Each silo shows the `rank` directions in which its own rows vary most, instead
-        of its part of a sum: fewer bytes where rank is far below p / 2, but a
-        disclosure, which every silo must allow.
+        of its part of a sum: a disclosure, which every silo must allow.
     topology : str, default "complete"
         Of solvers that need no coordinator; not used by this one.
     scores : {"coordinator", "parties"} or None, default "coordinator"
@@ -146,6 +130,14 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         Only with "krylov": ``‖C v - λ v‖`` of each component v and its variance λ.
     gap_ : float
         Only with "krylov": at least so much lies between variances k and k + 1.
+
+    privacy_ : dict
+        Only with `privacy`: its parameters, the neighbouring relation ("neighbours"),
+        the cost "rho", and "noise_edge", the largest variance that noise alone shows.
+    signal_to_noise_ : (k,) array
+        Only with `privacy`: variances divided by that; near 1 a component is chance.
+    origin_ : (p,) array
+        Only after `update`: the mean of the fit, about which silos keep their moments.
 
     Raises
     ------
@@ -213,15 +205,46 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         self.random_state = random_state
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        wanted = checked_parameters(self, federation, list(SOLVERS))
-        by_columns = federation.partition == "columns"
-        choose = pca_columns.chosen if by_columns else chosen_solver
-        solver = choose(self.svd_solver, wanted, federation)
-        if self.bits != 64 or self.rank is not None:
-            solver = "compressed"
-        if self.privacy is not None:
-            solver = "private"
-        found = SOLVERS[federation.partition, solver](self, federation, wanted)
+        self._take(solved(self, federation))
+
+    def update(self, federation: Federation) -> "PCA":
+        """Bring the model up to date with the present rows of the present silos.
+
+        Parameters
+        ----------
+        federation : Federation
+            The rows as they are now: some appended or replaced, silos joined or left.
+
+        Returns
+        -------
+        self
+            As `fit` on the same federation would make it, to 1e-10.
+
+        Raises
+        ------
+        ReleaseRefusedError
+            Under `allow_roster_change` or `min_changed_rows`.
+        DataError
+            After a fit with `privacy`, `bits`, `rank` or by block Krylov.
+
+        Notes
+        -----
+        Released, as totals only: N, the p column sums and the p × p scatter about the
+        first fit's mean; next to earlier totals, those of the rows that changed.
+        """
+        view = self._check_view(federation)
+        check_updatable(self, view)
+        wanted = checked(self, view)
+        origin = getattr(self, "origin_", self.mean_)
+        with view.fitting():
+            found = updated(view, origin, wanted)
+        if found is None:
+            return self.fit(view)
+        self._take(found)
+        self.origin_ = origin
+        return self
+
+    def _take(self, found: Spectrum) -> None:
         self.n_samples_, self.n_components_ = found.N, len(found.variance)
         # On a column partition the silos keep these.
         if found.mean is not None and found.axes is not None:
@@ -284,36 +307,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         coordinates = self._check_transformed(X, len(self.components_)) * axes["scale"]
         return coordinates @ self.components_ + self.mean_
 
-    def get_covariance(self) -> Float[Array, "p p"]:
-        """Return the covariance of the fitted probabilistic model."""
-        return self.to_sklearn().get_covariance()
-
-    def get_precision(self) -> Float[Array, "p p"]:
-        """Return the inverse of `get_covariance`."""
-        return self.to_sklearn().get_precision()
-
-    def score_samples(self, X: Any) -> Float[Array, " n"]:
-        """Return the log-likelihood of each row under the probabilistic model."""
-        return self.to_sklearn().score_samples(self._check_rows(X))
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Return the mean log-likelihood of rows under the probabilistic model."""
-        return float(np.mean(self.score_samples(X)))
-
-    def to_sklearn(self) -> Any:
-        """Return a fitted `sklearn.decomposition.PCA`, usable without this library."""
-        import sklearn.decomposition
-
-        check_is_fitted(self)
-        twin = sklearn.decomposition.PCA(
-            self.n_components, whiten=self.whiten, svd_solver="covariance_eigh"
-        )
-        return self._taught(twin)
-
     def _axes(self) -> dict[str, Array]:
         scale = self._scale()
         return {"mean": self.mean_, "components": self.components_, "scale": scale}
 
 
 # Attributes of a fit by a solver that iterates, or with privacy.
-_OF_SOME_FITS = ("n_iter_", "residuals_", "gap_", "privacy_", "signal_to_noise_")
+_OF_SOME_FITS = ("n_iter_", "residuals_", "gap_", "privacy_", "origin_")
+_OF_SOME_FITS += ("signal_to_noise_",)

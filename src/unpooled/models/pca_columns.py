@@ -60,7 +60,8 @@ def own_means(X: Float[Array, "N p"]) -> dict[str, Any]:
             rule="missing_values" if missing else "infinite_values",
         )
     mean = total / len(X)
-    return {"squares": squared_deviations(X, mean).sum(), "mean": mean}
+    squares = np.array(squared_deviations(X, mean).sum())
+    return {"squares": squares, "mean": mean}
 
 
 @summed(

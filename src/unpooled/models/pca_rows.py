@@ -24,6 +24,7 @@ from unpooled.models.spectrum import (
     leading,
     whitening,
 )
+from unpooled.models.update import moments_of
 from unpooled.party.step import LIBRARY, Fit, adopted
 
 # `unpooled.models.pca` has them too, where silos look them up.
@@ -36,7 +37,16 @@ local_spread, local_image = adopted(
 # What a projection can be checked against; `unpooled.models.compression` has the last.
 FITTED_BY = tuple(
     f"pca.local_{name}"
-    for name in ("total", "squares", "scatter", "spread", "image", "rounded", "private")
+    for name in (
+        "total",
+        "squares",
+        "scatter",
+        "spread",
+        "image",
+        "rounded",
+        "private",
+        "moments",
+    )
 )
 # What a check of exact eigenvectors lets pass: `eigh` leaves p eps λ_1, and the
 # smallest spread that it is trusted with is a thousandth of the largest.
@@ -101,6 +111,10 @@ def are_axes(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
 def _proven(
     fits: Mapping[str, Fit], V: Float[Array, "p k"], within: float
 ) -> tuple[Float[Array, " p"], Float[Array, " k"]] | None:
+    if "local_moments" in fits:
+        N, mean, S = moments_of(fits["local_moments"])
+        variance = eigenvalues_of(S / max(N - 1, 1), V, within)
+        return None if variance is None else (mean, variance)
     sums = fits["local_total"].totals
     N = round(float(sums["count"]))
     mean = sums["total"] / N

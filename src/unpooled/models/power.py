@@ -20,12 +20,20 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
-from unpooled.linalg.gaussianising import shifted, units, unshifted
-from unpooled.linalg.yeo_johnson import inverse, transform
-from unpooled.models import lambdas
+from unpooled.linalg.gaussianising import units, unshifted
+from unpooled.linalg.yeo_johnson import inverse
+from unpooled.models import lambdas, signs, transforming
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.lambdas import Columns, summed_columns, summed_lambdas
-from unpooled.party.step import adopted, derived, release, summed
+from unpooled.models.lambdas import (
+    Columns,
+    Progress,
+    summed_columns,
+    summed_search,
+    summed_signs,
+)
+from unpooled.models.signs import compared_columns, compared_search, compared_signs
+from unpooled.models.transforming import sklearn_scaler
+from unpooled.party.step import adopted
 
 local_log_sizes, local_log_squares, local_slopes = adopted(
     __name__,
@@ -33,56 +41,22 @@ local_log_sizes, local_log_squares, local_slopes = adopted(
     lambdas.local_log_squares,
     lambdas.local_slopes,
 )
-_TAKES = {"lambdas": "p", "centre": "p", "spread": "p"}
-# scikit-learn's formula loses what the mean of ψ exceeds its deviation by.
-_MOST_MEAN = 1e9
-
-
-@summed(
-    takes=_TAKES,
-    total=release("p", meaning="the sum of each column's transformed values"),
-    squares=release("p", meaning="the sum of their squares"),
+local_transformed, gaussianised, transformed = adopted(
+    __name__,
+    transforming.local_transformed,
+    transforming.gaussianised,
+    transforming.transformed,
 )
-def local_transformed(
-    X: Float[Array, "n p"],
-    *,
-    lambdas: Float[Array, " p"],
-    centre: Float[Array, " p"],
-    spread: Float[Array, " p"],
-) -> dict[str, Any]:
-    """Add transformed values, about the public reference and in its units."""
-    # Their mean is no larger than a few deviations, so squares lose no digits.
-    values = shifted(X, lambdas, centre, spread)
-    return {
-        "total": np.nansum(values, axis=0),
-        "squares": np.nansum(values**2, axis=0),
-    }
-
-
-@derived(
-    takes={**_TAKES, "mean": "p", "scale": "p"},
-    fitted_by=("power.local_transformed",),
+local_count, compared_lengths, compared_sides, compared_widths, compared_slopes = (
+    adopted(
+        __name__,
+        signs.local_count,
+        signs.compared_lengths,
+        signs.compared_sides,
+        signs.compared_widths,
+        signs.compared_slopes,
+    )
 )
-def gaussianised(
-    X: Float[Array, "n p"],
-    *,
-    lambdas: Float[Array, " p"],
-    centre: Float[Array, " p"],
-    spread: Float[Array, " p"],
-    mean: Float[Array, " p"],
-    scale: Float[Array, " p"],
-) -> Float[Array, "n p"]:
-    """Transform and standardise; missing cells stay missing."""
-    return (shifted(X, lambdas, centre, spread) - mean) / scale
-
-
-@derived(takes={"lambdas": "p"}, fitted_by=("power.local_slopes",))
-def transformed(
-    X: Float[Array, "n p"], *, lambdas: Float[Array, " p"]
-) -> Float[Array, "n p"]:
-    """Transform; missing cells stay missing."""
-    columns = [transform(x, float(lam)) for x, lam in zip(X.T, lambdas, strict=True)]
-    return np.stack(columns, axis=1)
 
 
 @final
@@ -93,10 +67,12 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
     ----------
     standardize : bool, default True
         Give transformed columns mean 0 and variance 1.
-    comparison : {"summed"}, default "summed"
-        How the slope of the likelihood is compared with zero. "summed" opens its five
-        sums at every candidate λ as totals over all silos: one round for a batch of
-        candidates, and everybody learns these totals.
+    comparison : {"summed", "mpc"}, default "summed"
+        How the slope of the likelihood is compared with zero. "mpc" computes its sign
+        in secret (simulations only; three silos, the extra `mpc`): 14 rounds for a
+        batch, and nobody learns more than signs. "summed" opens its five sums at
+        every candidate λ as totals over all silos: one round for a batch, and
+        everybody learns these totals.
     tol : float, default 7.450580596923828e-9
         2^-27. Width of the last cell of λ, in units of max(1/spread, abs(λ)); the
         spread is the deviation of log(1 + |x|).
@@ -135,6 +111,9 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         Infinite values, or a column without a single value.
     ConvergenceError
         When the likelihood rises to the largest λ tried.
+    AggregationError
+        With ``comparison="mpc"``, when a party stops computing: `resume` goes on from
+        the last finished batch.
 
     Warns
     -----
@@ -149,8 +128,10 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
     transformed values, their squares, their derivatives by λ, and values times
     derivatives; at the final λ the sum of transformed values and of their squares.
     Hundreds of totals of one column are far more than (λ, mean, variance): whoever sees
-    them learns about the shape of the pooled column. Never released: a row, or any
-    silo's own sum.
+    them learns about the shape of the pooled column. With ``comparison="mpc"`` there
+    are, of all these, only the number of cells and the two sums at the final λ; the
+    rest are signs, which tell centre and spread of φ coarsely and the cell of λ. Never
+    released: a row, or any silo's own sum.
 
     Missing cells are left out, and stay missing in `transform`.
 
@@ -161,6 +142,9 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         beside their spread; this one does not.
     """
 
+    # A search that stopped; never saved.
+    _progress: Progress | None = None
+    _resuming = False
     lambdas_: Float[Array, " p"]
     centre_: Float[Array, " p"]
     spread_: Float[Array, " p"]
@@ -178,10 +162,8 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
 
     def _fit(self, federation: Federation, y: Any) -> None:
         self._check_parameters()
-        columns = summed_columns(federation, local_log_sizes, local_log_squares)
-        self._take(
-            columns, *summed_lambdas(federation, columns, self.tol, local_slopes)
-        )
+        progress = self._searched(federation)
+        columns = progress.columns
         if columns.constant.any():
             names = np.array(federation.feature_names)[columns.constant]
             warnings.warn(
@@ -194,9 +176,49 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         if self.standardize:
             self._standardise(federation, columns)
 
+    def _searched(self, federation: Federation) -> Progress:
+        """Search λ, from the last finished batch where a fit is resumed."""
+        secret = self.comparison == "mpc"
+        progress = self._progress if self._resuming else None
+        if progress is None:
+            if secret:
+                columns = compared_columns(
+                    federation,
+                    *(local_count, compared_lengths, compared_sides, compared_widths),
+                )
+            else:
+                columns = summed_columns(federation, local_log_sizes, local_log_squares)
+            begin = compared_search if secret else summed_search
+            progress = Progress(columns, begin(int(columns.varying.sum()), self.tol))
+        self._progress = progress
+        ask = compared_signs if secret else summed_signs
+        slopes = compared_slopes if secret else local_slopes
+        progress.run(federation, ask(federation, progress.columns, slopes))
+        self._progress = None
+        self._take(progress.columns, progress.lambdas(), progress.batches)
+        return progress
+
+    def resume(self, federation: Federation) -> "PowerTransformer":
+        """Go on with a fit that an absent party stopped, from its last finished batch.
+
+        Parameters
+        ----------
+        federation : Federation
+            The one of the fit, its parties back again; or another over the same rows.
+        """
+        if self._progress is None:
+            raise DataError("No fit of this model was stopped in its search: use fit.")
+        self._resuming = True
+        try:
+            return self.fit(federation)
+        finally:
+            self._resuming = False
+
     def _check_parameters(self) -> None:
-        if self.comparison != "summed":
-            raise DataError(f'comparison={self.comparison!r}; choose "summed".')
+        if self.comparison not in ("mpc", "summed"):
+            raise DataError(
+                f'comparison={self.comparison!r}; choose "mpc" or "summed".'
+            )
         if not 2.0**-40 <= self.tol < 1.0:
             raise DataError(
                 f"tol={self.tol!r}; choose between 2^-40, where rounding begins, and 1."
@@ -267,8 +289,8 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         if not self.standardize:
             pairs = zip(X.T, self.lambdas_, strict=True)
             return np.stack([inverse(x, float(lam)) for x, lam in pairs], axis=1)
-        values = X * self.shifted_scale_ + self.shifted_mean_
-        return unshifted(values, **self._reference())
+        X = X * self.shifted_scale_ + self.shifted_mean_
+        return unshifted(X, **self._reference())
 
     def to_sklearn(self) -> Any:
         """Return a fitted `sklearn.preprocessing.PowerTransformer`.
@@ -287,30 +309,8 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
                 setattr(twin, name, getattr(self, name))
         twin.lambdas_ = self.lambdas_.copy()
         if self.standardize:
-            twin._scaler = self._sklearn_scaler()
+            twin._scaler = sklearn_scaler(self)
         return twin
-
-    def _sklearn_scaler(self) -> Any:
-        import sklearn.preprocessing
-
-        scale = np.sqrt(self.var_)
-        with np.errstate(invalid="ignore"):
-            fits = np.isfinite(scale) & (np.abs(self.mean_) <= _MOST_MEAN * scale)
-        lost = ~(fits | (self.lambdas_ == 1.0))
-        if lost.any():
-            names = getattr(self, "feature_names_in_", np.arange(len(lost)))[lost]
-            raise DataError(
-                f"scikit-learn transforms a column about zero, where float64 has no "
-                f"digits left for {', '.join(map(str, names))}: subtract a constant "
-                f"near the middle in every silo, or use unpooled.save."
-            )
-        scaler = sklearn.preprocessing.StandardScaler(copy=False)
-        scaler.set_output(transform="default")
-        scaler.mean_, scaler.var_ = self.mean_.copy(), self.var_.copy()
-        scaler.scale_ = np.where(scale > 0, scale, 1.0)
-        scaler.n_samples_seen_ = self.n_samples_seen_
-        scaler.n_features_in_ = self.n_features_in_
-        return scaler
 
     def _arguments(self) -> dict[str, Any]:
         return {

@@ -22,6 +22,7 @@ from unpooled.federation.base import Federation
 from unpooled.linalg.canonical import Covariances
 from unpooled.linalg.latent import Latent
 from unpooled.models.moments import pooled_mean, pooled_scatter
+from unpooled.models.span import Span, coordinates, row_space
 from unpooled.party.step import Step, derived
 
 
@@ -88,6 +89,7 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     x_columns_: list[str]
     y_columns_: list[str]
     n_samples_: int
+    _bases: tuple[Array, Array] | None = None
     _check_rows: Any
     _check_transformed: Any
 
@@ -95,23 +97,41 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return federation.select(views_of(federation, y)[0])
 
     def _moments(
-        self, federation: Federation, y: Any, steps: Steps, *, scale: bool
+        self,
+        federation: Federation,
+        y: Any,
+        steps: Steps,
+        *,
+        scale: bool,
+        span: Span | None = None,
     ) -> Covariances:
         """Set means and scales; return the covariances of the views in their units."""
         first, second = views_of(federation, y)
         view, p = federation.select([*first, *second]), len(first)
         N, mean = pooled_mean(view, steps.total)
-        C = pooled_scatter(view, mean, steps.squares, steps.scatter) / (N - 1)
-        spread = np.sqrt(C.diagonal()) if scale else np.ones(len(C))
-        spread[spread == 0.0] = 1.0
-        C /= spread * spread[:, None]
         self.n_samples_, self.x_columns_, self.y_columns_ = N, first, second
         self.x_mean_, self.y_mean_ = mean[:p].copy(), mean[p:].copy()
-        self.x_std_, self.y_std_ = spread[:p].copy(), spread[p:].copy()
+        self._bases = None
+        spread = np.ones(len(mean))
+        if span is not None and not scale and max(p, len(second)) >= N:
+            # With more columns than rows everything is in the span of the rows.
+            Z = row_space(view, span, mean, N, p)
+            inside, mean = coordinates(view, mean, Z), np.zeros(Z.shape[1])
+            C = pooled_scatter(inside, mean, steps.squares, steps.scatter) / (N - 1)
+            p = np.count_nonzero(Z[:p].any(axis=0))
+            self._bases = Z[: len(first), :p], Z[len(first) :, p:]
+        else:
+            C = pooled_scatter(view, mean, steps.squares, steps.scatter) / (N - 1)
+            spread = np.sqrt(C.diagonal()) if scale else spread
+            spread[spread == 0.0] = 1.0
+            C /= spread * spread[:, None]
+        self.x_std_, self.y_std_ = np.split(spread.copy(), [len(first)])
         return Covariances(C[:p, :p], C[:p, p:], C[p:, p:])
 
     def _learn(self, latent: Latent) -> None:
         """Set what scikit-learn's models of two views have."""
+        if self._bases is not None:
+            latent = latent.lifted(*self._bases)
         for name in Latent.__dataclass_fields__:
             setattr(self, f"{name}_", np.ascontiguousarray(getattr(latent, name)))
         coef = self.x_rotations_ @ latent.y_loadings.T
@@ -212,3 +232,9 @@ def component_count(k: Any, most: int) -> int:
             f"number from 1 to {most}."
         )
     return int(k)
+
+
+def check_share(name: str, value: float) -> None:
+    """Refuse a parameter that is not a number from 0 to 1."""
+    if not 0.0 <= value <= 1.0:
+        raise DataError(f"{name}={value!r}; choose a number in [0, 1].")

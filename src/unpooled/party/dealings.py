@@ -101,7 +101,7 @@ class Dealings:
                 study.ledger = self._journal.ledger(name)
             study.fitted, study.answered = set(told.fitted), dict(told.answered)
             if told.forgotten != self._forgotten.setdefault(name, told.forgotten):
-                study.kept = Shelf()
+                study.kept, study.reused = Shelf(), {}
             self._forgotten[name] = told.forgotten
         return study
 

@@ -69,15 +69,26 @@ def ledger_lines(
         if declared.kept:
             entries.append(("", step.name, name, shape, "float64", 0, "kept", "in"))
             continue
+        if step.polynomial is not None:
+            # Shares, to the other parties: no array of the message.
+            size = step.polynomial.bytes(numbers, len(parties))
+            kind, each = f"int{step.polynomial.bits}", size // step.polynomial.rounds
+            entries.append(("", step.name, name, shape, kind, each, step.verb, "out"))
+            continue
         kind, size = "float64", 8 * numbers
         if step.verb == "summed" and protection == "masked":
             code = code_for(declared, len(parties), request.public)
             kind, size = code.dtype, code.bytes(numbers)
         entries.append((name, step.name, name, shape, kind, size, step.verb, "out"))
-    return [
+    lines = [
         (Release(request.study, request.round, *rest, parties=parties), source)
         for source, *rest in entries
     ]
+    # A batch of comparisons takes many rounds, each with a line of its own.
+    turns = step.polynomial.rounds if step.polynomial is not None else 1
+    last, source = lines[-1]
+    later = range(request.round + 1, request.round + turns)
+    return [*lines, *((replace(last, round=number), source) for number in later)]
 
 
 def _told(request: Request) -> Iterator[Entry]:

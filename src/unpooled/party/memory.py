@@ -148,12 +148,15 @@ class Study:
         Rounds that were answered, by the SHA-256 of the request.
     ledger : Ledger
         The silo's own record of what crossed its door.
+    reused : dict
+        What `unpooled.party.reusing` keeps.
     """
 
     kept: Shelf = field(default_factory=Shelf)
     fitted: set[Ran] = field(default_factory=set)
     answered: dict[str, Answered] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)
+    reused: dict[Any, Any] = field(default_factory=dict)
 
     def as_record(self) -> dict[str, Any]:
         """Return what a party must know to go on after a restart, as JSON values.

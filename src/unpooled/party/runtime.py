@@ -15,6 +15,7 @@ from unpooled.data.table import Table
 from unpooled.errors import ReleaseRefusedError, UnpooledError, crossing
 from unpooled.ledger import Ledger, canonical
 from unpooled.party.aligning import Aligning
+from unpooled.party.computing import STAGES
 from unpooled.party.dealings import Answer, Dealings, session_of
 from unpooled.party.journal import Journal
 from unpooled.party.memory import Study, share_shelf
@@ -118,6 +119,7 @@ class Party:
                 "agree": self._agree,
                 "offer group key": self._offer_group_key,
                 "accept group key": self._accept_group_key,
+                **dict.fromkeys(STAGES, lambda m: self._session(m).computing.answer(m)),
                 "plan": self._plan,
                 "leave": self._leave,
                 "match": self._match,
@@ -269,7 +271,8 @@ class Party:
 
     def _leave(self, message: Message) -> Answer:
         self.aligning.leave(*session_of(message))
-        self._sessions.pop(session_of(message), None)
+        if session := self._sessions.pop(session_of(message), None):
+            session.close()
         self._answered.pop(session_of(message), None)
         return {"kind": "left"}, {}
 
@@ -312,5 +315,6 @@ class Party:
         study.ledger = Ledger([*study.ledger, *sealed])
         study.fitted.add((request.step, tuple(view.transforms)))
         study.answered[asked] = answered
+        session.proceed()
         self._answered[key] = (request.round, asked, reply)
         return reply

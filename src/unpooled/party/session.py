@@ -13,6 +13,7 @@ from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
 from unpooled.ledger import Release
 from unpooled.party.classes import by_class, class_sizes
+from unpooled.party.computing import Computing
 from unpooled.party.extent import Extent
 from unpooled.party.lines import code_for, ledger_lines
 from unpooled.party.memory import Answered, Study
@@ -20,6 +21,7 @@ from unpooled.party.noising import check_inputs, cost, honest_shares, noised
 from unpooled.party.packing import declared_array, flattened, restored
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import Request, Veiled, view_arrays
+from unpooled.party.reusing import run_reusing
 from unpooled.party.running import run_step
 from unpooled.party.step import Declared, Step, find_step
 from unpooled.party.view import View
@@ -91,6 +93,7 @@ class Session:
         # None until the keys are agreed: before that nothing may leave.
         self._sum: SecureSum | None = None
         self._group_key: bytes | None = None
+        self._computing: Computing | None = None
         self._view_arrays: dict[str, Array] = {}
         self._opened: dict[tuple[int, str], _Opened] = {}
 
@@ -117,6 +120,25 @@ class Session:
         if leader not in self._keys:
             raise Refusal("wrong_roster")
         self._group_key = open_sealed(self._keys[leader], sealed)
+
+    @property
+    def computing(self) -> Computing:
+        """The party's part in secure comparisons."""
+        if not self._keys:
+            raise Refusal("out_of_order")
+        if self._computing is None:
+            self._computing = Computing(self.party, self.parties, self._keys)
+        return self._computing
+
+    def proceed(self) -> None:
+        """Let go what waited until the round was written down."""
+        if self._computing is not None:
+            self._computing.proceed()
+
+    def close(self) -> None:
+        """End what the session has running."""
+        if self._computing is not None:
+            self._computing.close()
 
     def keys_for_matching(self) -> tuple[Mapping[str, bytes], bytes]:
         """Return the key shared with every peer, and the one that all parties share."""
@@ -157,9 +179,26 @@ class Session:
             self._policy.check_classes(class_sizes(view, self._table.label))
         # What is not finite is refused when it is encoded; a warning would be noise.
         with np.errstate(all="ignore"):
-            totals = run_step(
-                step, view, self._label_for(step), self._views.kept_for(request), public
-            )
+            totals = self._totals(step, view, request, public)
+        if step.polynomial is not None:
+            self.computing.take(step, sizes, totals)
+            arrays = {}
+        else:
+            arrays = self._parted(self._sum, step, request, sizes, totals, public)
+        self._view_arrays |= view_arrays(request.operations)
+        lines = ledger_lines(request, step, sizes, self.protection, self.parties)
+        return lines, arrays
+
+    def _parted(
+        self,
+        total: SecureSum,
+        step: Step,
+        request: Request,
+        sizes: Mapping[str, int],
+        totals: Mapping[str, Array],
+        public: Mapping[str, Any],
+    ) -> dict[str, Array]:
+        """Keep what stays, and return what may leave."""
         arrays, shares = {}, honest_shares(len(self.parties), self.protection)
         for name, declared in step.declared.items():
             shape = declared.shape(sizes)
@@ -170,9 +209,7 @@ class Session:
                 how = {"value": value, "symmetric": declared.symmetric}
                 self._views.keep(request, declared.until, name, **how)
             else:
-                arrays[name] = self._conceal(
-                    self._sum, step, request, name, value, public
-                )
+                arrays[name] = self._conceal(total, step, request, name, value, public)
             if request.to == "parties" and not declared.kept:
                 self._opened[request.round, name] = _Opened(
                     declared,
@@ -185,9 +222,16 @@ class Session:
                 )
         if set(totals) != set(step.declared):
             raise Refusal("declaration")
-        self._view_arrays |= view_arrays(request.operations)
-        lines = ledger_lines(request, step, sizes, self.protection, self.parties)
-        return lines, arrays
+        return arrays
+
+    def _totals(
+        self, step: Step, view: View, request: Request, public: Mapping[str, Any]
+    ) -> dict[str, Array]:
+        if step.reuses:
+            known = self._views.reused
+            return run_reusing(step, view, request.view_digest(), public, known)
+        label, kept = self._label_for(step), self._views.kept_for(request)
+        return run_step(step, view, label, kept, public)
 
     def answered(self, request: Request, view: View) -> Answered:
         """Return what to remember of a request that was answered."""

@@ -23,23 +23,11 @@ from unpooled.arrays import Array
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.party.declared import Declared, release, stays
 from unpooled.party.fit import Fit, Follows
+from unpooled.secure.comparison import Polynomial
 
 # Those who write steps find here all that they need.
-__all__ = [
-    "LIBRARY",
-    "Declared",
-    "Fit",
-    "Step",
-    "adopted",
-    "check_installed",
-    "derived",
-    "disclosed",
-    "find_step",
-    "kept",
-    "release",
-    "stays",
-    "summed",
-]
+__all__ = ["LIBRARY", "Declared", "Fit", "Step", "adopted", "check_installed"]
+__all__ += ["derived", "disclosed", "find_step", "kept", "release", "stays", "summed"]
 
 LIBRARY = "unpooled.models."
 # Steps whose totals some derived step is checked against: see `derived`.
@@ -56,7 +44,7 @@ class Step:
     name : str
         "pca.local_total" for the library's own, the full dotted name for others.
     verb : str
-        "summed", "disclosed", "kept" or "derived".
+        "summed", "disclosed", "kept", "compared" or "derived".
     by : str
         "rows" when additive over rows, "party" when it needs the silo's rows together.
     takes : mapping of str to str
@@ -72,6 +60,9 @@ class Step:
         Of a derived step: whether its arguments follow from those steps' totals.
     by_column : bool
         Of a derived step: whether each column is made of the one in its place alone.
+    polynomial : Polynomial or None, whose sign is learned of a compared step
+    reuses : bool
+        The silo keeps the totals, and runs the step on new rows only.
     """
 
     name: str
@@ -86,6 +77,8 @@ class Step:
     sparse: bool = False
     follows: Follows | None = None
     by_column: bool = False
+    polynomial: Polynomial | None = None
+    reuses: bool = False
 
     def __call__(self, *args: Any, **public: Any) -> Any:
         """Run the function as it is: nothing is checked, nothing leaves."""
@@ -153,6 +146,7 @@ def summed(
     by: str = "rows",
     takes: Mapping[str, str] | None = None,
     sparse: bool = False,
+    reuses: bool = False,
     **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a step whose arrays are opened only as totals over all parties.
@@ -165,10 +159,13 @@ def summed(
         Axes of array-valued public arguments.
     sparse : bool, default False
         Whether it can read X in CSR form too.
+    reuses : bool, default False
+        Of a step that reads `X` alone, by rows: see `unpooled.party.reusing`.
     **declared : str or Declared
         Axes of each array the step returns, or a full declaration.
     """
-    return _declaring("summed", by, takes, declared, sparse=sparse)
+    declare = _declaring("summed", by, takes, declared, sparse=sparse)
+    return lambda function: replace(declare(function), reuses=reuses)
 
 
 def disclosed(

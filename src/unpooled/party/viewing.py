@@ -7,6 +7,7 @@ from unpooled.party.memory import KeptArrays, Shelf, Study, shared_shelf
 from unpooled.party.operations import split_address
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import Request
+from unpooled.party.reusing import Reused
 from unpooled.party.transforms import Transforms
 from unpooled.party.view import View
 
@@ -37,6 +38,11 @@ class Views:
         self._of_fit = Shelf()
         self._transforms = Transforms(policy, study)
         self._views: dict[str, View] = {}
+
+    @property
+    def reused(self) -> Reused:
+        """What steps gave that reuse it, while the study lasts."""
+        return self._study.reused
 
     def of(self, request: Request) -> View:
         """Return the view of a request."""

@@ -219,6 +219,11 @@ def could_learn(facts: Facts) -> list[str]:
             "added."
         )
     found += [_promise(model) for _, model in facts.models if _is_private(model)]
+    if any(x.step.endswith(".local_moments") for x in facts.ledger):
+        found.append(
+            "How totals changed with an update: those of the rows that changed, and of "
+            "a silo that joined or left its own."
+        )
     return found
 
 

@@ -31,19 +31,19 @@ _NAMES = {True: (102, 14), False: (186, 28)}
 
 
 @contextmanager
-def _settings() -> Iterator[None]:
+def settings() -> Iterator[None]:
     """Draw by these settings, whatever those of the user are, and restore them."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
-        settings = matplotlib.rcParams
-        settings["svg.fonttype"], settings["svg.hashsalt"] = "none", "unpooled"
-        settings["font.size"] = _TYPE
-        settings["axes.labelsize"] = settings["axes.titlesize"] = _TYPE
-        settings["xtick.labelsize"] = settings["ytick.labelsize"] = _TYPE
+        chosen = matplotlib.rcParams
+        chosen["svg.fonttype"], chosen["svg.hashsalt"] = "none", "unpooled"
+        chosen["font.size"] = _TYPE
+        chosen["axes.labelsize"] = chosen["axes.titlesize"] = _TYPE
+        chosen["xtick.labelsize"] = chosen["ytick.labelsize"] = _TYPE
         yield
 
 
-@_settings()
+@settings()
 def scree(shares: Float[Array, " k"], name: str, description: str) -> Markup:
     """Draw the share of variance of each component, and of all up to it.
 
@@ -57,7 +57,7 @@ def scree(shares: Float[Array, " k"], name: str, description: str) -> Markup:
         What a reader who cannot see it should know.
     """
     k = len(shares)
-    figure, axes = _drawing(height=240, left=44, right=8, top=10, bottom=42)
+    figure, axes = drawing(height=240, left=44, right=8, top=10, bottom=42)
     place = np.arange(1, k + 1)
     together = 100 * np.cumsum(shares)
     axes.bar(place, 100 * shares, width=0.62 if k < 25 else 0.8, color=ACCENT)
@@ -84,10 +84,10 @@ def scree(shares: Float[Array, " k"], name: str, description: str) -> Markup:
         va="top" if below else "bottom",
         color=SECOND,
     )
-    return _svg(figure, name, "Share of variance by component", description)
+    return svg(figure, name, "Share of variance by component", description)
 
 
-@_settings()
+@settings()
 def loadings(
     components: Float[Array, "k p"],
     columns: Sequence[str],
@@ -124,15 +124,16 @@ def loadings(
         axes.set_xlim(-limit, limit)
         axes.set_ylim(p - 0.4, -0.6)
         axes.set_xticks([])
-        names = [_short(column, letters) for column in columns] if index == 0 else []
+        names = [short(column, letters) for column in columns] if index == 0 else []
         axes.set_yticks(range(p) if index == 0 else [], names, parse_math=False)
         axes.set_title(titles[index], color=INK, pad=7, parse_math=False)
-    return _svg(figure, name, "Loadings by component", description)
+    return svg(figure, name, "Loadings by component", description)
 
 
-def _drawing(
+def drawing(
     *, height: int, left: int, right: int, top: int, bottom: int
 ) -> tuple[Figure, Axes]:
+    """Return an empty picture; margins are in CSS pixels."""
     figure = Figure(figsize=(WIDTH / 72, height / 72), dpi=72)
     axes = _panel(figure, left, WIDTH - left - right, top, bottom, height)
     axes.spines["bottom"].set_visible(True)
@@ -162,7 +163,7 @@ def _panel(
     return axes
 
 
-def _short(text: str, letters: int) -> str:
+def short(text: str, letters: int) -> str:
     """Return both ends of a name: many columns differ in the last letters only."""
     text = clean(str(text)).strip()
     if len(text) <= letters:
@@ -171,7 +172,7 @@ def _short(text: str, letters: int) -> str:
     return f"{text[:half]}…{text[1 - half :]}"
 
 
-def _svg(figure: Figure, name: str, title: str, description: str) -> Markup:
+def svg(figure: Figure, name: str, title: str, description: str) -> Markup:
     """Return a figure as an element of the page."""
     figure.patch.set_visible(False)
     text = io.StringIO()

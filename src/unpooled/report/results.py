@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
-from markupsafe import Markup
 
 from unpooled.arrays import Array, Float
 from unpooled.report import figures
+from unpooled.report.directions import canonical, discriminants
+from unpooled.report.exhibits import Exhibit
 from unpooled.report.facts import Facts, subject
 from unpooled.report.tables import Table, number, per_cent, signed
 from unpooled.report.wording import counted
@@ -17,17 +18,6 @@ MANY_COLUMNS = 30  # beyond this, only the largest loadings of a component are s
 TOP = 15
 MANY_COMPONENTS = 6  # panels and columns of loadings
 MANY_SHARES = 30  # bars and rows of explained variance
-
-
-@final
-@dataclass(frozen=True)
-class Exhibit:
-    """A picture, or none, over the tables that hold its numbers."""
-
-    heading: str
-    text: str
-    tables: list[Table]
-    picture: Markup | None = None
 
 
 @final
@@ -56,8 +46,12 @@ def _of(facts: Facts, model: Any, index: int) -> list[Exhibit]:
     columns = columns_of(facts, model)
     # Not `hasattr`: what silos keep of a model is asked for, not looked up.
     shown: list[Exhibit] = []
-    if "explained_variance_ratio_" in vars(model):
+    if "explained_variance_" in vars(model):
         shown.append(_variance(model, f"scree-{index}"))
+    if {"scalings_", "means_"} <= set(vars(model)):
+        shown += discriminants(model, f"classes-{index}")
+    if "canonical_correlations_" in vars(model):
+        shown += canonical(model, f"canonical-{index}")
     if hasattr(model, "signal_to_noise_"):
         shown.append(_signal(model))
     if "components_" in vars(model):

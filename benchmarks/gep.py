@@ -1,0 +1,127 @@
+"""Time and bytes of generalised eigenproblems beside pooled ones.
+
+    python benchmarks/gep.py [--quick]
+
+Discriminants, CCA and PLS over masked silos in one process, against scikit-learn and
+cca_zoo on the pooled rows, as columns p, rows N and silos m grow. Each figure is the
+median of runs that alternate. Writes results/gep.md.
+"""
+
+import argparse
+import platform
+import statistics
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import sklearn
+import sklearn.cross_decomposition
+import sklearn.discriminant_analysis
+from cca_zoo.linear import RidgeCCA
+
+import unpooled as up
+
+HERE = Path(__file__).resolve().parent
+GRID = [
+    {"p": 20, "N": 2_000, "m": 4},
+    {"p": 200, "N": 2_000, "m": 4},
+    {"p": 1_000, "N": 5_000, "m": 4},
+    {"p": 200, "N": 50_000, "m": 4},
+    {"p": 200, "N": 20_000, "m": 16},
+]
+
+
+def rows(p, N):
+    rng = np.random.default_rng(0)
+    y = np.arange(N) % 4
+    X = rng.standard_normal((N, p)) + rng.standard_normal((4, p))[y]
+    half = p // 2
+    X[:, half : half + 5] += X[:, :5]
+    return X, y
+
+
+def problems(X, y):
+    """Return name -> (our model, what it is fitted to, the peer's fit)."""
+    p = X.shape[1]
+    half = p // 2
+    second = [f"x{j}" for j in range(half, p)]
+    views = X[:, :half], X[:, half:]
+    lda = sklearn.discriminant_analysis.LinearDiscriminantAnalysis
+    pls = sklearn.cross_decomposition.PLSRegression
+    return {
+        "discriminants, scikit-learn": (
+            up.LinearDiscriminantAnalysis(),
+            f"x{p}",
+            lambda: lda(solver="eigen").fit(X, y),
+        ),
+        "CCA(3), cca_zoo": (
+            up.CCA(3),
+            second,
+            lambda: RidgeCCA(3).fit(list(views)),
+        ),
+        "PLSRegression(3), scikit-learn": (
+            up.PLSRegression(3),
+            second,
+            lambda: pls(3).fit(*views),
+        ),
+    }
+
+
+def seconds(run):
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began
+
+
+def measured(p, N, m, repeats):
+    X, y = rows(p, N)
+    order = np.array_split(np.arange(N), m)
+    label = f"x{p}"
+    policy = up.Policy.open()
+    lines = []
+    for name, (model, target, peer) in problems(X, y).items():
+        data = np.column_stack([X, y]) if isinstance(target, str) else X
+        silos = {f"silo{i}": data[own] for i, own in enumerate(order)}
+        ours, theirs, sent = [], [], 0
+        for _ in range(repeats):
+            named = label if isinstance(target, str) else None
+            federation = up.simulate(silos, label=named, policy=policy)
+            ours.append(seconds(partial(model.fit, federation, target)))
+            theirs.append(seconds(peer))
+            sent = sum(x.bytes for x in federation.ledger if x.direction == "out")
+            rounds = max(x.round for x in federation.ledger)
+        a, b = statistics.median(ours), statistics.median(theirs)
+        lines.append(
+            f"| {name} | {p} | {N:,} | {m} | {a:.2f} | {b:.2f} | {a / b:.1f} "
+            f"| {rounds} | {sent:,} |"
+        )
+    return lines
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer and smaller")
+    quick = parser.parse_args().quick
+    grid, repeats = (GRID[:2], 1) if quick else (GRID, 5)
+    lines = [line for size in grid for line in measured(**size, repeats=repeats)]
+    text = [
+        "# Generalised eigenproblems",
+        "",
+        f"`benchmarks/gep.py`, median of {repeats} runs, masked sums, all silos in one "
+        f"process; Python {platform.python_version()}, NumPy {np.__version__}, "
+        f"scikit-learn {sklearn.__version__}.",
+        "",
+        "| problem, peer | p | N | m | ours, s | pooled, s | ratio | rounds "
+        "| bytes a silo sends |",
+        "|---" * 9 + "|",
+        *lines,
+        "",
+    ]
+    path = HERE / "results" / ("gep-quick.md" if quick else "gep.md")
+    path.write_text("\n".join(text))
+    print(path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Three holders of omics data about the same patients: what they have in common.
+
+    UNPOOLED_DATA=... python examples/omics.py
+
+Each laboratory measured something else (mRNA, miRNA, proteins) in tumours of breast
+cancer patients, has them in its own order, and lacks some. Rows are matched by id, and
+nobody shows a measurement. At the end the result is compared with the pooled one, which
+only a simulation can do.
+"""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import sklearn.decomposition
+from sklearn.metrics import silhouette_score
+
+import unpooled as up
+
+folder = Path(os.environ["UNPOOLED_DATA"])
+tumours = np.load(folder / "tcga_breast_multiomics.npz")
+views = {"mrna": "view0_mrna", "mirna": "view1_mirna", "protein": "view2_protein"}
+rng = np.random.default_rng(0)
+laboratories = {}
+for name, view in views.items():
+    frame = pd.DataFrame(tumours[view].astype(float)).add_prefix(f"{name}_")
+    frame["id"] = [f"TCGA-{i:03}" for i in range(len(frame))]
+    laboratories[name] = frame.iloc[rng.permutation(len(frame))[:140]]
+
+rules = up.Policy(allow_row_level=True)
+federation = up.simulate(laboratories, partition="columns", ids="id", policy=rules)
+print(f"{federation.n_rows} of 150 patients are at all three laboratories.")
+
+rows = federation.layout.rows_of
+ids = laboratories["mrna"]["id"].iloc[rows["mrna"]].to_numpy()
+subtype = tumours["y"][[int(name.removeprefix("TCGA-")) for name in ids]]
+
+scaled = up.StandardScaler().fit(federation).transform(federation)
+exact = up.PCA(2).fit(scaled).transform(scaled)
+approximate = up.VFedPCA(2, random_state=0).fit(scaled)
+
+joined = np.hstack(
+    [
+        frame.drop(columns="id").to_numpy()[rows[name]]
+        for name, frame in laboratories.items()
+    ]
+)
+joined = (joined - joined.mean(axis=0)) / joined.std(axis=0)
+pooled = sklearn.decomposition.PCA(2, svd_solver="full").fit_transform(joined)
+signs = np.sign(np.sum(exact * pooled, axis=0))
+print(
+    f"Scores differ from the pooled ones by {np.abs(exact * signs - pooled).max():.0e}."
+)
+for name, scores in {
+    "all three": exact,
+    "all three, VFedPCA": approximate.scores_,
+    **{
+        view: sklearn.decomposition.PCA(2).fit_transform(
+            joined[:, [c.startswith(f"{view}_") for c in federation.feature_names]]
+        )
+        for view in views
+    },
+}.items():
+    print(
+        f"How well subtypes separate by {name}: {silhouette_score(scores, subtype):.3f}"
+    )

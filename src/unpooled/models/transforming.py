@@ -1,0 +1,88 @@
+"""Transforming rows by fitted exponents, in the silos and out of them."""
+
+from typing import Any
+
+import numpy as np
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
+from unpooled.linalg.gaussianising import shifted
+from unpooled.linalg.yeo_johnson import transform
+from unpooled.party.step import derived, release, summed
+
+# scikit-learn's formula loses what the mean of ψ exceeds its deviation by.
+_MOST_MEAN = 1e9
+_TAKES = {"lambdas": "p", "centre": "p", "spread": "p"}
+
+
+@summed(
+    takes=_TAKES,
+    total=release("p", meaning="the sum of each column's transformed values"),
+    squares=release("p", meaning="the sum of their squares"),
+)
+def local_transformed(
+    X: Float[Array, "n p"],
+    *,
+    lambdas: Float[Array, " p"],
+    centre: Float[Array, " p"],
+    spread: Float[Array, " p"],
+) -> dict[str, Any]:
+    """Add transformed values, about the public reference and in its units."""
+    # Their mean is no larger than a few deviations, so squares lose no digits.
+    values = shifted(X, lambdas, centre, spread)
+    return {
+        "total": np.nansum(values, axis=0),
+        "squares": np.nansum(values**2, axis=0),
+    }
+
+
+@derived(
+    takes={**_TAKES, "mean": "p", "scale": "p"},
+    fitted_by=("power.local_transformed",),
+)
+def gaussianised(
+    X: Float[Array, "n p"],
+    *,
+    lambdas: Float[Array, " p"],
+    centre: Float[Array, " p"],
+    spread: Float[Array, " p"],
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+) -> Float[Array, "n p"]:
+    """Transform and standardise; missing cells stay missing."""
+    return (shifted(X, lambdas, centre, spread) - mean) / scale
+
+
+@derived(
+    takes={"lambdas": "p"}, fitted_by=("power.local_slopes", "power.compared_slopes")
+)
+def transformed(
+    X: Float[Array, "n p"], *, lambdas: Float[Array, " p"]
+) -> Float[Array, "n p"]:
+    """Transform; missing cells stay missing."""
+    columns = [transform(x, float(lam)) for x, lam in zip(X.T, lambdas, strict=True)]
+    return np.stack(columns, axis=1)
+
+
+def sklearn_scaler(model: Any) -> Any:
+    """Return the scaler that scikit-learn's PowerTransformer holds within."""
+    import sklearn.preprocessing
+
+    scale = np.sqrt(model.var_)
+    with np.errstate(invalid="ignore"):
+        fits = np.isfinite(scale) & (np.abs(model.mean_) <= _MOST_MEAN * scale)
+    lost = ~(fits | (model.lambdas_ == 1.0))
+    if lost.any():
+        names = getattr(model, "feature_names_in_", np.arange(len(lost)))[lost]
+        raise DataError(
+            f"scikit-learn transforms a column about zero, where float64 has no "
+            f"digits left for {', '.join(map(str, names))}: subtract a constant "
+            f"near the middle in every silo, or use unpooled.save."
+        )
+    scaler = sklearn.preprocessing.StandardScaler(copy=False)
+    scaler.set_output(transform="default")
+    scaler.mean_, scaler.var_ = model.mean_.copy(), model.var_.copy()
+    scaler.scale_ = np.where(scale > 0, scale, 1.0)
+    scaler.n_samples_seen_ = model.n_samples_seen_
+    scaler.n_features_in_ = model.n_features_in_
+    return scaler

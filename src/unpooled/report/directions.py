@@ -1,0 +1,105 @@
+"""Pictures and tables of discriminants and canonical correlations.
+
+No score of a person is among them: class means and correlations of columns are totals.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from unpooled.report import planes
+from unpooled.report.exhibits import Exhibit
+from unpooled.report.tables import Table, number, per_cent, signed
+
+MOST = 30
+
+
+def discriminants(model: Any, name: str) -> list[Exhibit]:
+    """Return the shares of discriminant directions, and the classes along them."""
+    shares = np.asarray(model.explained_variance_ratio_)
+    rows = [(f"{j + 1}", per_cent(share)) for j, share in enumerate(shares)]
+    table = Table("", ("Direction", "Share"), rows)
+    text = "Shares of each direction in the variance between classes over that within."
+    shown = [Exhibit("Discriminant directions", text, [table])]
+    means = model.means_ @ model.scalings_[:, :2]
+    classes = [str(one) for one in model.classes_]
+    if means.shape[1] < 2 or len(classes) > MOST:
+        return shown
+    picture = planes.classes(
+        means,
+        classes,
+        name,
+        f"The means of {len(classes)} classes in the plane of the first two "
+        f"discriminants. The numbers are in the table below.",
+    )
+    table = Table(
+        "",
+        ("Class", "Share of rows", "First", "Second"),
+        [
+            (one, per_cent(share), signed(x), signed(y))
+            for one, share, (x, y) in zip(classes, model.priors_, means, strict=True)
+        ],
+    )
+    text = (
+        "Means of the classes along the first two directions. A circle has the radius "
+        "of one standard deviation within classes. People are not drawn: their "
+        "coordinates stay in the silos."
+    )
+    return [*shown, Exhibit("Classes", text, [table], picture)]
+
+
+def canonical(model: Any, name: str) -> list[Exhibit]:
+    """Return the canonical correlations, and the columns in the correlation circle."""
+    r = np.asarray(model.canonical_correlations_)
+    head, columns = ["Pair", "Correlation"], [[f"{j + 1}" for j in range(len(r))]]
+    columns.append([number(float(one)) for one in r])
+    if hasattr(model, "all_correlations_"):
+        test = model.significance()
+        head += ["Wilks’ lambda", "Bartlett’s statistic", "p-value"]
+        found = (test.wilks, test.statistic, test.p_value)
+        columns += [[number(float(one)) for one in own[: len(r)]] for own in found]
+    table = Table("", tuple(head), list(zip(*columns, strict=True)))
+    picture = planes.bars(
+        r,
+        f"{name}-r",
+        f"Bars of {len(r)} canonical correlations, from {r[0]:.2f} down. The numbers "
+        f"are in the table below.",
+    )
+    text = "How strongly the scores of the two views go together, pair by pair."
+    shown = [Exhibit("Canonical correlations", text, [table], picture)]
+    if len(r) < 2 or not hasattr(model, "x_correlations_"):
+        return shown
+    return [*shown, _circle(model, f"{name}-circle")]
+
+
+def _circle(model: Any, name: str) -> Exhibit:
+    points = np.concatenate([model.x_correlations_, model.y_correlations_])[:, :2]
+    names: Sequence[str] = [*model.x_columns_, *model.y_columns_]
+    first = np.arange(len(names)) < len(model.x_columns_)
+    order = np.argsort(-np.linalg.norm(points, axis=1), kind="stable")[:MOST]
+    picture = planes.circle(
+        points[order],
+        [names[int(j)] for j in order],
+        first[order],
+        name,
+        "The columns of both views, placed by their correlations with the scores of "
+        "the first two pairs. The numbers are in the table below.",
+    )
+    rows = [
+        (
+            names[int(j)],
+            "first" if first[j] else "second",
+            *map(signed, points[j].tolist()),
+        )
+        for j in order
+    ]
+    text = (
+        "Correlations of each column with the scores of its own view. Columns near the "
+        "circle are told by the two pairs, columns near its centre are not."
+    )
+    note = (
+        "" if len(names) <= MOST else f"Of {len(names):,} columns, the {MOST} farthest."
+    )
+    table = Table("", ("Column", "View", "First pair", "Second pair"), rows, note)
+    return Exhibit("Correlation circle", text, [table], picture)

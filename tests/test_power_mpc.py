@@ -1,0 +1,99 @@
+"""PowerTransformer by secure comparisons in real processes: signs and nothing else."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from hard_columns import made_up
+from optima import is_optimal
+from unpooled import PowerTransformer, partition_rows, plan, simulate
+from unpooled.errors import AggregationError
+from unpooled.models import power
+
+pytest.importorskip("mpyc")
+# Coarse, to save time: what is finer is tested on exact integers.
+OPTIONS = {"comparison": "mpc", "tol": 2.0**-6}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return np.column_stack([made_up()[n][:150] for n in ("years", "missing")])
+
+
+def test_learns_lambda_and_releases_nothing_but_signs(rows):
+    federation = simulate(partition_rows(rows, 3))
+    expected = plan(PowerTransformer(**OPTIONS), federation)
+
+    model = PowerTransformer(**OPTIONS).fit(federation)
+
+    for j in range(2):
+        assert is_optimal(rows[:, j], float(model.lambdas_[j]), 2.0**-5)
+    out = [line for line in federation.ledger if line.direction == "out"]
+    seen = {(line.step, line.name, line.visibility) for line in out}
+    assert seen == {
+        ("power.local_count", "count", "summed"),
+        ("power.compared_lengths", "apart", "compared"),
+        ("power.compared_sides", "beyond", "compared"),
+        ("power.compared_widths", "narrower", "compared"),
+        ("power.compared_slopes", "falling", "compared"),
+        ("power.local_transformed", "total", "summed"),
+        ("power.local_transformed", "squares", "summed"),
+    }
+    counted = [record.round for record in federation.rounds if record.round]
+    assert counted == sorted({line.round for line in federation.ledger})
+    assert expected.rounds == len(counted) == 33 + 14 * model.n_iter_
+    assert federation.ledger.verify()
+    assert np.nanstd(model.transform(rows)) == pytest.approx(1.0)
+
+
+def test_goes_on_from_the_last_finished_batch(rows, monkeypatch):
+    whole = PowerTransformer(**OPTIONS).fit(simulate(partition_rows(rows, 3)))
+    federation = simulate(partition_rows(rows, 3))
+    model, batches = PowerTransformer(**OPTIONS), []
+    ask = type(federation).compare
+
+    def compare(self, step, **public):
+        batches.append(step.name)
+        if batches.count("power.compared_slopes") == 2:
+            _kill_a_process(federation)
+        return ask(self, step, **public)
+
+    monkeypatch.setattr(type(federation), "compare", compare)
+    with pytest.raises(AggregationError, match=r"comparison .* go on with resume"):
+        model.fit(federation)
+    monkeypatch.setattr(type(federation), "compare", ask)
+    assert not hasattr(model, "lambdas_")
+
+    model.resume(federation)
+
+    assert_array_equal(model.lambdas_, whole.lambdas_)
+    assert model.n_iter_ == whole.n_iter_
+    slopes = [x for x in federation.ledger if x.step == "power.compared_slopes"]
+    asked = len([x for x in slopes if x.direction == "out"]) / 14
+    assert asked == whole.n_iter_ + 1, "the batch that failed, and no other, twice"
+
+
+def _kill_a_process(federation):
+    door = federation.coordinator.channel._doors["silo2"]
+    (session,) = door.__self__._sessions.values()
+    session.computing._computation._child.kill()
+
+
+def test_two_silos_are_refused_with_the_remedy(rows):
+    federation = simulate(partition_rows(rows, 2), policy={"min_parties": 2})
+    with pytest.raises(AggregationError, match=r'Add a silo, or use comparison="sum'):
+        PowerTransformer(**OPTIONS).fit(federation)
+
+
+def test_declared_polynomials_are_the_slope_of_the_likelihood():
+    declared = power.compared_slopes.polynomial
+    assert declared is not None
+    assert declared.names == ("u", "psi", "squares", "slope", "products")
+    means = {name: np.array([value]) for name, value in
+             zip(declared.names, (0.3, 0.5, 2.0, 0.25, 0.7), strict=True)}  # fmt: skip
+    integers = [row[0] for row in declared.integers(means)]
+    value = sum(c * np.prod([integers[i] for i in f], dtype=object)
+                for c, f in declared.scaled_terms())  # fmt: skip
+    # F = u (squares - psi²) - (products - psi slope)
+    exact = 0.3 * (2.0 - 0.25) - (0.7 - 0.5 * 0.25)
+    assert value / 2 ** (3 * declared.fraction) == pytest.approx(exact)

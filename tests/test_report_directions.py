@@ -1,0 +1,60 @@
+"""The report has pictures of discriminants and correlations, and nobody's scores."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from unpooled import CCA, LinearDiscriminantAnalysis, PLSRegression, Policy, simulate
+from unpooled.report.facts import facts_of
+from unpooled.report.results import results
+
+
+@pytest.fixture(scope="module")
+def federation():
+    rng = np.random.default_rng(0)
+    y = np.arange(150) % 3
+    X = rng.standard_normal((150, 5)) + 2.0 * rng.standard_normal((3, 5))[y]
+    X[:, 3:] += X[:, :2]
+    frame = pd.DataFrame(X, columns=list("abcde")).assign(kind=np.array(list("xyz"))[y])
+    return simulate({f"silo{i}": frame[i::3] for i in range(3)}, label="kind")
+
+
+def exhibits(model, federation):
+    [result] = results(facts_of(model, federation))
+    return {exhibit.heading: exhibit for exhibit in result.exhibits}
+
+
+def test_discriminants(federation):
+    model = LinearDiscriminantAnalysis().fit(federation, "kind")
+    shown = exhibits(model, federation)
+    picture = str(shown["Classes"].picture)
+    assert [f">{name}<" in picture for name in "xyz"] == [True] * 3
+    [table] = shown["Classes"].tables
+    assert len(table.rows) == 3
+    assert "stay in the silos" in shown["Classes"].text
+    assert "Discriminant directions" in shown
+
+
+def test_two_classes_have_no_plane(federation):
+    model = LinearDiscriminantAnalysis(1).fit(federation, "kind")
+    assert set(exhibits(model, federation)) == {"Discriminant directions"}
+
+
+def test_canonical_correlations(federation):
+    model = CCA(2).fit(federation, y=["d", "e"])
+    shown = exhibits(model, federation)
+    bars, circle = shown["Canonical correlations"], shown["Correlation circle"]
+    assert bars.picture is not None
+    assert bars.tables[0].head[-1] == "p-value"
+    assert [f">{name}<" in str(circle.picture) for name in "abcde"] == [True] * 5
+
+
+def test_other_models_and_parties_have_pages_too(federation):
+    assert exhibits(PLSRegression(1).fit(federation, y=["e"]), federation)
+    rng = np.random.default_rng(1)
+    pair = simulate(
+        {"a": rng.standard_normal((60, 3)), "b": rng.standard_normal((60, 2))},
+        partition="columns",
+        policy=Policy.open(),
+    )
+    assert "Canonical correlations" in exhibits(CCA(2).fit(pair), pair)
