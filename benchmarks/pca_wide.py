@@ -5,7 +5,7 @@
 
 Every silo is a process that opens its own file, a memory-mapped `.npy` or a sparse
 `.npz`, and answers messages over a socket; the coordinator is another. Peak memory is
-the operating system's figure for each process (ru_maxrss), mapped pages included. The
+the operating system's figure for each process (VmHWM), mapped pages included. The
 answer is compared with scikit-learn's arpack solver on the same rows, dense or sparse.
 """
 
@@ -14,7 +14,6 @@ import json
 import multiprocessing
 import os
 import platform
-import resource
 import subprocess
 import sys
 import tempfile
@@ -168,8 +167,12 @@ def pooled(kind: str, paths: list[str], out: Path) -> None:
 
 
 def peak_mb() -> float:
-    """Return the most memory that this process has had."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """Return the most memory that this process has had since it began to run.
+
+    Not ru_maxrss, which a process inherits from the one that started it.
+    """
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def measure(kind: str, n: int, p: int, folder: Path) -> dict:

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
 from twins import assert_close, assert_same_pca
-from unpooled import PCA, Policy, partition_rows, plan, simulate
+from unpooled import PCA, Policy, partition_rows, plan, report, simulate
 from unpooled.errors import ConvergenceError, DataError
 
 N, P, K = 90, 40, 3
@@ -168,6 +168,14 @@ def test_too_few_rounds_end_in_an_error_that_says_what_to_change(rows):
     assert [line.step for line in federation.ledger if line.name == "image"] == [
         "pca.local_image"
     ] * 2
+
+
+def test_the_report_tells_what_certifies_it(rows, tmp_path):
+    federation = open_silos(rows)
+    pca = by_krylov().fit(federation)
+    report(pca, federation, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert f"found in {pca.n_iter_} rounds of products" in " ".join(page.split())
 
 
 # --- What left -----------------------------------------------------------------------

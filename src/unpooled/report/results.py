@@ -91,6 +91,12 @@ def _variance(model: Any, name: str) -> Exhibit:
         f"{'explains' if len(shares) == 1 else 'explain'} {per_cent(together[-1])} of "
         f"the variance of all columns. Variances have the denominator N − 1."
     )
+    if hasattr(model, "residuals_"):
+        text += (
+            f" They were found in {counted(model.n_iter_, 'round')} of products; the "
+            f"largest residual is {_of_gap(model)} of the gap to the next variance, "
+            f"which bounds the error of their directions."
+        )
     picture = figures.scree(
         shares[:k],
         name,
@@ -115,6 +121,12 @@ def _signal(model: Any) -> Exhibit:
         "largest variance that noise alone shows: near 1 a component is chance."
     )
     return Exhibit("Signal and noise", text, [table])
+
+
+def _of_gap(model: Any) -> str:
+    if model.gap_ <= 0:
+        return "more than all"
+    return f"{float(np.max(model.residuals_)) / model.gap_:.0e}"
 
 
 def _loadings(
