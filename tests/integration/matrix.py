@@ -72,7 +72,7 @@ CASES: dict[str, Case] = {
         {"n_components": 1, "solver": "dgep-eigh"}, IMPUTED
     ),
     "LinearDiscriminantAnalysis": Case({"n_components": 2}, IMPUTED),
-    "MMVFL": Case({"beta": 1.0, "max_iter": 3, "tol": 0}, (), "columns"),
+    "MMVFL": Case({"beta": 1.0, "max_iter": 3, "tol": 0.0}, (), "columns"),
     "PCA": Case({"n_components": 3}, IMPUTED),
     "PowerTransformer": Case(),
     "SimpleImputer": Case(),

@@ -121,12 +121,12 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
 
     def __init__(
         self,
-        beta: float = 0.1,
+        beta: float | int = 0.1,
         *,
-        zeta: float = 1000.0,
-        eta: float = 1000.0,
+        zeta: float | int = 1000.0,
+        eta: float | int = 1000.0,
         max_iter: int = 100,
-        tol: float = 1e-6,
+        tol: float | int = 1e-6,
         max_staleness: int = 0,
         random_state: int | None = None,
     ) -> None:
