@@ -105,9 +105,9 @@ class Release:
 
     def as_record(self) -> dict[str, Any]:
         """Return the line as plain JSON values."""
-        record = dataclasses.asdict(self)
-        record["shape"], record["parties"] = list(self.shape), list(self.parties)
-        return record
+        seals = {party: dict(vars(seal)) for party, seal in self.seals.items()}
+        lists = {"shape": list(self.shape), "parties": list(self.parties)}
+        return {**vars(self), **lists, "seals": seals}
 
     @classmethod
     def from_record(cls, record: Any) -> "Release":

@@ -62,7 +62,8 @@ class History:
         self, policy: Policy, view: View | IdColumn, parties: tuple[str, ...]
     ) -> None:
         """Refuse what would give few rows, or one party, away next to what was told."""
-        before = {self._before(column) for column in view.source_columns}
+        rosters = self._journal.roster if self._journal else self._rosters.get
+        before = set(map(rosters, view.source_columns))
         if before - {parties, None} and not policy.allow_roster_change:
             raise Refusal("allow_roster_change")
         if isinstance(view, View):
@@ -87,8 +88,3 @@ class History:
         asked = np.packbits(rows)
         if not any(np.array_equal(asked, other) for other in told):
             told.append(asked)
-
-    def _before(self, column: str) -> tuple[str, ...] | None:
-        if self._journal is not None:
-            return self._journal.roster(column)
-        return self._rosters.get(column)
