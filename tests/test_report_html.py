@@ -155,8 +155,32 @@ def test_every_array_that_came_in_or_stayed_has_its_sentence(heart, page):
         for one in passage.sentences
     ]
 
-    assert len(lines) == len(written) == 8
+    # Seven arguments and what stayed, and with the transforms their evidence: twice
+    # the imputer's two totals, and the scaler's three totals and the mean it was about.
+    evidence = [line for line in lines if line.name.startswith(("imputer.", "scaler."))]
+    assert (len(lines), len(evidence)) == (16, 8)
+    assert len(written) == 16
     assert all(text in page.text for text in written)
+    assert not any("the array “" in text for text in written)
+
+
+@pytest.mark.parametrize(
+    ("how", "fate", "exposed"),
+    [
+        ("masked", "Masked: they open to their total alone, which", False),
+        ("plain", "Sent in clear: every silo saw each other silo’s own value.", True),
+    ],
+)
+def test_evidence_is_said_to_be_what_its_protection_makes_it(how, fate, exposed):
+    model = make_pipeline(up.SimpleImputer(), up.StandardScaler())
+    some = facts(model=model, secure_sum=how)
+    line = next(x for x in some.ledger if x.name == "imputer.local_observed.total")
+
+    said = sentence(some, line)
+
+    assert said.text.startswith("All silos’ parts, as they were sent, of: the sum of")
+    assert said.fate.startswith(fate)
+    assert said.exposed is exposed
 
 
 def test_sentence_is_made_from_the_declaration(heart):

@@ -111,7 +111,8 @@ def sentence(facts: Facts, line: Release, times: int = 1) -> Sentence:
     size = f"{_numbers(line)}, {byte_size(line.bytes)} {way} {whose}"
     text = f"{_capital(what)} ({size}{', each time' if times > 1 else ''})."
     if line.direction == "in":
-        return Sentence(text, _told(line), source)
+        fate, exposed = _told(facts, line)
+        return Sentence(text, fate, source, exposed)
     fate, exposed = _protected(facts, line)
     return Sentence(text, fate, source, exposed)
 
@@ -204,11 +205,17 @@ def _kept(facts: Facts, line: Release) -> str:
     return f"{text} Only its total over all silos was opened, in round {min(later)}."
 
 
-def _told(line: Release) -> str:
-    """Return what is said of an array that came in, if it is no plain argument."""
-    if line.visibility == "summed":
-        return "A total that only the silos can open; noise to everybody else."
-    return ""
+def _told(facts: Facts, line: Release) -> tuple[str, bool]:
+    """Return what is said of an array that came in, and whether it was exposed."""
+    if line.visibility != "summed":
+        return "", False
+    if "." not in line.name:
+        text = "A total that only the silos can open; noise to everybody else."
+        return text, False
+    # Evidence: the coordinator opened the same parts when they left.
+    if facts.protection != "masked":
+        return "Sent in clear: every silo saw each other silo’s own value.", True
+    return "Masked: they open to their total alone, which the coordinator has.", False
 
 
 def _chapters(facts: Facts, lines: Iterable[Release]) -> list[Chapter]:
