@@ -36,8 +36,6 @@ class Aligning:
 
     Parameters
     ----------
-    table : Table
-        The silo's rows.
     policy : Policy
         The silo's rules.
     identity : Identity
@@ -50,20 +48,19 @@ class Aligning:
 
     def __init__(
         self,
-        table: Table,
         policy: Policy,
         identity: Identity,
         dealings: Dealings,
         matches: Path | None,
     ) -> None:
-        self._table, self._policy, self._identity = table, policy, identity
+        self._policy, self._identity = policy, identity
         self._dealings, self._folder = dealings, matches
         self._matchers: dict[tuple[str, str], Matcher] = {}
         self._aligned: dict[str, AlignedTable] = {}
 
-    def table_of(self, study: str) -> Table:
-        """Return the rows that a study reads."""
-        return self._aligned.get(study, self._table)
+    def table_of(self, study: str, table: Table) -> Table:
+        """Return the rows that a study reads: of `table`, all where it matched none."""
+        return self._aligned.get(study, table)
 
     def common_rows(self, study: str) -> Int[Array, " N"] | None:
         """Return which rows a study reads, in its order; None where that is all."""
@@ -73,6 +70,7 @@ class Aligning:
         self,
         message: Message,
         party: str,
+        table: Table,
         parties: tuple[str, ...],
         keys: tuple[Mapping[str, bytes], bytes],
     ) -> Answer:
@@ -80,6 +78,8 @@ class Aligning:
 
         Parameters
         ----------
+        table : Table
+            The silo's rows; a matching goes on with those that it began with.
         keys : (mapping of str to bytes, bytes)
             Those shared with every other party, and the one shared by all of them.
         """
@@ -92,19 +92,19 @@ class Aligning:
             raise Refusal("malformed_message")
         place = Place(study, session, number, party)
         if (study, session) not in self._matchers:
-            self._matchers[study, session] = self._matcher(place, parties, keys)
+            self._matchers[study, session] = self._matcher(place, table, parties, keys)
         matcher = self._matchers[study, session]
         request = Request(
             study, session, number, str(header["stage"]), "parties", (), {}
         )
-        about = (IdColumn(self._table), parties)
+        about = (IdColumn(matcher.source), parties)
         self._dealings.check(request, *about)
         told, arrays, lines = matcher.answer(place, message)
         told["seals"] = []
         if lines:
             told["seals"] = self._written(request, party, message, arrays, lines, about)
         if matcher.rows is not None and study not in self._aligned:
-            self._take(study, matcher.rows)
+            self._take(study, matcher.source, matcher.rows)
         return told, arrays
 
     def leave(self, study: str, session: str) -> None:
@@ -114,6 +114,7 @@ class Aligning:
     def _matcher(
         self,
         place: Place,
+        table: Table,
         parties: tuple[str, ...],
         keys: tuple[Mapping[str, bytes], bytes],
     ) -> Matcher:
@@ -123,7 +124,7 @@ class Aligning:
         return Matcher(
             place,
             parties,
-            self._table,
+            table,
             self._policy,
             keys=keys[0],
             group_key=keys[1],
@@ -153,13 +154,13 @@ class Aligning:
         seals = [line.seals[party] for line in sealed]
         return [[seal.sequence, seal.digest, seal.signature] for seal in seals]
 
-    def _take(self, study: str, rows: Int[Array, " N"]) -> None:
-        self._aligned[study] = AlignedTable(self._table, rows)
-        log.info("%s: %s", study, match_report(self._table.n_rows, len(rows)))
+    def _take(self, study: str, table: Table, rows: Int[Array, " N"]) -> None:
+        self._aligned[study] = AlignedTable(table, rows)
+        log.info("%s: %s", study, match_report(table.n_rows, len(rows)))
         if self._folder is None:
             return
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        names = self._aligned[study].blocks((), [str(self._table.ids)])
+        names = self._aligned[study].blocks((), [str(table.ids)])
         ids = [value for block in names for value in next(iter(block.extra.values()))]
         new = self._folder / f".{study}.csv"
         new.touch(mode=0o600)

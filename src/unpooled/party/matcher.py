@@ -50,6 +50,8 @@ class Matcher:
 
     Attributes
     ----------
+    source : Table
+        As given; `rows` counts in it, whatever the silo's table is by then.
     rows : (N,) array of int, or None
         Which rows are common, in common order, once that is known.
     """
@@ -69,7 +71,7 @@ class Matcher:
         self.rows: Int[Array, " N"] | None = None
         self._me, self._parties = place.party, parties
         self._where = [place.study, place.session]
-        self._source, self._policy = source, policy
+        self.source, self._policy = source, policy
         self._keys, self._group_key = keys, group_key
         self._secret, self._salt = secret, salt
         self._code = BoundedCode(len(parties))
@@ -107,7 +109,7 @@ class Matcher:
         self._own = Intersection(
             self._parties.index(self._me),
             len(self._parties),
-            read_ids(self._source),
+            read_ids(self.source),
             self._secret,
             self._salt,
         )
@@ -167,7 +169,7 @@ class Matcher:
 
     def _check(self, message: Message) -> _Done:
         self._once("check")
-        ids = read_ids(self._source)
+        ids = read_ids(self.source)
         return self._told(len(ids), ids, 0, 1)
 
     def _told(self, n: int, items: list[bytes], received: int, sent: int) -> _Done:

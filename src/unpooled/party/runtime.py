@@ -90,7 +90,7 @@ class Party:
         self._identity, self._roster = identity, roster
         self._plain = plain
         self._dealings = Dealings(policy, identity, journal, approval, models)
-        self.aligning = Aligning(table, policy, identity, self._dealings, matches)
+        self.aligning = Aligning(policy, identity, self._dealings, matches)
         self.studies = self._dealings.studies
         self._door = threading.Lock()
         self._sessions: dict[tuple[str, str], Session] = {}
@@ -194,7 +194,8 @@ class Party:
         study = self._dealings.join(*session, parties)
         share_shelf(self.name, session[0], study.kept)
         how = (parties, protection, self._roster, self.partition)
-        own = (self.name, self.aligning.table_of(session[0]), self.policy)
+        table = self.aligning.table_of(session[0], self.table)
+        own = (self.name, table, self.policy)
         self._sessions[session] = Session(*own, study, agreement, *how)
         public, signature = agreement.offer()
         offer = {"key": public.hex(), "signature": signature.hex()}
@@ -243,7 +244,7 @@ class Party:
         header = message.header
         session = Session(
             self.name,
-            self.aligning.table_of(str(header["study"])),
+            self.aligning.table_of(str(header["study"]), self.table),
             self.policy,
             Study(),
             Agreement(self.name, self._identity, self._roster, b"plan"),
@@ -265,9 +266,8 @@ class Party:
         if self.partition != "columns":
             raise Refusal("partition")
         session = self._session(message)
-        return self.aligning.answer(
-            message, self.name, session.parties, session.keys_for_matching()
-        )
+        keys, own = session.keys_for_matching(), (self.name, self.table)
+        return self.aligning.answer(message, *own, session.parties, keys)
 
     def _leave(self, message: Message) -> Answer:
         self.aligning.leave(*session_of(message))
