@@ -283,7 +283,7 @@ MISTAKES = {
     ),
     "no model": (
         edited('model = "PCA"', ""),
-        r"\[steps 1\] model: this key is missing; it takes PCA, SimpleImputer",
+        r"\[steps 1\] model: this key is missing; it takes CCA, .*PCA, ",
     ),
     "model": (
         edited('"PCA"', '"pca"'),

@@ -30,7 +30,9 @@ allow_disclosed = false     # this silo's own values, not only totals
 allow_row_level = false     # releases with an axis over people
 allow_roster_change = false # the same totals again, over other silos
 min_changed_rows = 10
-require_privacy = false
+require_privacy = false     # only totals with noise for differential privacy
+privacy_budget = 10.0       # epsilon of all private releases, over all studies
+privacy_delta = 1e-5        # at which the budget is counted
 # allowed_steps = ["imputer.*", "scaler.*", "pca.*"]
 # allowed_columns = ["age", "sex"]
 """

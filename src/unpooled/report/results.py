@@ -47,7 +47,8 @@ def _of(facts: Facts, model: Any, index: int) -> list[Exhibit]:
     # Not `hasattr`: what silos keep of a model is asked for, not looked up.
     shown: list[Exhibit] = []
     if "explained_variance_" in vars(model):
-        shown.append(_variance(model, f"scree-{index}"))
+        whole = "explained_variance_ratio_" in vars(model)
+        shown.append(_variance(model, f"scree-{index}") if whole else _merged(model))
     if {"scalings_", "means_"} <= set(vars(model)):
         shown += discriminants(model, f"classes-{index}")
     if "canonical_correlations_" in vars(model):
@@ -105,6 +106,26 @@ def _variance(model: Any, name: str) -> Exhibit:
         f"ending at {per_cent(together[k - 1])}. The numbers are in the table below.",
     )
     return Exhibit("Explained variance", text, [table], picture)
+
+
+def _merged(model: Any) -> Exhibit:
+    """Return the variances along directions that were merged, not fitted together."""
+    variance = np.asarray(model.explained_variance_)
+    k = min(len(variance), MANY_SHARES)
+    table = Table(
+        "",
+        ("Component", "Variance"),
+        [(f"{i + 1}", number(value)) for i, value in enumerate(variance[:k])],
+        _left_out(k, len(variance), "components", "first"),
+    )
+    text = (
+        f"Variance of all columns along directions that the silos merged in "
+        f"{counted(len(model.history_), 'round')}, with the denominator N − 1. They "
+        f"approximate the principal components of all columns together, which PCA on "
+        f"the same silos gives. The variance of all columns was not released, so their "
+        f"shares of it are not known."
+    )
+    return Exhibit("Variance along merged directions", text, [table])
 
 
 def _signal(model: Any) -> Exhibit:
