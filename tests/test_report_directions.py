@@ -4,7 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from unpooled import CCA, LinearDiscriminantAnalysis, PLSRegression, Policy, simulate
+from unpooled import (
+    CCA,
+    LinearDiscriminantAnalysis,
+    PLSRegression,
+    Policy,
+    VFedAKPCA,
+    VFedPCA,
+    simulate,
+)
 from unpooled.report.facts import facts_of
 from unpooled.report.results import results
 
@@ -58,3 +66,21 @@ def test_other_models_and_parties_have_pages_too(federation):
         policy=Policy.open(),
     )
     assert "Canonical correlations" in exhibits(CCA(2).fit(pair), pair)
+
+
+@pytest.mark.parametrize("model", [VFedPCA(2, rounds=3), VFedAKPCA(2)])
+def test_merged_directions_have_variances_and_no_shares(model):
+    """Nobody released the variance of all columns; asked for, loadings are there."""
+    X = np.random.default_rng(2).standard_normal((60, 7))
+    parts = dict(zip("abc", np.split(X, [2, 4], axis=1), strict=True))
+    people = simulate(parts, partition="columns", policy=Policy.open())
+    [result] = results(facts_of(model.fit(people), people))
+    [shown] = result.exhibits
+    assert result.title.startswith(f"{type(model).__name__}: ")
+    assert shown.heading == "Variance along merged directions"
+    assert shown.picture is None
+    assert shown.tables[0].head == ("Component", "Variance")
+    assert len(shown.tables[0].rows) == 2
+    assert f"in {len(model.history_)} rounds" in shown.text
+    assert model.components_.shape == (2, 7)
+    assert "Loadings" in exhibits(model, people)

@@ -119,11 +119,11 @@ def _merged(model: Any) -> Exhibit:
         _left_out(k, len(variance), "components", "first"),
     )
     text = (
-        f"Variance of all columns along directions that the silos merged in "
-        f"{counted(len(model.history_), 'round')}, with the denominator N − 1. They "
-        f"approximate the principal components of all columns together, which PCA on "
-        f"the same silos gives. The variance of all columns was not released, so their "
-        f"shares of it are not known."
+        f"Variance of all columns along directions merged from the silos’ own "
+        f"in {counted(len(model.history_), 'round')}, with the denominator N − 1. This "
+        f"is the published approximation: PCA on the same silos gives the principal "
+        f"components of all columns together. The variance of all columns was not "
+        f"released, so the directions’ shares of it are not known."
     )
     return Exhibit("Variance along merged directions", text, [table])
 
