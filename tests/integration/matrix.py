@@ -16,7 +16,8 @@ from unpooled.study import Study
 # A silo's rules for each kind of data; the tests of policies are elsewhere.
 RULES = {
     "rows": "min_rows = 10\n",
-    "columns": "min_rows = 10\nallow_disclosed = true\nallow_row_level = true\n",
+    "columns": "min_rows = 10\nmin_rows_per_class = 1\nallow_disclosed = true\n"
+    "allow_row_level = true\n",
 }
 
 
