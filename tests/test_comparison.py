@@ -104,11 +104,15 @@ def test_a_party_that_dies_ends_in_an_error():
     for party in parties:
         party.tested()
     parties[2].close()
-    for party in parties[:2]:
-        party.ask(CUBIC, CUBIC.integers({"a": np.ones(2), "b": np.ones(2)}))
-        with pytest.raises(AggregationError, match="stopped computing"):
-            party.signs(timeout=30.0)
-        party.close()
+    try:
+        for party in parties[:2]:
+            party.ask(CUBIC, CUBIC.integers({"a": np.ones(2), "b": np.ones(2)}))
+            with pytest.raises(AggregationError, match="stopped computing"):
+                party.signs(timeout=30.0)
+    finally:
+        # A process left behind would fail whichever test runs next.
+        for party in parties:
+            party.close()
 
 
 def test_a_process_ends_when_its_parent_is_gone():

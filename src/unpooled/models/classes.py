@@ -27,6 +27,7 @@ from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.moments import column_sums
+from unpooled.models.moments import not_finite
 from unpooled.party.step import Step, release, summed
 
 # A name is its kind and up to 44 bytes, three to a word: a word times a class's size is
@@ -68,11 +69,7 @@ def local_class_totals(
 ) -> dict[str, Any]:
     """Count and add this silo's rows, class by class."""
     if not np.isfinite(X.sum()) and not np.isfinite(X).all():
-        missing = bool(np.isnan(X).any())
-        raise DataError(
-            "This model takes no missing or infinite values; impute first.",
-            rule="missing_values" if missing else "infinite_values",
-        )
+        raise not_finite(X)
     codes = class_codes(y, classes)
     rows = [codes == k for k in range(len(classes))]
     return {

@@ -25,11 +25,11 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array, Float, Int, Shaped
-from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.row_sparse import row_norms, row_sparse_weights
 from unpooled.models import classes as names_of_classes
 from unpooled.models.classes import class_codes
+from unpooled.models.moments import not_finite
 from unpooled.party.bounds import Ceiling
 from unpooled.party.step import Step, release, stays, summed
 
@@ -164,11 +164,7 @@ def shared_labels(
 def check_finite(X: Float[Array, "N p"]) -> None:
     """Refuse missing and infinite values."""
     if not np.isfinite(X).all():
-        missing = bool(np.isnan(X).any())
-        raise DataError(
-            "This model takes no missing or infinite values; impute first.",
-            rule="missing_values" if missing else "infinite_values",
-        )
+        raise not_finite(X)
 
 
 def _one_hot(

@@ -70,11 +70,7 @@ def local_total(X: Rows) -> dict[str, Any]:
     """Count and add this silo's rows."""
     total = column_sums(X)
     if not np.isfinite(total).all():
-        missing = has_missing(X)
-        raise DataError(
-            "This model takes no missing or infinite values; impute first.",
-            rule="missing_values" if missing else "infinite_values",
-        )
+        raise not_finite(X)
     return {"count": np.array(X.shape[0], float), "total": total}
 
 
@@ -110,6 +106,14 @@ def local_squares(
 def local_scatter(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, Any]:
     """Release the scatter that was kept; no row is read again."""
     return {"scatter": kept.triangle("scatter")}
+
+
+def not_finite(X: Rows) -> DataError:
+    """Return the error of a model for rows with missing or infinite cells."""
+    return DataError(
+        "This model takes no missing or infinite values; impute first.",
+        rule="missing_values" if has_missing(X) else "infinite_values",
+    )
 
 
 def pooled_mean(federation: Federation, total: Step) -> tuple[int, Float[Array, " p"]]:

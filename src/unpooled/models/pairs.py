@@ -17,6 +17,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float, Shaped
 from unpooled.errors import DataError
+from unpooled.models.moments import not_finite
 from unpooled.party.step import kept, stays
 
 
@@ -77,8 +78,5 @@ def discriminant_factors(
 def complete(X: Float[Array, "n p"]) -> Float[Array, "n p"]:
     """Return rows if they are all there."""
     if not np.isfinite(X).all():
-        raise DataError(
-            "This model takes no missing or infinite values; impute first.",
-            rule="missing_values" if np.isnan(X).any() else "infinite_values",
-        )
+        raise not_finite(X)
     return X

@@ -25,6 +25,7 @@ from unpooled.linalg.gram import coordinates, gram_image, products
 from unpooled.linalg.krylov import RitzPairs, leading_ritz_pairs
 from unpooled.linalg.moments import column_sums, squared_deviations
 from unpooled.models.krylov import warn_of_close_values
+from unpooled.models.moments import not_finite
 from unpooled.models.spectrum import Spectrum, Wanted, check_rows_suffice
 from unpooled.party.bounds import Trace
 from unpooled.party.step import (
@@ -54,11 +55,7 @@ def own_means(X: Float[Array, "N p"]) -> dict[str, Any]:
     """Take the means of the silo's own columns; tell how far rows lie from them."""
     total = column_sums(X)
     if not np.isfinite(total).all():
-        missing = bool(np.isnan(X).any())
-        raise DataError(
-            "This model takes no missing or infinite values; impute first.",
-            rule="missing_values" if missing else "infinite_values",
-        )
+        raise not_finite(X)
     mean = total / len(X)
     squares = np.array(squared_deviations(X, mean).sum())
     return {"squares": squares, "mean": mean}

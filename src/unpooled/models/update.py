@@ -21,6 +21,7 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.moments import column_sums, scatter
+from unpooled.models.moments import not_finite
 from unpooled.models.spectrum import Spectrum, Wanted, check_rows_suffice, leading
 from unpooled.party.step import LIBRARY, Fit, adopted, release, summed
 
@@ -49,11 +50,7 @@ def local_moments(
     """Add this silo's present rows about a public origin."""
     total = column_sums(X) - len(X) * origin
     if not np.isfinite(total).all():
-        missing = bool(np.isnan(X).any())
-        raise DataError(
-            "This model takes no missing or infinite values; impute first.",
-            rule="missing_values" if missing else "infinite_values",
-        )
+        raise not_finite(X)
     return {
         "count": np.array(float(len(X))),
         "total": total,

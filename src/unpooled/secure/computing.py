@@ -17,7 +17,7 @@ import os
 import resource
 import sys
 import threading
-from typing import Any
+from typing import Any, TextIO
 
 # Peers' arrays are read as numbers with --mix32-64bit; these are never to be called.
 _FORBIDDEN = ("loads", "load", "Unpickler")
@@ -32,14 +32,16 @@ class _NoPickle:
 
 def main() -> None:
     """Connect, prove that signs are exact, and answer batches until stdin closes."""
+    # MPyC prints the tracebacks of its coroutines; only answers may reach the parent.
+    answers, sys.stdout = sys.stdout, sys.stderr
     from mpyc import asyncoro, runtime
 
     runtime.pickle = _NoPickle()
     sent = _count_messages(asyncoro)
-    runtime.mpc.run(_serve(runtime.mpc, sent))
+    runtime.mpc.run(_serve(runtime.mpc, sent, answers))
 
 
-async def _serve(mpc: Any, sent: list[int]) -> None:
+async def _serve(mpc: Any, sent: list[int], answers: TextIO) -> None:
     batches: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     threading.Thread(target=_read, args=(loop, batches), daemon=True).start()
@@ -50,7 +52,8 @@ async def _serve(mpc: Any, sent: list[int]) -> None:
         signs = await _signs(mpc, batch)
         after = _cost(mpc, sent)
         spent = [b - a for a, b in zip(before, after, strict=True)]
-        print(json.dumps({"negative": signs, "spent": spent}), flush=True)
+        line = json.dumps({"negative": signs, "spent": spent})
+        print(line, file=answers, flush=True)
 
 
 def _read(loop: Any, batches: "asyncio.Queue[dict[str, Any]]") -> None:
