@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from unpooled.models.discriminant import LinearDiscriminantAnalysis
     from unpooled.models.eigenproblem import GeneralizedEigen
     from unpooled.models.files import load, save
+    from unpooled.models.heterogeneity import Heterogeneity, heterogeneity
     from unpooled.models.imputer import SimpleImputer
     from unpooled.models.mmvfl import MMVFL
     from unpooled.models.pca import PCA
@@ -42,6 +43,7 @@ _HOMES = {
     "Federation": "federation.base",
     "GaussianPrivacy": "secure.noise",
     "GeneralizedEigen": "models.eigenproblem",
+    "Heterogeneity": "models.heterogeneity",
     "Ledger": "ledger",
     "LinearDiscriminantAnalysis": "models.discriminant",
     "MMVFL": "models.mmvfl",
@@ -57,6 +59,7 @@ _HOMES = {
     "Study": "study",
     "VFedAKPCA": "models.vfedakpca",
     "VFedPCA": "models.vfedpca",
+    "heterogeneity": "models.heterogeneity",
     "load": "models.files",
     "partition_columns": "data.partition",
     "partition_rows": "data.partition",
@@ -73,6 +76,7 @@ __all__ = [
     "Federation",
     "GaussianPrivacy",
     "GeneralizedEigen",
+    "Heterogeneity",
     "Ledger",
     "LinearDiscriminantAnalysis",
     "PLSCanonical",
@@ -86,6 +90,7 @@ __all__ = [
     "VFedAKPCA",
     "VFedPCA",
     "__version__",
+    "heterogeneity",
     "load",
     "partition_columns",
     "partition_rows",
