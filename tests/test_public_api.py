@@ -89,6 +89,8 @@ OURS = {
     },
     KernelPCA: {"approximation", "n_landmarks", "scores"},
     PCA: {"max_iter", "privacy", "bits", "rank", "topology", "scores"},
+    PLSSVD: {"solver", "tol", "max_iter", "scores", "random_state"},
+    PLSCanonical: {"solver", "scores", "random_state"},
     PowerTransformer: {"comparison", "tol"},
 }
 OTHER_DEFAULTS = {
@@ -96,6 +98,8 @@ OTHER_DEFAULTS = {
     (CCA, "scale"),
     (CCA, "max_iter"),
     (PCA, "tol"),
+    (PLSCanonical, "tol"),
+    (PLSCanonical, "max_iter"),
     (LinearDiscriminantAnalysis, "solver"),
 }
 # Attributes that scikit-learn's twin does not have.

@@ -32,6 +32,7 @@ _TOLD = {
     "scores": "the scores of people, which only the silos can open",
     "chosen": "which people the others are compared with",
     "sums": "sums over all columns about people, which only the silos can open",
+    "image": "people’s coordinates in the newest directions, added over silos",
     "H": "a variable that all parties share, one number for each person",
     "lambdas": "the exponent that makes each column look normal",
     "lam": "candidates for the exponents of columns",
