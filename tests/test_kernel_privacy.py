@@ -101,47 +101,45 @@ def test_more_landmarks_than_columns_place_everybody(rows):
         assert (np.abs(found - rows).max() < 1e-6) == everybody
 
 
-@pytest.mark.parametrize(("size", "everything"), [(P, True), (P - 1, False)])
-def test_as_many_phases_as_columns_are_the_rows_themselves(rows, size, everything):
-    here = silos(cut(rows), partition="columns", policy=OPEN)
-    seen = {}
-    ask = here.federation.coordinator.ask
+def watched(here, monkeypatch):
+    """Let a coordinator note what it is told of every step, and by whom it is opened."""
+    ask, seen = here.federation.coordinator.ask, []
 
-    def listening(step, *rest):
-        told = ask(step, *rest)
-        seen.update(told)
+    def listening(step, operations, extents, to, *rest):
+        told = ask(step, operations, extents, to, *rest)
+        seen.append((step.name.rpartition(".")[2], to, told))
         return told
 
-    here.federation.coordinator.ask = listening
+    monkeypatch.setattr(here.federation.coordinator, "ask", listening)
+    return seen
+
+
+@pytest.mark.parametrize(("size", "everything"), [(P, True), (P - 1, False)])
+def test_as_many_phases_as_columns_are_the_rows_themselves(
+    rows, size, everything, monkeypatch
+):
+    here = silos(cut(rows), partition="columns", policy=OPEN)
+    seen = watched(here, monkeypatch)
     how = {"approximation": "fourier", "n_landmarks": size, "random_state": 3}
     up.KernelPCA(2, gamma=GAMMA, **how).fit(here.federation)
+    [phases] = [told["phases"] for name, _, told in seen if name == "own_phases"]
     W = fourier_weights(3, P, size, GAMMA)[0]
-    found = np.linalg.lstsq(W.T, seen["phases"].T, rcond=None)[0].T
+    found = np.linalg.lstsq(W.T, phases.T, rcond=None)[0].T
     assert (np.abs(found - rows).max() < 1e-6) == everything
 
 
 @pytest.mark.parametrize("approximation", [None, "nystroem", "fourier"])
-def test_with_scores_for_the_parties_the_coordinator_opens_no_sum(rows, approximation):
+def test_with_scores_for_the_parties_the_coordinator_opens_no_sum(
+    rows, approximation, monkeypatch
+):
     here = silos(cut(rows), partition="columns", policy=OPEN)
-    opened = {}
-    ask = here.federation.coordinator.ask
-
-    def listening(step, operations, extents, to, *rest):
-        told = ask(step, operations, extents, to, *rest)
-        if to == "coordinator":
-            opened[step.name.rpartition(".")[2]] = told
-        return told
-
-    here.federation.coordinator.ask = listening
+    seen = watched(here, monkeypatch)
     how = {"approximation": approximation, "n_landmarks": 8, "random_state": 3}
     model = up.KernelPCA(2, gamma=GAMMA, **how, scores="parties")
     model.fit(here.federation)
     assert model.transform(here.federation) is None
-    assert {name for name, told in opened.items() if told} == {
-        "own_landmarks",
-        "own_values",
-        "own_extent",
-    }
+    opened = {name for name, to, told in seen if told and to == "coordinator"}
+    assert opened == {"own_landmarks", "own_values", "own_extent"}
     assert not {"eigenvectors_", "kernel_means_", "score_weights_"} & set(vars(model))
 
 
