@@ -102,7 +102,7 @@ def test_more_landmarks_than_columns_place_everybody(rows):
 
 
 def watched(here, monkeypatch):
-    """Let a coordinator note what it is told of every step, and by whom it is opened."""
+    """Note what a coordinator is told of every step, and who opens it."""
     ask, seen = here.federation.coordinator.ask, []
 
     def listening(step, operations, extents, to, *rest):
