@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from unpooled.models.files import load, save
     from unpooled.models.heterogeneity import Heterogeneity, heterogeneity
     from unpooled.models.imputer import SimpleImputer
+    from unpooled.models.kernel_pca import KernelPCA
     from unpooled.models.mmvfl import MMVFL
     from unpooled.models.pca import PCA
     from unpooled.models.pls import PLSSVD, PLSCanonical
@@ -44,6 +45,7 @@ _HOMES = {
     "GaussianPrivacy": "secure.noise",
     "GeneralizedEigen": "models.eigenproblem",
     "Heterogeneity": "models.heterogeneity",
+    "KernelPCA": "models.kernel_pca",
     "Ledger": "ledger",
     "LinearDiscriminantAnalysis": "models.discriminant",
     "MMVFL": "models.mmvfl",
@@ -77,6 +79,7 @@ __all__ = [
     "GaussianPrivacy",
     "GeneralizedEigen",
     "Heterogeneity",
+    "KernelPCA",
     "Ledger",
     "LinearDiscriminantAnalysis",
     "PLSCanonical",

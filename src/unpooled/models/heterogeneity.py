@@ -22,7 +22,6 @@ Box, A general distribution theory for a class of likelihood criteria, Biometrik
 (1949).
 """
 
-from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
@@ -152,6 +151,9 @@ class Heterogeneity(SiteTable, FederatedEstimator):
     f_statistic_: Float[Array, " p"]
     p_value_: Float[Array, " p"]
     components_: Float[Array, "k p"]
+    wilks_: dict[str, Any]
+    pillai_: dict[str, Any]
+    box_m_: Any
 
     def __init__(
         self, n_components: int | None = None, *, multivariate: bool = True
@@ -218,7 +220,7 @@ class Heterogeneity(SiteTable, FederatedEstimator):
         scale: Float[Array, " p"],
         axes: Float[Array, "p k"],
     ) -> None:
-        how = {"mean": mean, "scale": scale, "axes": axes}
+        how: dict[str, Any] = {"mean": mean, "scale": scale, "axes": axes}
         told = federation.sum(local_distances, **how)
         own = federation.sum(local_spread_shifts, axes=axes)
         N, m = self.n_samples_, self.n_silos_
@@ -279,7 +281,7 @@ def _angles(V: Float[Array, "p k"], U: Float[Array, "p k"]) -> Float[Array, " k"
     return np.degrees(np.array(largest))
 
 
-def _record(test: Multivariate) -> Mapping[str, Any]:
+def _record(test: Multivariate) -> dict[str, Any]:
     return {
         "statistic": test.statistic,
         "approximation": test.approximation,
