@@ -254,7 +254,10 @@ def heterogeneity(
     ----------
     federation : Federation
         By rows, without missing cells.
-    n_components, multivariate
+    n_components : int, optional
+        Principal components that are tested too; 5 when omitted, or as many as there
+        are columns.
+    multivariate : bool, default True
         As of `Heterogeneity`, which this fits.
 
     Returns
