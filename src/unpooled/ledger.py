@@ -75,6 +75,8 @@ class Release:
         "out" of the silo or "in"to it (arguments, and what is kept there).
     parties : tuple of str
         Whose doors it crossed.
+    peers : tuple of str
+        Of what neighbours exchanged: whom the party told, or who told it.
     time : str
         When the coordinator wrote the line, ISO 8601 in UTC; empty in a plan.
     hash : str
@@ -96,18 +98,23 @@ class Release:
     time: str = ""
     hash: str = ""
     seals: Mapping[str, Seal] = field(default_factory=dict)
+    peers: tuple[str, ...] = ()
 
     def statement(self, party: str, sequence: int, digest: str) -> "Bytes":
         """Return the bytes that a party signs to seal this line."""
         body = {name: getattr(self, name) for name in _SEALED}
+        body |= {"peers": list(self.peers)} if self.peers else {}
         body |= {"party": party, "sequence": sequence, "digest": digest}
         return canonical(body)
 
     def as_record(self) -> dict[str, Any]:
         """Return the line as plain JSON values."""
         seals = {party: dict(vars(seal)) for party, seal in self.seals.items()}
-        lists = {"shape": list(self.shape), "parties": list(self.parties)}
-        return {**vars(self), **lists, "seals": seals}
+        record = {**vars(self), "shape": list(self.shape), "seals": seals}
+        # Only where there are any, so that older ledgers keep their hashes.
+        del record["peers"]
+        record |= {"peers": list(self.peers)} if self.peers else {}
+        return record | {"parties": list(self.parties)}
 
     @classmethod
     def from_record(cls, record: Any) -> "Release":
@@ -117,6 +124,7 @@ class Release:
             values |= {name: int(record[name]) for name in ("round", "bytes")}
             values["shape"] = tuple(map(int, record["shape"]))
             values["parties"] = tuple(map(str, record["parties"]))
+            values["peers"] = tuple(map(str, record.get("peers", ())))
             values["seals"] = {
                 party: Seal(
                     str(s["key"]),
@@ -192,7 +200,7 @@ class Ledger(Sequence[Release]):
                 "×".join(map(str, line.shape)) or "number",
                 f"{line.bytes:,}",
                 line.visibility,
-                line.direction,
+                _whither(line),
             )
             for line in self
         ]
@@ -290,6 +298,15 @@ class Ledger(Sequence[Release]):
 
     def _head(self) -> str:
         return self._lines[-1].hash if self._lines else _GENESIS
+
+
+def _whither(line: Release) -> str:
+    """Return the direction, and between whom what was exchanged went."""
+    if not line.peers:
+        return line.direction
+    way = "to" if line.direction == "out" else "from"
+    of = ", ".join(line.parties)
+    return f"{line.direction}: {of} {way} {', '.join(line.peers)}"
 
 
 def _chained(head: str, line: Release) -> str:

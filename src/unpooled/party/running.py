@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array
+from unpooled.party.inbox import Inbox
 from unpooled.party.memory import KeptArrays
 from unpooled.party.step import Step, find_step
 from unpooled.party.view import View
@@ -18,6 +19,7 @@ def run_step(
     view: View,
     label: str | None,
     kept: KeptArrays,
+    inbox: Inbox,
     public: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return a step's arrays by name.
@@ -29,13 +31,16 @@ def run_step(
         None at a silo without one, which only column partitions have.
     kept : KeptArrays
         Handed over as `kept`, where the step reads it.
+    inbox : Inbox
+        Likewise, as `inbox`.
     """
-    inputs: dict[str, Any] = {"kept": kept} if "kept" in step.reads else {}
+    own = {"kept": kept, "inbox": inbox}
+    inputs = {name: own[name] for name in own if name in step.reads}
     if not {"X", "y"} & set(step.reads):
         return dict(step(**inputs, **public))
     if step.by == "party":
         return _on_all_rows(step, view, label, inputs, public)
-    if "kept" not in step.reads:
+    if not inputs:
         # On a worker the step is found by its name, as everywhere.
         where = (step.function.__module__, step.name)
         work = partial(_of_part, where, label, dict(public))
