@@ -1,4 +1,4 @@
-"""A relay between neighbours cannot read, change, cut, swap or repeat what it carries."""
+"""A relay between neighbours cannot read, change, cut, swap or repeat a message."""
 
 import numpy as np
 import pytest
