@@ -86,12 +86,16 @@ OURS = {
         "random_state",
     },
     PCA: {"max_iter", "privacy", "bits", "rank", "topology", "scores"},
+    PLSSVD: {"solver", "tol", "max_iter", "scores", "random_state"},
+    PLSCanonical: {"solver", "scores", "random_state"},
     PowerTransformer: {"comparison", "tol"},
 }
 OTHER_DEFAULTS = {
     (CCA, "scale"),
     (CCA, "max_iter"),
     (PCA, "tol"),
+    (PLSCanonical, "tol"),
+    (PLSCanonical, "max_iter"),
     (LinearDiscriminantAnalysis, "solver"),
 }
 # Attributes that scikit-learn's twin does not have.

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from unpooled.models.imputer import SimpleImputer
     from unpooled.models.mmvfl import MMVFL
     from unpooled.models.pca import PCA
-    from unpooled.models.pls import PLSSVD, PLSCanonical, PLSRegression
+    from unpooled.models.pls import PLSSVD, PLSCanonical
+    from unpooled.models.pls_regression import PLSRegression
     from unpooled.models.power import PowerTransformer
     from unpooled.models.scaler import StandardScaler
     from unpooled.models.vfedakpca import VFedAKPCA
@@ -46,7 +47,7 @@ _HOMES = {
     "MMVFL": "models.mmvfl",
     "PCA": "models.pca",
     "PLSCanonical": "models.pls",
-    "PLSRegression": "models.pls",
+    "PLSRegression": "models.pls_regression",
     "PLSSVD": "models.pls",
     "Plan": "federation.planning",
     "Policy": "party.policy",

@@ -25,6 +25,7 @@ _TOLD = {
     "rotations": "the weights of columns in each score",
     "scalings": "the discriminant directions",
     "basis": "directions that all rows lie in",
+    "image": "people’s coordinates in the newest directions, added over silos",
     "H": "a variable that all parties share, one number for each person",
     "lambdas": "the exponent that makes each column look normal",
     "lam": "candidates for the exponents of columns",
