@@ -154,11 +154,10 @@ class DryRounds:
             return {}
         if step.polynomial is not None:
             self.rounds += step.polynomial.rounds - 1
-            its = sizes[self.parties[0]]
-            return {
-                name: np.zeros(declared.shape(its), dtype=bool)
-                for name, declared in step.declared.items()
+            shapes = {
+                n: d.shape(sizes[self.parties[0]]) for n, d in step.leaves.items()
             }
+            return {name: np.zeros(shape, bool) for name, shape in shapes.items()}
 
         def values(party: str) -> dict[str, Any]:
             return {
