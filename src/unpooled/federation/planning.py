@@ -154,22 +154,22 @@ class DryRounds:
             return {}
         if step.polynomial is not None:
             self.rounds += step.polynomial.rounds - 1
-            shapes = {
-                n: d.shape(sizes[self.parties[0]]) for n, d in step.leaves.items()
-            }
-            return {name: np.zeros(shape, bool) for name, shape in shapes.items()}
+            its = sizes[self.parties[0]]
+            return {n: np.zeros(d.shape(its), bool) for n, d in step.declared.items()}
+        values = {
+            party: _values(step, its, request, self.protection)
+            for party, its in sizes.items()
+        }
+        return values if step.verb == "disclosed" else values[self.parties[0]]
 
-        def values(party: str) -> dict[str, Any]:
-            return {
-                name: _placeholder(
-                    name, d, d.shape(sizes[party]), request, self.protection
-                )
-                for name, d in step.leaves.items()
-            }
 
-        if step.verb == "disclosed":
-            return {party: values(party) for party in self.parties}
-        return values(self.parties[0])
+def _values(
+    step: Step, its: Mapping[str, int], request: Request, protection: str
+) -> dict[str, Any]:
+    return {
+        name: _placeholder(name, declared, declared.shape(its), request, protection)
+        for name, declared in step.leaves.items()
+    }
 
 
 def _placeholder(
