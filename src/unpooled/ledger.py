@@ -126,13 +126,9 @@ class Release:
             values["parties"] = tuple(map(str, record["parties"]))
             values["peers"] = tuple(map(str, record.get("peers", ())))
             values["seals"] = {
-                party: Seal(
-                    str(s["key"]),
-                    int(s["sequence"]),
-                    str(s["digest"]),
-                    str(s["signature"]),
-                )
-                for party, s in record["seals"].items()
+                party: Seal(str(key), int(sequence), str(digest), str(signature))
+                for party, seal in record["seals"].items()
+                for key, sequence, digest, signature in [[seal[n] for n in _OF_SEAL]]
             }
             line = cls(**values)
             # Nothing may have been coerced: 5, 5.0, true and "5" are different texts.
@@ -144,6 +140,7 @@ class Release:
 
 
 _TEXTS = ("study", "step", "name", "dtype", "visibility", "direction", "time", "hash")
+_OF_SEAL = ("key", "sequence", "digest", "signature")
 # Not `parties`, `time` and `hash`: those are the coordinator's own.
 _SEALED = "study round step name shape dtype bytes visibility direction".split()
 
@@ -192,18 +189,10 @@ class Ledger(Sequence[Release]):
 
     def __str__(self) -> str:
         rows = [("round", "step", "name", "shape", "bytes", "visibility", "direction")]
-        rows += [
-            (
-                str(line.round),
-                line.step,
-                line.name,
-                "×".join(map(str, line.shape)) or "number",
-                f"{line.bytes:,}",
-                line.visibility,
-                _whither(line),
-            )
-            for line in self
-        ]
+        for line in self:
+            shape = "×".join(map(str, line.shape)) or "number"
+            what = (str(line.round), line.step, line.name, shape, f"{line.bytes:,}")
+            rows.append((*what, line.visibility, _whither(line)))
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         return "\n".join(
             "  ".join(
@@ -214,11 +203,8 @@ class Ledger(Sequence[Release]):
 
     def append(self, line: Release, seals: Mapping[str, Seal]) -> Release:
         """Write a line at the end of the chain and return it as written."""
-        line = dataclasses.replace(
-            line,
-            time=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            seals=dict(seals),
-        )
+        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = dataclasses.replace(line, time=time, seals=dict(seals))
         line = dataclasses.replace(line, hash=_chained(self._head(), line))
         self._lines.append(line)
         return line
@@ -267,11 +253,8 @@ class Ledger(Sequence[Release]):
         if party is None:
             everybody = {name for line in self for name in line.parties}
             return max(map(self.bytes_out, everybody), default=0)
-        return sum(
-            line.bytes
-            for line in self
-            if line.direction == "out" and party in line.parties
-        )
+        left = [line for line in self if line.direction == "out"]
+        return sum(line.bytes for line in left if party in line.parties)
 
     def to_json(self) -> str:
         """Return the ledger as a JSON array, a line of text for each of its lines."""
@@ -305,8 +288,7 @@ def _whither(line: Release) -> str:
     if not line.peers:
         return line.direction
     way = "to" if line.direction == "out" else "from"
-    of = ", ".join(line.parties)
-    return f"{line.direction}: {of} {way} {', '.join(line.peers)}"
+    return f"{line.direction}: {', '.join(line.parties)} {way} {', '.join(line.peers)}"
 
 
 def _chained(head: str, line: Release) -> str:
