@@ -184,20 +184,15 @@ class Request:
     @classmethod
     def _read(cls, message: Message, known: Mapping[str, Array]) -> "Request":
         header, arrays = message.header, message.arrays
-        fresh = {
-            key.removeprefix("view."): value
-            for key, value in arrays.items()
-            if key.startswith("view.")
-        }
+        fresh = _after("view.", arrays)
         named = {key: key.rpartition(".")[2] for key in fresh}
         if any(message.digests[f"view.{key}"] != d for key, d in named.items()):
             raise ValueError("a transform's array is not the one its digest names")
         if header["to"] not in ("coordinator", "parties"):
             raise ValueError("to")
-        if not all(type(header[n]) is str for n in ("study", "session", "step")):
+        texts = all(type(header[n]) is str for n in ("study", "session", "step"))
+        if not texts or type(header["round"]) is not int:
             raise TypeError("header")
-        if type(header["round"]) is not int:
-            raise TypeError("round")
         if kept_of := header.get("kept_of", ""):
             split_address(kept_of)
         everything = {**known, **fresh}
@@ -208,11 +203,8 @@ class Request:
         # What no operation and no argument reads would come in without a line.
         wanted = {f"view.{key}" for key in view_arrays(operations)}
         wanted |= {f"public.{name}" for name in header["public"]}
-        inbox = {
-            name.removeprefix(_INBOX): Sealed((), (), words)
-            for name, words in arrays.items()
-            if name.startswith(_INBOX)
-        }
+        told = _after(_INBOX, arrays)
+        inbox = {name: Sealed((), (), words) for name, words in told.items()}
         # The session refuses an inbox where the step reads none.
         wanted |= {_INBOX + name for name in inbox}
         shown = proof.from_message(header.get("evidence", []), arrays, operations)
@@ -236,6 +228,15 @@ class Request:
             _topology(header.get("topology")),
             inbox,
         )
+
+
+def _after(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the arrays whose names begin so, by what follows."""
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
 
 
 def _topology(record: Any) -> Graph | None:
