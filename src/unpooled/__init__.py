@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from unpooled.models.eigenproblem import GeneralizedEigen
     from unpooled.models.files import load, save
     from unpooled.models.imputer import SimpleImputer
+    from unpooled.models.kernel_pca import KernelPCA
     from unpooled.models.mmvfl import MMVFL
     from unpooled.models.pca import PCA
     from unpooled.models.pls import PLSSVD, PLSCanonical
@@ -42,6 +43,7 @@ _HOMES = {
     "Federation": "federation.base",
     "GaussianPrivacy": "secure.noise",
     "GeneralizedEigen": "models.eigenproblem",
+    "KernelPCA": "models.kernel_pca",
     "Ledger": "ledger",
     "LinearDiscriminantAnalysis": "models.discriminant",
     "MMVFL": "models.mmvfl",
@@ -73,6 +75,7 @@ __all__ = [
     "Federation",
     "GaussianPrivacy",
     "GeneralizedEigen",
+    "KernelPCA",
     "Ledger",
     "LinearDiscriminantAnalysis",
     "PLSCanonical",

@@ -69,6 +69,16 @@ CASES: dict[str, Case] = {
         {"n_components": 2, "pair": "pairs.local_canonical", "public": {"first": 6}},
         IMPUTED,
     ),
+    "KernelPCA": Case(
+        {"n_components": 2, "approximation": "fourier", "n_landmarks": 20},
+        IMPUTED,
+        head="random_state = 0",
+    ),
+    "KernelPCA-columns": Case({"n_components": 3, "gamma": 1e-4}, partition="columns"),
+    "KernelPCA-parties": Case(
+        {"n_components": 2, "kernel": "poly", "gamma": 1e-4, "scores": "parties"},
+        partition="columns",
+    ),
     "PLSCanonical": Case({"n_components": 2}, IMPUTED, y=SIGNS),
     "PLSCanonical-columns": Case(
         {"n_components": 2}, partition="columns", silos=SILOS[:2]

@@ -200,12 +200,10 @@ class Request:
             operation_from_json(record, position, everything)
             for position, record in enumerate(header["view"])
         )
-        # What no operation and no argument reads would come in without a line.
+        # What nothing reads would come in without a line; the session refuses an inbox.
+        inbox = {n: Sealed((), (), told) for n, told in _after(_INBOX, arrays).items()}
         wanted = {f"view.{key}" for key in view_arrays(operations)}
         wanted |= {f"public.{name}" for name in header["public"]}
-        told = _after(_INBOX, arrays)
-        inbox = {name: Sealed((), (), words) for name, words in told.items()}
-        # The session refuses an inbox where the step reads none.
         wanted |= {_INBOX + name for name in inbox}
         shown = proof.from_message(header.get("evidence", []), arrays, operations)
         wanted |= set(proof.as_message(shown)[1])

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array
-from unpooled.party.inbox import Inbox
-from unpooled.party.memory import KeptArrays
 from unpooled.party.step import Step, find_step
 from unpooled.party.view import View
 
@@ -18,8 +16,7 @@ def run_step(
     step: Step,
     view: View,
     label: str | None,
-    kept: KeptArrays,
-    inbox: Inbox,
+    own: Mapping[str, Any],
     public: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return a step's arrays by name.
@@ -29,13 +26,11 @@ def run_step(
     label : str or None
         The column handed over as `y`, where the step reads it. A step that does gets
         None at a silo without one, which only column partitions have.
-    kept : KeptArrays
-        Handed over as `kept`, where the step reads it.
-    inbox : Inbox
-        Likewise, as `inbox`.
+    own : mapping of str to object
+        Handed over by name where the step reads it: "kept", what the silo keeps,
+        "inbox", what neighbours told, and "party", its name.
     """
-    own = {"kept": kept, "inbox": inbox}
-    inputs = {name: own[name] for name in own if name in step.reads}
+    inputs = _asked(step, own)
     if not {"X", "y"} & set(step.reads):
         return dict(step(**inputs, **public))
     if step.by == "party":

@@ -5,9 +5,10 @@
 
 The declaration is the only source for checking, policy, codes, ledger, plan, report and
 documentation. A step is a pure function of the silo's rows (`X`, `y`), of what was kept
-there (`kept`) and of public arguments (keyword-only), and returns one array per
-declared name. With ``by="rows"``, the default, it must be additive over rows: a silo
-may run it block by block, over files larger than memory, and add.
+there (`kept`), of the party's name (`party`) and of public arguments (keyword-only),
+and returns one array per declared name. With ``by="rows"``, the default, it must be
+additive over rows: a silo may run it block by block, over files larger than memory, and
+add.
 """
 
 import importlib
@@ -31,6 +32,7 @@ __all__ += ["derived", "disclosed", "exchanged", "find_step", "kept", "release"]
 __all__ += ["stays", "summed"]
 
 LIBRARY = "unpooled.models."
+_READABLE = "X, inbox, kept, party, y"
 # Steps whose totals some derived step is checked against: see `derived`.
 FITTING: set[str] = set()
 
@@ -57,8 +59,7 @@ class Step:
         Whether X may be a SciPy array in CSR form; others get dense blocks.
     follows : callable, optional
         Of a derived step: whether its arguments follow from those steps' totals.
-    by_column : bool
-        Of a derived step: whether each column is made of the one in its place alone.
+    by_column : bool, whether each column is made of the one in its place alone
     polynomial : Polynomial or None, whose sign is learned of a compared step
     reuses : bool
         The silo keeps the totals, and runs the step on new rows only.
@@ -185,8 +186,8 @@ def exchanged(
 
     Later steps find them in `inbox`: party -> {name: array}, the own ones included.
     """
-    if whole := [n for n, one in declared.items() if _as_declared(one).symmetric]:
-        raise TypeError(f"{whole[0]} travels whole: no triangle is exchanged.")
+    if any(_as_declared(one).symmetric for one in declared.values()):
+        raise TypeError("What is exchanged travels whole: there is no triangle of it.")
     return _declaring("exchanged", by, takes, declared)
 
 
@@ -295,9 +296,8 @@ def _declaring(
     def declare(function: Callable[..., Any]) -> Step:
         parameters = inspect.signature(function).parameters.values()
         reads = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
-        if not set(reads) <= {"X", "y", "kept", "inbox"}:
-            known = "X, y, kept and inbox"
-            raise TypeError(f"{function.__name__} may read {known}, not {reads}.")
+        if not set(reads) <= set(_READABLE.split(", ")):
+            raise TypeError(f"{function.__name__} may read {_READABLE}, not {reads}.")
         everything = {name: _as_declared(d) for name, d in declared.items()}
         if by == "rows" and any("N" in d.letters for d in everything.values()):
             raise TypeError(f'{function.__name__} needs by="party": it has an axis N.')
