@@ -162,8 +162,10 @@ class Federation:
 
     def compare(self, step: Step, **public: Any) -> Array:
         """Tell where a `compared` step's polynomial of totals is negative, no more."""
-        signs = self._ask("compared", step, "coordinator", "", public)
-        return next(iter(signs.values()))
+        self.coordinator.begin_computing()
+        return next(
+            iter(self._ask("compared", step, "coordinator", "", public).values())
+        )
 
     def _ask(
         self, verb: str, step: Step, to: str, kept_of: str, public: Mapping[str, Any]

@@ -67,15 +67,18 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
     ----------
     standardize : bool, default True
         Give transformed columns mean 0 and variance 1.
-    comparison : {"summed", "mpc"}, default "summed"
+    comparison : {"mpc", "summed"}, default "mpc"
         How the slope of the likelihood is compared with zero. "mpc" computes its sign
-        in secret (simulations only; three silos, the extra `mpc`): 14 rounds for a
-        batch, and nobody learns more than signs. "summed" opens its five sums at
-        every candidate λ as totals over all silos: one round for a batch, and
-        everybody learns these totals.
+        in secret (three silos or more, the extra `mpc`): 14 rounds for a batch, and
+        nobody learns more than signs. "summed" opens its five sums at every candidate
+        λ as totals over all silos: one round for a batch, and everybody learns these
+        totals.
     tol : float, default 7.450580596923828e-9
         2^-27. Width of the last cell of λ, in units of max(1/spread, abs(λ)); the
         spread is the deviation of log(1 + |x|).
+    allow_coordinator_party : bool, default False
+        With two silos, let the coordinator be the third party that secure comparisons
+        need. It gets shares, which tell it nothing unless a silo joins with it.
 
     Attributes
     ----------
@@ -153,12 +156,14 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         self,
         *,
         standardize: bool = True,
-        comparison: str = "summed",
+        comparison: str = "mpc",
         tol: float = 2.0**-27,
+        allow_coordinator_party: bool = False,
     ) -> None:
         self.standardize = standardize
         self.comparison = comparison
         self.tol = tol
+        self.allow_coordinator_party = allow_coordinator_party
 
     def _fit(self, federation: Federation, y: Any) -> None:
         self._check_parameters()
@@ -178,7 +183,8 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
 
     def _searched(self, federation: Federation) -> Progress:
         """Search λ, from the last finished batch where a fit is resumed."""
-        secret = self.comparison == "mpc"
+        if secret := self.comparison == "mpc":
+            federation.coordinator.begin_computing(self.allow_coordinator_party)
         progress = self._progress if self._resuming else None
         if progress is None:
             if secret:

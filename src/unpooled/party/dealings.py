@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, final
 
 from unpooled.arrays import Array
+from unpooled.data.table import Table
 from unpooled.errors import StudyError
 from unpooled.ledger import Release
 from unpooled.party.budget import Budget
@@ -176,6 +177,18 @@ class Dealings:
                 asked if isinstance(asked, str) else "",
                 rule,
             )
+
+    def describe(self, table: Table, partition: str) -> Answer:
+        """Say what the silo has, as far as its rules let columns be seen."""
+        return {
+            "kind": "described",
+            "columns": list(filter(self._policy.allows_column, table.columns)),
+            "named": table.named,
+            "label": table.label,
+            "partition": partition,
+            # On a row partition how many rows a silo has is its own business.
+            "rows": table.n_rows if partition == "columns" else None,
+        }, {}
 
     def announce(self, message: Message) -> Answer:
         """Take the text of a study, for a person to look at."""

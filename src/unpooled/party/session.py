@@ -32,6 +32,7 @@ from unpooled.secure.masking import MaskedSum, unveil, veil
 from unpooled.secure.plain import PlainSum
 from unpooled.secure.protocol import SecureSum
 from unpooled.secure.roster import Roster
+from unpooled.secure.tunnel import Carry
 
 
 @final
@@ -70,6 +71,8 @@ class Session:
         The keys that the silo pins.
     partition : {"rows", "columns"}, default "rows"
         As the silo declared it.
+    carry : callable, optional
+        Hands a message of secure comparisons for a peer to the relay.
     """
 
     def __init__(
@@ -83,7 +86,9 @@ class Session:
         protection: str,
         roster: Roster,
         partition: str = "rows",
+        carry: Carry | None = None,
     ) -> None:
+        self._carry = carry
         self.party, self.parties, self.protection = party, parties, protection
         self.partition, self._roster = partition, roster
         self._table, self._policy = table, policy
@@ -127,8 +132,15 @@ class Session:
         if not self._keys:
             raise Refusal("out_of_order")
         if self._computing is None:
-            self._computing = Computing(self.party, self.parties, self._keys)
+            committee = self._roster.part(self.parties).committee
+            who = self.party, self.parties, committee
+            self._computing = Computing(*who, self._keys, self._carry)
         return self._computing
+
+    def carried(self, peer: str, message: bytes) -> None:
+        """Take a message of a peer's secure comparisons, if there are any."""
+        if self._computing is not None:
+            self._computing.carried(peer, message)
 
     def proceed(self) -> None:
         """Let go what waited until the round was written down."""
@@ -166,8 +178,8 @@ class Session:
 
     def answer(
         self, request: Request
-    ) -> tuple[list[tuple[Release, str]], dict[str, Array]]:
-        """Run a step; return its ledger lines and what may leave, by name."""
+    ) -> tuple[list[tuple[Release, str]], dict[str, Array], dict[str, Any]]:
+        """Run a step; return its ledger lines, what may leave, and sealed shares."""
         if self._sum is None:
             raise Refusal("out_of_order")
         step, view = self.check(request)
@@ -180,14 +192,15 @@ class Session:
         # What is not finite is refused when it is encoded; a warning would be noise.
         with np.errstate(all="ignore"):
             totals = self._totals(step, view, request, public)
+        arrays, more = dict[str, Array](), dict[str, Any]()
         if step.polynomial is not None:
-            self.computing.take(step, sizes, totals)
-            arrays = {}
+            shares = self.computing.take(step, sizes, totals, request.round)
+            more = {"shares": shares}
         else:
             arrays = self._parted(self._sum, step, request, sizes, totals, public)
         self._view_arrays |= view_arrays(request.operations)
         lines = ledger_lines(request, step, sizes, self.protection, self.parties)
-        return lines, arrays
+        return lines, arrays, more
 
     def _parted(
         self,
