@@ -158,10 +158,7 @@ def in_one_process(
     policies = _policies(policy, tuple(tables))
     layout = _layout(tables, partition, how_to_match(partition, ids, aligned))
     identities = {name: Identity() for name in tables}
-    keys = {name: identity.public for name, identity in identities.items()}
-    # Nobody is there to pin a committee where there are many: the first are taken.
-    many = len(keys) > MOST_COMPUTING
-    roster = Roster(keys, sorted(keys)[:MOST_COMPUTING] if many else ())
+    roster = _roster(identities)
     kind = {"plain": secure_sum == "plain", "partition": partition}
     members = {
         name: Party(name, table, policies[name], identities[name], roster, **kind)
@@ -202,6 +199,13 @@ def _check_arguments(
         raise DataError(f'secure_sum={secure_sum!r}; choose "masked" or "plain".')
     if any(not isinstance(name, str) or not name for name in parties):
         raise DataError("Party names are texts that are not empty.")
+
+
+def _roster(identities: Mapping[str, Identity]) -> Roster:
+    keys = {name: identity.public for name, identity in identities.items()}
+    # Nobody is there to pin a committee where there are many: the first are taken.
+    many = len(keys) > MOST_COMPUTING
+    return Roster(keys, sorted(keys)[:MOST_COMPUTING] if many else ())
 
 
 def _policies(

@@ -11,6 +11,7 @@ Learning, NeurIPS 2022, algorithm 2.
 """
 
 import warnings
+from collections.abc import Callable, Mapping
 from typing import Any, final
 
 import numpy as np
@@ -31,8 +32,13 @@ from unpooled.models.lambdas import (
     summed_search,
     summed_signs,
 )
+from unpooled.models.references import (
+    check_reference,
+    declared_columns,
+    declared_columns_summed,
+)
 from unpooled.models.signs import compared_columns, compared_search, compared_signs
-from unpooled.models.transforming import sklearn_scaler
+from unpooled.models.transforming import sklearn_twin
 from unpooled.party.step import adopted
 
 local_log_sizes, local_log_squares, local_slopes = adopted(
@@ -79,6 +85,10 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
     allow_coordinator_party : bool, default False
         With two silos, let the coordinator be the third party that secure comparisons
         need. It gets shares, which tell it nothing unless a silo joins with it.
+    reference : mapping of str to (float, float), optional
+        A centre and a scale for each column by name, in the units of the data, from a
+        schema or the literature; a factor of 3 off will do, which is checked. By
+        default they are found: two rounds of sums, or three batches of signs.
 
     Attributes
     ----------
@@ -145,9 +155,10 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         beside their spread; this one does not.
     """
 
-    # A search that stopped; never saved.
+    # A search that stopped, and who keeps what it reached; never saved.
     _progress: Progress | None = None
     _resuming = False
+    _keep: Callable[[dict[str, Any]], None] | None = None
     lambdas_: Float[Array, " p"]
     centre_: Float[Array, " p"]
     spread_: Float[Array, " p"]
@@ -159,11 +170,13 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         comparison: str = "mpc",
         tol: float = 2.0**-27,
         allow_coordinator_party: bool = False,
+        reference: Any = None,
     ) -> None:
         self.standardize = standardize
         self.comparison = comparison
         self.tol = tol
         self.allow_coordinator_party = allow_coordinator_party
+        self.reference = reference
 
     def _fit(self, federation: Federation, y: Any) -> None:
         self._check_parameters()
@@ -186,23 +199,33 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         if secret := self.comparison == "mpc":
             federation.coordinator.begin_computing(self.allow_coordinator_party)
         progress = self._progress if self._resuming else None
+        self._resuming = False
         if progress is None:
-            if secret:
-                columns = compared_columns(
-                    federation,
-                    *(local_count, compared_lengths, compared_sides, compared_widths),
-                )
-            else:
-                columns = summed_columns(federation, local_log_sizes, local_log_squares)
+            columns = self._columns(federation, secret)
             begin = compared_search if secret else summed_search
             progress = Progress(columns, begin(int(columns.varying.sum()), self.tol))
         self._progress = progress
         ask = compared_signs if secret else summed_signs
         slopes = compared_slopes if secret else local_slopes
-        progress.run(federation, ask(federation, progress.columns, slopes))
+        self._told(progress)
+        asked = ask(federation, progress.columns, slopes)
+        progress.run(federation, asked, lambda: self._told(progress))
         self._progress = None
         self._take(progress.columns, progress.lambdas(), progress.batches)
         return progress
+
+    def _columns(self, federation: Federation, secret: bool) -> Columns:
+        """Return counts and references, found or declared."""
+        if self.reference is not None and secret:
+            steps = local_count, compared_widths
+            return declared_columns(federation, *steps, self.reference)
+        if self.reference is not None:
+            steps = local_count, local_log_squares
+            return declared_columns_summed(federation, *steps, self.reference)
+        if secret:
+            steps = local_count, compared_lengths, compared_sides, compared_widths
+            return compared_columns(federation, *steps)
+        return summed_columns(federation, local_log_sizes, local_log_squares)
 
     def resume(self, federation: Federation) -> "PowerTransformer":
         """Go on with a fit that an absent party stopped, from its last finished batch.
@@ -215,16 +238,27 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         if self._progress is None:
             raise DataError("No fit of this model was stopped in its search: use fit.")
         self._resuming = True
-        try:
-            return self.fit(federation)
-        finally:
-            self._resuming = False
+        return self.fit(federation)
+
+    def continuing(
+        self, reached: Mapping[str, Any] | None, keep: Callable[[dict[str, Any]], None]
+    ) -> "PowerTransformer":
+        """Let the next fit begin after the last batch that a stopped one finished."""
+        self._keep = keep
+        if reached is not None:
+            self._progress, self._resuming = Progress.from_record(reached), True
+        return self
+
+    def _told(self, progress: Progress) -> None:
+        if self._keep is not None:
+            self._keep(progress.as_record())
 
     def _check_parameters(self) -> None:
         if self.comparison not in ("mpc", "summed"):
             raise DataError(
                 f'comparison={self.comparison!r}; choose "mpc" or "summed".'
             )
+        check_reference(self.reference)
         if not 2.0**-40 <= self.tol < 1.0:
             raise DataError(
                 f"tol={self.tol!r}; choose between 2^-40, where rounding begins, and 1."
@@ -306,17 +340,8 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         DataError
             Where scikit-learn's formula would lose a column's digits: use `save`.
         """
-        import sklearn.preprocessing
-
         check_is_fitted(self)
-        twin = sklearn.preprocessing.PowerTransformer(standardize=self.standardize)
-        for name in ("n_features_in_", "feature_names_in_", "lambdas_"):
-            if hasattr(self, name):
-                setattr(twin, name, getattr(self, name))
-        twin.lambdas_ = self.lambdas_.copy()
-        if self.standardize:
-            twin._scaler = sklearn_scaler(self)
-        return twin
+        return sklearn_twin(self)
 
     def _arguments(self) -> dict[str, Any]:
         return {

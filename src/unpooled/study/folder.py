@@ -4,6 +4,7 @@
     ├── study.toml            the study file as it was read
     ├── state.json            what is finished; written last, so what it names is there
     ├── models/01-<step>.unpooled, ...      after each finished step
+    ├── progress.json         what a long step has reached, while it runs
     ├── pipeline.unpooled     all steps, at the end
     ├── ledger.jsonl          one line per array that crossed a silo's door
     ├── rounds.jsonl          one line per exchange: seconds and bytes
@@ -37,6 +38,7 @@ from unpooled.ledger import Ledger
 from unpooled.models.files import library_version, load, replacing, save
 from unpooled.party.memory import Study as Memory
 from unpooled.study.journal import append, exclusive, whole_lines
+from unpooled.study.progress import forget_progress
 
 VERSION = 1
 EVIDENCE = "evidence"
@@ -170,6 +172,7 @@ class RunFolder:
         self.state.lines = len(self.ledger)
         self.state.head = self.ledger[-1].hash if len(self.ledger) else ""
         self.write_state()
+        forget_progress(self.path)
 
     def models(self) -> list[tuple[str, Any]]:
         """Return the finished models with the names of their steps."""

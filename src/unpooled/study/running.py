@@ -25,6 +25,7 @@ from unpooled.party.runtime import Party
 from unpooled.study.content import target_of
 from unpooled.study.definition import Listener, Study, pipeline_of
 from unpooled.study.folder import RunFolder, State, check_free, digest_of, told
+from unpooled.study.progress import begun
 from unpooled.study.reporting import write_report
 
 
@@ -156,7 +157,7 @@ def _go_on(
         rest = study.steps[len(finished) :]
         for number, step in enumerate(rest, 1):
             first = place.next_round
-            model = step.estimator().fit(view, target_of([step], study.label))
+            model = begun(step, place.path).fit(view, target_of([step], study.label))
             memories = {n: member.studies[study.name] for n, member in parties.items()}
             place.finish(step.name, model, memories)
             place.log(
