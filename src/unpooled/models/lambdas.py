@@ -222,7 +222,7 @@ class Progress:
         self,
         federation: Federation,
         positive: Any,
-        finished: Callable[[], None] = lambda: None,
+        keep: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
         """Search every column's λ by batches of signs.
 
@@ -232,9 +232,11 @@ class Progress:
             Names columns, and says whether rounds are only planned.
         positive : callable
             Takes columns and places, both (l,), and says where the slope is positive.
-        finished : callable, optional
-            Called after each batch.
+        keep : callable, optional
+            Takes the record of what is reached, before the first batch and after each.
         """
+        keep = keep or (lambda record: None)
+        keep(self.as_record())
         varying = np.flatnonzero(~self.columns.constant)
         while len(self.search.active):
             function, place = self.search.places()
@@ -243,7 +245,7 @@ class Progress:
             planned = federation.coordinator.planned
             self.search.narrow(function, place, place < 0 if planned else above)
             self.batches += 1
-            finished()
+            keep(self.as_record())
         if (beyond := varying[self.search.beyond]).size:
             names = [federation.feature_names[j] for j in beyond]
             raise ConvergenceError(

@@ -25,19 +25,8 @@ from unpooled.linalg.gaussianising import units, unshifted
 from unpooled.linalg.yeo_johnson import inverse
 from unpooled.models import lambdas, signs, transforming
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.lambdas import (
-    Columns,
-    Progress,
-    summed_columns,
-    summed_search,
-    summed_signs,
-)
-from unpooled.models.references import (
-    check_reference,
-    declared_columns,
-    declared_columns_summed,
-)
-from unpooled.models.signs import compared_columns, compared_search, compared_signs
+from unpooled.models.comparisons import by_totals, check_search, in_secret
+from unpooled.models.lambdas import Columns, Progress
 from unpooled.models.transforming import sklearn_twin
 from unpooled.party.step import adopted
 
@@ -63,6 +52,13 @@ local_count, compared_lengths, compared_sides, compared_widths, compared_slopes 
         signs.compared_slopes,
     )
 )
+_COMPARISONS = {
+    "mpc": in_secret(
+        *(local_count, compared_lengths, compared_sides, compared_widths),
+        compared_slopes,
+    ),
+    "summed": by_totals(local_count, local_log_sizes, local_log_squares, local_slopes),
+}
 
 
 @final
@@ -179,7 +175,7 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         self.reference = reference
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        self._check_parameters()
+        check_search(self.comparison, self.tol, self.reference)
         progress = self._searched(federation)
         columns = progress.columns
         if columns.constant.any():
@@ -189,43 +185,25 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
                 stacklevel=4,
             )
         for name in ("mean_", "var_", "shifted_mean_", "shifted_scale_"):
-            if hasattr(self, name):
-                delattr(self, name)
+            self.__dict__.pop(name, None)
         if self.standardize:
             self._standardise(federation, columns)
 
     def _searched(self, federation: Federation) -> Progress:
         """Search λ, from the last finished batch where a fit is resumed."""
-        if secret := self.comparison == "mpc":
+        comparison = _COMPARISONS[self.comparison]
+        if self.comparison == "mpc":
             federation.coordinator.begin_computing(self.allow_coordinator_party)
         progress = self._progress if self._resuming else None
-        self._resuming = False
+        self._resuming, keep, self._keep = False, self._keep, None
         if progress is None:
-            columns = self._columns(federation, secret)
-            begin = compared_search if secret else summed_search
-            progress = Progress(columns, begin(int(columns.varying.sum()), self.tol))
+            progress = comparison.begun(federation, self.tol, self.reference)
         self._progress = progress
-        ask = compared_signs if secret else summed_signs
-        slopes = compared_slopes if secret else local_slopes
-        self._told(progress)
-        asked = ask(federation, progress.columns, slopes)
-        progress.run(federation, asked, lambda: self._told(progress))
+        signs_of = comparison.signs(federation, progress.columns)
+        progress.run(federation, signs_of, keep)
         self._progress = None
         self._take(progress.columns, progress.lambdas(), progress.batches)
         return progress
-
-    def _columns(self, federation: Federation, secret: bool) -> Columns:
-        """Return counts and references, found or declared."""
-        if self.reference is not None and secret:
-            steps = local_count, compared_widths
-            return declared_columns(federation, *steps, self.reference)
-        if self.reference is not None:
-            steps = local_count, local_log_squares
-            return declared_columns_summed(federation, *steps, self.reference)
-        if secret:
-            steps = local_count, compared_lengths, compared_sides, compared_widths
-            return compared_columns(federation, *steps)
-        return summed_columns(federation, local_log_sizes, local_log_squares)
 
     def resume(self, federation: Federation) -> "PowerTransformer":
         """Go on with a fit that an absent party stopped, from its last finished batch.
@@ -248,21 +226,6 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         if reached is not None:
             self._progress, self._resuming = Progress.from_record(reached), True
         return self
-
-    def _told(self, progress: Progress) -> None:
-        if self._keep is not None:
-            self._keep(progress.as_record())
-
-    def _check_parameters(self) -> None:
-        if self.comparison not in ("mpc", "summed"):
-            raise DataError(
-                f'comparison={self.comparison!r}; choose "mpc" or "summed".'
-            )
-        check_reference(self.reference)
-        if not 2.0**-40 <= self.tol < 1.0:
-            raise DataError(
-                f"tol={self.tol!r}; choose between 2^-40, where rounding begins, and 1."
-            )
 
     def _take(self, columns: Columns, found: Float[Array, " p"], batches: int) -> None:
         self.lambdas_, self.n_iter_ = found, batches

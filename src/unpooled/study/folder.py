@@ -38,7 +38,6 @@ from unpooled.ledger import Ledger
 from unpooled.models.files import library_version, load, replacing, save
 from unpooled.party.memory import Study as Memory
 from unpooled.study.journal import append, exclusive, whole_lines
-from unpooled.study.progress import forget_progress
 
 VERSION = 1
 EVIDENCE = "evidence"
@@ -172,7 +171,6 @@ class RunFolder:
         self.state.lines = len(self.ledger)
         self.state.head = self.ledger[-1].hash if len(self.ledger) else ""
         self.write_state()
-        forget_progress(self.path)
 
     def models(self) -> list[tuple[str, Any]]:
         """Return the finished models with the names of their steps."""

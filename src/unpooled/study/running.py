@@ -25,7 +25,7 @@ from unpooled.party.runtime import Party
 from unpooled.study.content import target_of
 from unpooled.study.definition import Listener, Study, pipeline_of
 from unpooled.study.folder import RunFolder, State, check_free, digest_of, told
-from unpooled.study.progress import begun
+from unpooled.study.progress import begun, forget_progress
 from unpooled.study.reporting import write_report
 
 
@@ -160,6 +160,7 @@ def _go_on(
             model = begun(step, place.path).fit(view, target_of([step], study.label))
             memories = {n: member.studies[study.name] for n, member in parties.items()}
             place.finish(step.name, model, memories)
+            forget_progress(place.path)
             place.log(
                 f"Finished {step.name}, rounds {first} to {place.next_round - 1}."
             )
