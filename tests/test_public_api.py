@@ -24,6 +24,8 @@ from unpooled import (
     PCA,
     PLSSVD,
     GeneralizedEigen,
+    Heterogeneity,
+    KernelPCA,
     LinearDiscriminantAnalysis,
     PLSCanonical,
     PLSRegression,
@@ -48,13 +50,20 @@ TWINS = {
     LinearDiscriminantAnalysis: (
         sklearn.discriminant_analysis.LinearDiscriminantAnalysis
     ),
+    KernelPCA: sklearn.decomposition.KernelPCA,
     PCA: sklearn.decomposition.PCA,
     PowerTransformer: sklearn.preprocessing.PowerTransformer,
     StandardScaler: sklearn.preprocessing.StandardScaler,
     SimpleImputer: sklearn.impute.SimpleImputer,
 }
 # Models that scikit-learn does not have.
-WITHOUT_TWIN: set[type] = {GeneralizedEigen, MMVFL, VFedAKPCA, VFedPCA}
+WITHOUT_TWIN: set[type] = {
+    GeneralizedEigen,
+    Heterogeneity,
+    MMVFL,
+    VFedAKPCA,
+    VFedPCA,
+}
 # What `fit` needs beside rows, for us and for a twin whose solver is as ours.
 TARGETS = {
     LinearDiscriminantAnalysis: "group",
@@ -85,17 +94,25 @@ OURS = {
         "init",
         "random_state",
     },
+    KernelPCA: {"approximation", "n_landmarks", "scores"},
     PCA: {"max_iter", "privacy", "bits", "rank", "topology", "scores"},
+    PLSSVD: {"solver", "tol", "max_iter", "scores", "random_state"},
+    PLSCanonical: {"solver", "scores", "random_state"},
     PowerTransformer: {"comparison", "tol", "allow_coordinator_party", "reference"},
 }
 OTHER_DEFAULTS = {
+    (KernelPCA, "kernel"),
     (CCA, "scale"),
     (CCA, "max_iter"),
     (PCA, "tol"),
+    (PLSCanonical, "tol"),
+    (PLSCanonical, "max_iter"),
     (LinearDiscriminantAnalysis, "solver"),
 }
 # Attributes that scikit-learn's twin does not have.
 EXTRA: dict[type, set[str]] = {
+    KernelPCA: {"kernel_means_", "score_weights_", "n_samples_", "squares_", "seed_"}
+    | {"kept_"},
     LinearDiscriminantAnalysis: {"n_samples_"},
     CCA: VIEWS
     | {"canonical_correlations_", "all_correlations_"}
@@ -328,7 +345,7 @@ def frame_of(n, seed):
     return pd.DataFrame(rows, columns=list("abc")).assign(group=np.arange(n) % 2)
 
 
-NOT_OURS = {"indicator_", "n_iter_", "x_scores_", "y_scores_"}
+NOT_OURS = {"indicator_", "n_iter_", "X_fit_", "x_scores_", "y_scores_"}
 
 
 # What is as by default and takes longer, is fitted in other tests.
@@ -339,6 +356,10 @@ def fit_to(model, federation):
     target = TARGETS.get(model)
     made = model(n_components=1) if model in ONE_COMPONENT else model()
     made.set_params(**QUICK.get(model, {}))
+    if model is KernelPCA:
+        # On rows it has a twin with Fourier features alone.
+        columns = {name: frame_of(20, 0)[[name]] for name in "abc"}
+        federation = simulate(columns, partition="columns", policy=Policy.open())
     return made.fit(federation, *([] if target is None else [target]))
 
 

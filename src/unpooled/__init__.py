@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     from unpooled.models.discriminant import LinearDiscriminantAnalysis
     from unpooled.models.eigenproblem import GeneralizedEigen
     from unpooled.models.files import load, save
+    from unpooled.models.heterogeneity import Heterogeneity, heterogeneity
     from unpooled.models.imputer import SimpleImputer
+    from unpooled.models.kernel_pca import KernelPCA
     from unpooled.models.mmvfl import MMVFL
     from unpooled.models.pca import PCA
-    from unpooled.models.pls import PLSSVD, PLSCanonical, PLSRegression
+    from unpooled.models.pls import PLSSVD, PLSCanonical
+    from unpooled.models.pls_regression import PLSRegression
     from unpooled.models.power import PowerTransformer
     from unpooled.models.scaler import StandardScaler
     from unpooled.models.vfedakpca import VFedAKPCA
@@ -41,12 +44,14 @@ _HOMES = {
     "Federation": "federation.base",
     "GaussianPrivacy": "secure.noise",
     "GeneralizedEigen": "models.eigenproblem",
+    "Heterogeneity": "models.heterogeneity",
+    "KernelPCA": "models.kernel_pca",
     "Ledger": "ledger",
     "LinearDiscriminantAnalysis": "models.discriminant",
     "MMVFL": "models.mmvfl",
     "PCA": "models.pca",
     "PLSCanonical": "models.pls",
-    "PLSRegression": "models.pls",
+    "PLSRegression": "models.pls_regression",
     "PLSSVD": "models.pls",
     "Plan": "federation.planning",
     "Policy": "party.policy",
@@ -56,6 +61,7 @@ _HOMES = {
     "Study": "study",
     "VFedAKPCA": "models.vfedakpca",
     "VFedPCA": "models.vfedpca",
+    "heterogeneity": "models.heterogeneity",
     "load": "models.files",
     "partition_columns": "data.partition",
     "partition_rows": "data.partition",
@@ -72,6 +78,8 @@ __all__ = [
     "Federation",
     "GaussianPrivacy",
     "GeneralizedEigen",
+    "Heterogeneity",
+    "KernelPCA",
     "Ledger",
     "LinearDiscriminantAnalysis",
     "PLSCanonical",
@@ -85,6 +93,7 @@ __all__ = [
     "VFedAKPCA",
     "VFedPCA",
     "__version__",
+    "heterogeneity",
     "load",
     "partition_columns",
     "partition_rows",

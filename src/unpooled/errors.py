@@ -224,6 +224,11 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "a message is not signed by the identity that the roster pins",
             "Compare the silos' roster files; a relay may have altered keys.",
         ),
+        "sealed_message": (
+            "what a neighbour sealed for this silo was altered on its way, repeated, "
+            "cut, or sealed for another round",
+            "Start the fit again; if it comes back, the relay alters messages.",
+        ),
         "wrong_roster": (
             "the study's parties are not the ones on this silo's roster",
             "Exchange public keys again, so that all silos pin the same roster.",
@@ -277,6 +282,10 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the parties' secure computation stopped: a party's process ended, could "
             "not start, or did not answer in time",
             "See that all silos are there; then go on with resume.",
+        ),
+        "indefinite_kernel": (
+            "the kernel matrix has negative eigenvalues beyond rounding",
+            "Ask for fewer components, or choose another kernel, gamma or coef0.",
         ),
         "nothing_kept": (
             "the silo keeps nothing under the name that the step reads",

@@ -113,7 +113,8 @@ def scatter(X: Float[Array, "n p"], mean: Float[Array, " p"]) -> Float[Array, "p
 
 
 def _raw_is_safe(sample: Float[Array, "n p"], mean: Float[Array, " p"]) -> bool:
-    squares = np.einsum("ij,ij->j", sample - mean, sample - mean)
+    centred = sample - mean
+    squares = np.einsum("ij,ij->j", centred, centred)
     return bool((len(sample) * mean**2 <= 0.5 * _RAW_RATIO * squares).all())
 
 
@@ -147,13 +148,19 @@ def _centred_scatter(
 
 def pack(S: Float[Array, "p p"]) -> Float[Array, " d"]:
     """Return the upper triangle row by row, p (p + 1) / 2 numbers."""
-    p = len(S)
-    packed = np.empty(p * (p + 1) // 2)
-    start = 0
-    for i in range(p):
-        packed[start : start + p - i] = S[i, i:]
-        start += p - i
-    return packed
+    from scipy.linalg.lapack import dtrttp
+
+    # In C order, as LAPACK sees the columns of the lower one.
+    return dtrttp(S.T, uplo="L")[0]
+
+
+def packed_square(x: Float[Array, " p"]) -> Float[Array, " d"]:
+    """Return ``pack(outer(x, x))`` without the square."""
+    from scipy.linalg.blas import dspr
+
+    p = len(x)
+    zeros = np.zeros(p * (p + 1) // 2)
+    return dspr(p, 1.0, x, zeros, lower=1, overwrite_ap=1)
 
 
 def unpack(packed: Float[Array, " d"], p: int) -> Float[Array, "p p"]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, final, runtime_checkable
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.linalg.moments import pack
+from unpooled.linalg.moments import packed_square
 
 # Squares come out of the wide code in multiples of 2^-128; this covers what that and
 # the rounding of a constant column's mean can hide, so that no bound is ever zero.
@@ -56,18 +56,20 @@ class CauchySchwarz:
         self, values: Float[Array, " d"], public: Mapping[str, Any]
     ) -> Float[Array, " d"]:
         """Return a triangle of scatters as correlations."""
-        return values / self._radii(public)
+        radii = self._radii(public)
+        return np.divide(values, radii, out=radii)
 
     def multiply(
         self, units: Float[Array, " d"], public: Mapping[str, Any]
     ) -> Float[Array, " d"]:
         """Return the triangle of scatters."""
-        return units * self._radii(public)
+        radii = self._radii(public)
+        return np.multiply(units, radii, out=radii)
 
     def _radii(self, public: Mapping[str, Any]) -> Float[Array, " d"]:
         # A negative square is made up, and then every value exceeds its bound.
         radius = np.sqrt(np.maximum(public[self.squares], 0.0) + _QUANTUM)
-        return pack(radius[:, None] * radius)
+        return packed_square(radius)
 
 
 @final

@@ -131,7 +131,7 @@ class Computing:
 
     def proceed(self) -> None:
         """Hand over what waited, unless others' shares are still to come."""
-        if not self.outsiders:
+        if self._waiting and not self.outsiders:
             self._hand_over({})
 
     def carried(self, peer: str, message: bytes) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array
-from unpooled.party.memory import KeptArrays
 from unpooled.party.step import Step, find_step
 from unpooled.party.view import View
 
@@ -17,7 +16,7 @@ def run_step(
     step: Step,
     view: View,
     label: str | None,
-    kept: KeptArrays,
+    own: Mapping[str, Any],
     public: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return a step's arrays by name.
@@ -27,15 +26,16 @@ def run_step(
     label : str or None
         The column handed over as `y`, where the step reads it. A step that does gets
         None at a silo without one, which only column partitions have.
-    kept : KeptArrays
-        Handed over as `kept`, where the step reads it.
+    own : mapping of str to object
+        Handed over by name where the step reads it: "kept", what the silo keeps,
+        "inbox", what neighbours told, and "party", its name.
     """
-    inputs: dict[str, Any] = {"kept": kept} if "kept" in step.reads else {}
+    inputs = _asked(step, own)
     if not {"X", "y"} & set(step.reads):
         return dict(step(**inputs, **public))
     if step.by == "party":
         return _on_all_rows(step, view, label, inputs, public)
-    if "kept" not in step.reads:
+    if not inputs:
         # On a worker the step is found by its name, as everywhere.
         where = (step.function.__module__, step.name)
         work = partial(_of_part, where, label, dict(public))
