@@ -61,7 +61,7 @@ def views_of(name: str, folder: Path) -> tuple[dict[str, np.ndarray], np.ndarray
         views = {
             key.split("_", 1)[1]: data[key].astype(float)
             for key in data.files
-            if key.startswith("view")
+            if key.startswith("view") and data[key].ndim == 2
         }
         y = data["y"].astype(int)
     rng = np.random.default_rng(0)

@@ -120,7 +120,11 @@ def test_significance_is_wilks_and_bartletts(views):
 
 
 def test_releases_only_what_the_docstring_says(views):
-    for model, home in ((CCA(2), "cca"), (PLSRegression(2), "pls"), (PLSSVD(1), "pls")):
+    for model, home in (
+        (CCA(2), "cca"),
+        (PLSRegression(2), "pls_regression"),
+        (PLSSVD(1), "pls"),
+    ):
         federation = silos(*views)
         planned = plan(model, federation, SECOND)
         model.fit(federation, y=SECOND)

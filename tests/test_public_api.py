@@ -24,6 +24,7 @@ from unpooled import (
     PCA,
     PLSSVD,
     GeneralizedEigen,
+    KernelPCA,
     LinearDiscriminantAnalysis,
     PLSCanonical,
     PLSRegression,
@@ -48,6 +49,7 @@ TWINS = {
     LinearDiscriminantAnalysis: (
         sklearn.discriminant_analysis.LinearDiscriminantAnalysis
     ),
+    KernelPCA: sklearn.decomposition.KernelPCA,
     PCA: sklearn.decomposition.PCA,
     PowerTransformer: sklearn.preprocessing.PowerTransformer,
     StandardScaler: sklearn.preprocessing.StandardScaler,
@@ -85,17 +87,25 @@ OURS = {
         "init",
         "random_state",
     },
+    KernelPCA: {"approximation", "n_landmarks", "scores"},
     PCA: {"max_iter", "privacy", "bits", "rank", "topology", "scores"},
+    PLSSVD: {"solver", "tol", "max_iter", "scores", "random_state"},
+    PLSCanonical: {"solver", "scores", "random_state"},
     PowerTransformer: {"comparison", "tol"},
 }
 OTHER_DEFAULTS = {
+    (KernelPCA, "kernel"),
     (CCA, "scale"),
     (CCA, "max_iter"),
     (PCA, "tol"),
+    (PLSCanonical, "tol"),
+    (PLSCanonical, "max_iter"),
     (LinearDiscriminantAnalysis, "solver"),
 }
 # Attributes that scikit-learn's twin does not have.
 EXTRA: dict[type, set[str]] = {
+    KernelPCA: {"kernel_means_", "score_weights_", "n_samples_", "squares_", "seed_"}
+    | {"kept_"},
     LinearDiscriminantAnalysis: {"n_samples_"},
     CCA: VIEWS
     | {"canonical_correlations_", "all_correlations_"}
@@ -328,12 +338,16 @@ def frame_of(n, seed):
     return pd.DataFrame(rows, columns=list("abc")).assign(group=np.arange(n) % 2)
 
 
-NOT_OURS = {"indicator_", "n_iter_", "x_scores_", "y_scores_"}
+NOT_OURS = {"indicator_", "n_iter_", "X_fit_", "x_scores_", "y_scores_"}
 
 
 def fit_to(model, federation):
     target = TARGETS.get(model)
     made = model(n_components=1) if model in ONE_COMPONENT else model()
+    if model is KernelPCA:
+        # On rows it has a twin with Fourier features alone.
+        columns = {name: frame_of(20, 0)[[name]] for name in "abc"}
+        federation = simulate(columns, partition="columns", policy=Policy.open())
     return made.fit(federation, *([] if target is None else [target]))
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from unpooled import (
     CCA,
+    PCA,
+    KernelPCA,
     LinearDiscriminantAnalysis,
     PLSRegression,
     Policy,
@@ -15,6 +17,7 @@ from unpooled import (
 )
 from unpooled.report.facts import facts_of
 from unpooled.report.results import results
+from unpooled.report.wording import what_came_in, what_left, what_stayed
 
 
 @pytest.fixture(scope="module")
@@ -84,3 +87,49 @@ def test_merged_directions_have_variances_and_no_shares(model):
     assert f"in {len(model.history_)} rounds" in shown.text
     assert model.components_.shape == (2, 7)
     assert "Loadings" in exhibits(model, people)
+
+
+KERNELS = {
+    "rbf": {"gamma": 0.1},
+    "poly": {"kernel": "poly", "scores": "parties"},
+    "nystroem": {"approximation": "nystroem", "n_landmarks": 20, "random_state": 0},
+    "fourier": {"approximation": "fourier", "n_landmarks": 20, "random_state": 0},
+}
+
+
+@pytest.mark.parametrize("how", KERNELS.values(), ids=KERNELS)
+def test_kernels_have_eigenvalues_and_nobody_s_scores(people, how):
+    model = KernelPCA(3, **how).fit(people)
+    [result] = results(facts_of(model, people))
+    [shown] = result.exhibits
+    assert shown.heading == "Eigenvalues of the kernel matrix"
+    assert shown.picture is not None
+    assert len(shown.tables[0].rows) == 3
+    assert "60 people" in shown.text
+    assert ("20" in shown.text) == ("approximation" in how)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        PCA(2, svd_solver="gram"),
+        PCA(2, svd_solver="krylov", scores="parties"),
+        *(KernelPCA(2, **how) for how in KERNELS.values()),
+    ],
+    ids=str,
+)
+def test_every_array_of_a_fit_by_columns_has_words(people, model):
+    model.fit(people).transform(people)
+    facts = facts_of(model, people)
+    for told in (what_left, what_came_in, what_stayed):
+        said = [s for c in told(facts) for p in c.passages for s in p.sentences]
+        assert said
+        # What the page says of an array that it has no phrase for.
+        assert not [one.text for one in said if "the array" in one.text.lower()]
+
+
+@pytest.fixture
+def people():
+    X = np.random.default_rng(2).standard_normal((60, 7))
+    parts = dict(zip("abc", np.split(X, [2, 4], axis=1), strict=True))
+    return simulate(parts, partition="columns", policy=Policy.open())

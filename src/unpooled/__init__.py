@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from unpooled.models.eigenproblem import GeneralizedEigen
     from unpooled.models.files import load, save
     from unpooled.models.imputer import SimpleImputer
+    from unpooled.models.kernel_pca import KernelPCA
     from unpooled.models.mmvfl import MMVFL
     from unpooled.models.pca import PCA
-    from unpooled.models.pls import PLSSVD, PLSCanonical, PLSRegression
+    from unpooled.models.pls import PLSSVD, PLSCanonical
+    from unpooled.models.pls_regression import PLSRegression
     from unpooled.models.power import PowerTransformer
     from unpooled.models.scaler import StandardScaler
     from unpooled.models.vfedakpca import VFedAKPCA
@@ -41,12 +43,13 @@ _HOMES = {
     "Federation": "federation.base",
     "GaussianPrivacy": "secure.noise",
     "GeneralizedEigen": "models.eigenproblem",
+    "KernelPCA": "models.kernel_pca",
     "Ledger": "ledger",
     "LinearDiscriminantAnalysis": "models.discriminant",
     "MMVFL": "models.mmvfl",
     "PCA": "models.pca",
     "PLSCanonical": "models.pls",
-    "PLSRegression": "models.pls",
+    "PLSRegression": "models.pls_regression",
     "PLSSVD": "models.pls",
     "Plan": "federation.planning",
     "Policy": "party.policy",
@@ -72,6 +75,7 @@ __all__ = [
     "Federation",
     "GaussianPrivacy",
     "GeneralizedEigen",
+    "KernelPCA",
     "Ledger",
     "LinearDiscriminantAnalysis",
     "PLSCanonical",

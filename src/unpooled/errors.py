@@ -271,6 +271,10 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "not start, or did not answer in time",
             "See that every silo has the mpc extra; then go on with resume.",
         ),
+        "indefinite_kernel": (
+            "the kernel matrix has negative eigenvalues beyond rounding",
+            "Ask for fewer components, or choose another kernel, gamma or coef0.",
+        ),
         "nothing_kept": (
             "the silo keeps nothing under the name that the step reads",
             "Run the steps of the fit in their order.",

@@ -17,7 +17,7 @@ from unpooled.study import Study
 RULES = {
     "rows": "min_rows = 10\n",
     "columns": "min_rows = 10\nmin_rows_per_class = 1\nallow_disclosed = true\n"
-    "allow_row_level = true\n",
+    "allow_row_level = true\nmin_parties = 2\n",
 }
 
 
@@ -37,6 +37,8 @@ class Case:
         More lines of [study], such as "random_state = 0".
     y : tuple of str
         Columns of the second view, for models of two.
+    silos : tuple of str
+        Who takes part.
     """
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -44,6 +46,7 @@ class Case:
     partition: str = "rows"
     head: str = ""
     y: tuple[str, ...] = ()
+    silos: tuple[str, ...] = SILOS
 
 
 IMPUTED = ("SimpleImputer",)
@@ -66,7 +69,20 @@ CASES: dict[str, Case] = {
         {"n_components": 2, "pair": "pairs.local_canonical", "public": {"first": 6}},
         IMPUTED,
     ),
+    "KernelPCA": Case(
+        {"n_components": 2, "approximation": "fourier", "n_landmarks": 20},
+        IMPUTED,
+        head="random_state = 0",
+    ),
+    "KernelPCA-columns": Case({"n_components": 3, "gamma": 1e-4}, partition="columns"),
+    "KernelPCA-parties": Case(
+        {"n_components": 2, "kernel": "poly", "gamma": 1e-4, "scores": "parties"},
+        partition="columns",
+    ),
     "PLSCanonical": Case({"n_components": 2}, IMPUTED, y=SIGNS),
+    "PLSCanonical-columns": Case(
+        {"n_components": 2}, partition="columns", silos=SILOS[:2]
+    ),
     "PLSRegression": Case({"n_components": 2}, IMPUTED, y=SIGNS),
     "PLSSVD": Case({"n_components": 2}, IMPUTED, y=SIGNS),
     "LinearDiscriminantAnalysis-dgep-eigh": Case(
@@ -104,7 +120,7 @@ def text_of(name: str, sources: Mapping[str, Path] | None = None) -> str:
         case.head,
         *([] if sources is None else ["[policy]", RULES[case.partition]]),
     ]
-    for silo in SILOS:
+    for silo in case.silos:
         lines.append(f"[parties.{silo}]")
         lines += [] if sources is None else [f'source = "{sources[silo]}"']
     for model in case.before:

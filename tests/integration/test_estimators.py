@@ -12,20 +12,22 @@ from unpooled.study.outcomes import error_of
 
 @pytest.fixture(scope="module")
 def runs(consortium, tmp_path_factory):
-    """Run all cases, those of each kind of data in one job: outcomes by name."""
+    """Run all cases, those of the same silos and kind of data in one job."""
     from integration.many import run_many
 
     found = {}
-    for partition in WRITERS:
-        names = [name for name, case in CASES.items() if case.partition == partition]
-        if not names:
-            continue
+    jobs = {(case.partition, case.silos) for case in CASES.values()}
+    for partition, silos in sorted(jobs):
+        texts = {
+            name: text_of(name)
+            for name, case in CASES.items()
+            if (case.partition, case.silos) == (partition, silos)
+        }
         folder = tmp_path_factory.mktemp(f"by-{partition}")
         with contextlib.ExitStack() as changes:
             for silo in SILOS:
                 settle(changes, consortium, silo, partition)
-            texts = {name: text_of(name) for name in names}
-            found |= run_many(consortium.coordinator, SILOS, texts, folder)
+            found |= run_many(consortium.coordinator, silos, texts, folder)
     return found
 
 

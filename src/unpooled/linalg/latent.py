@@ -15,7 +15,7 @@ from unpooled.arrays import Array, Float
 from unpooled.linalg.canonical import Covariances
 
 # Below this share of what it was, a deflated covariance is rounding.
-_NOTHING = 1e-10
+NOTHING = 1e-10
 
 
 @final
@@ -85,7 +85,7 @@ def partial_least_squares(S: Covariances, k: int, *, regression: bool) -> Latent
     V, Q = np.zeros((q, k)), np.zeros((q, k))
     scale = np.abs(S.xy).max(initial=0.0)
     for j in range(k):
-        if np.abs(xy).max(initial=0.0) <= _NOTHING * scale:
+        if np.abs(xy).max(initial=0.0) <= NOTHING * scale:
             break
         u, v = (pair[:, 0] for pair in leading_singular_pairs(xy, 1))
         xx = Rx.T @ S.xx @ Rx

@@ -17,7 +17,6 @@ second form is the matrix inversion lemma.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,8 @@ from unpooled.arrays import Array, Float
 
 # The smoothing of the norms: a row of zeros has a weight of 1 / (2 ε), not infinity.
 EPSILON = 1e-8
-Pass = Callable[[Float[Array, " p"]], Float[Array, "p c"]]
+# From the diagonal of A⁻¹ to W and ||X W - Z||².
+Pass = Callable[[Float[Array, " p"]], tuple[Float[Array, "p c"], float]]
 
 
 def row_sparse_weights(
@@ -53,12 +53,14 @@ def row_sparse_weights(
     max_iter : int, default 100
         Most passes.
     """
-    solve = _solver(X, Z, beta)
-    W = solve(np.ones(X.shape[1])) if start is None else start
-    value = row_sparse_objective(X, Z, W, beta)
+    solve = _primal(X, Z, beta) if X.shape[1] <= len(X) else _dual(X, Z, beta)
+    W = solve(np.ones(X.shape[1]))[0] if start is None else start
+    norms = row_norms(W)
+    value = _squares(X @ W - Z) + beta * float(norms.sum())
     for _ in range(max_iter):
-        W = solve(2.0 * (row_norms(W) + EPSILON))
-        before, value = value, row_sparse_objective(X, Z, W, beta)
+        W, misfit = solve(2.0 * (norms + EPSILON))
+        norms = row_norms(W)
+        before, value = value, misfit + beta * float(norms.sum())
         if before - value <= tol * before:
             break
     return W
@@ -68,7 +70,7 @@ def row_sparse_objective(
     X: Float[Array, "N p"], Z: Float[Array, "N c"], W: Float[Array, "p c"], beta: float
 ) -> float:
     """Return ``||X W - Z||² + beta Σ_j ||W_j||``."""
-    return float(np.square(X @ W - Z).sum() + beta * row_norms(W).sum())
+    return _squares(X @ W - Z) + beta * float(row_norms(W).sum())
 
 
 def row_norms(W: Float[Array, "p c"]) -> Float[Array, " p"]:
@@ -76,31 +78,41 @@ def row_norms(W: Float[Array, "p c"]) -> Float[Array, " p"]:
     return np.sqrt(np.einsum("jc,jc->j", W, W))
 
 
-def _solver(X: Float[Array, "N p"], Z: Float[Array, "N c"], beta: float) -> Pass:
-    """Return what solves a pass, given the diagonal of A⁻¹."""
-    from scipy.linalg import cho_factor, cho_solve
+def _primal(X: Float[Array, "N p"], Z: Float[Array, "N c"], beta: float) -> Pass:
+    """Return what solves a pass by the p x p system; XᵀX serves all passes."""
+    p = X.shape[1]
+    gram, image = X.T @ X, X.T @ Z
+    B = np.empty_like(gram)
 
-    N, p = X.shape
-    how: dict[str, Any] = {"lower": True, "overwrite_a": True, "check_finite": False}
-    if p <= N:
-        gram, image = X.T @ X, X.T @ Z
+    def solve(inverse: Float[Array, " p"]) -> tuple[Float[Array, "p c"], float]:
+        # Scaled by A's root on both sides: the weights of rows near zero are 1e8 times
+        # those of the others, and would swamp the factor's digits.
+        root = np.sqrt(inverse)
+        np.multiply(gram, root, out=B)
+        np.multiply(B, root[:, None], out=B)
+        B.flat[:: p + 1] += beta
+        W = root[:, None] * np.linalg.solve(B, root[:, None] * image)
+        return W, _squares(X @ W - Z)
 
-        def primal(inverse: Float[Array, " p"]) -> Float[Array, "p c"]:
-            # Scaled by A's root on both sides: the weights of rows near zero are 1e8
-            # times those of the others, and would swamp the factor's digits.
-            root = np.sqrt(inverse)
-            B = gram * root * root[:, None]
-            B[np.diag_indices(p)] += beta
-            return root[:, None] * cho_solve(
-                cho_factor(B, **how), root[:, None] * image
-            )
+    return solve
 
-        return primal
 
-    def dual(inverse: Float[Array, " p"]) -> Float[Array, "p c"]:
-        scaled = X * np.sqrt(inverse)
+def _dual(X: Float[Array, "N p"], Z: Float[Array, "N c"], beta: float) -> Pass:
+    """Return what solves a pass by the N x N system, for more columns than rows."""
+    scaled = np.empty(X.shape)
+
+    # numpy's solver: scipy's would come with threads of its own, which wait for one
+    # another by spinning, and a pass would go back and forth between the two.
+    def solve(inverse: Float[Array, " p"]) -> tuple[Float[Array, "p c"], float]:
+        np.multiply(X, np.sqrt(inverse), out=scaled)
         K = scaled @ scaled.T
-        K[np.diag_indices(N)] += beta
-        return inverse[:, None] * (X.T @ cho_solve(cho_factor(K, **how), Z))
+        K.flat[:: len(K) + 1] += beta
+        found = np.linalg.solve(K, Z)
+        # X W = (K - β I) K⁻¹ Z: what is left of Z is β times what was found.
+        return inverse[:, None] * (X.T @ found), beta**2 * _squares(found)
 
-    return dual
+    return solve
+
+
+def _squares(array: Float[Array, "..."]) -> float:
+    return float(np.vdot(array, array))

@@ -32,10 +32,17 @@ from unpooled.linalg.canonical import (
 )
 from unpooled.linalg.latent import canonical_latent
 from unpooled.linalg.oneshot import Diagnosis
-from unpooled.models import cca_columns, eigenproblem, moments, oneshot_views, pairs
+from unpooled.models import (
+    cca_columns,
+    eigenproblem,
+    moments,
+    oneshot_views,
+    pairs,
+    twoviews,
+)
 from unpooled.models import span as spans
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.cca_columns import ColumnSteps, fit_columns, scores_of
+from unpooled.models.cca_columns import ColumnSteps, fit_columns
 from unpooled.models.eigenproblem import Pair, diagnosis_of
 from unpooled.models.oneshot_views import OneShot, one_shot_pairs, root_of
 from unpooled.models.span import Span
@@ -69,12 +76,9 @@ local_gram, local_mixture = adopted(
     __name__, cca_columns.local_gram, cca_columns.local_mixture
 )
 own_basis, own_weights, shown_scores = adopted(
-    __name__,
-    cca_columns.own_basis,
-    cca_columns.own_weights,
-    cca_columns.shown_scores,
+    __name__, cca_columns.own_basis, cca_columns.own_weights, twoviews.shown_scores
 )
-COLUMNS = ColumnSteps(own_basis, local_gram, local_mixture, own_weights, shown_scores)
+COLUMNS = ColumnSteps(own_basis, local_gram, local_mixture, own_weights)
 SOLVERS = ("exact", "dgep-eigh", "dgep-power", "dcca-power")
 COLUMN_SOLVERS = ("exact", "gram", "krylov")
 
@@ -186,6 +190,7 @@ class CCA(Predicting, FederatedEstimator):
     eigenvalues_: Float[Array, " k"]
 
     _partitions = ("rows", "columns")
+    _shown = shown_scores
 
     def __init__(
         self,
@@ -227,28 +232,6 @@ class CCA(Predicting, FederatedEstimator):
         else:
             self._fit_in_one_shot(federation.select([*first, *second]), len(first), k)
             self.x_columns_, self.y_columns_ = first, second
-
-    def _inputs(self, federation: Federation, y: Any) -> Federation:
-        whole = federation.partition == "columns"
-        return federation if whole else super()._inputs(federation, y)
-
-    def transform(self, X: Any, y: Any = None) -> Any:
-        """Return scores of rows, or of every silo's rows.
-
-        Parameters
-        ----------
-        X : (n, p) array-like or Federation
-            Rows of the first view. A federation by rows gives a view, lazily; by
-            columns, a dict of each party's scores, a disclosure about people.
-        y : (n, q) array-like, optional
-            The same rows of the second view.
-        """
-        if isinstance(X, Federation) and X.partition == "columns":
-            check_is_fitted(self, "kept_")
-            if self.scores != "coordinator":
-                raise DataError('scores=None: nobody may have them; say "coordinator".')
-            return scores_of(X, shown_scores, self.kept_, len(self.eigenvalues_))
-        return super().transform(X, y)
 
     def _fit_exactly(self, federation: Federation, y: Any, k: int) -> None:
         c = float(self.regularisation)
@@ -308,12 +291,3 @@ class CCA(Predicting, FederatedEstimator):
             K = view.sum(local_whitened, **public)["K"]
             M = np.block([[np.zeros((p, p)), K], [K.T, np.zeros((q, q))]])
             return diagnosis_of(view, PAIR, {"first": p}, W, M)
-
-    def to_sklearn(self) -> Any:
-        """Return a fitted `sklearn.cross_decomposition.CCA`."""
-        import sklearn.cross_decomposition
-
-        check_is_fitted(self, "x_rotations_")
-        k = self._n_features_out
-        twin = sklearn.cross_decomposition.CCA(n_components=k)
-        return self._taught_twin(self._taught(twin))

@@ -31,7 +31,7 @@ from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.krylov import block_width, leading_ritz_pairs
 from unpooled.models.pairs import complete
 from unpooled.party.bounds import CauchySchwarz
-from unpooled.party.step import Step, disclosed, kept, release, stays, summed
+from unpooled.party.step import Step, kept, release, stays, summed
 
 # Up to here a Gram matrix is cheaper than the rounds of a Krylov iteration.
 _MOST_GRAM_ROWS = 1000
@@ -98,18 +98,6 @@ def own_weights(
     return {"weights": Vt.T @ ((s / root**2)[:, None] * (U.T @ H)) / _root_n(X)}
 
 
-@disclosed(
-    by="party",
-    takes={"sizes": "k"},
-    scores=release("N k", meaning="the scores of people by the silo's columns"),
-)
-def shown_scores(
-    X: Float[Array, "N p"], kept: Any, *, sizes: Float[Array, " k"]
-) -> dict[str, Any]:
-    """Show the scores of the silo's rows, each in units of `sizes`."""
-    return {"scores": (complete(X) - kept["mean"]) @ kept["weights"] / sizes}
-
-
 @final
 @dataclass(frozen=True)
 class ColumnSteps:
@@ -119,7 +107,6 @@ class ColumnSteps:
     gram: Step
     image: Step
     weights: Step
-    scores: Step
 
 
 def fit_columns(model: Any, federation: Federation, steps: ColumnSteps) -> None:
@@ -147,15 +134,6 @@ def fit_columns(model: Any, federation: Federation, steps: ColumnSteps) -> None:
         model.x_columns_, model.y_columns_ = map(list, federation.columns_of.values())
         if c == 0.0:
             model.canonical_correlations_ = model.eigenvalues_ - 1.0
-
-
-def scores_of(
-    federation: Federation, step: Step, kept_of: str, k: int
-) -> dict[str, Float[Array, "N k"]]:
-    """Return every party's scores of the rows of a view: a disclosure about people."""
-    with federation.fitting():
-        shown = federation.collect(step, kept_of=kept_of, sizes=np.ones(k))
-    return {party: own["scores"] for party, own in shown.items()}
 
 
 def _leading(

@@ -1,11 +1,11 @@
-"""Partial least squares of two views that silos have of their rows.
+"""Partial least squares of two views of the same rows.
 
     three rounds of moments ──> S_xx, S_xy, S_yy
     PLSSVD         S_xy = U diag(s) Vᵀ
     PLSCanonical   the leading pair of S_xy, again and again, after each deflating S_xy
-    PLSRegression  by what the pair's scores explain
 
-What is deflated are covariances, never rows: `unpooled.linalg.latent`.
+What is deflated are covariances, never rows: `unpooled.linalg.latent`. On a column
+partition each party is a view: `unpooled.models.pls_columns`.
 
 References
 ----------
@@ -17,20 +17,28 @@ Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, sec
 from typing import Any, final
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.base import Federation
 from unpooled.linalg.latent import leading_singular_pairs, partial_least_squares
-from unpooled.models import moments
+from unpooled.models import moments, pls_columns, twoviews
 from unpooled.models.base import FederatedEstimator
+from unpooled.models.pls_columns import ColumnSteps, fit_columns
 from unpooled.models.twoviews import Predicting, Steps, TwoViews, component_count
 from unpooled.party.step import adopted
 
 local_total, local_squares, local_scatter = adopted(
     __name__, moments.local_total, moments.local_squares, moments.local_scatter
 )
+own_basis, local_image, local_pairs, shown_scores = adopted(
+    __name__,
+    pls_columns.own_basis,
+    pls_columns.local_image,
+    pls_columns.local_pairs,
+    twoviews.shown_scores,
+)
 STEPS = Steps(local_total, local_squares, local_scatter)
+COLUMNS = ColumnSteps(own_basis, local_image, local_pairs)
 
 
 @final
@@ -43,6 +51,19 @@ class PLSSVD(TwoViews, FederatedEstimator):
         k, at most min(N, p, q).
     scale : bool, default True
         Divide columns by their deviations first.
+    solver : {"auto", "direct", "krylov"}, default "auto"
+        Column partitions only: the parties show each other their rows along as many
+        directions as there are, at once, or along a few, round by round; "auto" takes
+        what sends fewer bytes. Both give the same answer.
+    tol : float, default 1e-9
+        Column partitions only: largest sine of the angle between weights and what they
+        tend to, by residuals and the gap to neighbouring covariances.
+    max_iter : int, default 100
+        Column partitions only: most rounds of directions.
+    scores : {"coordinator"} or None, default "coordinator"
+        Column partitions only: who may have the scores that `transform` gives.
+    random_state : int, optional
+        Column partitions only: seed of the first directions of "krylov".
 
     Attributes
     ----------
@@ -63,6 +84,10 @@ class PLSSVD(TwoViews, FederatedEstimator):
         Names of the first view's columns.
     y_columns_ : list of str
         Names of the second view's columns.
+    score_correlations_ : (k,) array
+        Only on a column partition: correlations of the pairs of scores.
+    n_iter_ : int
+        Only on a column partition: rounds of directions.
     n_samples_ : int
         N, the rows of all silos.
     n_features_in_ : int
@@ -73,13 +98,24 @@ class PLSSVD(TwoViews, FederatedEstimator):
     Raises
     ------
     DataError
-        Missing values, fewer than two rows, or `n_components` beyond its bound.
+        Missing values, fewer than two rows, `n_components` beyond its bound, or other
+        than two parties with columns of their own.
+    ConvergenceError
+        On a column partition, when rounds were not enough for `tol`.
 
     Notes
     -----
     Released, as totals only: the number of rows; column sums; squared distances from
     the means; products of every two columns' distances, of both views. Never released:
     a row, a score, or any silo's own moments.
+
+    On a column partition the totals are about people: rows along directions of the
+    parties' columns, which the two parties alone open. Each can take its own part off,
+    so each learns the other's. The coordinator sees how large errors are, and the
+    correlations of the scores; `transform` then shows scores, party by party. Each
+    party keeps its weights, and of the attributes above there are only the names of
+    columns and numbers of rows. Signs: in the sum of both parties' scores, each at unit
+    length, the entry of largest magnitude is positive.
 
     See Also
     --------
@@ -89,11 +125,31 @@ class PLSSVD(TwoViews, FederatedEstimator):
     x_weights_: Float[Array, "p k"]
     y_weights_: Float[Array, "q k"]
 
-    def __init__(self, n_components: int = 2, *, scale: bool = True) -> None:
+    _partitions = ("rows", "columns")
+    _shown = shown_scores
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        scale: bool = True,
+        solver: str = "auto",
+        tol: float = 1e-9,
+        max_iter: int = 100,
+        scores: str | None = "coordinator",
+        random_state: int | None = None,
+    ) -> None:
         self.n_components = n_components
         self.scale = scale
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.scores = scores
+        self.random_state = random_state
 
     def _fit(self, federation: Federation, y: Any) -> None:
+        if federation.partition == "columns":
+            return fit_columns(self, federation, COLUMNS, deflated=False)
         S = self._moments(federation, y, STEPS, scale=self.scale)
         k = component_count(self.n_components, min(self.n_samples_, *S.xy.shape))
         U, V = leading_singular_pairs(S.xy, k)
@@ -101,14 +157,6 @@ class PLSSVD(TwoViews, FederatedEstimator):
 
     def _rotations(self) -> tuple[Array, Array]:
         return self.x_weights_, self.y_weights_
-
-    def to_sklearn(self) -> Any:
-        """Return a fitted `sklearn.cross_decomposition.PLSSVD`."""
-        import sklearn.cross_decomposition
-
-        check_is_fitted(self)
-        twin = sklearn.cross_decomposition.PLSSVD(self.n_components, scale=self.scale)
-        return self._taught_twin(self._taught(twin))
 
 
 @final
@@ -121,6 +169,19 @@ class PLSCanonical(Predicting, FederatedEstimator):
         k, at most min(N, p, q).
     scale : bool, default True
         Divide columns by their deviations first.
+    solver : {"auto", "direct", "krylov"}, default "auto"
+        Column partitions only: the parties show each other their rows along as many
+        directions as there are, at once, or along a few, round by round; "auto" takes
+        what sends fewer bytes. Both give the same answer.
+    tol : float, default 1e-9
+        Column partitions only: largest sine of the angle between weights and what they
+        tend to, by residuals and the gap to neighbouring covariances.
+    max_iter : int, default 100
+        Column partitions only: most rounds of directions.
+    scores : {"coordinator"} or None, default "coordinator"
+        Column partitions only: who may have the scores that `transform` gives.
+    random_state : int, optional
+        Column partitions only: seed of the first directions of "krylov".
 
     Attributes
     ----------
@@ -153,6 +214,10 @@ class PLSCanonical(Predicting, FederatedEstimator):
         Names of the first view's columns.
     y_columns_ : list of str
         Names of the second view's columns.
+    score_correlations_ : (k,) array
+        Only on a column partition: correlations of the pairs of scores.
+    n_iter_ : int
+        Only on a column partition: rounds of directions.
     n_samples_ : int
         N, the rows of all silos.
     n_features_in_ : int
@@ -163,13 +228,24 @@ class PLSCanonical(Predicting, FederatedEstimator):
     Raises
     ------
     DataError
-        Missing values, fewer than two rows, or `n_components` beyond its bound.
+        Missing values, fewer than two rows, `n_components` beyond its bound, or other
+        than two parties with columns of their own.
+    ConvergenceError
+        On a column partition, when rounds were not enough for `tol`.
 
     Notes
     -----
     Released, as totals only: the number of rows; column sums; squared distances from
     the means; products of every two columns' distances, of both views. Never released:
     a row, a score, or any silo's own moments.
+
+    On a column partition the totals are about people: rows along directions of the
+    parties' columns, which the two parties alone open. Each can take its own part off,
+    so each learns the other's. The coordinator sees how large errors are, and the
+    correlations of the scores; `transform` then shows scores, party by party. Each
+    party keeps its weights, and of the attributes above there are only the names of
+    columns and numbers of rows. Signs: in the sum of both parties' scores, each at unit
+    length, the entry of largest magnitude is positive.
 
     See Also
     --------
@@ -177,105 +253,31 @@ class PLSCanonical(Predicting, FederatedEstimator):
         ``algorithm="svd"`` it iterates as little as we do.
     """
 
-    def __init__(self, n_components: int = 2, *, scale: bool = True) -> None:
+    _partitions = ("rows", "columns")
+    _shown = shown_scores
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        scale: bool = True,
+        solver: str = "auto",
+        tol: float = 1e-9,
+        max_iter: int = 100,
+        scores: str | None = "coordinator",
+        random_state: int | None = None,
+    ) -> None:
         self.n_components = n_components
         self.scale = scale
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.scores = scores
+        self.random_state = random_state
 
     def _fit(self, federation: Federation, y: Any) -> None:
+        if federation.partition == "columns":
+            return fit_columns(self, federation, COLUMNS, deflated=True)
         S = self._moments(federation, y, STEPS, scale=self.scale)
         k = component_count(self.n_components, min(self.n_samples_, *S.xy.shape))
         self._learn(partial_least_squares(S, k, regression=False))
-
-    def to_sklearn(self) -> Any:
-        """Return a fitted `sklearn.cross_decomposition.PLSCanonical`."""
-        import sklearn.cross_decomposition
-
-        check_is_fitted(self)
-        kind = sklearn.cross_decomposition.PLSCanonical
-        twin = kind(self.n_components, scale=self.scale)
-        return self._taught_twin(self._taught(twin))
-
-
-@final
-class PLSRegression(Predicting, FederatedEstimator):
-    """Partial least squares regression over a federation: the pooled answer.
-
-    Parameters
-    ----------
-    n_components : int, default 2
-        k, at most min(N, p).
-    scale : bool, default True
-        Divide columns by their deviations first.
-
-    Attributes
-    ----------
-    x_weights_ : (p, k) array
-        Unit vectors whose scores of the deflated first view covary most with the
-        second's; in each the entry of largest magnitude is positive.
-    y_weights_ : (q, k) array
-        Their partners.
-    x_loadings_ : (p, k) array
-        Slopes of the deflated first view's columns on its scores.
-    y_loadings_ : (q, k) array
-        Of the second view's columns, on the scores that deflate them.
-    x_rotations_ : (p, k) array
-        ``x_scores = (X - x_mean_) / x_std_ @ x_rotations_``.
-    y_rotations_ : (q, k) array
-        The same of the second view.
-    coef_ : (q, p) array
-        ``predict`` is ``(X - x_mean_) @ coef_.T + intercept_``.
-    intercept_ : (q,) array
-        The means of the second view.
-    x_mean_ : (p,) array
-        Means of the first view's columns.
-    x_std_ : (p,) array
-        What they are divided by.
-    y_mean_ : (q,) array
-        Means of the second view's columns.
-    y_std_ : (q,) array
-        What they are divided by.
-    x_columns_ : list of str
-        Names of the first view's columns.
-    y_columns_ : list of str
-        Names of the second view's columns.
-    n_samples_ : int
-        N, the rows of all silos.
-    n_features_in_ : int
-        p, columns of the first view.
-    feature_names_in_ : (p,) array of str
-        Their names, where the silos' tables have names.
-
-    Raises
-    ------
-    DataError
-        Missing values, fewer than two rows, or `n_components` beyond its bound.
-
-    Notes
-    -----
-    Released, as totals only: the number of rows; column sums; squared distances from
-    the means; products of every two columns' distances, of both views. Never released:
-    a row, a score, or any silo's own moments.
-
-    See Also
-    --------
-    sklearn.cross_decomposition.PLSRegression : its twin on pooled rows, which finds
-        each pair by power iterations and stops at `tol`.
-    """
-
-    def __init__(self, n_components: int = 2, *, scale: bool = True) -> None:
-        self.n_components = n_components
-        self.scale = scale
-
-    def _fit(self, federation: Federation, y: Any) -> None:
-        S = self._moments(federation, y, STEPS, scale=self.scale)
-        k = component_count(self.n_components, min(self.n_samples_, len(S.xx)))
-        self._learn(partial_least_squares(S, k, regression=True))
-
-    def to_sklearn(self) -> Any:
-        """Return a fitted `sklearn.cross_decomposition.PLSRegression`."""
-        import sklearn.cross_decomposition
-
-        check_is_fitted(self)
-        kind = sklearn.cross_decomposition.PLSRegression
-        twin = kind(self.n_components, scale=self.scale)
-        return self._taught_twin(self._taught(twin))

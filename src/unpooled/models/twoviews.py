@@ -4,7 +4,9 @@
     solve           from the covariances within and between the views
     transform       x ↦ ((x - mean) / scale) rotations, in each silo
 
-On a row partition a silo has both views, and `y` names the columns of the second.
+On a row partition a silo has both views, and `y` names the columns of the second. On a
+column partition each party is a view and keeps its weights; `transform` has the silos
+show their scores.
 """
 
 from collections.abc import Sequence
@@ -22,13 +24,19 @@ from unpooled.federation.base import Federation
 from unpooled.linalg.canonical import Covariances
 from unpooled.linalg.latent import Latent
 from unpooled.models.moments import pooled_mean, pooled_scatter
+from unpooled.models.pairs import complete
 from unpooled.models.span import Span, coordinates, row_space
-from unpooled.party.step import Step, derived
+from unpooled.party.step import Step, derived, disclosed, release
 
 
 @derived(
     takes={"mean": "p", "scale": "p", "rotations": "p k"},
-    fitted_by=("cca.local_scatter", "pls.local_scatter", "cca.local_whitened"),
+    fitted_by=(
+        "cca.local_scatter",
+        "pls.local_scatter",
+        "pls_regression.local_scatter",
+        "cca.local_whitened",
+    ),
 )
 def scored(
     X: Float[Array, "n p"],
@@ -39,6 +47,18 @@ def scored(
 ) -> Float[Array, "n k"]:
     """Return the scores of rows of one view."""
     return (X - mean) / scale @ rotations
+
+
+@disclosed(
+    by="party",
+    takes={"sizes": "k"},
+    scores=release("N k", meaning="the scores of people by the silo's columns"),
+)
+def shown_scores(
+    X: Float[Array, "N p"], kept: Any, *, sizes: Float[Array, " k"]
+) -> dict[str, Any]:
+    """Show the scores of the silo's rows, each in units of `sizes`."""
+    return {"scores": (complete(X) - kept["mean"]) @ kept["weights"] / sizes}
 
 
 @final
@@ -89,11 +109,17 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     x_columns_: list[str]
     y_columns_: list[str]
     n_samples_: int
+    n_components: int
+    kept_: str
     _bases: tuple[Array, Array] | None = None
+    _shown: Step | None = None
     _check_rows: Any
     _check_transformed: Any
+    _taught: Any
 
     def _inputs(self, federation: Federation, y: Any) -> Federation:
+        if federation.partition == "columns":
+            return federation
         return federation.select(views_of(federation, y)[0])
 
     def _moments(
@@ -146,13 +172,14 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return self.x_rotations_, self.y_rotations_
 
     def transform(self, X: Any, y: Any = None) -> Any:
-        """Return scores of rows, or of every silo's rows, lazily.
+        """Return scores of rows, or of every silo's rows.
 
         Parameters
         ----------
         X : (n, p) array-like or Federation
-            Rows of the first view. A federation gives a view of its scores; nothing
-            leaves a silo.
+            Rows of the first view. A federation by rows gives a view, lazily; nothing
+            leaves a silo. One by columns gives a dict of each party's scores, a
+            disclosure about people.
         y : (n, q) array-like, optional
             The same rows of the second view.
 
@@ -162,6 +189,8 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             The second is given with `y`.
         """
         check_is_fitted(self)
+        if hasattr(self, "kept_"):
+            return self._scores_of(X)
         (x_rotations, y_rotations), means = self._rotations(), self.x_mean_
         if isinstance(X, Federation):
             view, names = X.select(self.x_columns_), list(self.get_feature_names_out())
@@ -174,6 +203,17 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             return x_scores
         return x_scores, (self._targets(y) - self.y_mean_) / self.y_std_ @ y_rotations
 
+    def _scores_of(self, X: Any) -> dict[str, Float[Array, "N k"]]:
+        """Ask both parties for the scores of a federation's rows."""
+        if not isinstance(X, Federation) or self._shown is None:
+            raise DataError("The parties keep their weights: transform a Federation.")
+        if getattr(self, "scores", None) != "coordinator":
+            raise DataError('scores=None: nobody may have them; say "coordinator".')
+        with X.fitting():
+            sizes = np.ones(int(self.n_components))
+            told = X.collect(self._shown, kept_of=self.kept_, sizes=sizes)
+        return {party: own["scores"] for party, own in told.items()}
+
     def _targets(self, y: Any) -> Float[Array, "n q"]:
         y = check_array(y, dtype="float64", ensure_2d=False)
         y = y[:, None] if y.ndim == 1 else y
@@ -183,8 +223,17 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             )
         return y
 
-    def _taught_twin(self, twin: Any) -> Any:
-        """Give scikit-learn's object what it keeps under names of its own."""
+    def to_sklearn(self) -> Any:
+        """Return the fitted twin of `sklearn.cross_decomposition`, of the same name."""
+        import sklearn.cross_decomposition
+
+        if hasattr(self, "kept_"):
+            raise DataError("The parties keep their weights, so there is no twin.")
+        check_is_fitted(self, "x_mean_")
+        kind = getattr(sklearn.cross_decomposition, type(self).__name__)
+        twin = kind(self._n_features_out, scale=self.scale is not False)
+        self._taught(twin)
+        # What it keeps under names of its own.
         for name in ("x_mean_", "y_mean_", "x_std_", "y_std_"):
             setattr(twin, f"_{name[:-1]}", getattr(self, name).copy())
         twin._n_features_out, twin._predict_1d = self._n_features_out, False

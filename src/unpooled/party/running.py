@@ -19,6 +19,7 @@ def run_step(
     label: str | None,
     kept: KeptArrays,
     public: Mapping[str, Any],
+    party: str = "",
 ) -> dict[str, Any]:
     """Return a step's arrays by name.
 
@@ -29,13 +30,15 @@ def run_step(
         None at a silo without one, which only column partitions have.
     kept : KeptArrays
         Handed over as `kept`, where the step reads it.
+    party : str
+        Handed over as `party`, where the step reads it.
     """
-    inputs: dict[str, Any] = {"kept": kept} if "kept" in step.reads else {}
+    inputs = _asked(step, {"kept": kept, "party": party})
     if not {"X", "y"} & set(step.reads):
         return dict(step(**inputs, **public))
     if step.by == "party":
         return _on_all_rows(step, view, label, inputs, public)
-    if "kept" not in step.reads:
+    if not inputs:
         # On a worker the step is found by its name, as everywhere.
         where = (step.function.__module__, step.name)
         work = partial(_of_part, where, label, dict(public))

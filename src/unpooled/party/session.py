@@ -231,7 +231,7 @@ class Session:
             known = self._views.reused
             return run_reusing(step, view, request.view_digest(), public, known)
         label, kept = self._label_for(step), self._views.kept_for(request)
-        return run_step(step, view, label, kept, public)
+        return run_step(step, view, label, kept, public, self.party)
 
     def answered(self, request: Request, view: View) -> Answered:
         """Return what to remember of a request that was answered."""

@@ -5,9 +5,10 @@
 
 The declaration is the only source for checking, policy, codes, ledger, plan, report and
 documentation. A step is a pure function of the silo's rows (`X`, `y`), of what was kept
-there (`kept`) and of public arguments (keyword-only), and returns one array per
-declared name. With ``by="rows"``, the default, it must be additive over rows: a silo
-may run it block by block, over files larger than memory, and add.
+there (`kept`), of the party's name (`party`) and of public arguments (keyword-only),
+and returns one array per declared name. With ``by="rows"``, the default, it must be
+additive over rows: a silo may run it block by block, over files larger than memory, and
+add.
 """
 
 import importlib
@@ -290,8 +291,10 @@ def _declaring(
     def declare(function: Callable[..., Any]) -> Step:
         parameters = inspect.signature(function).parameters.values()
         reads = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
-        if not set(reads) <= {"X", "y", "kept"}:
-            raise TypeError(f"{function.__name__} may read X, y and kept, not {reads}.")
+        if not set(reads) <= {"X", "y", "kept", "party"}:
+            raise TypeError(
+                f"{function.__name__} may read X, y, kept and party, not {reads}."
+            )
         everything = {name: _as_declared(d) for name, d in declared.items()}
         if by == "rows" and any("N" in d.letters for d in everything.values()):
             raise TypeError(f'{function.__name__} needs by="party": it has an axis N.')

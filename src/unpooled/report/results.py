@@ -11,6 +11,7 @@ from unpooled.report import figures
 from unpooled.report.directions import canonical, discriminants
 from unpooled.report.exhibits import Exhibit
 from unpooled.report.facts import Facts, subject
+from unpooled.report.kernels import spectrum
 from unpooled.report.tables import Table, number, per_cent, signed
 from unpooled.report.wording import counted
 
@@ -51,6 +52,8 @@ def _of(facts: Facts, model: Any, index: int) -> list[Exhibit]:
         shown.append(_variance(model, f"scree-{index}") if whole else _merged(model))
     if {"scalings_", "means_"} <= set(vars(model)):
         shown += discriminants(model, f"classes-{index}")
+    if "gamma_" in vars(model) and len(model.eigenvalues_):
+        shown.append(spectrum(model, f"kernel-{index}"))
     if "canonical_correlations_" in vars(model):
         shown += canonical(model, f"canonical-{index}")
     if hasattr(model, "signal_to_noise_"):

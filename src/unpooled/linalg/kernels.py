@@ -1,0 +1,193 @@
+"""Kernels of sums over columns, their principal axes, and two approximations of them.
+
+    sums      products x·y, or half squared distances ‖x - y‖² / 2, of rows x and y
+    kernel    K = f(sums), entry by entry
+    exact     K double-centred = U diag(λ) Uᵀ
+    Nystroem  features K_nl K_ll^(-1/2), from kernel values with l landmark rows
+    Fourier   features sqrt(2 / l) cos(W x + b), W and b drawn once
+
+Whatever the way, the scores of a row with values f (of the kernel with l rows, or l
+features) are ``(f - offset) @ dual``.
+
+References
+----------
+Schölkopf, Smola, Müller, Nonlinear component analysis as a kernel eigenvalue problem,
+Neural Computation 10 (1998), sections 2 and 3. Williams and Seeger, Using the Nyström
+method to speed up kernel machines, NIPS 2000. Rahimi and Recht, Random features for
+large-scale kernel machines, NIPS 2007, Algorithm 1.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import final
+
+import numpy as np
+import scipy.linalg
+from sklearn.utils import check_random_state
+
+from unpooled.arrays import Array, Float, Int
+from unpooled.errors import DataError
+from unpooled.linalg.eigen import with_positive_peaks
+
+KERNELS = ("rbf", "linear", "poly", "sigmoid")
+# scikit-learn's rules: what may be negative by rounding, and what counts as zero, of
+# the largest eigenvalue; and what no eigenvalue of a landmarks' matrix is below.
+_NEGATIVE, _NULL, _LEAST = 1e-5, 1e-12, 1e-12
+
+
+@final
+@dataclass(frozen=True)
+class Kernel:
+    """A function of the sums of two rows.
+
+    Attributes
+    ----------
+    kernel : {"rbf", "linear", "poly", "sigmoid"}
+        ``exp(-gamma ‖x - y‖²)``, ``x·y``, ``(gamma x·y + coef0)^degree`` or
+        ``tanh(gamma x·y + coef0)``.
+    gamma, degree, coef0 : float
+        See there.
+    """
+
+    kernel: str
+    gamma: float
+    degree: float
+    coef0: float
+
+    @property
+    def by_distance(self) -> bool:
+        """Whether the sums are half squared distances rather than products."""
+        return self.kernel == "rbf"
+
+    def of(self, sums: Float[Array, "n l"]) -> Float[Array, "n l"]:
+        """Return the kernel's values."""
+        if self.kernel == "rbf":
+            # A distance of equal rows may come out of a sum a little below 0.
+            return np.exp(-2.0 * self.gamma * np.maximum(sums, 0.0))
+        if self.kernel == "linear":
+            return np.array(sums)
+        if self.kernel == "poly":
+            return (self.gamma * sums + self.coef0) ** self.degree
+        return np.tanh(self.gamma * sums + self.coef0)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class KernelMap:
+    """Principal axes of a kernel, and what gives a row's scores along them.
+
+    Attributes
+    ----------
+    values : (k,) array
+        Eigenvalues of the centred kernel matrix, in descending order; 0 for axes
+        without extent.
+    vectors : (N, k) array
+        Orthonormal; ``vectors * sqrt(values)`` are the scores of the N rows. In each
+        column the entry of largest magnitude is positive.
+    offset : (l,) array
+        Means of the N rows' values.
+    dual : (l, k) array
+        ``(f - offset) @ dual`` are the scores of a row with values f.
+    """
+
+    values: Float[Array, " k"]
+    vectors: Float[Array, "N k"]
+    offset: Float[Array, " l"]
+    dual: Float[Array, "l k"]
+
+    @property
+    def scores(self) -> Float[Array, "N k"]:
+        """The scores of the N rows."""
+        return self.vectors * np.sqrt(self.values)
+
+    def trimmed(self) -> "KernelMap":
+        """Return the axes whose eigenvalue is above 0."""
+        firm = self.values > 0
+        parts = self.values[firm], self.vectors[:, firm], self.offset
+        return KernelMap(*parts, self.dual[:, firm])
+
+
+def half_distances(
+    X: Float[Array, "n p"], Y: Float[Array, "l p"]
+) -> Float[Array, "n l"]:
+    """Return ``‖x - y‖² / 2`` of every two rows; X and Y about the same centre."""
+    own, other = (np.einsum("ij,ij->i", Z, Z) / 2.0 for Z in (X, Y))
+    return np.maximum(own[:, None] + other - X @ Y.T, 0.0)
+
+
+def exact_map(K: Float[Array, "N N"], k: int) -> KernelMap:
+    """Return the k leading axes of a kernel matrix, which need not be centred.
+
+    Raises
+    ------
+    DataError
+        When one of the k eigenvalues is negative beyond rounding: such a kernel is no
+        product in any space.
+    """
+    N, offset = len(K), K.mean(axis=0)
+    centred = K - offset
+    centred -= centred.mean(axis=1)[:, None]
+    values, U = scipy.linalg.eigh(centred, subset_by_index=[N - k, N - 1])
+    values, U = _settled(values[::-1]), with_positive_peaks(U[:, ::-1])
+    dual = U / np.where(values > 0, np.sqrt(values), np.inf)
+    # The same as taking each row's mean from its kernel values.
+    dual -= dual.mean(axis=0)
+    return KernelMap(values, U, offset, dual)
+
+
+def feature_map(
+    F: Float[Array, "N l"], root: Float[Array, "l l"] | None, k: int
+) -> KernelMap:
+    """Return the k leading principal axes of features, ``F @ root`` or F itself."""
+    offset = F.mean(axis=0)
+    features = F - offset if root is None else (F - offset) @ root
+    U, s, Vt = scipy.linalg.svd(features, full_matrices=False)
+    turned = with_positive_peaks(U[:, :k])
+    axes = Vt[:k].T * np.where((turned * U[:, :k]).sum(axis=0) < 0, -1.0, 1.0)
+    values = _settled(s[:k] ** 2)
+    axes = axes * (values > 0)
+    return KernelMap(values, turned, offset, axes if root is None else root @ axes)
+
+
+def inverse_root(K: Float[Array, "l l"]) -> Float[Array, "l l"]:
+    """Return ``K^(-1/2)`` of a landmarks' matrix, bounded as scikit-learn does."""
+    U, s, Vt = scipy.linalg.svd(K)
+    return (U / np.sqrt(np.maximum(s, _LEAST)) @ Vt).T
+
+
+def landmark_rows(seed: int, N: int, most: int) -> Int[Array, " l"]:
+    """Draw the places of landmark rows, as scikit-learn's `Nystroem` does."""
+    return check_random_state(seed).permutation(N)[: min(most, N)]
+
+
+@lru_cache(maxsize=4)
+def fourier_weights(
+    seed: int, p: int, size: int, gamma: float
+) -> tuple[Float[Array, "p l"], Float[Array, " l"]]:
+    """Draw W and b of random Fourier features, as scikit-learn's `RBFSampler` does."""
+    rng = check_random_state(seed)
+    weights = np.sqrt(2.0 * gamma) * rng.normal(size=(p, size))
+    offset = rng.uniform(0, 2 * np.pi, size=size)
+    for drawn in (weights, offset):
+        drawn.setflags(write=False)  # shared by all callers
+    return weights, offset
+
+
+def fourier_features(
+    phases: Float[Array, "n l"], offset: Float[Array, " l"]
+) -> Float[Array, "n l"]:
+    """Return ``sqrt(2 / l) cos(phases + offset)``."""
+    return np.sqrt(2.0 / len(offset)) * np.cos(phases + offset)
+
+
+def _settled(values: Float[Array, " k"]) -> Float[Array, " k"]:
+    """Set to 0 what is nothing but rounding, and refuse what is not."""
+    largest, least = values.max(initial=0.0), values.min(initial=0.0)
+    if least < -_NEGATIVE * largest and least < -1e-10:
+        raise DataError(
+            "The kernel matrix has negative eigenvalues beyond rounding, so it is no "
+            "matrix of products. Ask for fewer components, or choose another kernel, "
+            "gamma or coef0.",
+            rule="indefinite_kernel",
+        )
+    return np.where(values < _NULL * largest, 0.0, np.maximum(values, 0.0))
