@@ -73,7 +73,7 @@ class Wire(Channel):
             altered = self.on_request(party, data)
             if altered is not None:
                 asked[party] = altered
-        replies = list(self._inner.exchange(asked))
+        replies = [(name, bytes(data)) for name, data in self._inner.exchange(asked)]
         self.received += replies
         yield from self.on_replies(replies)
 

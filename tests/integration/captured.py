@@ -12,6 +12,7 @@ import itertools
 import json
 import queue
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -35,7 +36,8 @@ class CapturedServer:
 
     def __init__(self, content: str = "") -> None:
         self._parties = json.loads(bytes.fromhex(content))["parties"]
-        self._asked, self._answers = queue.SimpleQueue(), queue.SimpleQueue()
+        self._asked = queue.SimpleQueue()
+        self._said, self._answered = {}, threading.Event()
 
     @collab.main
     def run(self) -> str:
@@ -54,17 +56,17 @@ class CapturedServer:
                 party: base64.b64encode(reply).decode()
                 for party, reply in channel.exchange(requests)
             }
-            self._answers.put((asked["number"], texts))
+            self._said = {"number": asked["number"], "replies": texts}
+            self._answered.set()
         return "done"
 
     def _ask(self, asked: Mapping) -> dict:
         if "asked" in asked:
+            self._answered.clear()
             self._asked.put(asked["asked"])
-        with contextlib.suppress(queue.Empty):
-            # A command has five seconds; an answer may take longer.
-            number, texts = self._answers.get(timeout=2.0)
-            return {"number": number, "replies": texts}
-        return {}
+        # A command has five seconds; an answer may take longer, and be asked for again.
+        self._answered.wait(2.0)
+        return self._said
 
 
 class Doors(Channel):
