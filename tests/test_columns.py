@@ -208,9 +208,8 @@ def test_files_are_read_where_they_lie(rows, tmp_path):
 
     table = open_source(mapped[:, :3])
     V = np.ones((N, 2))
-    nothing = KeptArrays("", ())
     step = replace(own_images, function=look)
-    run_step(step, View(table, ()), None, nothing, {"V": V})
+    run_step(step, View(table, ()), None, {"kept": KeptArrays("", ())}, {"V": V})
     assert seen == [True]
 
 

@@ -224,6 +224,11 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "a message is not signed by the identity that the roster pins",
             "Compare the silos' roster files; a relay may have altered keys.",
         ),
+        "sealed_message": (
+            "what a neighbour sealed for this silo was altered on its way, repeated, "
+            "cut, or sealed for another round",
+            "Start the fit again; if it comes back, the relay alters messages.",
+        ),
         "wrong_roster": (
             "the study's parties are not the ones on this silo's roster",
             "Exchange public keys again, so that all silos pin the same roster.",

@@ -75,6 +75,8 @@ class Release:
         "out" of the silo or "in"to it (arguments, and what is kept there).
     parties : tuple of str
         Whose doors it crossed.
+    peers : tuple of str
+        Of what neighbours exchanged: whom the party told, or who told it.
     time : str
         When the coordinator wrote the line, ISO 8601 in UTC; empty in a plan.
     hash : str
@@ -96,18 +98,23 @@ class Release:
     time: str = ""
     hash: str = ""
     seals: Mapping[str, Seal] = field(default_factory=dict)
+    peers: tuple[str, ...] = ()
 
     def statement(self, party: str, sequence: int, digest: str) -> "Bytes":
         """Return the bytes that a party signs to seal this line."""
         body = {name: getattr(self, name) for name in _SEALED}
+        body |= {"peers": list(self.peers)} if self.peers else {}
         body |= {"party": party, "sequence": sequence, "digest": digest}
         return canonical(body)
 
     def as_record(self) -> dict[str, Any]:
         """Return the line as plain JSON values."""
         seals = {party: dict(vars(seal)) for party, seal in self.seals.items()}
-        lists = {"shape": list(self.shape), "parties": list(self.parties)}
-        return {**vars(self), **lists, "seals": seals}
+        record = {**vars(self), "shape": list(self.shape), "seals": seals}
+        # Only where there are any, so that older ledgers keep their hashes.
+        del record["peers"]
+        record |= {"peers": list(self.peers)} if self.peers else {}
+        return record | {"parties": list(self.parties)}
 
     @classmethod
     def from_record(cls, record: Any) -> "Release":
@@ -117,14 +124,11 @@ class Release:
             values |= {name: int(record[name]) for name in ("round", "bytes")}
             values["shape"] = tuple(map(int, record["shape"]))
             values["parties"] = tuple(map(str, record["parties"]))
+            values["peers"] = tuple(map(str, record.get("peers", ())))
             values["seals"] = {
-                party: Seal(
-                    str(s["key"]),
-                    int(s["sequence"]),
-                    str(s["digest"]),
-                    str(s["signature"]),
-                )
-                for party, s in record["seals"].items()
+                party: Seal(str(key), int(sequence), str(digest), str(signature))
+                for party, seal in record["seals"].items()
+                for key, sequence, digest, signature in [[seal[n] for n in _OF_SEAL]]
             }
             line = cls(**values)
             # Nothing may have been coerced: 5, 5.0, true and "5" are different texts.
@@ -136,6 +140,7 @@ class Release:
 
 
 _TEXTS = ("study", "step", "name", "dtype", "visibility", "direction", "time", "hash")
+_OF_SEAL = ("key", "sequence", "digest", "signature")
 # Not `parties`, `time` and `hash`: those are the coordinator's own.
 _SEALED = "study round step name shape dtype bytes visibility direction".split()
 
@@ -184,18 +189,10 @@ class Ledger(Sequence[Release]):
 
     def __str__(self) -> str:
         rows = [("round", "step", "name", "shape", "bytes", "visibility", "direction")]
-        rows += [
-            (
-                str(line.round),
-                line.step,
-                line.name,
-                "×".join(map(str, line.shape)) or "number",
-                f"{line.bytes:,}",
-                line.visibility,
-                line.direction,
-            )
-            for line in self
-        ]
+        for line in self:
+            shape = "×".join(map(str, line.shape)) or "number"
+            what = (str(line.round), line.step, line.name, shape, f"{line.bytes:,}")
+            rows.append((*what, line.visibility, _whither(line)))
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         return "\n".join(
             "  ".join(
@@ -206,11 +203,8 @@ class Ledger(Sequence[Release]):
 
     def append(self, line: Release, seals: Mapping[str, Seal]) -> Release:
         """Write a line at the end of the chain and return it as written."""
-        line = dataclasses.replace(
-            line,
-            time=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            seals=dict(seals),
-        )
+        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = dataclasses.replace(line, time=time, seals=dict(seals))
         line = dataclasses.replace(line, hash=_chained(self._head(), line))
         self._lines.append(line)
         return line
@@ -259,11 +253,8 @@ class Ledger(Sequence[Release]):
         if party is None:
             everybody = {name for line in self for name in line.parties}
             return max(map(self.bytes_out, everybody), default=0)
-        return sum(
-            line.bytes
-            for line in self
-            if line.direction == "out" and party in line.parties
-        )
+        left = [line for line in self if line.direction == "out"]
+        return sum(line.bytes for line in left if party in line.parties)
 
     def to_json(self) -> str:
         """Return the ledger as a JSON array, a line of text for each of its lines."""
@@ -290,6 +281,14 @@ class Ledger(Sequence[Release]):
 
     def _head(self) -> str:
         return self._lines[-1].hash if self._lines else _GENESIS
+
+
+def _whither(line: Release) -> str:
+    """Return the direction, and between whom what was exchanged went."""
+    if not line.peers:
+        return line.direction
+    way = "to" if line.direction == "out" else "from"
+    return f"{line.direction}: {', '.join(line.parties)} {way} {', '.join(line.peers)}"
 
 
 def _chained(head: str, line: Release) -> str:

@@ -9,17 +9,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, final
 
-import numpy as np
-
 from unpooled.arrays import Array
 from unpooled.errors import DataError
 from unpooled.federation.arguments import as_argument
 from unpooled.federation.costs import RoundRecord
 from unpooled.federation.ends import Rounds
 from unpooled.federation.layout import Layout
+from unpooled.federation.splitting import fold_rows, seed_of, split_rows
 from unpooled.ledger import Ledger
 from unpooled.party.operations import Derive, Operation, Rows, Select, kept_address
 from unpooled.party.step import Step, check_installed
+from unpooled.party.topology import Graph, graph_of
 
 
 @final
@@ -139,7 +139,6 @@ class Federation:
         Returns
         -------
         dict of str to array
-            By the names of the declaration.
 
         Raises
         ------
@@ -160,20 +159,44 @@ class Federation:
         """Run a step whose results stay in the silos."""
         self._ask("kept", step, "coordinator", kept_of, public)
 
+    def exchange(
+        self, step: Step, topology: Any, *, kept_of: str = "", **public: Any
+    ) -> None:
+        """Let every party tell its neighbours, and nobody else, its own values.
+
+        Parameters
+        ----------
+        step : Step
+            Declared with `exchanged`; later steps read what was told as `inbox`.
+        topology : {"complete", "ring", "star"} or mapping of str to list of str
+            Who is whose neighbour; with "star" the first party is in the middle. A
+            mapping names every party's neighbours, both ways, and connects all.
+        kept_of, **public
+            As of `sum`.
+        """
+        graph = graph_of(topology, self.parties)
+        self._ask("exchanged", step, "coordinator", kept_of, public, graph)
+
     def compare(self, step: Step, **public: Any) -> Array:
         """Tell where a `compared` step's polynomial of totals is negative, no more."""
         signs = self._ask("compared", step, "coordinator", "", public)
         return next(iter(signs.values()))
 
     def _ask(
-        self, verb: str, step: Step, to: str, kept_of: str, public: Mapping[str, Any]
+        self,
+        verb: str,
+        step: Step,
+        to: str,
+        kept_of: str,
+        public: Mapping[str, Any],
+        topology: Graph | None = None,
     ) -> dict[str, Any]:
         if step.verb != verb:
             raise DataError(f"{step.name} is declared {step.verb}, not {verb}.")
         check_installed(step)
         values = {name: as_argument(value) for name, value in public.items()}
         where = (self.operations, self.layout.extents, to)
-        return self.coordinator.ask(step, *where, values, kept_of)
+        return self.coordinator.ask(step, *where, values, kept_of, topology)
 
     @contextmanager
     def fitting(self) -> Iterator["Federation"]:
@@ -197,8 +220,7 @@ class Federation:
     ) -> "list[tuple[Federation, Federation]]":
         """Return n pairs of views (train, test) for cross-validation.
 
-        Every silo deals its own rows to the folds, so each fold has its share of every
-        silo; who is in which fold never leaves.
+        Every silo deals its own rows to the folds; who is in which never leaves.
 
         Parameters
         ----------
@@ -209,16 +231,9 @@ class Federation:
         random_state : int, optional
             Seed of the shuffle; None: the federation's own, if it has one.
         """
-        if int(n) != n or n < 2:
-            raise DataError(f"n={n!r} folds; choose a whole number of at least 2.")
         seed = self._seed(random_state) if shuffle else -1
-        return [
-            (
-                self._part(Rows(k, int(n), 0.0, True, seed)),
-                self._part(Rows(k, int(n), 0.0, False, seed)),
-            )
-            for k in range(int(n))
-        ]
+        pairs = fold_rows(n, seed)
+        return [(self._part(train), self._part(test)) for train, test in pairs]
 
     def train_test_split(
         self,
@@ -239,17 +254,8 @@ class Federation:
         random_state : int, optional
             Seed of the shuffle; None: the federation's own, if it has one.
         """
-        if test_size is not None and train_size is not None:
-            raise DataError("Give test_size or train_size: no row is in neither view.")
-        name, size = "train_size", train_size
-        if size is None:
-            name, size = "test_size", 0.25 if test_size is None else test_size
-        if not 0.0 < size < 1.0:
-            raise DataError(f"{name}={size!r}; choose a share between 0 and 1.")
-        # Rounded, so that 0.7 of ten rows leaves three of them.
-        share = size if train_size is None else round(1.0 - size, 12)
         seed = self._seed(random_state)
-        train, test = (Rows(0, 0, share, rest, seed) for rest in (True, False))
+        train, test = split_rows(test_size, train_size, seed)
         return self._part(train), self._part(test)
 
     def derive(
@@ -301,12 +307,7 @@ class Federation:
         )
 
     def _seed(self, random_state: int | None) -> int:
-        seed = self.random_state if random_state is None else random_state
-        if seed is None:
-            return int(np.random.default_rng().integers(2**31))
-        if not isinstance(seed, int | np.integer) or seed < 0:
-            raise DataError(f"random_state={seed!r}; choose a whole number >= 0.")
-        return int(seed)
+        return seed_of(random_state, self.random_state)
 
     def _part(self, rows: Rows) -> "Federation":
         return self._view(rows, self.layout.of_part(rows))

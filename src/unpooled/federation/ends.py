@@ -8,6 +8,7 @@ from unpooled.ledger import Ledger
 from unpooled.party.extent import Extent
 from unpooled.party.operations import Operation
 from unpooled.party.step import Step
+from unpooled.party.topology import Graph
 
 
 @runtime_checkable
@@ -42,6 +43,7 @@ class Rounds(Protocol):
         to: str,
         public: Mapping[str, Any],
         kept_of: str = "",
+        topology: Graph | None = None,
     ) -> dict[str, Any]:
         """Run a step at every party."""
         ...

@@ -16,6 +16,7 @@ from unpooled.federation.base import Federation
 from unpooled.federation.costs import RoundRecord
 from unpooled.federation.matching import planned_lines
 from unpooled.federation.proofs import Proofs
+from unpooled.federation.relaying import Relay
 from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger, Release
 from unpooled.party.extent import Extent
@@ -23,6 +24,7 @@ from unpooled.party.lines import code_for, lines_of_all
 from unpooled.party.operations import Operation
 from unpooled.party.request import Request, Veiled, view_arrays
 from unpooled.party.step import Declared, Step
+from unpooled.party.topology import Graph
 
 # Stands for numbers of rows, which a plan does not ask the silos for.
 _PLACEHOLDER_ROWS = 10**6
@@ -107,11 +109,13 @@ class DryRounds:
     asked: set[tuple[str, str, str]] = field(default_factory=set)
     rounds: int = 0
     planned: bool = True
+    relay: Relay = field(default_factory=Relay)
 
     def enter(self) -> None:
         """Begin a fit: transforms are sent anew in each."""
         if self.depth == 0:
             self.sent.clear()
+            self.relay.clear()
             self.fits += 1
         self.depth += 1
 
@@ -127,6 +131,7 @@ class DryRounds:
         to: str,
         public: Mapping[str, Any],
         kept_of: str = "",
+        topology: Graph | None = None,
     ) -> dict[str, Any]:
         """Write the lines of the round and return placeholders of the right shapes."""
         sizes = {party: extents[party].sizes(step, public) for party in self.parties}
@@ -135,34 +140,36 @@ class DryRounds:
         self.sent |= fresh | proven
         self.rounds += 1
         where = (self.study, f"planned {self.fits}", self.rounds, step.name, to)
-        what = (operations, dict(public), fresh, kept_of, evidence)
+        what = (operations, dict(public), fresh, kept_of, evidence, topology)
         request = Request(*where, *what)
         self.proofs.expect(request, extents, self.protection)
         # Silos are asked once for the rules of a step, however often it may run.
         if (what := (step.name, to, request.view_digest())) not in self.asked:
             self.asked.add(what)
             self.requests.append(request)
-        written = lines_of_all(request, step, sizes, self.protection)
-        self.lines += [line for line, _ in written]
+        how = (self.protection, self.relay.deliver(step))
+        self.lines += [line for line, _ in lines_of_all(request, step, sizes, *how)]
+        if topology is not None:
+            self.relay.carry(step, topology, sizes, None)
+            return {}
         if step.polynomial is not None:
             self.rounds += step.polynomial.rounds - 1
             its = sizes[self.parties[0]]
-            return {
-                name: np.zeros(declared.shape(its), dtype=bool)
-                for name, declared in step.declared.items()
-            }
+            return {n: np.zeros(d.shape(its), bool) for n, d in step.declared.items()}
+        values = {
+            party: _values(step, its, request, self.protection)
+            for party, its in sizes.items()
+        }
+        return values if step.verb == "disclosed" else values[self.parties[0]]
 
-        def values(party: str) -> dict[str, Any]:
-            return {
-                name: _placeholder(
-                    name, d, d.shape(sizes[party]), request, self.protection
-                )
-                for name, d in step.leaves.items()
-            }
 
-        if step.verb == "disclosed":
-            return {party: values(party) for party in self.parties}
-        return values(self.parties[0])
+def _values(
+    step: Step, its: Mapping[str, int], request: Request, protection: str
+) -> dict[str, Any]:
+    return {
+        name: _placeholder(name, declared, declared.shape(its), request, protection)
+        for name, declared in step.leaves.items()
+    }
 
 
 def _placeholder(

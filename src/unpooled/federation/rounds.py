@@ -15,9 +15,11 @@ from unpooled.errors import UnpooledError
 from unpooled.federation.channel import Channel
 from unpooled.federation.comparing import begin_computing, compared
 from unpooled.federation.costs import RoundRecord
+from unpooled.federation.joining import agree_header, join_header, share_group_key
 from unpooled.federation.opening import opened, shown
 from unpooled.federation.proofs import Proofs
 from unpooled.federation.recalling import recall
+from unpooled.federation.relaying import Relay
 from unpooled.federation.replies import (
     Replies,
     gather,
@@ -30,6 +32,7 @@ from unpooled.party.lines import lines_of_all
 from unpooled.party.operations import Operation
 from unpooled.party.request import Request, view_arrays
 from unpooled.party.step import Step
+from unpooled.party.topology import Graph
 from unpooled.secure.masking import MaskedSum
 from unpooled.secure.message import Message, encode
 from unpooled.secure.plain import PlainSum
@@ -106,6 +109,7 @@ class Coordinator:
         self._sent: set[str] = set()
         self._has_group_key = self._computing = False
         self._sum: SecureSum = MaskedSum() if protection == "masked" else PlainSum()
+        self._relay = Relay()
 
     @property
     def parties(self) -> tuple[str, ...]:
@@ -132,12 +136,14 @@ class Coordinator:
         to: str,
         public: Mapping[str, Any],
         kept_of: str = "",
+        topology: Graph | None = None,
     ) -> dict[str, Any]:
         """Run a step at every party and return what its verb gives the coordinator.
 
         For a summed step a dict of totals by name (`Veiled` ones with
         ``to="parties"``); for a disclosed one a dict of such dicts by party. `extents`
-        is how large each party's view is, `kept_of` the fit whose arrays it reads.
+        is how large each party's view is, `kept_of` the fit whose arrays it reads,
+        `topology` who tells whom in an exchanged step.
         """
         sizes = {party: extents[party].sizes(step, public) for party in self.parties}
         self.begin_round(for_parties=to == "parties" and self.protection == "masked")
@@ -146,14 +152,19 @@ class Coordinator:
         fresh = frozenset(set(view_arrays(operations)) - self._sent)
         evidence, proven = self.proofs.evidence(operations, self._sent)
         where = (self.study, self._session, self._round, step.name, to)
-        what = (operations, dict(public), fresh, kept_of, evidence)
-        request = Request(*where, *what)
-        written = lines_of_all(request, step, sizes, self.protection)
+        what = (operations, dict(public), fresh, kept_of, evidence, topology)
+        request, inboxes = Request(*where, *what), self._relay.deliver(step)
+        written = lines_of_all(request, step, sizes, self.protection, inboxes)
         asked = dict.fromkeys(self.parties, encode(*request.as_message()))
+        for party, inbox in inboxes.items():
+            asked[party] = encode(*replace(request, inbox=inbox).as_message())
         released = self.run_round(step.name, asked, lambda _: written)
         # A silo that refused has not kept what came with the request.
         self._sent |= fresh | proven
         self.proofs.keep(request, extents, released, self.protection)
+        if topology is not None:
+            self._relay.carry(step, topology, sizes, released)
+            return {}
         if step.verb == "disclosed":
             return shown(request, step, sizes, released)
         if step.polynomial is not None:
@@ -174,8 +185,11 @@ class Coordinator:
         return found
 
     def _in_session(self, header: dict[str, Any]) -> dict[str, Message]:
-        where = {"study": self.study, "session": self._session}
-        return self._control(header | where)
+        return self._control(header | self._where)
+
+    @property
+    def _where(self) -> dict[str, str]:
+        return {"study": self.study, "session": self._session}
 
     def begin_round(self, *, for_parties: bool) -> tuple[str, int]:
         """Join where there is no session; return its name and the round's number.
@@ -185,7 +199,8 @@ class Coordinator:
         if not self._session:
             self._join()
         if for_parties and not self._has_group_key:
-            self._share_group_key()
+            share_group_key(self._where, self._parties, self._control)
+            self._has_group_key = True
         self._round += 1
         return self._session, self._round
 
@@ -239,42 +254,15 @@ class Coordinator:
         return self._control(header, None, arrays)
 
     def _join(self) -> None:
-        session = secrets.token_hex(16)
-        header = {
-            "kind": "join",
-            "study": self.study,
-            "session": session,
-            "parties": list(self._parties),
-            "roster": self.roster.digest(),
-            "protection": self.protection,
-            "partition": self.partition,
-        }
-        offers = self._control(header)
+        where = self._where | {"session": secrets.token_hex(16)}
+        how = (self._parties, self.roster, self.protection, self.partition)
+        offers = self._control(join_header(where, *how))
         if last := recall(self.ledger, self.roster, self.study, offers, self._control):
             self._round = max(self._round, last)
             for recorder in self.recorders:
                 recorder()
-        self._control(
-            {
-                "kind": "agree",
-                "study": self.study,
-                "session": session,
-                "offers": {
-                    party: [reply.header["key"], reply.header["signature"]]
-                    for party, reply in offers.items()
-                },
-            }
-        )
-        self._session = session
-
-    def _share_group_key(self) -> None:
-        leader, others = self._parties[0], self._parties[1:]
-        where = {"study": self.study, "session": self._session}
-        offer = self._control({"kind": "offer group key", **where}, (leader,))
-        sealed = offer[leader].header["sealed"]
-        accept = {"kind": "accept group key", "leader": leader, "sealed": sealed}
-        self._control(accept | where, others)
-        self._has_group_key = True
+        self._control(agree_header(where, offers))
+        self._session = where["session"]
 
     def _control(
         self,
@@ -292,12 +280,13 @@ class Coordinator:
 
     def _leave(self) -> None:
         if self._session:
-            header = {"kind": "leave", "study": self.study, "session": self._session}
+            header = {"kind": "leave", **self._where}
             # A fit that failed because a party is absent must not fail again here.
             with suppress(UnpooledError):
                 self._control(header)
         self._session, self._has_group_key, self._computing = "", False, False
         self._sent.clear()
+        self._relay.clear()
 
     def _exchange(self, requests: dict[str, bytes], step: str) -> Replies:
         def arrived(party: str) -> None:

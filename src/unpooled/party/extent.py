@@ -31,16 +31,17 @@ class Extent:
         Raises
         ------
         DataError
-            When the arguments are not the declared ones, or a total has an axis over
-            columns that are not the same at every party.
+            When the arguments are not the declared ones, or a total, or what neighbours
+            tell each other, has an axis over columns that differ between parties.
         """
-        if self.n_rows is not None and step.verb == "summed":
+        if self.n_rows is not None and step.verb in ("summed", "exchanged"):
+            does = "sums" if step.verb == "summed" else "exchanges"
             for name, declared in step.leaves.items():
                 if "p" in declared.letters:
                     raise DataError(
-                        f"{step.name} sums {name} over the columns p, which differ "
+                        f"{step.name} {does} {name} over the columns p, which differ "
                         f"between the parties of a column partition. Keep or disclose "
-                        f"it, or sum what has no such axis.",
+                        f"it, or take what has no such axis.",
                         rule="declaration",
                     )
         return step.sizes(self.n_features, public, self.n_rows)

@@ -6,6 +6,7 @@ other's word for what was released.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from unpooled.arrays import Array
 from unpooled.ledger import Release
 from unpooled.party.declared import Declared
 from unpooled.party.evidence import array_name
+from unpooled.party.inbox import Sealed, sealed_size
 from unpooled.party.operations import Derive, array_digest, array_key
 from unpooled.party.request import Request, Veiled
 from unpooled.party.step import Step
@@ -23,6 +25,8 @@ from unpooled.secure.narrow_code import NarrowCode
 # Source of the array in the message, then what `Release` takes between round and
 # parties.
 Entry = tuple[str, *tuple[Any, ...]]
+# No neighbour told anybody anything.
+NOTHING: Mapping[str, Mapping[str, Sealed]] = MappingProxyType({})
 
 
 def code_for(
@@ -50,6 +54,7 @@ def ledger_lines(
     sizes: Mapping[str, int],
     protection: str,
     parties: tuple[str, ...],
+    party: str = "",
 ) -> list[tuple[Release, str]]:
     """Return the lines of a round in their order: what comes in, then what goes out.
 
@@ -61,8 +66,11 @@ def ledger_lines(
         How totals travel; disclosed values always travel as they are.
     parties : tuple of str
         All parties of the session; their number sets the room in the wide code.
+    party : str
+        Of those whose lines these are; another has other neighbours.
     """
-    entries = [*_told(request), *_asked_with(request, step)]
+    entries = [*_told(request), *_asked_with(request, step), *_heard(request, step)]
+    peers = (request.topology or {}).get(party, ())
     for name, declared in step.declared.items():
         shape = declared.shape(sizes)
         numbers = declared.numbers(shape)
@@ -76,6 +84,8 @@ def ledger_lines(
             entries.append(("", step.name, name, shape, kind, each, step.verb, "out"))
             continue
         kind, size = "float64", 8 * numbers
+        if step.verb == "exchanged":
+            size = len(peers) * sealed_size(shape)
         if step.verb == "summed" and protection == "masked":
             code = code_for(declared, len(parties), request.public)
             kind, size = code.dtype, code.bytes(numbers)
@@ -84,6 +94,7 @@ def ledger_lines(
         (Release(request.study, request.round, *rest, parties=parties), source)
         for source, *rest in entries
     ]
+    lines = [(_between(line, request, peers), source) for line, source in lines]
     # A batch of comparisons takes many rounds, each with a line of its own.
     turns = step.polynomial.rounds if step.polynomial is not None else 1
     last, source = lines[-1]
@@ -122,6 +133,20 @@ def _asked_with(request: Request, step: Step) -> Iterator[Entry]:
         yield (f"public.{name}", step.name, name, *what, visibility, "in")
 
 
+def _heard(request: Request, step: Step) -> Iterator[Entry]:
+    for name, told in sorted(request.inbox.items()):
+        what = (told.shape, "float64", told.words.nbytes)
+        yield (f"inbox.{name}", step.name, name, *what, "exchanged", "in")
+
+
+def _between(line: Release, request: Request, peers: tuple[str, ...]) -> Release:
+    if line.visibility != "exchanged":
+        return line
+    if line.direction == "in":
+        peers = request.inbox[line.name].peers
+    return replace(line, peers=peers)
+
+
 def _shown(request: Request, position: int) -> Iterator[tuple[str, str, str, Array]]:
     """Yield source, name, visibility and value of a transform's arrays of evidence."""
     for number, one in enumerate(request.evidence):
@@ -138,6 +163,7 @@ def lines_of_all(
     step: Step,
     sizes: Mapping[str, Mapping[str, int]],
     protection: str,
+    inboxes: Mapping[str, Mapping[str, Sealed]] = NOTHING,
 ) -> list[tuple[Release, str]]:
     """Return the lines of a round at all parties, one for each shape of an array.
 
@@ -146,21 +172,27 @@ def lines_of_all(
     sizes : mapping of str to mapping
         By party: on a column partition they differ, and so do the shapes of what a
         party keeps or discloses. `parties` of a line are those that it holds for.
+    inboxes : mapping of str to mapping
+        By party, what its neighbours told; `inbox` of its request.
     """
     parties = tuple(sizes)
-    alike: dict[tuple[tuple[str, int], ...], list[str]] = {}
+    alike: dict[tuple[Any, ...], list[str]] = {}
     for party, its in sizes.items():
-        alike.setdefault(tuple(sorted(its.items())), []).append(party)
-    written = [
-        ledger_lines(request, step, sizes[members[0]], protection, parties)
-        for members in alike.values()
-    ]
+        # Neighbours tell each other: what one told is another line at each.
+        own = party if request.topology or inboxes else ""
+        alike.setdefault((own, *sorted(its.items())), []).append(party)
+    written = []
+    for members in alike.values():
+        own = replace(request, inbox=inboxes.get(members[0], {}))
+        its = sizes[members[0]]
+        lines = ledger_lines(own, step, its, protection, parties, members[0])
+        written.append(lines)
     merged: list[tuple[Release, str]] = []
     for same in zip(*written, strict=True):
-        behind: dict[tuple[int, ...], set[str]] = {}
+        behind: dict[tuple[Any, ...], set[str]] = {}
         for (line, _), members in zip(same, alike.values(), strict=True):
-            behind.setdefault(line.shape, set()).update(members)
-        of_shape = {line.shape: (line, source) for line, source in same}
+            behind.setdefault((line.shape, line.peers), set()).update(members)
+        of_shape = {(line.shape, line.peers): (line, source) for line, source in same}
         for shape, members in behind.items():
             line, source = of_shape[shape]
             whose = tuple(party for party in parties if party in members)

@@ -156,7 +156,8 @@ class Policy:
         if self.allowed_steps is not None and not self.lists_step(step.name):
             raise Refusal("allowed_steps")
         for declared in step.leaves.values():
-            if visibility == "disclosed" and not self.allow_disclosed:
+            seen = visibility in ("disclosed", "exchanged")
+            if seen and not self.allow_disclosed:
                 raise Refusal("allow_disclosed")
             if declared.level == "row" and not self.allow_row_level:
                 raise Refusal("allow_row_level")

@@ -1,7 +1,7 @@
 """A request to run a step: what it asks, and how it travels."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, final
 
@@ -11,6 +11,7 @@ from unpooled.arrays import Array, Shaped
 from unpooled.errors import AggregationError
 from unpooled.ledger import canonical
 from unpooled.party import evidence as proof
+from unpooled.party.inbox import Sealed
 from unpooled.party.memory import Answered
 from unpooled.party.operations import (
     Derive,
@@ -21,7 +22,11 @@ from unpooled.party.operations import (
     split_address,
     view_digest,
 )
+from unpooled.party.topology import Graph, graph_of
 from unpooled.secure.message import Message
+
+# What neighbours told, in a message.
+_INBOX = "inbox."
 
 
 @final
@@ -65,6 +70,10 @@ class Request:
         The fit whose kept arrays the step reads (`kept_address`); empty: this one.
     evidence : tuple of Evidence
         Of the transforms that come with this request.
+    topology : mapping of str to tuple of str, optional
+        Of an exchanged step, everybody's neighbours.
+    inbox : mapping of str to Sealed
+        What neighbours told in the last such round, by release.
     """
 
     study: str
@@ -77,6 +86,8 @@ class Request:
     fresh: frozenset[str] = frozenset()
     kept_of: str = ""
     evidence: tuple[proof.Evidence, ...] = ()
+    topology: Graph | None = None
+    inbox: Mapping[str, Sealed] = field(default_factory=dict)
 
     def view_digest(self) -> str:
         """Return a name for the view: equal for equal operations and arrays."""
@@ -147,6 +158,11 @@ class Request:
         if self.evidence:
             header["evidence"], shown = proof.as_message(self.evidence)
             arrays |= shown
+        if self.topology is not None:
+            header["topology"] = [
+                [p, list(peers)] for p, peers in self.topology.items()
+            ]
+        arrays |= {_INBOX + name: told.words for name, told in self.inbox.items()}
         return header | ({"kept_of": self.kept_of} if self.kept_of else {}), arrays
 
     @classmethod
@@ -168,20 +184,15 @@ class Request:
     @classmethod
     def _read(cls, message: Message, known: Mapping[str, Array]) -> "Request":
         header, arrays = message.header, message.arrays
-        fresh = {
-            key.removeprefix("view."): value
-            for key, value in arrays.items()
-            if key.startswith("view.")
-        }
+        fresh = _after("view.", arrays)
         named = {key: key.rpartition(".")[2] for key in fresh}
         if any(message.digests[f"view.{key}"] != d for key, d in named.items()):
             raise ValueError("a transform's array is not the one its digest names")
         if header["to"] not in ("coordinator", "parties"):
             raise ValueError("to")
-        if not all(type(header[n]) is str for n in ("study", "session", "step")):
+        texts = all(type(header[n]) is str for n in ("study", "session", "step"))
+        if not texts or type(header["round"]) is not int:
             raise TypeError("header")
-        if type(header["round"]) is not int:
-            raise TypeError("round")
         if kept_of := header.get("kept_of", ""):
             split_address(kept_of)
         everything = {**known, **fresh}
@@ -189,9 +200,11 @@ class Request:
             operation_from_json(record, position, everything)
             for position, record in enumerate(header["view"])
         )
-        # What no operation and no argument reads would come in without a line.
+        # What nothing reads would come in without a line; the session refuses an inbox.
+        inbox = {n: Sealed((), (), told) for n, told in _after(_INBOX, arrays).items()}
         wanted = {f"view.{key}" for key in view_arrays(operations)}
         wanted |= {f"public.{name}" for name in header["public"]}
+        wanted |= {_INBOX + name for name in inbox}
         shown = proof.from_message(header.get("evidence", []), arrays, operations)
         wanted |= set(proof.as_message(shown)[1])
         if not set(arrays) <= wanted:
@@ -210,7 +223,29 @@ class Request:
             frozenset(fresh),
             kept_of,
             shown,
+            _topology(header.get("topology")),
+            inbox,
         )
+
+
+def _after(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the arrays whose names begin so, by what follows."""
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
+def _topology(record: Any) -> Graph | None:
+    if record is None:
+        return None
+    graph = {party: tuple(peers) for party, peers in record}
+    if len(graph) != len(record):
+        raise ValueError("a party stands twice")
+    if graph_of(graph, tuple(graph)) != graph:
+        raise ValueError("neighbours in another order")
+    return graph
 
 
 def _argument(record: Mapping[str, Any], array: Array | None) -> Any:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array
-from unpooled.party.memory import KeptArrays
 from unpooled.party.step import Step, find_step
 from unpooled.party.view import View
 
@@ -17,9 +16,8 @@ def run_step(
     step: Step,
     view: View,
     label: str | None,
-    kept: KeptArrays,
+    own: Mapping[str, Any],
     public: Mapping[str, Any],
-    party: str = "",
 ) -> dict[str, Any]:
     """Return a step's arrays by name.
 
@@ -28,12 +26,11 @@ def run_step(
     label : str or None
         The column handed over as `y`, where the step reads it. A step that does gets
         None at a silo without one, which only column partitions have.
-    kept : KeptArrays
-        Handed over as `kept`, where the step reads it.
-    party : str
-        Handed over as `party`, where the step reads it.
+    own : mapping of str to object
+        Handed over by name where the step reads it: "kept", what the silo keeps,
+        "inbox", what neighbours told, and "party", its name.
     """
-    inputs = _asked(step, {"kept": kept, "party": party})
+    inputs = _asked(step, own)
     if not {"X", "y"} & set(step.reads):
         return dict(step(**inputs, **public))
     if step.by == "party":

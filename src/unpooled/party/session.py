@@ -15,8 +15,10 @@ from unpooled.ledger import Release
 from unpooled.party.classes import by_class, class_sizes
 from unpooled.party.computing import Computing
 from unpooled.party.extent import Extent
+from unpooled.party.inbox import Inbox
 from unpooled.party.lines import code_for, ledger_lines
 from unpooled.party.memory import Answered, Study
+from unpooled.party.neighbours import Neighbours
 from unpooled.party.noising import check_inputs, cost, honest_shares, noised
 from unpooled.party.packing import declared_array, flattened, restored
 from unpooled.party.policy import Policy, Refusal
@@ -88,7 +90,7 @@ class Session:
         self.partition, self._roster = partition, roster
         self._table, self._policy = table, policy
         self._views = Views(party, table, policy, study, partition)
-        self._agreement = agreement
+        self._agreement, self._neighbours = agreement, Neighbours(party, parties)
         self._keys: dict[str, bytes] = {}
         # None until the keys are agreed: before that nothing may leave.
         self._sum: SecureSum | None = None
@@ -149,6 +151,7 @@ class Session:
         step = find_step(request.step)
         if step.verb == "derived":
             raise Refusal("allowed_steps")
+        self._neighbours.check(step, request)
         view = self._views.of(request)
         policy = self._policy
         policy.check_parties(len(self.parties))
@@ -173,21 +176,22 @@ class Session:
         step, view = self.check(request)
         self._views.check_transforms(request, view)
         public, request = self._public(request)
+        inbox, request = self._neighbours.heard(step, request)
         n_rows = view.n_rows if self.partition == "columns" else None
         sizes = Extent(len(view.columns), n_rows).sizes(step, public)
         if by_class(step) and self._table.label is not None:
             self._policy.check_classes(class_sizes(view, self._table.label))
         # What is not finite is refused when it is encoded; a warning would be noise.
         with np.errstate(all="ignore"):
-            totals = self._totals(step, view, request, public)
+            totals = self._totals(step, view, request, inbox, public)
         if step.polynomial is not None:
             self.computing.take(step, sizes, totals)
             arrays = {}
         else:
             arrays = self._parted(self._sum, step, request, sizes, totals, public)
         self._view_arrays |= view_arrays(request.operations)
-        lines = ledger_lines(request, step, sizes, self.protection, self.parties)
-        return lines, arrays
+        how = (self.protection, self.parties, self.party)
+        return ledger_lines(request, step, sizes, *how), arrays
 
     def _parted(
         self,
@@ -200,6 +204,7 @@ class Session:
     ) -> dict[str, Array]:
         """Keep what stays, and return what may leave."""
         arrays, shares = {}, honest_shares(len(self.parties), self.protection)
+        own: dict[str, Array] = {}
         for name, declared in step.declared.items():
             shape = declared.shape(sizes)
             value = declared_array(totals, name, declared, shape)
@@ -208,6 +213,8 @@ class Session:
             if declared.kept:
                 how = {"value": value, "symmetric": declared.symmetric}
                 self._views.keep(request, declared.until, name, **how)
+            elif step.verb == "exchanged":
+                own[name] = value
             else:
                 arrays[name] = self._conceal(total, step, request, name, value, public)
             if request.to == "parties" and not declared.kept:
@@ -222,16 +229,24 @@ class Session:
                 )
         if set(totals) != set(step.declared):
             raise Refusal("declaration")
+        if own:
+            arrays |= self._neighbours.told(self._keys, request, own)
         return arrays
 
     def _totals(
-        self, step: Step, view: View, request: Request, public: Mapping[str, Any]
+        self,
+        step: Step,
+        view: View,
+        request: Request,
+        inbox: Inbox,
+        public: Mapping[str, Any],
     ) -> dict[str, Array]:
         if step.reuses:
             known = self._views.reused
             return run_reusing(step, view, request.view_digest(), public, known)
         label, kept = self._label_for(step), self._views.kept_for(request)
-        return run_step(step, view, label, kept, public, self.party)
+        own = {"kept": kept, "inbox": inbox, "party": self.party}
+        return run_step(step, view, label, own, public)
 
     def answered(self, request: Request, view: View) -> Answered:
         """Return what to remember of a request that was answered."""

@@ -28,9 +28,11 @@ from unpooled.secure.comparison import Polynomial
 
 # Those who write steps find here all that they need.
 __all__ = ["LIBRARY", "Declared", "Fit", "Step", "adopted", "check_installed"]
-__all__ += ["derived", "disclosed", "find_step", "kept", "release", "stays", "summed"]
+__all__ += ["derived", "disclosed", "exchanged", "find_step", "kept", "release"]
+__all__ += ["stays", "summed"]
 
 LIBRARY = "unpooled.models."
+_READABLE = "X, inbox, kept, party, y"
 # Steps whose totals some derived step is checked against: see `derived`.
 FITTING: set[str] = set()
 
@@ -45,22 +47,19 @@ class Step:
     name : str
         "pca.local_total" for the library's own, the full dotted name for others.
     verb : str
-        "summed", "disclosed", "kept", "compared" or "derived".
+        "summed", "disclosed", "kept", "exchanged", "compared" or "derived".
     by : str
         "rows" when additive over rows, "party" when it needs the silo's rows together.
     takes : mapping of str to str
         Axes of the public arguments that are arrays; they are checked, and bind
         letters that no table knows, such as k. "size q" binds q to a whole number.
     fitted_by : tuple of str
-        Of a derived step: the steps of which one must have run in the same study; none
-        where it needs no fitting.
+        Of a derived step: the steps of which one must have run in the same study.
     sparse : bool
-        Whether X may be a SciPy array in CSR form, where the silo's source is sparse.
-        Other steps get dense blocks of bounded size.
+        Whether X may be a SciPy array in CSR form; others get dense blocks.
     follows : callable, optional
         Of a derived step: whether its arguments follow from those steps' totals.
-    by_column : bool
-        Of a derived step: whether each column is made of the one in its place alone.
+    by_column : bool, whether each column is made of the one in its place alone
     polynomial : Polynomial or None, whose sign is learned of a compared step
     reuses : bool
         The silo keeps the totals, and runs the step on new rows only.
@@ -154,16 +153,12 @@ def summed(
 
     Parameters
     ----------
-    by : {"rows", "party"}
-        Whether the step is additive over rows.
-    takes : mapping of str to str, optional
-        Axes of array-valued public arguments.
-    sparse : bool, default False
-        Whether it can read X in CSR form too.
+    by, takes, sparse
+        See `Step`.
     reuses : bool, default False
         Of a step that reads `X` alone, by rows: see `unpooled.party.reusing`.
     **declared : str or Declared
-        Axes of each array the step returns, or a full declaration.
+        Axes of each array that the step returns, or all about it.
     """
     declare = _declaring("summed", by, takes, declared, sparse=sparse)
     return lambda function: replace(declare(function), reuses=reuses)
@@ -182,6 +177,18 @@ def kept(
     """Declare a step whose arrays stay in the silo under (study, name)."""
     stay = {name: replace(_as_declared(d), kept=True) for name, d in declared.items()}
     return _declaring("kept", by, takes, stay)
+
+
+def exchanged(
+    *, by: str = "rows", takes: Mapping[str, str] | None = None, **declared: Any
+) -> Callable[[Callable[..., Any]], Step]:
+    """Declare a step whose arrays its party's neighbours see, as they are.
+
+    Later steps find them in `inbox`: party -> {name: array}, the own ones included.
+    """
+    if any(_as_declared(one).symmetric for one in declared.values()):
+        raise TypeError("What is exchanged travels whole: there is no triangle of it.")
+    return _declaring("exchanged", by, takes, declared)
 
 
 def derived(
@@ -226,8 +233,7 @@ def derived(
 def adopted(module: str, *steps: Step) -> tuple[Step, ...]:
     """Give a model's module steps that stand in another, under the model's name.
 
-    Ledger, plan, report and policies then say which model asks ("pca.local_total"), not
-    which file its arithmetic shares with others.
+    Ledger, plan, report and policies then say which model asks.
 
     Parameters
     ----------
@@ -245,8 +251,7 @@ def adopted(module: str, *steps: Step) -> tuple[Step, ...]:
 def find_step(name: str) -> Step:
     """Look a step up in what is installed here; no code ever comes with a request.
 
-    Library steps are found under ``unpooled.models``, others only in modules that this
-    process has already imported for its own reasons.
+    Others than the library's are found only in modules already imported.
     """
     module_name, _, attribute = name.rpartition(".")
     if re.fullmatch(r"[a-z_]+\.[a-z_]+", name):
@@ -263,7 +268,7 @@ def find_step(name: str) -> Step:
 
 
 def check_installed(step: Step) -> None:
-    """Refuse a step that silos would not find by its name, before any is asked."""
+    """Refuse a step that silos would not find by its name."""
     module_name, _, attribute = step.name.rpartition(".")
     modules = [sys.modules.get(prefix + module_name) for prefix in (LIBRARY, "")]
     if not any(vars(m).get(attribute) is step for m in modules if m is not None):
@@ -291,10 +296,8 @@ def _declaring(
     def declare(function: Callable[..., Any]) -> Step:
         parameters = inspect.signature(function).parameters.values()
         reads = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
-        if not set(reads) <= {"X", "y", "kept", "party"}:
-            raise TypeError(
-                f"{function.__name__} may read X, y, kept and party, not {reads}."
-            )
+        if not set(reads) <= set(_READABLE.split(", ")):
+            raise TypeError(f"{function.__name__} may read {_READABLE}, not {reads}.")
         everything = {name: _as_declared(d) for name, d in declared.items()}
         if by == "rows" and any("N" in d.letters for d in everything.values()):
             raise TypeError(f'{function.__name__} needs by="party": it has an axis N.')

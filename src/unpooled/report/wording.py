@@ -116,6 +116,8 @@ def sentence(facts: Facts, line: Release, times: int = 1) -> Sentence:
         )
     way = "from" if line.direction == "out" else "to"
     whose = "each silo" if whole(facts, line) else listed(line.parties)
+    if line.peers:
+        whose += f" {'to' if line.direction == 'out' else 'from'} {listed(line.peers)}"
     size = f"{_numbers(line)}, {byte_size(line.bytes)} {way} {whose}"
     text = f"{_capital(what)} ({size}{', each time' if times > 1 else ''})."
     if line.direction == "in":
@@ -173,7 +175,8 @@ def _protected(facts: Facts, line: Release) -> tuple[str, bool]:
     if line.visibility == "disclosed":
         return f"Shown to the coordinator as it is, silo by silo.{people}", True
     if line.visibility == "exchanged":
-        return f"Shown as it is to neighbouring silos.{people}", True
+        to = listed(line.peers) or "neighbouring silos"
+        return f"Shown as it is to {to}; sealed, so that no other could.{people}", True
     if line.visibility == "compared":
         return "Nobody sees it; all silos learn only the sign of a comparison.", False
     if facts.protection != "masked":
@@ -215,6 +218,8 @@ def _kept(facts: Facts, line: Release) -> str:
 
 def _told(facts: Facts, line: Release) -> tuple[str, bool]:
     """Return what is said of an array that came in, and whether it was exposed."""
+    if line.visibility == "exchanged":
+        return "What neighbours told; it came sealed, and opened here only.", True
     if line.visibility != "summed":
         return "", False
     if "." not in line.name:

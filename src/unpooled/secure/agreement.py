@@ -116,14 +116,20 @@ def seal_for(pair_key: bytes, secret: bytes, about: bytes = b"group key") -> byt
     return nonce + _sealing(pair_key).encrypt(nonce, secret, about)
 
 
-def open_sealed(pair_key: bytes, sealed: bytes, about: bytes = b"group key") -> bytes:
-    """Decrypt what `seal_for` made, or raise `AggregationError`."""
+def open_sealed(
+    pair_key: bytes,
+    sealed: bytes,
+    about: bytes = b"group key",
+    *,
+    rule: str = "wrong_signature",
+) -> bytes:
+    """Decrypt what `seal_for` made, or raise `AggregationError` with the rule."""
     try:
         return _sealing(pair_key).decrypt(sealed[:_NONCE], sealed[_NONCE:], about)
     except (InvalidTag, ValueError) as wrong:
         raise AggregationError(
             "What a peer sealed was altered on its way, or is something else.",
-            rule="wrong_signature",
+            rule=rule,
         ) from wrong
 
 
