@@ -24,6 +24,7 @@ from unpooled import (
     PCA,
     PLSSVD,
     GeneralizedEigen,
+    Heterogeneity,
     KernelPCA,
     LinearDiscriminantAnalysis,
     PLSCanonical,
@@ -56,7 +57,13 @@ TWINS = {
     SimpleImputer: sklearn.impute.SimpleImputer,
 }
 # Models that scikit-learn does not have.
-WITHOUT_TWIN: set[type] = {GeneralizedEigen, MMVFL, VFedAKPCA, VFedPCA}
+WITHOUT_TWIN: set[type] = {
+    GeneralizedEigen,
+    Heterogeneity,
+    MMVFL,
+    VFedAKPCA,
+    VFedPCA,
+}
 # What `fit` needs beside rows, for us and for a twin whose solver is as ours.
 TARGETS = {
     LinearDiscriminantAnalysis: "group",

@@ -15,8 +15,10 @@ from unpooled.study import Study
 
 # A silo's rules for each kind of data; the tests of policies are elsewhere.
 RULES = {
-    "rows": "min_rows = 10\n",
+    # Some cases have other silos than the rest, and they follow each other.
+    "rows": "min_rows = 10\nallow_roster_change = true\n",
     "columns": "min_rows = 10\nmin_rows_per_class = 1\nallow_disclosed = true\n"
+    "allow_roster_change = true\n"
     "allow_row_level = true\nmin_parties = 2\n",
 }
 
@@ -69,6 +71,7 @@ CASES: dict[str, Case] = {
         {"n_components": 2, "pair": "pairs.local_canonical", "public": {"first": 6}},
         IMPUTED,
     ),
+    "Heterogeneity": Case({"n_components": 3}, IMPUTED),
     "KernelPCA": Case(
         {"n_components": 2, "approximation": "fourier", "n_landmarks": 20},
         IMPUTED,

@@ -113,6 +113,17 @@ class Dealings:
             line for line in ledger if any(s.key == key for s in line.seals.values())
         ]
 
+    def n_own_lines(self, name: str) -> int:
+        """Return how many lines of a study were sealed under the present key."""
+        key = self._identity.public.hex()
+        lines = self.studies[name].ledger if name in self.studies else ()
+        # Seals of a key are numbered from 0, so the last one tells.
+        for line in reversed(lines):
+            for seal in line.seals.values():
+                if seal.key == key:
+                    return seal.sequence + 1
+        return 0
+
     def join(self, study: str, session: str, parties: Sequence[str]) -> Study:
         """Join a session that the silo never saw, of a study that it approves."""
         if self._asks_people and self._told(study).approval != "approved":

@@ -198,7 +198,7 @@ class Party:
         self._sessions[session] = Session(*own, study, agreement, *how)
         public, signature = agreement.offer()
         offer = {"key": public.hex(), "signature": signature.hex()}
-        lines = len(self._dealings.own_lines(session[0]))
+        lines = self._dealings.n_own_lines(session[0])
         # Where the study's seals go on, so that a coordinator sees what it missed.
         return {"kind": "offer", "lines": lines, **offer}, {}
 
@@ -297,7 +297,7 @@ class Party:
         lines, arrays = session.answer(request)
         digests = {name: digest(array.data) for name, array in arrays.items()}
         study = self.studies[request.study]
-        first = len(self._dealings.own_lines(request.study))
+        first = self._dealings.n_own_lines(request.study)
         known = {**message.digests, **digests, "": digest(b"")}
         sealed = sealed_lines(
             self.name, self._identity, study.ledger, first, lines, known

@@ -25,6 +25,7 @@ _TOLD = {
     "rotations": "the weights of columns in each score",
     "scalings": "the discriminant directions",
     "basis": "directions that all rows lie in",
+    "axes": "principal components of all columns",
     "U": "directions over the people, found from earlier totals",
     "V": "a block of mixtures, which the next total is of",
     "length": "how far people lie apart along each direction",
