@@ -1,4 +1,4 @@
-"""NVFlare carries the messages; everything that it is asked to do is in this file.
+"""NVFlare carries the messages; what it makes at each end of a job is in this file.
 
     submitter ── job: JSON that names our classes ──> server ──> silos
                                     CoordinatorEnd ── bytes ──> SiloEnd ─> Party.handle
@@ -26,6 +26,7 @@ from unpooled.arrays import Array
 from unpooled.errors import AggregationError
 from unpooled.federation.channel import Channel
 from unpooled.party.silo import Silo
+from unpooled.secure.message import Bytes
 
 log = logging.getLogger("unpooled.engine")
 
@@ -45,8 +46,6 @@ _GRACE = 2.0
 # Up to here bytes travel within the call. NVFlare asks for arrays in calls of their
 # own: two more for each message, and the only way for one of gigabytes.
 _INLINE = 2**18
-# Seconds between two questions of a silo whether its job may begin; NVFlare has 2.
-_POLL = 0.25
 
 
 @final
@@ -67,10 +66,10 @@ class NVFlareChannel(Channel):
         # A silo that lost the job does not get it back: asking is waiting in vain.
         self._gone: set[str] = set()
 
-    def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
+    def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Bytes]]:
         """Yield each silo's reply as it arrives; who is late or lost is left out."""
         asked = {name: requests[name] for name in requests if name not in self._gone}
-        arrived: queue.SimpleQueue[tuple[str, bytes | None]] = queue.SimpleQueue()
+        arrived: queue.SimpleQueue[tuple[str, Bytes | None]] = queue.SimpleQueue()
         for data in {id(data): data for data in asked.values()}.values():
             names = [name for name in asked if asked[name] is data]
             call = collab.get_clients(names)(timeout=self._timeout, blocking=False)
@@ -101,7 +100,7 @@ class NVFlareChannel(Channel):
 
 def _pass_on(
     replies: Any,
-    arrived: "queue.SimpleQueue[tuple[str, bytes | None]]",
+    arrived: "queue.SimpleQueue[tuple[str, Bytes | None]]",
     names: Sequence[str],
 ) -> None:
     """Pass on the replies of a call, and None for each silo that gave none."""
@@ -122,8 +121,8 @@ def _packed(data: bytes) -> bytes | Array:
     return data if len(data) <= _INLINE else np.frombuffer(data, np.uint8)
 
 
-def _unpacked(message: Any) -> bytes:
-    return message if isinstance(message, bytes) else np.asarray(message).tobytes()
+def _unpacked(message: Any) -> Bytes:
+    return message if isinstance(message, bytes) else np.asarray(message).data
 
 
 @final
@@ -131,7 +130,7 @@ class SiloEnd:
     """What NVFlare makes in a silo: the door of its party, and nothing else."""
 
     def __init__(self) -> None:
-        self._handle: Callable[[bytes], bytes] | None = None
+        self._handle: Callable[[Bytes], bytes] | None = None
         _load_meanwhile(_MODELS)
 
     @collab.init
@@ -164,7 +163,7 @@ class CoordinatorEnd:
     Parameters
     ----------
     content : str
-        What is asked, as hexadecimal JSON: NVFlare would fill in what stands in braces.
+        What is asked, as hexadecimal JSON: see `unpooled.federation.jobs`.
     """
 
     def __init__(self, content: str = "") -> None:
@@ -191,57 +190,6 @@ class CoordinatorEnd:
         )
         news.offer(results, _PATIENCE)
         return "done"
-
-
-def write_job(
-    folder: Path, name: str, parties: Sequence[str], content: Mapping[str, Any]
-) -> None:
-    """Write a job's folder: JSON that names our classes, and what is asked."""
-    meta = {
-        "name": name,
-        "resource_spec": {},
-        "min_clients": len(parties),
-        "mandatory_clients": list(parties),
-        "deploy_map": {"app_server": ["server"], "app_party": list(parties)},
-    }
-    text = json.dumps(content).encode().hex()
-    controller = {
-        "id": "controller",
-        "path": "nvflare.collab.runtime.controller.CollabController",
-        "args": {"server_obj_id": "_end", "sync_task_timeout": 60},
-    }
-    executor = {
-        "path": "nvflare.collab.runtime.executor.CollabExecutor",
-        "args": {"client_obj_id": "_end"},
-    }
-    server, silo = folder / "app_server" / "config", folder / "app_party" / "config"
-    _write(folder / "meta.json", meta)
-    _write(
-        server / "config_fed_server.json",
-        {"workflows": [controller], "server": {"task_request_interval": _POLL}}
-        | _application("CoordinatorEnd", content=text),
-    )
-    _write(
-        silo / "config_fed_client.json",
-        {"executors": [{"tasks": ["*"], "executor": executor}]}
-        | {"default_task_fetch_interval": _POLL}
-        | _application("SiloEnd"),
-    )
-
-
-def _application(kind: str, **arguments: str) -> dict[str, Any]:
-    component = {"id": "_end", "path": f"{__name__}.{kind}", "args": arguments}
-    return {
-        "format_version": 2,
-        "components": [component],
-        "task_data_filters": [],
-        "task_result_filters": [],
-    }
-
-
-def _write(path: Path, content: Mapping[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
 
 
 def _load_meanwhile(*modules: str) -> None:

@@ -282,7 +282,7 @@ def _cost(request: Request) -> float:
 
 def session_of(message: Message) -> tuple[str, str]:
     """Return the study and the session that a message names."""
-    study, session = message.header["study"], message.header["session"]
+    study, session = message.header.get("study"), message.header.get("session")
     if not (isinstance(study, str) and isinstance(session, str)):
         raise Refusal("malformed_message")
     return study, session

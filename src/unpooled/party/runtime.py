@@ -24,7 +24,7 @@ from unpooled.party.request import Request
 from unpooled.party.sealing import sealed_lines
 from unpooled.party.session import Session
 from unpooled.secure.agreement import Agreement
-from unpooled.secure.message import Message, decode, digest, encode
+from unpooled.secure.message import Bytes, Message, decode, digest, encode
 from unpooled.secure.roster import Identity, Roster
 
 log = logging.getLogger("unpooled.party")
@@ -97,12 +97,12 @@ class Party:
         # (study, session) -> (round, digest of its request, the reply's bytes)
         self._answered: dict[tuple[str, str], tuple[int, str, bytes]] = {}
 
-    def handle(self, request: bytes) -> bytes:
+    def handle(self, request: Bytes) -> bytes:
         """Answer one message. Never raises: a mistake inside is a reply too."""
         with self._door:  # an engine may call from several threads
             return self._handle(request)
 
-    def _handle(self, request: bytes) -> bytes:
+    def _handle(self, request: Bytes) -> bytes:
         asked: dict[str, Any] = {}
         try:
             message = decode(request)
@@ -138,7 +138,7 @@ class Party:
 
     def _reply(
         self,
-        request: bytes,
+        request: Bytes,
         header: dict[str, Any],
         arrays: dict[str, Array],
         digests: Mapping[str, str] | None = None,
@@ -149,7 +149,7 @@ class Party:
         return encode(header, arrays, self._identity, digests)
 
     def _refusal(
-        self, request: bytes, asked: dict[str, Any], reason: Exception
+        self, request: Bytes, asked: dict[str, Any], reason: Exception
     ) -> bytes:
         if isinstance(reason, Refusal | UnpooledError):
             log.info("%s refused a request: %s", self.name, reason)
@@ -275,7 +275,7 @@ class Party:
         self._answered.pop(session_of(message), None)
         return {"kind": "left"}, {}
 
-    def _handle_step(self, message: Message, data: bytes) -> bytes:
+    def _handle_step(self, message: Message, data: Bytes) -> bytes:
         key, session = session_of(message), self._session(message)
         self._dealings.check_refusals(key[0])
         if self._dealings.was_forgotten(key[0]):
