@@ -254,6 +254,10 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the silo refused so often in this study that its refusals would tell",
             "Ask what the plan says, under another study's name.",
         ),
+        "foreign_job": (
+            "the job is not that of a study: it brings files or names other classes",
+            "Submit studies with unpooled run, of the version that the silos have.",
+        ),
         "approval": (
             "no person at the silo approved the study as it is, or the step in it",
             "Let somebody there look at the plan: unpooled silo approve STUDY.",

@@ -3,6 +3,8 @@
 import abc
 from collections.abc import Callable, Iterator, Mapping
 
+from unpooled.secure.message import Bytes
+
 
 class Channel(abc.ABC):
     """Carry bytes; know nothing of what they mean.
@@ -24,7 +26,7 @@ class Channel(abc.ABC):
     deliver: Callable[[str, tuple[str, str], bytes], object] | None = None
 
     @abc.abstractmethod
-    def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
+    def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Bytes]]:
         """Send each party its request and yield (party, reply) as replies arrive.
 
         A party that does not answer is left out, in whatever time the channel allows;

@@ -1,4 +1,4 @@
-"""NVFlare carries the messages; everything that it is asked to do is in this file.
+"""NVFlare carries the messages; what it makes at each end of a job is in this file.
 
     submitter ── job: JSON that names our classes ──> server ──> silos
                                     CoordinatorEnd ── bytes ──> SiloEnd ─> Party.handle
@@ -27,6 +27,7 @@ from unpooled.errors import AggregationError
 from unpooled.federation.channel import Channel
 from unpooled.party.runtime import Party
 from unpooled.party.silo import Silo
+from unpooled.secure.message import Bytes
 
 log = logging.getLogger("unpooled.engine")
 
@@ -48,8 +49,6 @@ _GRACE = 2.0
 _INLINE = 2**18
 # The server's name in calls.
 _SERVER = "server"
-# Seconds between two questions of a silo whether its job may begin; NVFlare has 2.
-_POLL = 0.25
 
 
 @final
@@ -71,10 +70,10 @@ class NVFlareChannel(Channel):
         # A silo that lost the job does not get it back: asking is waiting in vain.
         self._gone: set[str] = set()
 
-    def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
+    def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Bytes]]:
         """Yield each silo's reply as it arrives; who is late or lost is left out."""
         asked = {name: requests[name] for name in requests if name not in self._gone}
-        arrived: queue.SimpleQueue[tuple[str, bytes | None]] = queue.SimpleQueue()
+        arrived: queue.SimpleQueue[tuple[str, Bytes | None]] = queue.SimpleQueue()
         for data in {id(data): data for data in asked.values()}.values():
             names = [name for name in asked if asked[name] is data]
             call = collab.get_clients(names)(timeout=self._timeout, blocking=False)
@@ -105,7 +104,7 @@ class NVFlareChannel(Channel):
 
 def _pass_on(
     replies: Any,
-    arrived: "queue.SimpleQueue[tuple[str, bytes | None]]",
+    arrived: "queue.SimpleQueue[tuple[str, Bytes | None]]",
     names: Sequence[str],
 ) -> None:
     """Pass on the replies of a call, and None for each silo that gave none."""
@@ -141,8 +140,8 @@ def _packed(data: bytes) -> bytes | Array:
     return data if len(data) <= _INLINE else np.frombuffer(data, np.uint8)
 
 
-def _unpacked(message: Any) -> bytes:
-    return message if isinstance(message, bytes) else np.asarray(message).tobytes()
+def _unpacked(message: Any) -> Bytes:
+    return message if isinstance(message, bytes) else np.asarray(message).data
 
 
 @final
@@ -195,7 +194,7 @@ class CoordinatorEnd:
     Parameters
     ----------
     content : str
-        What is asked, as hexadecimal JSON: NVFlare would fill in what stands in braces.
+        What is asked, as hexadecimal JSON: see `unpooled.federation.jobs`.
     """
 
     def __init__(self, content: str = "") -> None:
@@ -243,57 +242,6 @@ def _caller() -> str:
     """Return whom NVFlare's certificates say a call is from; empty for the server."""
     caller = str(collab.caller)
     return "" if caller == _SERVER else caller
-
-
-def write_job(
-    folder: Path, name: str, parties: Sequence[str], content: Mapping[str, Any]
-) -> None:
-    """Write a job's folder: JSON that names our classes, and what is asked."""
-    meta = {
-        "name": name,
-        "resource_spec": {},
-        "min_clients": len(parties),
-        "mandatory_clients": list(parties),
-        "deploy_map": {"app_server": ["server"], "app_party": list(parties)},
-    }
-    text = json.dumps(content).encode().hex()
-    controller = {
-        "id": "controller",
-        "path": "nvflare.collab.runtime.controller.CollabController",
-        "args": {"server_obj_id": "_end", "sync_task_timeout": 60},
-    }
-    executor = {
-        "path": "nvflare.collab.runtime.executor.CollabExecutor",
-        "args": {"client_obj_id": "_end"},
-    }
-    server, silo = folder / "app_server" / "config", folder / "app_party" / "config"
-    _write(folder / "meta.json", meta)
-    _write(
-        server / "config_fed_server.json",
-        {"workflows": [controller], "server": {"task_request_interval": _POLL}}
-        | _application("CoordinatorEnd", content=text),
-    )
-    _write(
-        silo / "config_fed_client.json",
-        {"executors": [{"tasks": ["*"], "executor": executor}]}
-        | {"default_task_fetch_interval": _POLL}
-        | _application("SiloEnd"),
-    )
-
-
-def _application(kind: str, **arguments: str) -> dict[str, Any]:
-    component = {"id": "_end", "path": f"{__name__}.{kind}", "args": arguments}
-    return {
-        "format_version": 2,
-        "components": [component],
-        "task_data_filters": [],
-        "task_result_filters": [],
-    }
-
-
-def _write(path: Path, content: Mapping[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
 
 
 def _load_meanwhile(*modules: str) -> None:

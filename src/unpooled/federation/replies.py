@@ -11,7 +11,7 @@ from unpooled.errors import RULES, AggregationError, DataError, ReleaseRefusedEr
 from unpooled.federation.channel import Channel
 from unpooled.ledger import Ledger, Release, Seal
 from unpooled.secure.fixed_point import Code
-from unpooled.secure.message import Message, decode, digest
+from unpooled.secure.message import Bytes, Message, decode, digest
 from unpooled.secure.roster import Roster
 
 # What answers a message that is not a step: its kind, and what its header holds beside
@@ -166,7 +166,7 @@ def released_array(
     return array
 
 
-def _checked(roster: Roster, party: str, request: bytes, reply: bytes) -> Message:
+def _checked(roster: Roster, party: str, request: bytes, reply: Bytes) -> Message:
     message = decode(reply, roster, party)
     header = message.header
     if header.get("party") != party or header.get("request") != digest(request):

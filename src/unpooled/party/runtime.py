@@ -25,7 +25,7 @@ from unpooled.party.request import Request
 from unpooled.party.sealing import sealed_lines
 from unpooled.party.session import Session
 from unpooled.secure.agreement import Agreement
-from unpooled.secure.message import Message, decode, digest, encode
+from unpooled.secure.message import Bytes, Message, decode, digest, encode
 from unpooled.secure.roster import Identity, Roster
 
 log = logging.getLogger("unpooled.party")
@@ -100,7 +100,7 @@ class Party:
         # (study, session) -> (round, digest of its request, the reply's bytes)
         self._answered: dict[tuple[str, str], tuple[int, str, bytes]] = {}
 
-    def handle(self, request: bytes) -> bytes:
+    def handle(self, request: Bytes) -> bytes:
         """Answer one message. Never raises: a mistake inside is a reply too."""
         with self._door:  # an engine may call from several threads
             return self._handle(request)
@@ -110,7 +110,7 @@ class Party:
         if (session := self._sessions.get(where)) is not None:
             session.carried(peer, message)
 
-    def _handle(self, request: bytes) -> bytes:
+    def _handle(self, request: Bytes) -> bytes:
         asked: dict[str, Any] = {}
         try:
             message = decode(request)
@@ -148,7 +148,7 @@ class Party:
 
     def _reply(
         self,
-        request: bytes,
+        request: Bytes,
         header: dict[str, Any],
         arrays: dict[str, Array],
         digests: Mapping[str, str] | None = None,
@@ -159,7 +159,7 @@ class Party:
         return encode(header, arrays, self._identity, digests)
 
     def _refusal(
-        self, request: bytes, asked: dict[str, Any], reason: Exception
+        self, request: Bytes, asked: dict[str, Any], reason: Exception
     ) -> bytes:
         if isinstance(reason, Refusal | UnpooledError):
             log.info("%s refused a request: %s", self.name, reason)
@@ -198,7 +198,7 @@ class Party:
         self._sessions[session] = Session(*own, study, agreement, *how)
         public, signature = agreement.offer()
         offer = {"key": public.hex(), "signature": signature.hex()}
-        lines = len(self._dealings.own_lines(session[0]))
+        lines = self._dealings.n_own_lines(session[0])
         # Where the study's seals go on, so that a coordinator sees what it missed.
         return {"kind": "offer", "lines": lines, **offer}, {}
 
@@ -275,7 +275,7 @@ class Party:
         self._answered.pop(session_of(message), None)
         return {"kind": "left"}, {}
 
-    def _handle_step(self, message: Message, data: bytes) -> bytes:
+    def _handle_step(self, message: Message, data: Bytes) -> bytes:
         key, session = session_of(message), self._session(message)
         self._dealings.check_refusals(key[0])
         if self._dealings.was_forgotten(key[0]):
@@ -297,7 +297,7 @@ class Party:
         lines, arrays, more = session.answer(request)
         digests = {name: digest(array.data) for name, array in arrays.items()}
         study = self.studies[request.study]
-        first = len(self._dealings.own_lines(request.study))
+        first = self._dealings.n_own_lines(request.study)
         known = {**message.digests, **digests, "": digest(b"")}
         sealed = sealed_lines(
             self.name, self._identity, study.ledger, first, lines, known

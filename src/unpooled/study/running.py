@@ -7,6 +7,7 @@ resume   load models 1..k, apply them to the silos' rows, ask for k + 1
 
 import logging
 import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from unpooled.federation.planning import Plan
 from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger
 from unpooled.models.files import save
+from unpooled.party.memory import Shelf
 from unpooled.party.runtime import Party
 from unpooled.study.content import target_of
 from unpooled.study.definition import Listener, Study, pipeline_of
@@ -58,6 +60,9 @@ class Run:
     report: Path | None
 
 
+# In the run's folder, until the run is done: what simulated silos keep for later steps.
+_KEPT = "silos/kept"
+
 Planned = Callable[[Plan], None]
 # (ledger to continue, next round) -> the federation, and the parties that live here.
 Assemble = Callable[[Ledger | None, int], tuple[Federation, dict[str, Party]]]
@@ -93,6 +98,7 @@ def run(
     )
     place = RunFolder.create(path, state, study.text)
     with place.alone():
+        _remember(study, place, parties)
         place.log(f"Started study {study.name}.")
         coordinator.proofs = place.proofs()
         # One ledger for both: what the coordinator writes, the folder records.
@@ -123,8 +129,7 @@ def resume(
         )
         coordinator = _coordinator(federation)
         coordinator.records, coordinator.proofs = place.rounds, place.proofs()
-        for party, member in parties.items():
-            member.studies[study.name] = place.memory(party)
+        _remember(study, place, parties)
         rest = study.steps[len(place.state.finished) :]
         if rest:
             view = _transformed(federation, [model for _, model in place.models()])
@@ -171,10 +176,18 @@ def _go_on(
         if study.report:
             write_report(place)
         place.drop_proofs()
+        shutil.rmtree(place.path / _KEPT, ignore_errors=True)
         place.state.done = True
         place.write_state()
         place.log("Done.")
     return result_of(study, place)
+
+
+def _remember(study: Study, place: RunFolder, parties: dict[str, Party]) -> None:
+    """Give simulated silos what they remember, and a place for what they keep."""
+    for party, member in parties.items():
+        memory = member.studies[study.name] = place.memory(party)
+        memory.kept = Shelf(place.path / _KEPT / party)
 
 
 def result_of(study: Study, place: RunFolder) -> Run:
