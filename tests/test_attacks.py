@@ -19,44 +19,32 @@ import pytest
 from numpy.testing import assert_allclose
 
 import unpooled as up
+from attacks import (
+    PERSON,
+    column_sums,
+    filled,
+    first_row,
+    marked,
+    person_and_columns,
+    record_from_fills,
+    scatter,
+    tables_of,
+    with_a_hole,
+)
 from unpooled.arrays import Array
-from unpooled.party.operations import Derive, Operation, Rows, Select
+from unpooled.party.operations import Derive, Operation, Select
 from unpooled.party.policy import Policy
 from wire import COLUMNS, Rogue, Silos, rows, silos
 
-TABLES = {name: rows(seed=i) for i, name in enumerate("abc")}
-PERSON = 11
-
-
-def scatter(rogue: Rogue, chain: tuple[Operation, ...], p: int = 3) -> Array:
-    """Raw products of columns, by the library's own steps: about a mean of zero."""
-    squares = rogue.totals("pca.local_squares", {"mean": np.zeros(p)}, chain)["squares"]
-    return rogue.totals("pca.local_scatter", {"squares": squares}, chain)["scatter"]
-
+TABLES = tables_of("abc")
+MARKED, HOLED = marked(TABLES), with_a_hole(TABLES)
 
 # --- covariances with columns that the coordinator made -------------------------------
 
 
-def marked_tables() -> dict[str, Array]:
-    """x1 is x0 again, but for one person in b: a corrected reading, say."""
-    tables = {name: X.copy() for name, X in TABLES.items()}
-    for X in tables.values():
-        X[:, 1] = X[:, 0]
-    tables["b"][PERSON, 1] += 1.0
-    return tables
-
-
-def person_and_columns() -> tuple[Operation, ...]:
-    """One column that is 1 on one person's row and 0 elsewhere, and all others."""
-    onto = np.vstack([[-1.0, 1.0, 0.0], np.eye(3)])
-    public = {"mean": np.zeros(3), "components": onto, "scale": np.ones(4)}
-    names = tuple(f"y{j}" for j in range(4))
-    return Select(COLUMNS), Derive("pca.projected", names, public)
-
-
 def test_a_made_up_column_does_not_rebuild_a_record():
     """Huth et al. 2023: the covariances of a person's indicator are the record."""
-    here = silos(marked_tables())
+    here = silos(MARKED)
     chain, mean = person_and_columns(), {"mean": np.zeros(4)}
     unfitted = Rogue(here).enter().rules("pca.local_squares", mean, chain)
     assert set(unfitted.values()) == {"transform_not_fitted"}
@@ -68,115 +56,92 @@ def test_a_made_up_column_does_not_rebuild_a_record():
 
 
 def test_a_made_up_column_is_refused_even_by_a_silo_that_asks_for_no_fit():
-    here = silos(marked_tables(), policy={"allowed_steps": ["*"]})
+    here = silos(MARKED, policy={"allowed_steps": ["*"]})
     mean = {"mean": np.zeros(4)}
     rules = Rogue(here).enter().rules("pca.local_squares", mean, person_and_columns())
     assert rules["b"] == "max_row_share"
 
 
 def test_control_a_made_up_column_rebuilds_a_record():
-    here = silos(marked_tables(), policy=Policy.open())
+    here = silos(MARKED, policy=Policy.open())
 
     S = scatter(Rogue(here).enter(), person_and_columns(), 4)
 
-    assert_allclose(S[0, 1:], marked_tables()["b"][PERSON], rtol=1e-9)
-
-
-def tables_with_a_hole() -> dict[str, Array]:
-    """One missing cell, in b."""
-    tables = {name: X.copy() for name, X in TABLES.items()}
-    tables["b"][PERSON, 1] = np.nan
-    return tables
-
-
-def filled(value: float) -> tuple[Operation, ...]:
-    public = {"statistics": np.array([0.0, value, 0.0])}
-    return Select(COLUMNS), Derive("imputer.imputed", COLUMNS, public)
-
-
-def record_from_fills(here: Silos, low: float, high: float) -> Array:
-    """Products with a filled column are linear in the filling; the slope is a row."""
-    up.SimpleImputer().fit(here.federation)
-    rogue = Rogue(here).enter()
-    rise = scatter(rogue, filled(high))[1] - scatter(rogue, filled(low))[1]
-    return rise[[0, 2]] / (high - low)
+    assert_allclose(S[0, 1:], MARKED["b"][PERSON], rtol=1e-9)
 
 
 def test_a_made_up_filling_does_not_rebuild_a_record():
-    here = silos(tables_with_a_hole())
+    here = silos(HOLED)
     mean = {"mean": np.zeros(3)}
     unfitted = Rogue(here).enter().rules("pca.local_squares", mean, filled(1e4))
     assert set(unfitted.values()) == {"transform_not_fitted"}
     up.SimpleImputer().fit(here.federation)
     fitted = Rogue(here).enter().rules("pca.local_squares", mean, filled(1e4))
     assert set(fitted.values()) == {"transform_not_fitted"}
-    listed = silos(tables_with_a_hole(), policy={"allowed_steps": ["*"]})
+    listed = silos(HOLED, policy={"allowed_steps": ["*"]})
     rules = Rogue(listed).enter().rules("pca.local_squares", mean, filled(1e4))
     assert rules["b"] == "max_row_share"
 
 
 def test_control_a_made_up_filling_rebuilds_a_record():
-    here = silos(tables_with_a_hole(), policy=Policy.open())
-    record = record_from_fills(here, 0.0, 1e4)
+    here = silos(HOLED, policy=Policy.open())
+    record = record_from_fills(Rogue(here).enter(), 0.0, 1e4)
     assert_allclose(record, TABLES["b"][PERSON, [0, 2]], rtol=1e-9)
 
 
 def test_two_modest_fillings_do_not_subtract_to_a_record():
-    here = silos(tables_with_a_hole())
+    here = silos(HOLED)
     try:
-        record = record_from_fills(here, 5.0, 6.0)
+        record = record_from_fills(Rogue(here).enter(), 5.0, 6.0)
     except KeyError:
         return  # refused: nothing came back
     assert not np.allclose(record, TABLES["b"][PERSON, [0, 2]], rtol=1e-9)
 
 
 def test_control_two_modest_fillings_subtract_to_a_record():
-    here = silos(tables_with_a_hole(), policy={"allowed_steps": ["*"]})
-    record = record_from_fills(here, 5.0, 6.0)
+    here = silos(HOLED, policy={"allowed_steps": ["*"]})
+    record = record_from_fills(Rogue(here).enter(), 5.0, 6.0)
     assert_allclose(record, TABLES["b"][PERSON, [0, 2]], rtol=1e-9)
 
 
 # --- totals that are subtracted -------------------------------------------------------
 
-FIVE = {name: rows(seed=i) for i, name in enumerate("abcde")}
+FIVE = tables_of("abcde")
 CHANGE = {"allow_roster_change": True}
 TWO = {"min_parties": 2}
 
 
-def sums(here: Silos, names: str, step: str = "scaler.local_observed") -> Array:
-    """The column sums of some silos, in a study of its own."""
-    return Rogue(here, names, study=f"study of {names}").enter().totals(step)["total"]
-
-
 def refusals(here: Silos, names: str) -> dict[str, str]:
-    rogue = Rogue(here, names, study=f"study of {names}").enter()
+    rogue = Rogue(here, names, study=f"study-of-{names}").enter()
     return rogue.rules("pca.local_total")
 
 
 def test_two_studies_do_not_subtract_to_a_silo():
     """Denning et al. 1979: a tracker is two allowed sums around one that is not."""
     here = silos(FIVE)
-    sums(here, "abcde")
+    column_sums(here, "abcde")
     assert set(refusals(here, "abcd").values()) == {"allow_roster_change"}
 
 
 def test_control_two_studies_subtract_to_a_silo():
     here = silos(FIVE, policy=CHANGE)
-    own = sums(here, "abcde") - sums(here, "abcd", "pca.local_total")
+    own = column_sums(here, "abcde") - column_sums(here, "abcd", "pca.local_total")
     assert_allclose(own, FIVE["e"].sum(axis=0), rtol=1e-12)
 
 
 def test_three_overlapping_studies_do_not_combine_to_a_silo():
     """No silo but c is in the first two, and c is not in the third."""
     here = silos(FIVE)
-    sums(here, "abc")
+    column_sums(here, "abc")
     assert refusals(here, "cde") == {"c": "allow_roster_change", "d": "", "e": ""}
     assert set(refusals(here, "abde").values()) == {"allow_roster_change"}
 
 
 def test_control_three_overlapping_studies_combine_to_a_silo():
     here = silos(FIVE, policy=CHANGE)
-    twice = sums(here, "abc") + sums(here, "cde") - sums(here, "abde")
+    twice = (
+        column_sums(here, "abc") + column_sums(here, "cde") - column_sums(here, "abde")
+    )
     assert_allclose(twice / 2, FIVE["c"].sum(axis=0), rtol=1e-12)
 
 
@@ -188,16 +153,11 @@ def test_two_parties_are_refused():
 
 def test_control_of_two_parties_one_subtracts_itself():
     here = silos({name: TABLES[name] for name in "ab"}, policy=TWO)
-    theirs = sums(here, "ab") - TABLES["a"].sum(axis=0)
+    theirs = column_sums(here, "ab") - TABLES["a"].sum(axis=0)
     assert_allclose(theirs, TABLES["b"].sum(axis=0), rtol=1e-12)
 
 
 # --- one row that a total is made of --------------------------------------------------
-
-
-def first_row(complement: bool = False) -> tuple[Operation, ...]:
-    """A vector with a single 1 over the rows, or a single 0, as a split."""
-    return Select(COLUMNS), Rows(0, 0, 1 / 30, complement, -1)
 
 
 @pytest.mark.parametrize("complement", [False, True])

@@ -122,6 +122,8 @@ def test_a_server_keeps_its_jobs_in_its_own_kit_wherever_that_is(tmp_path):
         {"class_allow_list": "all"},
         {"class_list_enforcement_mode": "audit"},
         {"allow_log_streaming": True},
+        {"app_validator": None},
+        {"app_validator": {"path": "os.system"}},
     ],
 )
 def test_a_kit_that_allows_more_is_seen(tmp_path, change):

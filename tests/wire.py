@@ -5,9 +5,9 @@
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Protocol, final
 
 import numpy as np
 
@@ -73,7 +73,7 @@ class Wire(Channel):
             altered = self.on_request(party, data)
             if altered is not None:
                 asked[party] = altered
-        replies = list(self._inner.exchange(asked))
+        replies = [(name, bytes(data)) for name, data in self._inner.exchange(asked)]
         self.received += replies
         yield from self.on_replies(replies)
 
@@ -96,6 +96,32 @@ class Silos:
     def ledger(self) -> Ledger:
         """The coordinator's."""
         return self.federation.ledger
+
+    def answers(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Knock at doors."""
+        return {p: self.parties[p].handle(data) for p, data in requests.items()}
+
+
+class Doors(Protocol):
+    """What a coordinator needs of silos, wherever they are.
+
+    Attributes
+    ----------
+    parties : collection of str
+        Their names.
+    roster : Roster
+        Their public keys.
+    """
+
+    @property
+    def parties(self) -> Collection[str]: ...
+
+    @property
+    def roster(self) -> Roster: ...
+
+    def answers(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Knock at doors; return what they say."""
+        ...
 
 
 def silos(tables: Any = None, **options: Any) -> Silos:
@@ -125,19 +151,21 @@ class Rogue:
 
     Parameters
     ----------
-    silos : Silos
-        Whose doors it knocks at.
+    silos : Doors
+        Where it knocks.
     names : sequence of str, optional
         The parties of its study; all.
     listed : sequence of str, optional
         The parties it says there are.
     study, session, protection, partition : str
         What it says these are; a session of its own.
+    columns : tuple of str
+        Those of a view, where nothing else is said.
     """
 
     def __init__(
         self,
-        silos: Silos,
+        silos: Doors,
         names: Sequence[str] | None = None,
         *,
         listed: Sequence[str] | None = None,
@@ -145,8 +173,9 @@ class Rogue:
         session: str = "",
         protection: str = "masked",
         partition: str = "rows",
+        columns: tuple[str, ...] = COLUMNS,
     ) -> None:
-        self.partition = partition
+        self.partition, self.columns = partition, columns
         self.silos, self.names = silos, list(names or silos.parties)
         self.listed = list(listed or self.names)
         session = session or f"rogue {next(_sessions)}"
@@ -157,14 +186,18 @@ class Rogue:
         self, party: str, header: Mapping[str, Any], arrays: Mapping[str, Array] = {}
     ) -> Message:
         """Send one message and return the reply."""
-        data = self.silos.parties[party].handle(encode(header, arrays))
-        return decode(data, self.silos.roster, party)
+        return self._say([party], header, arrays)[party]
+
+    def _say(
+        self, names: Sequence[str], header: Mapping[str, Any], arrays: Mapping
+    ) -> dict[str, Message]:
+        data = encode(header, arrays)
+        replies = self.silos.answers(dict.fromkeys(names, data))
+        return {name: decode(replies[name], self.silos.roster, name) for name in names}
 
     def ask_all(self, header: Mapping[str, Any]) -> dict[str, Message]:
         """Send every party of the study the same message."""
-        return {
-            party: self.say(party, {**self.where, **header}) for party in self.names
-        }
+        return self._say(self.names, {**self.where, **header}, {})
 
     def join(self) -> dict[str, Message]:
         """Ask for offers."""
@@ -188,11 +221,13 @@ class Rogue:
         self,
         step: str,
         public: Mapping[str, Any] | None = None,
-        operations: tuple[Operation, ...] = (Select(COLUMNS),),
+        operations: tuple[Operation, ...] | None = None,
         to: str = "coordinator",
     ) -> Request:
         """Make the request of the next round."""
         self.round += 1
+        if operations is None:
+            operations = (Select(self.columns),)
         fresh = frozenset(view_arrays(operations))
         where = (self.where["study"], self.where["session"], self.round)
         return Request(*where, step, to, operations, dict(public or {}), fresh)
@@ -200,7 +235,7 @@ class Rogue:
     def step(self, step: str, *rest: Any, **more: Any) -> dict[str, Message]:
         """Run a step, with the arguments of `request`, and return every reply."""
         header, arrays = self.request(step, *rest, **more).as_message()
-        return {party: self.say(party, header, arrays) for party in self.names}
+        return self._say(self.names, header, arrays)
 
     def rules(self, step: str, *rest: Any, **more: Any) -> dict[str, str]:
         """Run a step and return the rule under which each party refused, if it did."""
@@ -211,7 +246,8 @@ class Rogue:
         """Run a step and open what it gave."""
         request = self.request(step, *rest, **more)
         header, arrays = request.as_message()
-        replies = [self.say(party, header, arrays) for party in self.names]
+        said = self._say(self.names, header, arrays)
+        replies = [said[party] for party in self.names]
         declared = find_step(step)
         return {
             name: _opened(self, replies, name, declared.declared[name], request)

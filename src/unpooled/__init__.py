@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from unpooled.models.discriminant import LinearDiscriminantAnalysis
     from unpooled.models.eigenproblem import GeneralizedEigen
     from unpooled.models.files import load, save
+    from unpooled.models.heterogeneity import Heterogeneity, heterogeneity
     from unpooled.models.imputer import SimpleImputer
     from unpooled.models.kernel_pca import KernelPCA
     from unpooled.models.mmvfl import MMVFL
@@ -43,6 +44,7 @@ _HOMES = {
     "Federation": "federation.base",
     "GaussianPrivacy": "secure.noise",
     "GeneralizedEigen": "models.eigenproblem",
+    "Heterogeneity": "models.heterogeneity",
     "KernelPCA": "models.kernel_pca",
     "Ledger": "ledger",
     "LinearDiscriminantAnalysis": "models.discriminant",
@@ -59,6 +61,7 @@ _HOMES = {
     "Study": "study",
     "VFedAKPCA": "models.vfedakpca",
     "VFedPCA": "models.vfedpca",
+    "heterogeneity": "models.heterogeneity",
     "load": "models.files",
     "partition_columns": "data.partition",
     "partition_rows": "data.partition",
@@ -75,6 +78,7 @@ __all__ = [
     "Federation",
     "GaussianPrivacy",
     "GeneralizedEigen",
+    "Heterogeneity",
     "KernelPCA",
     "Ledger",
     "LinearDiscriminantAnalysis",
@@ -89,6 +93,7 @@ __all__ = [
     "VFedAKPCA",
     "VFedPCA",
     "__version__",
+    "heterogeneity",
     "load",
     "partition_columns",
     "partition_rows",

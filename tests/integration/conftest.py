@@ -28,7 +28,8 @@ def consortium(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Consortium
         pytest.skip("nvflare absent")
     from integration.consortium import Consortium
 
-    made = Consortium(tmp_path_factory.mktemp("consortium"))
+    spare = ("budapest", "switzerland")
+    made = Consortium(tmp_path_factory.mktemp("consortium"), spare=spare)
     try:
         made.start()
         yield made

@@ -7,10 +7,12 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from integration.rows import SILOS, write_rows
+from unpooled.federation.hardening import ROLE
 from unpooled.federation.kits import command_of, environment
 from unpooled.federation.provisioning import provision
 from unpooled.federation.submission import submission
@@ -29,8 +31,11 @@ class Consortium:
         folder: Path,
         silos: tuple[str, ...] = SILOS,
         rows: Callable[[str, Path], Path] = write_rows,
+        spare: tuple[str, ...] = (),
     ) -> None:
         self.folder, self.silos, self._rows = folder, silos, rows
+        # Silos that have kits, whom the others know, and who start when a test says so.
+        self.spare = spare
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.environment: dict[str, str] = {}
         port, admin_port = free_ports(2)
@@ -41,7 +46,7 @@ class Consortium:
             f"port = {port}",
             f"admin_port = {admin_port}",
             'coordinator = "ada@example.org"',
-            *[f"[silos.{name}]" for name in silos],
+            *[f"[silos.{name}]" for name in (*silos, *spare)],
         ]
         file = folder / "federation.toml"
         file.write_text("\n".join(lines) + "\n")
@@ -56,11 +61,11 @@ class Consortium:
     def _found(self) -> None:
         keys = {
             name: make_identity(self.kit(name) / "local" / "identity.key").public
-            for name in self.silos
+            for name in (*self.silos, *self.spare)
         }
         roster = Roster(keys).to_toml()
         (self.server / "local" / "roster.toml").write_text(roster)
-        for name in self.silos:
+        for name in keys:
             local = self.kit(name) / "local"
             (local / "roster.toml").write_text(roster)
             (local / "policy.toml").write_text("min_rows = 10\n")
@@ -71,13 +76,27 @@ class Consortium:
         # For tests whose job runs many studies: a class of the tests' own, in the
         # server alone. Silos allow what they allow anywhere.
         self.allow("server", "integration.many.ManyStudies")
+        self.allow("server", "integration.captured.CapturedServer")
+        # Nor does it keep code from silos: they must refuse it themselves.
+        with self.edited("server", "authorization.json") as content:
+            content["permissions"][ROLE]["byoc"] = "any"
+
+    def roster(self) -> Roster:
+        return Roster.from_file(self.server / "local" / "roster.toml")
 
     def allow(self, name: str, path: str) -> None:
         """Let jobs name one more class at a server or silo."""
-        resources = self.kit(name) / "local" / "resources.json"
-        content = json.loads(resources.read_text())
-        content["class_allow_list"].append(path)
-        resources.write_text(json.dumps(content))
+        with self.edited(name, "resources.json") as content:
+            content["class_allow_list"].append(path)
+            # Which knows one job only.
+            content.pop("app_validator", None)
+
+    @contextlib.contextmanager
+    def edited(self, name: str, file: str) -> Iterator[dict[str, Any]]:
+        path = self.kit(name) / "local" / file
+        content = json.loads(path.read_text())
+        yield content
+        path.write_text(json.dumps(content))
 
     @contextlib.contextmanager
     def changed(self, name: str, file: str, text: str) -> Iterator[None]:
@@ -89,6 +108,25 @@ class Consortium:
             yield
         finally:
             path.write_text(before)
+
+    @contextlib.contextmanager
+    def settled(
+        self,
+        policy: str,
+        *,
+        audit: str,
+        sources: Mapping[str, Path] | None = None,
+    ) -> Iterator[None]:
+        """Let silos have other rules, a log of their own and maybe other rows."""
+        with contextlib.ExitStack() as changes:
+            for name in sources or self.silos:
+                own = (self.kit(name) / "local" / "silo.toml").read_text()
+                if sources:
+                    own = f'[silo]\nname = "{name}"\nsource = "{sources[name]}"\n'
+                own += f'audit = "../state/{audit}.sqlite"\n'
+                changes.enter_context(self.changed(name, "silo.toml", own))
+                changes.enter_context(self.changed(name, "policy.toml", policy))
+            yield
 
     def start(self, *names: str, **environment: str) -> None:
         """Start server and silos, or those named, and wait until they are connected."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from nvflare.collab import collab
 
 from unpooled.federation import nvflare
+from unpooled.federation.jobs import write_job
 from unpooled.federation.submission import is_over, submission
 from unpooled.study.outcomes import read_results
 
@@ -47,7 +48,7 @@ class ManyStudies:
 def run_many(kit, parties, studies, folder: Path):
     """Run studies' texts in one job; return (outcome, run's folder) by name."""
     with tempfile.TemporaryDirectory() as work, submission(kit) as session:
-        nvflare.write_job(Path(work) / "many", "many", parties, studies)
+        write_job(Path(work) / "many", "many", parties, studies)
         config = (
             Path(work) / "many" / "app_server" / "config" / "config_fed_server.json"
         )

@@ -17,6 +17,8 @@ def write_rows(silo: str, folder: Path) -> Path:
 
     The columns of heart disease; "num" is the label.
     """
+    if silo not in SILOS:
+        return folder / "none.csv"  # a spare silo, which gets rows from a test
     table = load()[silo]
     if SILOS.index(silo) % 2:
         path = folder / f"{silo}-rows.parquet"

@@ -1,8 +1,5 @@
 """Studies over a real consortium give what one process gives."""
 
-import json
-import time
-
 import pytest
 
 import unpooled as up
@@ -12,7 +9,6 @@ from integration.rows import SILOS
 from unpooled.data.heart_disease import load
 from unpooled.errors import AggregationError, StudyError
 from unpooled.federation.local import in_one_process
-from unpooled.secure.roster import Identity, Roster
 
 RULES = {"min_rows": 10}
 COMMAND = "from unpooled.cli import main; main()"
@@ -86,47 +82,3 @@ def test_a_source_in_the_study_is_refused(consortium):
 
     with pytest.raises(StudyError, match=r"\[parties.va\] source"):
         up.Study.from_file(path).run(kit=consortium.coordinator)
-
-
-def test_a_job_of_another_class_is_refused(consortium, tmp_path):
-    from unpooled.federation import nvflare
-    from unpooled.federation.submission import is_over, submission
-
-    nvflare.write_job(tmp_path / "job", "other", SILOS, {})
-    config = tmp_path / "job" / "app_party" / "config" / "config_fed_client.json"
-    content = json.loads(config.read_text())
-    content["components"][0]["path"] = "unpooled.party.silo.Silo"
-    config.write_text(json.dumps(content))
-
-    with submission(consortium.coordinator) as session:
-        job = session._session.submit_job(str(tmp_path / "job"))
-        until = time.monotonic() + 90
-        while not is_over(status := session.status(job, 60.0)):
-            assert time.monotonic() < until, status
-            time.sleep(0.5)
-
-    assert status != "FINISHED:COMPLETED"
-
-
-@pytest.mark.parametrize(
-    ("pins_itself", "says"),
-    [(False, "va could not open its door"), (True, "name of va is not signed")],
-)
-def test_an_identity_that_nobody_pins_is_refused(consortium, pins_itself, says):
-    local = consortium.kit("va") / "local"
-    before = {
-        name: (local / name).read_text() for name in ("identity.key", "roster.toml")
-    }
-    stranger = Identity()
-    (local / "identity.key").write_text(stranger.private_bytes().hex())
-    if pins_itself:
-        pinned = dict(Roster.from_file(local / "roster.toml"))
-        (local / "roster.toml").write_text(
-            Roster(pinned | {"va": stranger.public}).to_toml()
-        )
-    try:
-        with pytest.raises(AggregationError, match=says):
-            study(consortium, f"impostor-{pins_itself}").run(kit=consortium.coordinator)
-    finally:
-        for name, text in before.items():
-            (local / name).write_text(text)

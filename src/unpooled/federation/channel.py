@@ -1,7 +1,9 @@
 """What carries messages to parties and their replies back."""
 
 import abc
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+
+from unpooled.secure.message import Bytes
 
 
 class Channel(abc.ABC):
@@ -11,15 +13,20 @@ class Channel(abc.ABC):
     ----------
     parties : tuple of str
         Names of the parties that can be reached, in the study's order.
-    on_one_machine : bool
-        Whether processes of the parties can reach each other's ports.
+    carry : callable or None
+        Hands a message of the coordinator's own process in secure comparisons to a
+        party: ((study, session), party, message). None where processes of all ends are
+        on one machine and reach each other.
+    deliver : callable or None
+        Set by whoever computes here: takes (party, (study, session), message).
     """
 
     parties: tuple[str, ...]
-    on_one_machine = False
+    carry: Callable[[tuple[str, str], str, bytes], None] | None = None
+    deliver: Callable[[str, tuple[str, str], bytes], object] | None = None
 
     @abc.abstractmethod
-    def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
+    def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Bytes]]:
         """Send each party its request and yield (party, reply) as replies arrive.
 
         A party that does not answer is left out, in whatever time the channel allows;

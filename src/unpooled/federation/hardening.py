@@ -5,7 +5,8 @@ code that travels with a job, streamed logs, shells in silos for administrators.
 needs one class at each end, so everything else is taken away:
 
 - ``local/resources.json``: jobs may name our class and the engine's own that calls it,
-  and no log is streamed out of a silo;
+  a silo looks at each job's files before anything of them runs (`JobGuard`), and no log
+  is streamed out of a silo;
 - ``local/authorization.json``: a coordinator may submit, watch, stop and download his
   own jobs; no job brings code; nobody else may anything;
 - ``local/log_config.json``: the engine's two lines per call are not written;
@@ -29,6 +30,8 @@ SILO_CLASSES = (
     "nvflare.collab.runtime.executor.CollabExecutor",
     "unpooled.federation.nvflare.SiloEnd",
 )
+# What NVFlare asks in a silo about the files of a job.
+GUARD = "unpooled.federation.guard.JobGuard"
 # The role that NVFlare writes into the coordinator's certificate. Its strongest role,
 # "project_admin", could do everything in every silo.
 ROLE = "lead"
@@ -93,8 +96,10 @@ def harden(kit: Path) -> None:
         return
     local = kit / "local"
     classes = SERVER_CLASSES if kind == "server" else SILO_CLASSES
-    resources = _default(local, "resources.json")
-    _write(local / "resources.json", _resources(resources, classes, kit))
+    resources = _resources(_default(local, "resources.json"), classes, kit)
+    if kind == "silo":
+        resources["app_validator"] = {"path": GUARD}
+    _write(local / "resources.json", resources)
     rights = _SERVER_RIGHTS if kind == "server" else _SILO_RIGHTS
     policy = {"format_version": "1.0", "permissions": {ROLE: rights}}
     _write(local / "authorization.json", policy)
@@ -110,20 +115,24 @@ def harden(kit: Path) -> None:
 
 def check_hardened(kit: Path) -> None:
     """Raise a `StudyError` where a server or silo would run what no study needs."""
-    classes = SERVER_CLASSES if kind_of(kit) == "server" else SILO_CLASSES
+    kind = kind_of(kit)
+    classes = SERVER_CLASSES if kind == "server" else SILO_CLASSES
     path = kit / "local" / "resources.json"
     resources = _read(path)
     allowed = resources.get("class_allow_list")
+    guard = {"path": GUARD} if kind == "silo" else None
     if (
         resources.get("class_list_enforcement_mode") != "enforce"
+        or resources.get("app_validator") != guard
         or resources.get("allow_log_streaming") is not False
         or not isinstance(allowed, list)
         or not set(map(str, allowed)) <= set(classes)
     ):
         raise StudyError(
             f"{path} lets jobs do more than a study needs. Jobs may name "
-            f"{' and '.join(classes)} only, the list must be enforced, and no log be "
-            f"streamed. Restore the file from the kit as you got it."
+            f"{' and '.join(classes)} only, the list must be enforced, silos look at "
+            f"a job's files ({GUARD}), and no log is streamed. Restore the file from "
+            f"the kit as you got it."
         )
 
 

@@ -1,4 +1,4 @@
-"""NVFlare carries the messages; everything that it is asked to do is in this file.
+"""NVFlare carries the messages; what it makes at each end of a job is in this file.
 
     submitter ── job: JSON that names our classes ──> server ──> silos
                                     CoordinatorEnd ── bytes ──> SiloEnd ─> Party.handle
@@ -25,7 +25,9 @@ from nvflare.collab import collab
 from unpooled.arrays import Array
 from unpooled.errors import AggregationError
 from unpooled.federation.channel import Channel
+from unpooled.party.runtime import Party
 from unpooled.party.silo import Silo
+from unpooled.secure.message import Bytes
 
 log = logging.getLogger("unpooled.engine")
 
@@ -45,8 +47,8 @@ _GRACE = 2.0
 # Up to here bytes travel within the call. NVFlare asks for arrays in calls of their
 # own: two more for each message, and the only way for one of gigabytes.
 _INLINE = 2**18
-# Seconds between two questions of a silo whether its job may begin; NVFlare has 2.
-_POLL = 0.25
+# The server's name in calls.
+_SERVER = "server"
 
 
 @final
@@ -64,13 +66,14 @@ class NVFlareChannel(Channel):
     def __init__(self, parties: Sequence[str], timeout: float) -> None:
         self.parties = tuple(parties)
         self._timeout = timeout
+        self.carry = _one_way(list(collab.clients))
         # A silo that lost the job does not get it back: asking is waiting in vain.
         self._gone: set[str] = set()
 
-    def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
+    def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Bytes]]:
         """Yield each silo's reply as it arrives; who is late or lost is left out."""
         asked = {name: requests[name] for name in requests if name not in self._gone}
-        arrived: queue.SimpleQueue[tuple[str, bytes | None]] = queue.SimpleQueue()
+        arrived: queue.SimpleQueue[tuple[str, Bytes | None]] = queue.SimpleQueue()
         for data in {id(data): data for data in asked.values()}.values():
             names = [name for name in asked if asked[name] is data]
             call = collab.get_clients(names)(timeout=self._timeout, blocking=False)
@@ -101,7 +104,7 @@ class NVFlareChannel(Channel):
 
 def _pass_on(
     replies: Any,
-    arrived: "queue.SimpleQueue[tuple[str, bytes | None]]",
+    arrived: "queue.SimpleQueue[tuple[str, Bytes | None]]",
     names: Sequence[str],
 ) -> None:
     """Pass on the replies of a call, and None for each silo that gave none."""
@@ -118,12 +121,27 @@ def _pass_on(
             arrived.put((name, None))
 
 
+def _one_way(proxies: Sequence[Any]) -> Callable[[tuple[str, str], str, bytes], None]:
+    """Return what sends a message of a study's session to a party's process.
+
+    Nobody waits for an answer, so a round of comparisons takes one latency and not two.
+    Such messages may overtake each other, or be lost: the tunnel takes care of that.
+    """
+    named = {proxy.name: proxy for proxy in proxies}
+
+    def carry(where: tuple[str, str], peer: str, message: bytes) -> None:
+        one_way = named[peer or _SERVER](expect_result=False)
+        one_way.carry(where=list(where), message=message)
+
+    return carry
+
+
 def _packed(data: bytes) -> bytes | Array:
     return data if len(data) <= _INLINE else np.frombuffer(data, np.uint8)
 
 
-def _unpacked(message: Any) -> bytes:
-    return message if isinstance(message, bytes) else np.asarray(message).tobytes()
+def _unpacked(message: Any) -> Bytes:
+    return message if isinstance(message, bytes) else np.asarray(message).data
 
 
 @final
@@ -131,7 +149,7 @@ class SiloEnd:
     """What NVFlare makes in a silo: the door of its party, and nothing else."""
 
     def __init__(self) -> None:
-        self._handle: Callable[[bytes], bytes] | None = None
+        self._party: Party | None = None
         _load_meanwhile(_MODELS)
 
     @collab.init
@@ -140,7 +158,9 @@ class SiloEnd:
         _quieten()
         try:
             path = collab.workspace.get_file_path_in_site_config("silo.toml")
-            self._handle = Silo.from_file(Path(str(path))).party().handle
+            party = Silo.from_file(Path(str(path))).party()
+            party.carry = _one_way([collab.server, *collab.other_clients])
+            self._party = party
         except BaseException:
             # NVFlare would send the traceback, with values and paths, to the server.
             log.exception("The silo cannot open its door")
@@ -149,12 +169,22 @@ class SiloEnd:
     def answer(self, request: Any) -> Any:
         """Answer one message; an empty reply says that there is no door."""
         try:
-            if self._handle is None:
+            if self._party is None:
                 raise RuntimeError("the silo could not open its door")
-            return _packed(self._handle(_unpacked(request)))
+            return _packed(self._party.handle(_unpacked(request)))
         except BaseException:
             log.exception("The silo's door failed")
             return b""
+
+    @collab.publish
+    def carry(self, where: Any, message: Any) -> None:
+        """Take a message from a peer's computing process to this one's."""
+        try:
+            study, session = where
+            if self._party is not None:
+                self._party.carried(_caller(), (study, session), message)
+        except BaseException:
+            log.exception("A message between computing processes was refused")
 
 
 @final
@@ -164,11 +194,12 @@ class CoordinatorEnd:
     Parameters
     ----------
     content : str
-        What is asked, as hexadecimal JSON: NVFlare would fill in what stands in braces.
+        What is asked, as hexadecimal JSON: see `unpooled.federation.jobs`.
     """
 
     def __init__(self, content: str = "") -> None:
         self._content = content
+        self._channel: NVFlareChannel | None = None
         _load_meanwhile(_REMOTE, _MODELS, _REPORT)
 
     @collab.main
@@ -184,7 +215,7 @@ class CoordinatorEnd:
         results = Path(workspace.get_run_dir(context.get_job_id())) / RESULTS
         remote.coordinate(
             json.loads(bytes.fromhex(self._content)),
-            NVFlareChannel,
+            self._open,
             kit=Path(workspace.get_root_dir()),
             results=results,
             news=news,
@@ -192,56 +223,25 @@ class CoordinatorEnd:
         news.offer(results, _PATIENCE)
         return "done"
 
+    @collab.publish
+    def carry(self, where: Any, message: Any) -> None:
+        """Take a message to the coordinator's own computing process, if it has one."""
+        try:
+            study, session = where
+            if self._channel is not None and self._channel.deliver is not None:
+                self._channel.deliver(_caller(), (study, session), message)
+        except BaseException:
+            log.exception("A message between computing processes was refused")
 
-def write_job(
-    folder: Path, name: str, parties: Sequence[str], content: Mapping[str, Any]
-) -> None:
-    """Write a job's folder: JSON that names our classes, and what is asked."""
-    meta = {
-        "name": name,
-        "resource_spec": {},
-        "min_clients": len(parties),
-        "mandatory_clients": list(parties),
-        "deploy_map": {"app_server": ["server"], "app_party": list(parties)},
-    }
-    text = json.dumps(content).encode().hex()
-    controller = {
-        "id": "controller",
-        "path": "nvflare.collab.runtime.controller.CollabController",
-        "args": {"server_obj_id": "_end", "sync_task_timeout": 60},
-    }
-    executor = {
-        "path": "nvflare.collab.runtime.executor.CollabExecutor",
-        "args": {"client_obj_id": "_end"},
-    }
-    server, silo = folder / "app_server" / "config", folder / "app_party" / "config"
-    _write(folder / "meta.json", meta)
-    _write(
-        server / "config_fed_server.json",
-        {"workflows": [controller], "server": {"task_request_interval": _POLL}}
-        | _application("CoordinatorEnd", content=text),
-    )
-    _write(
-        silo / "config_fed_client.json",
-        {"executors": [{"tasks": ["*"], "executor": executor}]}
-        | {"default_task_fetch_interval": _POLL}
-        | _application("SiloEnd"),
-    )
+    def _open(self, parties: tuple[str, ...], timeout: float) -> NVFlareChannel:
+        self._channel = NVFlareChannel(parties, timeout)
+        return self._channel
 
 
-def _application(kind: str, **arguments: str) -> dict[str, Any]:
-    component = {"id": "_end", "path": f"{__name__}.{kind}", "args": arguments}
-    return {
-        "format_version": 2,
-        "components": [component],
-        "task_data_filters": [],
-        "task_result_filters": [],
-    }
-
-
-def _write(path: Path, content: Mapping[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+def _caller() -> str:
+    """Return whom NVFlare's certificates say a call is from; empty for the server."""
+    caller = str(collab.caller)
+    return "" if caller == _SERVER else caller
 
 
 def _load_meanwhile(*modules: str) -> None:

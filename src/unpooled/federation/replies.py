@@ -11,7 +11,7 @@ from unpooled.errors import RULES, AggregationError, DataError, ReleaseRefusedEr
 from unpooled.federation.channel import Channel
 from unpooled.ledger import Ledger, Release, Seal
 from unpooled.secure.fixed_point import Code
-from unpooled.secure.message import Message, decode, digest
+from unpooled.secure.message import Bytes, Message, decode, digest
 from unpooled.secure.roster import Roster
 
 # What answers a message that is not a step: its kind, and what its header holds beside
@@ -25,9 +25,10 @@ _ANSWERS: Mapping[str, tuple[str, set[str]]] = {
     "agree": ("agreed", set()),
     "offer group key": ("group", {"sealed"}),
     "accept group key": ("accepted", set()),
-    "offer computing": ("computing", {"port", "sealed"}),
+    "offer computing": ("computing", {"port", "sealed", "key"}),
     "begin computing": ("begun", set()),
     "test computing": ("tested", set()),
+    "shares": ("shared", set()),
     "signs": ("compared", {"spent"}),
     "leave": ("left", set()),
     "matching.common": ("released", {"seals", "digest"}),
@@ -128,7 +129,9 @@ def raise_refusals(step: str, replies: Mapping[str, Message]) -> None:
     """Raise the error of the first party that did not do what was asked."""
     kind, names = _ANSWERS.get(step, ("released", {"seals"}))
     for party, reply in replies.items():
-        if reply.header.get("kind") == kind and set(reply.header) == _ALWAYS | names:
+        # What a party that does not compute hands to those that do.
+        known = set(reply.header) - ({"shares"} if "." in step else set())
+        if reply.header.get("kind") == kind and known == _ALWAYS | names:
             continue
         if reply.header.get("kind") != "refused":
             raise AggregationError(
@@ -163,7 +166,7 @@ def released_array(
     return array
 
 
-def _checked(roster: Roster, party: str, request: bytes, reply: bytes) -> Message:
+def _checked(roster: Roster, party: str, request: bytes, reply: Bytes) -> Message:
     message = decode(reply, roster, party)
     header = message.header
     if header.get("party") != party or header.get("request") != digest(request):

@@ -19,6 +19,7 @@ from typing import Any, final
 
 from unpooled.errors import AggregationError, StudyError
 from unpooled.federation.consortium import need_engine
+from unpooled.federation.jobs import write_job
 
 # What ends a job, beside being done.
 _ENDED = "FINISHED"
@@ -49,8 +50,6 @@ class Submission:
         self, name: str, parties: Sequence[str], content: Mapping[str, Any]
     ) -> str:
         """Submit a job without code; return its identifier."""
-        from unpooled.federation.nvflare import write_job
-
         with tempfile.TemporaryDirectory() as work:
             folder = Path(work) / name
             write_job(folder, name, parties, content)

@@ -145,7 +145,7 @@ class Aligning:
         about: tuple[IdColumn, tuple[str, ...]],
     ) -> list[list[Any]]:
         study = self._dealings.studies[request.study]
-        first = len(self._dealings.own_lines(request.study))
+        first = self._dealings.n_own_lines(request.study)
         sent = {name: digest(array.data) for name, array in arrays.items()}
         known = {**message.digests, **sent, "": digest(b"")}
         sealed = sealed_lines(party, self._identity, study.ledger, first, lines, known)

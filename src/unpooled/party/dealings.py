@@ -9,12 +9,14 @@ import hashlib
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, final
 
 from unpooled.arrays import Array
+from unpooled.data.table import Table
 from unpooled.errors import StudyError
 from unpooled.ledger import Release
 from unpooled.party.budget import Budget
@@ -94,16 +96,25 @@ class Dealings:
 
     def remember(self, name: str) -> Study:
         """Return what is remembered of a study, as the journal has it by now."""
-        study = self.studies.setdefault(name, Study())
+        told = self._told(name)
+        if name not in self.studies:
+            self.studies[name] = Study(self._shelf(name, told.forgotten))
+        study = self.studies[name]
         if self._journal is not None:
-            told = self._told(name)
             if told.lines != len(study.ledger):
                 study.ledger = self._journal.ledger(name)
             study.fitted, study.answered = set(told.fitted), dict(told.answered)
             if told.forgotten != self._forgotten.setdefault(name, told.forgotten):
-                study.kept, study.reused = Shelf(), {}
+                study.kept, study.reused = self._shelf(name, told.forgotten), {}
             self._forgotten[name] = told.forgotten
         return study
+
+    def _shelf(self, study: str, forgotten: int) -> Shelf:
+        # Where there is a log, what is kept outlives the process as the log does. A
+        # study that was forgotten begins a new folder, whatever was left of the old.
+        if self._journal is None or not NAME.fullmatch(study):
+            return Shelf()
+        return Shelf(_kept_beside(self._journal) / study / str(forgotten))
 
     def own_lines(self, name: str) -> list[Release]:
         """Return the lines of a study that were sealed under the present key."""
@@ -112,6 +123,17 @@ class Dealings:
         return [
             line for line in ledger if any(s.key == key for s in line.seals.values())
         ]
+
+    def n_own_lines(self, name: str) -> int:
+        """Return how many lines of a study were sealed under the present key."""
+        key = self._identity.public.hex()
+        lines = self.studies[name].ledger if name in self.studies else ()
+        # Seals of a key are numbered from 0, so the last one tells.
+        for line in reversed(lines):
+            for seal in line.seals.values():
+                if seal.key == key:
+                    return seal.sequence + 1
+        return 0
 
     def join(self, study: str, session: str, parties: Sequence[str]) -> Study:
         """Join a session that the silo never saw, of a study that it approves."""
@@ -177,6 +199,18 @@ class Dealings:
                 rule,
             )
 
+    def describe(self, table: Table, partition: str) -> Answer:
+        """Say what the silo has, as far as its rules let columns be seen."""
+        return {
+            "kind": "described",
+            "columns": list(filter(self._policy.allows_column, table.columns)),
+            "named": table.named,
+            "label": table.label,
+            "partition": partition,
+            # On a row partition how many rows a silo has is its own business.
+            "rows": table.n_rows if partition == "columns" else None,
+        }, {}
+
     def announce(self, message: Message) -> Answer:
         """Take the text of a study, for a person to look at."""
         study, text = message.header["study"], message.header["text"]
@@ -228,6 +262,16 @@ class Dealings:
         return Remembered() if self._journal is None else self._journal.study(study)
 
 
+def forget_kept(journal: Journal, study: str) -> None:
+    """Delete what the steps of a study kept on the disk."""
+    if NAME.fullmatch(study):
+        shutil.rmtree(_kept_beside(journal) / study, ignore_errors=True)
+
+
+def _kept_beside(journal: Journal) -> Path:
+    return journal.path.with_suffix(".kept")
+
+
 def _write(path: Path, content: Array) -> None:
     """Write a file in whole or not at all."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -251,7 +295,7 @@ def _cost(request: Request) -> float:
 
 def session_of(message: Message) -> tuple[str, str]:
     """Return the study and the session that a message names."""
-    study, session = message.header["study"], message.header["session"]
+    study, session = message.header.get("study"), message.header.get("session")
     if not (isinstance(study, str) and isinstance(session, str)):
         raise Refusal("malformed_message")
     return study, session

@@ -7,6 +7,7 @@ values and paths, stays in the silo's own log.
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -24,7 +25,7 @@ from unpooled.party.request import Request
 from unpooled.party.sealing import sealed_lines
 from unpooled.party.session import Session
 from unpooled.secure.agreement import Agreement
-from unpooled.secure.message import Message, decode, digest, encode
+from unpooled.secure.message import Bytes, Message, decode, digest, encode
 from unpooled.secure.roster import Identity, Roster
 
 log = logging.getLogger("unpooled.party")
@@ -92,17 +93,24 @@ class Party:
         self._dealings = Dealings(policy, identity, journal, approval, models)
         self.aligning = Aligning(policy, identity, self._dealings, matches)
         self.studies = self._dealings.studies
+        # ((study, session), peer, message): hands it to the relay, where there is one.
+        self.carry: Callable[[tuple[str, str], str, bytes], None] | None = None
         self._door = threading.Lock()
         self._sessions: dict[tuple[str, str], Session] = {}
         # (study, session) -> (round, digest of its request, the reply's bytes)
         self._answered: dict[tuple[str, str], tuple[int, str, bytes]] = {}
 
-    def handle(self, request: bytes) -> bytes:
+    def handle(self, request: Bytes) -> bytes:
         """Answer one message. Never raises: a mistake inside is a reply too."""
         with self._door:  # an engine may call from several threads
             return self._handle(request)
 
-    def _handle(self, request: bytes) -> bytes:
+    def carried(self, peer: str, where: tuple[str, str], message: bytes) -> None:
+        """Take a message between computing processes; it passes by the door."""
+        if (session := self._sessions.get(where)) is not None:
+            session.carried(peer, message)
+
+    def _handle(self, request: Bytes) -> bytes:
         asked: dict[str, Any] = {}
         try:
             message = decode(request)
@@ -114,7 +122,9 @@ class Party:
                 "announce": self._dealings.announce,
                 "deliver": self._dealings.deliver,
                 "recall": self._dealings.recall,
-                "describe": self._describe,
+                "describe": lambda _: self._dealings.describe(
+                    self.table, self.partition
+                ),
                 "join": self._join,
                 "agree": self._agree,
                 "offer group key": self._offer_group_key,
@@ -138,7 +148,7 @@ class Party:
 
     def _reply(
         self,
-        request: bytes,
+        request: Bytes,
         header: dict[str, Any],
         arrays: dict[str, Array],
         digests: Mapping[str, str] | None = None,
@@ -149,7 +159,7 @@ class Party:
         return encode(header, arrays, self._identity, digests)
 
     def _refusal(
-        self, request: bytes, asked: dict[str, Any], reason: Exception
+        self, request: Bytes, asked: dict[str, Any], reason: Exception
     ) -> bytes:
         if isinstance(reason, Refusal | UnpooledError):
             log.info("%s refused a request: %s", self.name, reason)
@@ -160,17 +170,6 @@ class Party:
         return self._reply(
             request, {"kind": "refused", "error": error, "rule": rule}, {}
         )
-
-    def _describe(self, message: Message) -> Answer:
-        return {
-            "kind": "described",
-            "columns": list(filter(self.policy.allows_column, self.table.columns)),
-            "named": self.table.named,
-            "label": self.table.label,
-            "partition": self.partition,
-            # On a row partition how many rows a silo has is its own business.
-            "rows": self.table.n_rows if self.partition == "columns" else None,
-        }, {}
 
     def _join(self, message: Message) -> Answer:
         header = message.header
@@ -193,12 +192,13 @@ class Party:
         )
         study = self._dealings.join(*session, parties)
         share_shelf(self.name, session[0], study.kept)
-        how = (parties, protection, self._roster, self.partition)
+        carry = self.carry and partial(self.carry, session)
+        how = (parties, protection, self._roster, self.partition, carry)
         own = (self.name, self.aligning.table_of(session[0], self.table), self.policy)
         self._sessions[session] = Session(*own, study, agreement, *how)
         public, signature = agreement.offer()
         offer = {"key": public.hex(), "signature": signature.hex()}
-        lines = len(self._dealings.own_lines(session[0]))
+        lines = self._dealings.n_own_lines(session[0])
         # Where the study's seals go on, so that a coordinator sees what it missed.
         return {"kind": "offer", "lines": lines, **offer}, {}
 
@@ -212,7 +212,7 @@ class Party:
         twice = len(set(parties)) != len(parties)
         if twice or self.name not in parties or not set(parties) <= set(self._roster):
             raise Refusal("wrong_roster")
-        return Roster({name: self._roster[name] for name in parties})
+        return self._roster.part(parties)
 
     def _session(self, message: Message) -> Session:
         session = self._sessions.get(session_of(message))
@@ -275,7 +275,7 @@ class Party:
         self._answered.pop(session_of(message), None)
         return {"kind": "left"}, {}
 
-    def _handle_step(self, message: Message, data: bytes) -> bytes:
+    def _handle_step(self, message: Message, data: Bytes) -> bytes:
         key, session = session_of(message), self._session(message)
         self._dealings.check_refusals(key[0])
         if self._dealings.was_forgotten(key[0]):
@@ -294,10 +294,10 @@ class Party:
         view = session.check(request)[1]
         about = (view, session.parties)
         self._dealings.check(request, *about)
-        lines, arrays = session.answer(request)
+        lines, arrays, more = session.answer(request)
         digests = {name: digest(array.data) for name, array in arrays.items()}
         study = self.studies[request.study]
-        first = len(self._dealings.own_lines(request.study))
+        first = self._dealings.n_own_lines(request.study)
         known = {**message.digests, **digests, "": digest(b"")}
         sealed = sealed_lines(
             self.name, self._identity, study.ledger, first, lines, known
@@ -306,6 +306,7 @@ class Party:
         header = {
             "kind": "released",
             "seals": [[seal.sequence, seal.digest, seal.signature] for seal in seals],
+            **more,
         }
         reply = self._reply(data, header, arrays, digests)
         # From here on it counts as released; before, nothing may leave.

@@ -1,6 +1,7 @@
 """Pictures of two directions at once, and of correlations: never of people."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -14,8 +15,8 @@ _SIDE = 380
 
 
 @settings()
-def bars(values: Float[Array, " k"], name: str, description: str) -> Markup:
-    """Draw canonical correlations as bars from 0 to 1."""
+def bars(values: Float[Array, " k"], name: str, title: str, description: str) -> Markup:
+    """Draw correlations of scores as bars from 0 to 1."""
     figure, axes = drawing(height=220, left=44, right=8, top=10, bottom=42)
     place = np.arange(1, len(values) + 1)
     axes.bar(place, values, width=0.62, color=ACCENT)
@@ -26,7 +27,31 @@ def bars(values: Float[Array, " k"], name: str, description: str) -> Markup:
     axes.grid(axis="y", color=INK, alpha=0.13, linewidth=0.8)
     axes.axhline(1.0, color=SECOND, linewidth=0.8)
     axes.set_xlabel("pair", color=INK, labelpad=6)
-    return svg(figure, name, "Canonical correlations", description)
+    return svg(figure, name, title, description)
+
+
+@settings()
+def shares(model: Any, prefix: str, name: str, description: str) -> Markup:
+    """Draw which share of columns' or components' variance is between silos.
+
+    Parameters
+    ----------
+    model : Heterogeneity
+        Fitted.
+    prefix : str
+        "" for columns, "component_" for components.
+    name, description : str
+        Of the picture.
+    """
+    rows = min(model.table().num_rows, 30)
+    count = len(getattr(model, f"{prefix}eta_squared_"))
+    height = 62 + 17 * min(rows, count)
+    figure, axes = drawing(height=height, left=124, right=14, top=6, bottom=46)
+    shown = model.draw(axes, prefix, INK, ACCENT, SECOND)
+    place = np.arange(len(shown))
+    axes.set_yticks(place, [short(one, 17) for one in shown], parse_math=False)
+    axes.grid(axis="x", color=INK, alpha=0.13, linewidth=0.8)
+    return svg(figure, name, "Shares of variance between silos", description)
 
 
 @settings()

@@ -12,6 +12,7 @@ from unpooled.report.directions import canonical, discriminants
 from unpooled.report.exhibits import Exhibit
 from unpooled.report.facts import Facts, subject
 from unpooled.report.kernels import spectrum
+from unpooled.report.site_effects import site_effects
 from unpooled.report.tables import Table, number, per_cent, signed
 from unpooled.report.wording import counted
 
@@ -52,9 +53,11 @@ def _of(facts: Facts, model: Any, index: int) -> list[Exhibit]:
         shown.append(_variance(model, f"scree-{index}") if whole else _merged(model))
     if {"scalings_", "means_"} <= set(vars(model)):
         shown += discriminants(model, f"classes-{index}")
+    if {"eta_squared_", "spread_p_value_"} <= set(vars(model)):
+        shown += site_effects(model, f"sites-{index}")
     if "gamma_" in vars(model) and len(model.eigenvalues_):
         shown.append(spectrum(model, f"kernel-{index}"))
-    if "canonical_correlations_" in vars(model):
+    if {"canonical_correlations_", "score_correlations_"} & set(vars(model)):
         shown += canonical(model, f"canonical-{index}")
     if hasattr(model, "signal_to_noise_"):
         shown.append(_signal(model))

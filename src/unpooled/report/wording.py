@@ -25,6 +25,7 @@ _TOLD = {
     "rotations": "the weights of columns in each score",
     "scalings": "the discriminant directions",
     "basis": "directions that all rows lie in",
+    "axes": "principal components of all columns",
     "U": "directions over the people, found from earlier totals",
     "V": "a block of mixtures, which the next total is of",
     "length": "how far people lie apart along each direction",
@@ -199,8 +200,10 @@ def _protected(facts: Facts, line: Release) -> tuple[str, bool]:
 def _kept(facts: Facts, line: Release) -> str:
     """Return how long an array stays, and where it was used."""
     declared = declaration(line.step, line.name)
-    until = "fit" if declared is not None and declared.until == "fit" else "study"
-    text = f"Kept in the silo and forgotten at the end of the {until}."
+    until = declared.until if declared is not None else "study"
+    text = "Kept in the silo until the study is over, or forgotten there."
+    if until == "fit":
+        text = "Kept in the silo and forgotten at the end of the fit."
     later = {
         one.round
         for one in facts.lines("out")

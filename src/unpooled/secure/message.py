@@ -21,6 +21,9 @@ from unpooled.errors import AggregationError
 from unpooled.ledger import canonical
 from unpooled.secure.roster import Identity, Roster
 
+# As they came in: what arrived in an array is read where it lies.
+Bytes = bytes | memoryview
+
 _MAGIC = b"UNPOOLED1"
 _PREFIX = struct.Struct(f"<{len(_MAGIC)}sI")
 _SIGNATURE = 64
@@ -92,7 +95,7 @@ def pieces(
     return [front, signature, padding, *(part.data for part in parts.values())]
 
 
-def decode(data: bytes, roster: Roster | None = None, party: str = "") -> Message:
+def decode(data: Bytes, roster: Roster | None = None, party: str = "") -> Message:
     """Read a message, checking its form, its digests and, with a roster, who signed.
 
     Raises
@@ -100,7 +103,7 @@ def decode(data: bytes, roster: Roster | None = None, party: str = "") -> Messag
     AggregationError
         With the rule "malformed_message" or "wrong_signature".
     """
-    view = memoryview(data)
+    view = memoryview(data).toreadonly()
     try:
         magic, length = _PREFIX.unpack_from(view)
         if magic != _MAGIC or length > _HEADER_LIMIT:
