@@ -11,6 +11,7 @@ from unpooled import Policy, partition_columns, plan, simulate
 from unpooled.arrays import Array
 from unpooled.data.sources import open_source
 from unpooled.errors import DataError, ReleaseRefusedError, UnpooledError
+from unpooled.federation.planning import would_refuse
 from unpooled.federation.rounds import Coordinator
 from unpooled.models.base import FederatedEstimator
 from unpooled.party.memory import KeptArrays
@@ -293,7 +294,7 @@ def test_a_silo_takes_part_in_the_partition_it_declared_only(frames, declared):
     coordinator.partition = other
     with pytest.raises(ReleaseRefusedError, match="partition"):
         here.federation.sum(squares)
-    found = coordinator.would_refuse(
-        [rogue.request("test_columns.squares", operations=())]
+    found = would_refuse(
+        coordinator, [rogue.request("test_columns.squares", operations=())]
     )
     assert {rule for _, _, rule in found} == {"partition"}

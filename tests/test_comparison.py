@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from unpooled.errors import AggregationError
-from unpooled.secure.comparison import Computation, Polynomial
+from unpooled.secure.comparison import Computation
+from unpooled.secure.polynomial import Polynomial
 
 pytest.importorskip("mpyc")
 CUBIC = Polynomial(

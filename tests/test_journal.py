@@ -27,6 +27,7 @@ from unpooled.federation.layout import Layout
 from unpooled.federation.local import LocalChannel
 from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger
+from unpooled.party.dealings import forget_kept
 from unpooled.party.journal import Journal
 from unpooled.party.runtime import Party
 from unpooled.party.step import kept, summed
@@ -161,14 +162,25 @@ def test_transforms_fitted_before_a_restart_are_still_known(place):
         PCA(2).fit(scaler.transform(stranger))
 
 
-def test_what_a_restart_cannot_bring_back_is_refused_by_name(place):
+def test_what_a_step_kept_outlives_the_process_until_it_is_forgotten(place):
     federation = place.federation()
     federation.keep(stays_here)
-    federation.sum(reads_kept)
+    told = federation.sum(reads_kept)["out"]
     place.start()
     again = place.federation(ledger=federation.ledger, first_round=3)
+    assert (again.sum(reads_kept)["out"] == told).all()
+    other = place.federation(study="other")
     with pytest.raises(ReleaseRefusedError, match="nothing_kept"):
-        again.sum(reads_kept)
+        other.sum(reads_kept)
+    # Even where the files are still there: they belong to what was forgotten.
+    Journal(place.log("a")).forgotten("s", [])
+    place.start()
+    once_more = place.federation(ledger=again.ledger, first_round=5)
+    with pytest.raises(ReleaseRefusedError, match=r"a refused .*nothing_kept"):
+        once_more.sum(reads_kept)
+    assert (place.folder / "a.kept" / "s").exists()
+    forget_kept(Journal(place.log("a")), "s")
+    assert not (place.folder / "a.kept" / "s").exists()
 
 
 @pytest.mark.parametrize("when", ["same process", "restarted"])

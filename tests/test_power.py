@@ -1,5 +1,7 @@
 """PowerTransformer on a federation: the pooled optimum, whatever the split."""
 
+import functools
+
 import numpy as np
 import pytest
 import sklearn.decomposition
@@ -24,6 +26,8 @@ from unpooled import (
 )
 from unpooled.errors import DataError, ReleaseRefusedError
 
+# Its sums travel as the others' do; `comparison="mpc"` is in test_power_mpc.py.
+summed = functools.partial(PowerTransformer, comparison="summed")
 # The promise: 1e-7 max(1/σ, |λ|). The last cell is 2^-27 wide.
 TOL = 1e-8
 
@@ -63,7 +67,7 @@ def units(X):
 def test_finds_the_pooled_optimum(federate, rows, holes):
     X = np.column_stack([rows[:, :3], holes[:, 3:]])
 
-    ours = PowerTransformer().fit(federate(X))
+    ours = summed().fit(federate(X))
 
     for j, lam in enumerate(ours.lambdas_):
         assert is_optimal(X[:, j], float(lam), TOL), f"column {j}"
@@ -80,7 +84,7 @@ def test_equals_the_pooled_twin_where_the_twin_is_right(rows):
     new = X[::-7] * 1.1
     theirs = sklearn.preprocessing.PowerTransformer().fit(X)
 
-    ours = PowerTransformer().fit(open_silos(X))
+    ours = summed().fit(open_silos(X))
 
     # Brent's method stops at about the root of the likelihood's precision.
     assert_allclose(ours.lambdas_, theirs.lambdas_, atol=1e-4)
@@ -104,7 +108,7 @@ def test_any_split_gives_the_same(rows):
     for cuts in ([30, 60], [1, 2], [88, 89], [5, 9, 12, 70]):
         order = rng.permutation(len(rows))
         silos = {f"s{i}": rows[part] for i, part in enumerate(np.split(order, cuts))}
-        fits.append(PowerTransformer().fit(simulate(silos, policy=Policy.open())))
+        fits.append(summed().fit(simulate(silos, policy=Policy.open())))
     for other in fits[1:]:
         off = np.abs(other.lambdas_ - fits[0].lambdas_) * sigma
         assert (off <= 2.0**-26 * np.maximum(1, np.abs(other.lambdas_) * sigma)).all()
@@ -114,7 +118,7 @@ def test_any_split_gives_the_same(rows):
 def test_hard_columns(name):
     x = made_up()[name]
 
-    ours = PowerTransformer().fit(open_silos(x[:, None]))
+    ours = summed().fit(open_silos(x[:, None]))
 
     assert is_optimal(x, float(ours.lambdas_[0]), TOL)
     scaled = ours.transform(x[:, None])
@@ -127,17 +131,17 @@ def test_digits_on_which_scikit_learn_fails():
     pixel = x[:, [np.flatnonzero((x != 0).sum(axis=0) == 1)[0]]]
     theirs = sklearn.preprocessing.PowerTransformer().fit(pixel)
     assert not is_optimal(pixel[:, 0], float(theirs.lambdas_[0]), 1e-6)
-    ours = PowerTransformer().fit(open_silos(pixel))
+    ours = summed().fit(open_silos(pixel))
     assert is_optimal(pixel[:, 0], float(ours.lambdas_[0]), TOL)
 
 
 def test_new_rows_come_back(rows):
-    model = PowerTransformer().fit(open_silos(rows))
+    model = summed().fit(open_silos(rows))
     new = rows[::-4] + 0.1 * rows.std(axis=0)
     new[1, 2] = np.nan
     back = model.inverse_transform(model.transform(new))
     assert_allclose(back, new, rtol=1e-9)
-    plain = PowerTransformer(standardize=False).fit(open_silos(rows[:, [0, 1, 4]]))
+    plain = summed(standardize=False).fit(open_silos(rows[:, [0, 1, 4]]))
     back = plain.inverse_transform(plain.transform(new[:, [0, 1, 4]]))
     assert_allclose(back, new[:, [0, 1, 4]], rtol=1e-9)
     assert not hasattr(plain, "mean_")
@@ -148,7 +152,7 @@ def test_constant_columns_are_warned_of_and_left(rows, constant):
     X = np.column_stack([rows[:, 0], np.full(len(rows), constant)])
 
     with pytest.warns(UserWarning, match=r"left as they are \(λ = 1\): x1\."):
-        ours = PowerTransformer().fit(open_silos(X))
+        ours = summed().fit(open_silos(X))
 
     assert ours.lambdas_[1] == 1.0
     off = 8 * np.finfo(float).eps * abs(constant)
@@ -162,12 +166,12 @@ def test_a_federation_is_transformed_in_its_silos(rows):
     for standardize in (True, False):
         columns = rows if standardize else rows[:, :1]
         view = federation if standardize else federation.select(["x0"])
-        model = PowerTransformer(standardize=standardize).fit(view)
+        model = summed(standardize=standardize).fit(view)
         before = len(federation.ledger)
         done = model.transform(view)
         assert len(federation.ledger) == before, "a view released something"
         # Transformed rows are as normal as they get: λ = 1.
-        again = PowerTransformer().fit(done)
+        again = summed().fit(done)
         sigma = units(model.transform(columns))
         assert np.isfinite(again.lambdas_ * sigma).all()
 
@@ -175,24 +179,24 @@ def test_a_federation_is_transformed_in_its_silos(rows):
 def test_twin_for_silos_without_this_library(rows):
     X = rows[:, [0, 1, 4]]
     for standardize in (True, False):
-        model = PowerTransformer(standardize=standardize).fit(open_silos(X))
+        model = summed(standardize=standardize).fit(open_silos(X))
         twin = model.to_sklearn()
         assert type(twin) is sklearn.preprocessing.PowerTransformer
         assert_allclose(twin.transform(X), model.transform(X), rtol=1e-9, atol=1e-9)
-    model = PowerTransformer().fit(open_silos(rows))
+    model = summed().fit(open_silos(rows))
     with pytest.raises(DataError, match="no digits left for 3: subtract a constant"):
         model.to_sklearn()
 
 
 def test_saves_and_loads(rows, tmp_path):
-    model = PowerTransformer().fit(open_silos(rows))
+    model = summed().fit(open_silos(rows))
     again = load(save(model, tmp_path / "power.unpooled"))
     assert_array_equal(again.transform(rows), model.transform(rows))
 
 
 def test_releases_only_what_the_docstring_says(rows):
     federation = simulate(partition_rows(rows, 3))
-    model = PowerTransformer(tol=2.0**-10).fit(federation)
+    model = summed(tol=2.0**-10).fit(federation)
 
     out = [
         (line.round, line.step, line.name, line.shape, line.visibility)
@@ -216,9 +220,9 @@ def test_releases_only_what_the_docstring_says(rows):
 
 def test_a_plan_tells_the_rounds_of_the_fit(rows):
     federation = open_silos(rows)
-    expected = plan(PowerTransformer(), federation)
+    expected = plan(summed(), federation)
     before = len(federation.ledger)
-    PowerTransformer().fit(federation)
+    summed().fit(federation)
     lines = list(federation.ledger)[before:]
     assert expected.rounds == len({line.round for line in lines}) == 11
     assert [x.shape for x in expected.releases] == [x.shape for x in lines]
@@ -228,26 +232,26 @@ def test_refusals(rows):
     X = rows.copy()
     X[5, 0] = np.inf
     with pytest.raises(DataError, match="contains infinity"):
-        PowerTransformer().fit(open_silos(X))
+        summed().fit(open_silos(X))
     X = rows.copy()
     X[:, 2] = np.nan
     with pytest.raises(DataError, match=r"No silo has a single value in x2\."):
-        PowerTransformer().fit(open_silos(X))
+        summed().fit(open_silos(X))
     with pytest.raises(DataError, match=r"comparison='exact'; choose"):
         PowerTransformer(comparison="exact").fit(open_silos(rows))
     for tol in (0.0, 1.0, float("nan")):
         with pytest.raises(DataError, match="tol="):
-            PowerTransformer(tol=tol).fit(open_silos(rows))
+            summed(tol=tol).fit(open_silos(rows))
     for ask in ("transform", "inverse_transform"):
         with pytest.raises(NotFittedError):
-            getattr(PowerTransformer(), ask)(rows)
+            getattr(summed(), ask)(rows)
     with pytest.raises(ReleaseRefusedError, match="min_parties"):
-        PowerTransformer().fit(simulate(partition_rows(rows, 2)))
+        summed().fit(simulate(partition_rows(rows, 2)))
 
 
 def test_stands_in_a_pipeline_between_others(holes):
     federation = open_silos(holes)
-    steps = (SimpleImputer(), PowerTransformer(), PCA(3))
+    steps = (SimpleImputer(), summed(), PCA(3))
 
     ours = make_pipeline(*steps).fit(federation)
 

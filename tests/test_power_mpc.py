@@ -6,9 +6,13 @@ from numpy.testing import assert_array_equal
 
 from hard_columns import made_up
 from optima import is_optimal
-from unpooled import PowerTransformer, partition_rows, plan, simulate
+from unpooled import Policy, PowerTransformer, partition_rows, plan, simulate
 from unpooled.errors import AggregationError
+from unpooled.federation.rounds import Coordinator
 from unpooled.models import power
+from unpooled.secure.message import decode
+from unpooled.secure.roster import Roster
+from wire import Rogue, silos
 
 pytest.importorskip("mpyc")
 # Coarse, to save time: what is finer is tested on exact integers.
@@ -81,8 +85,57 @@ def _kill_a_process(federation):
 
 def test_two_silos_are_refused_with_the_remedy(rows):
     federation = simulate(partition_rows(rows, 2), policy={"min_parties": 2})
-    with pytest.raises(AggregationError, match=r'Add a silo, or use comparison="sum'):
-        PowerTransformer(**OPTIONS).fit(federation)
+    for ask in (plan, lambda model, federation: model.fit(federation)):
+        with pytest.raises(AggregationError, match=r"silo, let the coordinator comp"):
+            ask(PowerTransformer(**OPTIONS), federation)
+    assert len(federation.ledger) == 0
+
+
+def test_beside_two_silos_the_coordinator_may_be_a_declared_third(rows):
+    federation = simulate(partition_rows(rows, 2), policy={"min_parties": 2})
+    model = PowerTransformer(**OPTIONS, allow_coordinator_party=True)
+
+    planned = plan(model, federation)
+    model.fit(federation)
+
+    for j in range(2):
+        assert is_optimal(rows[:, j], float(model.lambdas_[j]), 2.0**-5)
+    assert "The coordinator computes as a third party" in str(planned)
+    assert federation.coordinator.notes == list(planned.notes)
+    assert planned.rounds == len({line.round for line in federation.ledger})
+
+
+def test_beside_three_silos_no_silo_computes_with_the_coordinator():
+    rogue = Rogue(silos()).enter()
+    header = {"kind": "offer computing", "coordinator": True}
+    replies = rogue.ask_all(header).values()
+    assert {reply.header["rule"] for reply in replies} == {"two_parties"}
+
+
+def test_a_committee_computes_for_many_silos(rows):
+    whole = PowerTransformer(**OPTIONS).fit(simulate(partition_rows(rows, 3)))
+    here = silos({f"s{i}": piece for i, piece in enumerate(np.array_split(rows, 7))},
+                 policy=Policy.open())  # fmt: skip
+
+    model = PowerTransformer(**OPTIONS).fit(here.federation)
+
+    assert_array_equal(model.lambdas_, whole.lambdas_)
+    computed = {party for party, _ in here.wire.of_kind("compared")}
+    assert computed == {"s0", "s1", "s2", "s3", "s4"}
+    assert "computed by the committee s0, s1" in here.federation.coordinator.notes[0]
+    (first, *_), = [[s for s in here.wire.of_kind("released") if s[0] == "s6"
+                     and decode(s[1]).header.get("shares")]]  # fmt: skip
+    assert set(decode(first[1]).header["shares"]) == computed
+
+
+def test_many_silos_without_a_committee_are_refused(rows):
+    pieces = {f"s{i}": piece for i, piece in enumerate(np.array_split(rows, 6))}
+    here = silos(pieces, policy=Policy.open())
+    coordinator = here.federation.coordinator
+    assert isinstance(coordinator, Coordinator)
+    coordinator.roster = Roster(dict(here.roster))
+    with pytest.raises(AggregationError, match="only by a committee of 3 to 5"):
+        PowerTransformer(**OPTIONS).fit(here.federation)
 
 
 def test_declared_polynomials_are_the_slope_of_the_likelihood():

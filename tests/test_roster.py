@@ -5,6 +5,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from unpooled.errors import AggregationError, StudyError
+from unpooled.party.founding import pin
 from unpooled.secure.roster import Identity, Roster
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
@@ -141,3 +142,46 @@ def test_an_absent_file_is_refused(tmp_path):
 def test_the_private_key_stays_out_of_sight(identities):
     identity = identities["north"]
     assert identity.private_bytes().hex() not in repr(identity) + str(vars(identity))
+
+
+def test_a_committee_is_part_of_the_roster_and_of_its_digest(roster, tmp_path):
+    keys = dict(roster) | {name: Identity().public for name in "uvwx"}
+    pinned = Roster(keys, ["west", "north", "u"])
+    path = tmp_path / "roster.toml"
+    path.write_text(pinned.to_toml(), "utf-8")
+
+    again = Roster.from_file(path)
+
+    assert again.committee == ("north", "u", "west")
+    assert again.digest() == pinned.digest() != Roster(keys).digest()
+    assert Roster(keys).committee == (), "seven parties, and nobody was chosen"
+    # A study without one of its members has no committee but everybody.
+    assert again.part(["north", "u", "west", "v"]).committee == again.committee
+    assert again.part(["north", "u", "v"]).committee == ("north", "u", "v")
+    assert roster.committee == ("north", "south", "west")
+
+
+@pytest.mark.parametrize(
+    "committee",
+    [
+        '["north", "south"]',
+        '["north", "south", "east"]',
+        '["north", "south", "south"]',
+        '"north"',
+        "[1, 2, 3]",
+        '["a", "b", "c", "d", "e", "f"]',
+    ],
+)
+def test_a_committee_that_is_none_is_refused(roster, committee, tmp_path):
+    keys = dict(roster) | {name: Identity().public for name in "abcdef"}
+    path = tmp_path / "roster.toml"
+    path.write_text(f"committee = {committee}\n{Roster(keys).to_toml()}", "utf-8")
+    with pytest.raises(StudyError, match="committee"):
+        Roster.from_file(path)
+
+
+def test_pinning_one_more_silo_keeps_the_committee(roster, tmp_path):
+    path, line = tmp_path / "roster.toml", tmp_path / "east.toml"
+    path.write_text(Roster(dict(roster), tuple(roster)).to_toml(), "utf-8")
+    line.write_text(Roster({"east": Identity().public}).to_toml(), "utf-8")
+    assert pin(path, [line]).committee == tuple(roster)

@@ -269,12 +269,23 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "two_parties": (
             "fewer than three parties cannot compare in secret: each would see all",
-            'Add a silo, or use comparison="summed".',
+            "Add a silo, let the coordinator compute as a declared third "
+            '(allow_coordinator_party=True), or use comparison="summed".',
+        ),
+        "committee": (
+            "more than five silos compare in secret only by a committee that all pin",
+            "Let every silo and the server write the same line at the top of its "
+            'roster file: committee = ["...", "...", "..."], three to five silos.',
+        ),
+        "mpc": (
+            "the silo has not installed what secure comparisons need",
+            'Install it there: pip install "unpooled[mpc]". Or use '
+            'comparison="summed".',
         ),
         "comparison": (
             "the parties' secure computation stopped: a party's process ended, could "
             "not start, or did not answer in time",
-            "See that every silo has the mpc extra; then go on with resume.",
+            "See that all silos are there; then go on with resume.",
         ),
         "indefinite_kernel": (
             "the kernel matrix has negative eigenvalues beyond rounding",

@@ -107,7 +107,7 @@ def deny(study: StudyName, kit: Kit = Path()) -> None:
 
 def forget(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
     """Delete what this silo keeps of a study, never the log of what left."""
-    from unpooled.party.dealings import MODEL_SUFFIX
+    from unpooled.party.dealings import MODEL_SUFFIX, forget_kept
 
     silo = _silo(kit)
     _existing(silo)
@@ -125,7 +125,11 @@ def forget(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
         path.unlink(missing_ok=True)
     if files:
         (silo.models / study).rmdir()
-    say(f"Forgot {study}: {len(files)} model files deleted. The log stays.")
+    forget_kept(journal, study)
+    say(
+        f"Forgot {study}: {len(files)} model files deleted, and what its steps kept. "
+        f"The log stays."
+    )
 
 
 def apply(

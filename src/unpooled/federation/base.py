@@ -179,6 +179,7 @@ class Federation:
 
     def compare(self, step: Step, **public: Any) -> Array:
         """Tell where a `compared` step's polynomial of totals is negative, no more."""
+        self.coordinator.begin_computing()
         signs = self._ask("compared", step, "coordinator", "", public)
         return next(iter(signs.values()))
 

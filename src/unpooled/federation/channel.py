@@ -1,7 +1,7 @@
 """What carries messages to parties and their replies back."""
 
 import abc
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from unpooled.secure.message import Bytes
 
@@ -13,12 +13,17 @@ class Channel(abc.ABC):
     ----------
     parties : tuple of str
         Names of the parties that can be reached, in the study's order.
-    on_one_machine : bool
-        Whether processes of the parties can reach each other's ports.
+    carry : callable or None
+        Hands a message of the coordinator's own process in secure comparisons to a
+        party: ((study, session), party, message). None where processes of all ends are
+        on one machine and reach each other.
+    deliver : callable or None
+        Set by whoever computes here: takes (party, (study, session), message).
     """
 
     parties: tuple[str, ...]
-    on_one_machine = False
+    carry: Callable[[tuple[str, str], str, bytes], None] | None = None
+    deliver: Callable[[str, tuple[str, str], bytes], object] | None = None
 
     @abc.abstractmethod
     def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Bytes]]:

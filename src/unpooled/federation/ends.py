@@ -35,6 +35,10 @@ class Rounds(Protocol):
         """End a fit."""
         ...
 
+    def begin_computing(self, allow_coordinator_party: bool = False) -> None:
+        """Make ready for comparisons in this fit; a third helps two, if declared."""
+        ...
+
     def ask(
         self,
         step: Step,

@@ -17,7 +17,7 @@ from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger
 from unpooled.party.policy import Policy
 from unpooled.party.runtime import Party
-from unpooled.secure.roster import Identity, Roster
+from unpooled.secure.roster import MOST_COMPUTING, Identity, Roster
 
 
 @final
@@ -29,8 +29,6 @@ class LocalChannel(Channel):
     doors : mapping of str to callable
         `Party.handle` by party.
     """
-
-    on_one_machine = True
 
     def __init__(self, doors: Mapping[str, Callable[[bytes], bytes]]) -> None:
         self.parties = tuple(doors)
@@ -160,7 +158,7 @@ def in_one_process(
     policies = _policies(policy, tuple(tables))
     layout = _layout(tables, partition, how_to_match(partition, ids, aligned))
     identities = {name: Identity() for name in tables}
-    roster = Roster({name: identity.public for name, identity in identities.items()})
+    roster = _roster(identities)
     kind = {"plain": secure_sum == "plain", "partition": partition}
     members = {
         name: Party(name, table, policies[name], identities[name], roster, **kind)
@@ -201,6 +199,13 @@ def _check_arguments(
         raise DataError(f'secure_sum={secure_sum!r}; choose "masked" or "plain".')
     if any(not isinstance(name, str) or not name for name in parties):
         raise DataError("Party names are texts that are not empty.")
+
+
+def _roster(identities: Mapping[str, Identity]) -> Roster:
+    keys = {name: identity.public for name, identity in identities.items()}
+    # Nobody is there to pin a committee where there are many: the first are taken.
+    many = len(keys) > MOST_COMPUTING
+    return Roster(keys, sorted(keys)[:MOST_COMPUTING] if many else ())
 
 
 def _policies(

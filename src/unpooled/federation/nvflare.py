@@ -25,6 +25,7 @@ from nvflare.collab import collab
 from unpooled.arrays import Array
 from unpooled.errors import AggregationError
 from unpooled.federation.channel import Channel
+from unpooled.party.runtime import Party
 from unpooled.party.silo import Silo
 from unpooled.secure.message import Bytes
 
@@ -46,6 +47,8 @@ _GRACE = 2.0
 # Up to here bytes travel within the call. NVFlare asks for arrays in calls of their
 # own: two more for each message, and the only way for one of gigabytes.
 _INLINE = 2**18
+# The server's name in calls.
+_SERVER = "server"
 
 
 @final
@@ -63,6 +66,7 @@ class NVFlareChannel(Channel):
     def __init__(self, parties: Sequence[str], timeout: float) -> None:
         self.parties = tuple(parties)
         self._timeout = timeout
+        self.carry = _one_way(list(collab.clients))
         # A silo that lost the job does not get it back: asking is waiting in vain.
         self._gone: set[str] = set()
 
@@ -117,6 +121,21 @@ def _pass_on(
             arrived.put((name, None))
 
 
+def _one_way(proxies: Sequence[Any]) -> Callable[[tuple[str, str], str, bytes], None]:
+    """Return what sends a message of a study's session to a party's process.
+
+    Nobody waits for an answer, so a round of comparisons takes one latency and not two.
+    Such messages may overtake each other, or be lost: the tunnel takes care of that.
+    """
+    named = {proxy.name: proxy for proxy in proxies}
+
+    def carry(where: tuple[str, str], peer: str, message: bytes) -> None:
+        one_way = named[peer or _SERVER](expect_result=False)
+        one_way.carry(where=list(where), message=message)
+
+    return carry
+
+
 def _packed(data: bytes) -> bytes | Array:
     return data if len(data) <= _INLINE else np.frombuffer(data, np.uint8)
 
@@ -130,7 +149,7 @@ class SiloEnd:
     """What NVFlare makes in a silo: the door of its party, and nothing else."""
 
     def __init__(self) -> None:
-        self._handle: Callable[[Bytes], bytes] | None = None
+        self._party: Party | None = None
         _load_meanwhile(_MODELS)
 
     @collab.init
@@ -139,7 +158,9 @@ class SiloEnd:
         _quieten()
         try:
             path = collab.workspace.get_file_path_in_site_config("silo.toml")
-            self._handle = Silo.from_file(Path(str(path))).party().handle
+            party = Silo.from_file(Path(str(path))).party()
+            party.carry = _one_way([collab.server, *collab.other_clients])
+            self._party = party
         except BaseException:
             # NVFlare would send the traceback, with values and paths, to the server.
             log.exception("The silo cannot open its door")
@@ -148,12 +169,22 @@ class SiloEnd:
     def answer(self, request: Any) -> Any:
         """Answer one message; an empty reply says that there is no door."""
         try:
-            if self._handle is None:
+            if self._party is None:
                 raise RuntimeError("the silo could not open its door")
-            return _packed(self._handle(_unpacked(request)))
+            return _packed(self._party.handle(_unpacked(request)))
         except BaseException:
             log.exception("The silo's door failed")
             return b""
+
+    @collab.publish
+    def carry(self, where: Any, message: Any) -> None:
+        """Take a message from a peer's computing process to this one's."""
+        try:
+            study, session = where
+            if self._party is not None:
+                self._party.carried(_caller(), (study, session), message)
+        except BaseException:
+            log.exception("A message between computing processes was refused")
 
 
 @final
@@ -168,6 +199,7 @@ class CoordinatorEnd:
 
     def __init__(self, content: str = "") -> None:
         self._content = content
+        self._channel: NVFlareChannel | None = None
         _load_meanwhile(_REMOTE, _MODELS, _REPORT)
 
     @collab.main
@@ -183,13 +215,33 @@ class CoordinatorEnd:
         results = Path(workspace.get_run_dir(context.get_job_id())) / RESULTS
         remote.coordinate(
             json.loads(bytes.fromhex(self._content)),
-            NVFlareChannel,
+            self._open,
             kit=Path(workspace.get_root_dir()),
             results=results,
             news=news,
         )
         news.offer(results, _PATIENCE)
         return "done"
+
+    @collab.publish
+    def carry(self, where: Any, message: Any) -> None:
+        """Take a message to the coordinator's own computing process, if it has one."""
+        try:
+            study, session = where
+            if self._channel is not None and self._channel.deliver is not None:
+                self._channel.deliver(_caller(), (study, session), message)
+        except BaseException:
+            log.exception("A message between computing processes was refused")
+
+    def _open(self, parties: tuple[str, ...], timeout: float) -> NVFlareChannel:
+        self._channel = NVFlareChannel(parties, timeout)
+        return self._channel
+
+
+def _caller() -> str:
+    """Return whom NVFlare's certificates say a call is from; empty for the server."""
+    caller = str(collab.caller)
+    return "" if caller == _SERVER else caller
 
 
 def _load_meanwhile(*modules: str) -> None:

@@ -5,7 +5,7 @@ declarations and answers with placeholders; silos are asked only which of their 
 would refuse.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
+from unpooled.federation.comparing import computing_parties, who_computes
 from unpooled.federation.costs import RoundRecord
 from unpooled.federation.matching import planned_lines
 from unpooled.federation.proofs import Proofs
@@ -25,6 +26,8 @@ from unpooled.party.operations import Operation
 from unpooled.party.request import Request, Veiled, view_arrays
 from unpooled.party.step import Declared, Step
 from unpooled.party.topology import Graph
+from unpooled.secure.message import encode
+from unpooled.secure.roster import Roster
 
 # Stands for numbers of rows, which a plan does not ask the silos for.
 _PLACEHOLDER_ROWS = 10**6
@@ -107,6 +110,8 @@ class DryRounds:
     fits: int = 0
     notes: list[str] = field(default_factory=list)
     asked: set[tuple[str, str, str]] = field(default_factory=set)
+    roster: Roster = field(default_factory=lambda: Roster({}))
+    computing: bool = False
     rounds: int = 0
     planned: bool = True
     relay: Relay = field(default_factory=Relay)
@@ -115,6 +120,7 @@ class DryRounds:
         """Begin a fit: transforms are sent anew in each."""
         if self.depth == 0:
             self.sent.clear()
+            self.computing = False
             self.relay.clear()
             self.fits += 1
         self.depth += 1
@@ -122,6 +128,15 @@ class DryRounds:
     def exit(self) -> None:
         """End a fit."""
         self.depth -= 1
+
+    def begin_computing(self, allow_coordinator_party: bool = False) -> None:
+        """Refuse what could not be compared in secret, and note who would compute."""
+        if self.computing:
+            return
+        self.computing = True
+        members = computing_parties(self.roster, allow_coordinator_party)
+        if (note := who_computes(members, self.parties)) not in ("", *self.notes):
+            self.notes.append(note)
 
     def ask(
         self,
@@ -202,6 +217,27 @@ def with_matching(
     return (*first, *(replace(line, round=line.round + rounds) for line in lines))
 
 
+def would_refuse(
+    coordinator: Coordinator, requests: Iterable[Request]
+) -> list[tuple[str, str, str]]:
+    """Ask each silo which planned steps its rules refuse: (party, step, rule)."""
+    found = []
+    for request in requests:
+        everything = frozenset(view_arrays(request.operations))
+        whole = replace(request, fresh=everything, evidence=())
+        header, arrays = whole.as_message()
+        header |= {"kind": "plan", "parties": sorted(coordinator.parties)}
+        header["partition"] = coordinator.partition
+        data = encode(header, arrays)
+        replies = coordinator.exchange(dict.fromkeys(coordinator.parties, data), "plan")
+        if replies.problem:
+            raise replies.problem
+        for party, reply in replies.messages.items():
+            if rule := reply.header.get("rule", ""):
+                found.append((party, request.step, rule))
+    return list(dict.fromkeys(found))
+
+
 def plan(model: Any, federation: Federation, y: Any = None) -> Plan:
     """Tell what fitting a model would exchange, without exchanging it.
 
@@ -229,10 +265,10 @@ def plan(model: Any, federation: Federation, y: Any = None) -> Plan:
     live = federation.coordinator
     dry = DryRounds(live.parties, live.study, live.protection)
     if isinstance(live, Coordinator):
-        dry.proofs = live.proofs.planned()
+        dry.proofs, dry.roster = live.proofs.planned(), live.roster
     clone(model).fit(federation.over(dry), *([] if y is None else [y]))
     refusals: list[tuple[str, str, str]] = []
     if isinstance(live, Coordinator):
-        refusals = live.would_refuse(dry.requests)
+        refusals = would_refuse(live, dry.requests)
     lines, notes = with_matching(federation, dry.lines), tuple(dry.notes)
     return Plan(lines, tuple(refusals), live.parties, live.protection, notes)

@@ -25,9 +25,10 @@ _ANSWERS: Mapping[str, tuple[str, set[str]]] = {
     "agree": ("agreed", set()),
     "offer group key": ("group", {"sealed"}),
     "accept group key": ("accepted", set()),
-    "offer computing": ("computing", {"port", "sealed"}),
+    "offer computing": ("computing", {"port", "sealed", "key"}),
     "begin computing": ("begun", set()),
     "test computing": ("tested", set()),
+    "shares": ("shared", set()),
     "signs": ("compared", {"spent"}),
     "leave": ("left", set()),
     "matching.common": ("released", {"seals", "digest"}),
@@ -128,7 +129,9 @@ def raise_refusals(step: str, replies: Mapping[str, Message]) -> None:
     """Raise the error of the first party that did not do what was asked."""
     kind, names = _ANSWERS.get(step, ("released", {"seals"}))
     for party, reply in replies.items():
-        if reply.header.get("kind") == kind and set(reply.header) == _ALWAYS | names:
+        # What a party that does not compute hands to those that do.
+        known = set(reply.header) - ({"shares"} if "." in step else set())
+        if reply.header.get("kind") == kind and known == _ALWAYS | names:
             continue
         if reply.header.get("kind") != "refused":
             raise AggregationError(

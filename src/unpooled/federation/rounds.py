@@ -13,7 +13,7 @@ from typing import Any, final
 
 from unpooled.errors import UnpooledError
 from unpooled.federation.channel import Channel
-from unpooled.federation.comparing import begin_computing, compared
+from unpooled.federation.comparing import Comparing, computing_parties, who_computes
 from unpooled.federation.costs import RoundRecord
 from unpooled.federation.joining import agree_header, join_header, share_group_key
 from unpooled.federation.opening import opened, shown
@@ -43,7 +43,7 @@ from unpooled.secure.roster import Roster
 Lines = list[tuple[Release, str]]
 
 # Messages that no round needs: they are about a study, not of a fit.
-_NO_ROUNDS = ("signs", "plan", "describe", "announce", "deliver")
+_NO_ROUNDS = ("shares", "signs", "plan", "describe", "announce", "deliver")
 
 
 @final
@@ -107,7 +107,8 @@ class Coordinator:
         self._round = first_round - 1
         self._session, self._depth, self.planned = "", 0, False
         self._sent: set[str] = set()
-        self._has_group_key = self._computing = False
+        self._has_group_key = False
+        self._comparing: Comparing | None = None
         self._sum: SecureSum = MaskedSum() if protection == "masked" else PlainSum()
         self._relay = Relay()
 
@@ -147,8 +148,6 @@ class Coordinator:
         """
         sizes = {party: extents[party].sizes(step, public) for party in self.parties}
         self.begin_round(for_parties=to == "parties" and self.protection == "masked")
-        if step.polynomial is not None:
-            self._begin_computing()
         fresh = frozenset(set(view_arrays(operations)) - self._sent)
         evidence, proven = self.proofs.evidence(operations, self._sent)
         where = (self.study, self._session, self._round, step.name, to)
@@ -168,24 +167,37 @@ class Coordinator:
         if step.verb == "disclosed":
             return shown(request, step, sizes, released)
         if step.polynomial is not None:
-            return self._compared(step, sizes[self._parties[0]])
+            return self._compared(step, sizes[self._parties[0]], released)
         return opened(request, step, sizes, released, self._sum)
 
-    def _begin_computing(self) -> None:
-        if not self._computing:
-            near = self.channel.on_one_machine
-            begin_computing(self._parties, self._in_session, near)
-        self._computing = True
+    def begin_computing(self, allow_coordinator_party: bool = False) -> None:
+        """Have the parties start their processes, unless they have in this session.
 
-    def _compared(self, step: Step, its: Mapping[str, int]) -> dict[str, Any]:
-        number, asked = self._round, self.records.pop()
-        found, records = compared(step, its, number, asked, self._in_session)
+        Raises
+        ------
+        AggregationError
+            When too few parties, or too many without a committee, would compute.
+        """
+        if self._comparing is not None:
+            return
+        members = computing_parties(self.roster, allow_coordinator_party)
+        if (note := who_computes(members, self._parties)) not in ("", *self.notes):
+            self.notes.append(note)
+        if not self._session:
+            self._join()
+        session = self.study, self._session
+        self._comparing = Comparing(members, self._control, self.channel, session)
+        self._comparing.begin()
+
+    def _compared(
+        self, step: Step, its: Mapping[str, int], released: Mapping[str, Message]
+    ) -> dict[str, Any]:
+        assert self._comparing is not None, "Federation.compare begins computing"
+        about = self._round, self.records.pop(), released
+        found, records = self._comparing.compared(step, its, *about)
         self.records += records
         self._round += len(records) - 1
         return found
-
-    def _in_session(self, header: dict[str, Any]) -> dict[str, Message]:
-        return self._control(header | self._where)
 
     @property
     def _where(self) -> dict[str, str]:
@@ -214,7 +226,7 @@ class Coordinator:
 
         `written` gives the lines of the round, which may depend on the replies.
         """
-        replies = self._exchange(requests, step)
+        replies = self.exchange(requests, step)
         # Written first: the ledger tells what left, also when nothing can be opened.
         try:
             lines = written(replies.messages)
@@ -228,24 +240,6 @@ class Coordinator:
             raise replies.problem
         raise_refusals(step, replies.messages)
         return released
-
-    def would_refuse(self, requests: Iterable[Request]) -> list[tuple[str, str, str]]:
-        """Ask each silo which planned steps its rules refuse: (party, step, rule)."""
-        found = []
-        for request in requests:
-            everything = frozenset(view_arrays(request.operations))
-            whole = replace(request, fresh=everything, evidence=())
-            header, arrays = whole.as_message()
-            header |= {"kind": "plan", "parties": list(self._parties)}
-            header["partition"] = self.partition
-            data = encode(header, arrays)
-            replies = self._exchange(dict.fromkeys(self.parties, data), "plan")
-            if replies.problem:
-                raise replies.problem
-            for party, reply in replies.messages.items():
-                if rule := reply.header.get("rule", ""):
-                    found.append((party, request.step, rule))
-        return list(dict.fromkeys(found))
 
     def tell(
         self, header: Mapping[str, Any], arrays: Mapping[str, Any] | None = None
@@ -267,12 +261,12 @@ class Coordinator:
     def _control(
         self,
         header: Mapping[str, Any],
-        parties: tuple[str, ...] | None = None,
+        parties: Iterable[str] | None = None,
         arrays: Mapping[str, Any] | None = None,
     ) -> dict[str, Message]:
         data = encode(header, arrays or {})
         chosen = self.parties if parties is None else parties
-        replies = self._exchange(dict.fromkeys(chosen, data), str(header["kind"]))
+        replies = self.exchange(dict.fromkeys(chosen, data), str(header["kind"]))
         if replies.problem:
             raise replies.problem
         raise_refusals(str(header["kind"]), replies.messages)
@@ -284,11 +278,15 @@ class Coordinator:
             # A fit that failed because a party is absent must not fail again here.
             with suppress(UnpooledError):
                 self._control(header)
-        self._session, self._has_group_key, self._computing = "", False, False
+        if self._comparing is not None:
+            self._comparing.close()
+        self._session, self._has_group_key, self._comparing = "", False, None
         self._sent.clear()
         self._relay.clear()
 
-    def _exchange(self, requests: dict[str, bytes], step: str) -> Replies:
+    def exchange(self, requests: dict[str, bytes], step: str) -> Replies:
+        """Send parties messages, and check who signed what came back."""
+
         def arrived(party: str) -> None:
             for listener in self.listeners:
                 listener(party, step, self._round)

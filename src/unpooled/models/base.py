@@ -2,6 +2,7 @@
 
 import abc
 import warnings
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sklearn import get_config
@@ -72,6 +73,22 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
             self.feature_names_in_ = np.array(inputs.feature_names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+        return self
+
+    def continuing(
+        self, reached: Mapping[str, Any] | None, keep: Callable[[dict[str, Any]], None]
+    ) -> "FederatedEstimator":
+        """Let the next fit go on from what a fit that was stopped had reached.
+
+        Most fits are short and begin anew; those with a search override this.
+
+        Parameters
+        ----------
+        reached : mapping or None
+            What `keep` was last given by the fit that was stopped.
+        keep : callable
+            Takes JSON values after every part of the fit that need not be repeated.
+        """
         return self
 
     def _inputs(self, federation: Federation, y: Any) -> Federation:

@@ -16,6 +16,7 @@ Learning, NeurIPS 2022, sections 3 and 4. There K = 1 and λ itself is searched;
 candidates share a round, and λ is searched in units of 1/spread.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -31,6 +32,7 @@ from unpooled.party.step import Step, release, summed
 
 # Candidates for each column in a batch of secure sums: 8 batches for 2^-27.
 _CANDIDATES = 15
+_NUMBERS = ("centre", "spread", "lo", "hi")
 # A spread of φ below this many units in the last place of φ is rounding.
 _ROUNDING = 16.0 * float(np.finfo(float).eps)
 
@@ -188,7 +190,40 @@ class Progress:
     search: SignSearch
     batches: int = 0
 
-    def run(self, federation: Federation, positive: Any) -> None:
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "Progress":
+        """Read what `as_record` gave; a `ValueError` or the like if it did not."""
+        count, *rest = (record[name] for name in ("count", *_NUMBERS))
+        centre, spread, lo, hi = (np.array(list(map(float.fromhex, x))) for x in rest)
+        search = SignSearch(len(lo), float(record["tol"]), int(record["n_candidates"]))
+        search.lo, search.hi = lo, hi
+        columns = Columns(np.array(count, dtype=np.int64), centre, spread)
+        if not len(centre) == len(spread) == len(count) or not (
+            len(hi) == len(lo) == columns.varying.sum()
+        ):
+            raise ValueError("its columns do not fit together")
+        return cls(columns, search, int(record["batches"]))
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the progress as JSON values, exact to the bit."""
+        columns, search = self.columns, self.search
+        values = columns.centre, columns.spread, search.lo, search.hi
+        # Hexadecimal, because open cells are infinite, which JSON lacks.
+        exact = ([float(x).hex() for x in array] for array in values)
+        return {
+            "count": columns.count.tolist(),
+            **dict(zip(_NUMBERS, exact, strict=True)),
+            "tol": search.tol,
+            "n_candidates": search.n_candidates,
+            "batches": self.batches,
+        }
+
+    def run(
+        self,
+        federation: Federation,
+        positive: Any,
+        keep: Callable[[dict[str, Any]], None] | None = None,
+    ) -> None:
         """Search every column's λ by batches of signs.
 
         Parameters
@@ -197,7 +232,11 @@ class Progress:
             Names columns, and says whether rounds are only planned.
         positive : callable
             Takes columns and places, both (l,), and says where the slope is positive.
+        keep : callable, optional
+            Takes the record of what is reached, before the first batch and after each.
         """
+        keep = keep or (lambda record: None)
+        keep(self.as_record())
         varying = np.flatnonzero(~self.columns.constant)
         while len(self.search.active):
             function, place = self.search.places()
@@ -206,6 +245,7 @@ class Progress:
             planned = federation.coordinator.planned
             self.search.narrow(function, place, place < 0 if planned else above)
             self.batches += 1
+            keep(self.as_record())
         if (beyond := varying[self.search.beyond]).size:
             names = [federation.feature_names[j] for j in beyond]
             raise ConvergenceError(

@@ -11,6 +11,7 @@ Learning, NeurIPS 2022, algorithm 2.
 """
 
 import warnings
+from collections.abc import Callable, Mapping
 from typing import Any, final
 
 import numpy as np
@@ -24,15 +25,9 @@ from unpooled.linalg.gaussianising import units, unshifted
 from unpooled.linalg.yeo_johnson import inverse
 from unpooled.models import lambdas, signs, transforming
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.lambdas import (
-    Columns,
-    Progress,
-    summed_columns,
-    summed_search,
-    summed_signs,
-)
-from unpooled.models.signs import compared_columns, compared_search, compared_signs
-from unpooled.models.transforming import sklearn_scaler
+from unpooled.models.comparisons import by_totals, check_search, in_secret
+from unpooled.models.lambdas import Columns, Progress
+from unpooled.models.transforming import sklearn_twin
 from unpooled.party.step import adopted
 
 local_log_sizes, local_log_squares, local_slopes = adopted(
@@ -57,6 +52,13 @@ local_count, compared_lengths, compared_sides, compared_widths, compared_slopes 
         signs.compared_slopes,
     )
 )
+_COMPARISONS = {
+    "mpc": in_secret(
+        *(local_count, compared_lengths, compared_sides, compared_widths),
+        compared_slopes,
+    ),
+    "summed": by_totals(local_count, local_log_sizes, local_log_squares, local_slopes),
+}
 
 
 @final
@@ -67,15 +69,22 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
     ----------
     standardize : bool, default True
         Give transformed columns mean 0 and variance 1.
-    comparison : {"summed", "mpc"}, default "summed"
+    comparison : {"mpc", "summed"}, default "mpc"
         How the slope of the likelihood is compared with zero. "mpc" computes its sign
-        in secret (simulations only; three silos, the extra `mpc`): 14 rounds for a
-        batch, and nobody learns more than signs. "summed" opens its five sums at
-        every candidate λ as totals over all silos: one round for a batch, and
-        everybody learns these totals.
+        in secret (three silos or more, the extra `mpc`): 14 rounds for a batch, and
+        nobody learns more than signs. "summed" opens its five sums at every candidate
+        λ as totals over all silos: one round for a batch, and everybody learns these
+        totals.
     tol : float, default 7.450580596923828e-9
         2^-27. Width of the last cell of λ, in units of max(1/spread, abs(λ)); the
         spread is the deviation of log(1 + |x|).
+    allow_coordinator_party : bool, default False
+        With two silos, let the coordinator be the third party that secure comparisons
+        need. It gets shares, which tell it nothing unless a silo joins with it.
+    reference : mapping of str to (float, float), optional
+        A centre and a scale for each column by name, in the units of the data, from a
+        schema or the literature; a factor of 3 off will do, which is checked. By
+        default they are found: two rounds of sums, or three batches of signs.
 
     Attributes
     ----------
@@ -142,9 +151,10 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         beside their spread; this one does not.
     """
 
-    # A search that stopped; never saved.
+    # A search that stopped, and who keeps what it reached; never saved.
     _progress: Progress | None = None
     _resuming = False
+    _keep: Callable[[dict[str, Any]], None] | None = None
     lambdas_: Float[Array, " p"]
     centre_: Float[Array, " p"]
     spread_: Float[Array, " p"]
@@ -153,15 +163,19 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         self,
         *,
         standardize: bool = True,
-        comparison: str = "summed",
+        comparison: str = "mpc",
         tol: float = 2.0**-27,
+        allow_coordinator_party: bool = False,
+        reference: Any = None,
     ) -> None:
         self.standardize = standardize
         self.comparison = comparison
         self.tol = tol
+        self.allow_coordinator_party = allow_coordinator_party
+        self.reference = reference
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        self._check_parameters()
+        check_search(self.comparison, self.tol, self.reference)
         progress = self._searched(federation)
         columns = progress.columns
         if columns.constant.any():
@@ -171,29 +185,22 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
                 stacklevel=4,
             )
         for name in ("mean_", "var_", "shifted_mean_", "shifted_scale_"):
-            if hasattr(self, name):
-                delattr(self, name)
+            self.__dict__.pop(name, None)
         if self.standardize:
             self._standardise(federation, columns)
 
     def _searched(self, federation: Federation) -> Progress:
         """Search λ, from the last finished batch where a fit is resumed."""
-        secret = self.comparison == "mpc"
+        comparison = _COMPARISONS[self.comparison]
+        if self.comparison == "mpc":
+            federation.coordinator.begin_computing(self.allow_coordinator_party)
         progress = self._progress if self._resuming else None
+        self._resuming, keep, self._keep = False, self._keep, None
         if progress is None:
-            if secret:
-                columns = compared_columns(
-                    federation,
-                    *(local_count, compared_lengths, compared_sides, compared_widths),
-                )
-            else:
-                columns = summed_columns(federation, local_log_sizes, local_log_squares)
-            begin = compared_search if secret else summed_search
-            progress = Progress(columns, begin(int(columns.varying.sum()), self.tol))
+            progress = comparison.begun(federation, self.tol, self.reference)
         self._progress = progress
-        ask = compared_signs if secret else summed_signs
-        slopes = compared_slopes if secret else local_slopes
-        progress.run(federation, ask(federation, progress.columns, slopes))
+        signs_of = comparison.signs(federation, progress.columns)
+        progress.run(federation, signs_of, keep)
         self._progress = None
         self._take(progress.columns, progress.lambdas(), progress.batches)
         return progress
@@ -209,20 +216,16 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         if self._progress is None:
             raise DataError("No fit of this model was stopped in its search: use fit.")
         self._resuming = True
-        try:
-            return self.fit(federation)
-        finally:
-            self._resuming = False
+        return self.fit(federation)
 
-    def _check_parameters(self) -> None:
-        if self.comparison not in ("mpc", "summed"):
-            raise DataError(
-                f'comparison={self.comparison!r}; choose "mpc" or "summed".'
-            )
-        if not 2.0**-40 <= self.tol < 1.0:
-            raise DataError(
-                f"tol={self.tol!r}; choose between 2^-40, where rounding begins, and 1."
-            )
+    def continuing(
+        self, reached: Mapping[str, Any] | None, keep: Callable[[dict[str, Any]], None]
+    ) -> "PowerTransformer":
+        """Let the next fit begin after the last batch that a stopped one finished."""
+        self._keep = keep
+        if reached is not None:
+            self._progress, self._resuming = Progress.from_record(reached), True
+        return self
 
     def _take(self, columns: Columns, found: Float[Array, " p"], batches: int) -> None:
         self.lambdas_, self.n_iter_ = found, batches
@@ -300,17 +303,8 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         DataError
             Where scikit-learn's formula would lose a column's digits: use `save`.
         """
-        import sklearn.preprocessing
-
         check_is_fitted(self)
-        twin = sklearn.preprocessing.PowerTransformer(standardize=self.standardize)
-        for name in ("n_features_in_", "feature_names_in_", "lambdas_"):
-            if hasattr(self, name):
-                setattr(twin, name, getattr(self, name))
-        twin.lambdas_ = self.lambdas_.copy()
-        if self.standardize:
-            twin._scaler = sklearn_scaler(self)
-        return twin
+        return sklearn_twin(self)
 
     def _arguments(self) -> dict[str, Any]:
         return {

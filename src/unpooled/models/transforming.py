@@ -64,7 +64,21 @@ def transformed(
     return np.stack(columns, axis=1)
 
 
-def sklearn_scaler(model: Any) -> Any:
+def sklearn_twin(model: Any) -> Any:
+    """Return scikit-learn's PowerTransformer with what a model has fitted."""
+    import sklearn.preprocessing
+
+    twin = sklearn.preprocessing.PowerTransformer(standardize=model.standardize)
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(model, name):
+            setattr(twin, name, getattr(model, name))
+    twin.lambdas_ = model.lambdas_.copy()
+    if model.standardize:
+        twin._scaler = _sklearn_scaler(model)
+    return twin
+
+
+def _sklearn_scaler(model: Any) -> Any:
     """Return the scaler that scikit-learn's PowerTransformer holds within."""
     import sklearn.preprocessing
 

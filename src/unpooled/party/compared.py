@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from unpooled.party.step import Step, summed
-from unpooled.secure.comparison import Polynomial
+from unpooled.secure.polynomial import Polynomial
 
 __all__ = ["Polynomial", "compared"]
 

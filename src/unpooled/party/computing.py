@@ -1,25 +1,43 @@
 """A party's part in secure comparisons, as its door sees it.
 
-offer ── port and a certificate, sealed for each peer ──> coordinator ──> begin
-test  ── the parties' processes prove that their signs are exact
-step  ── this party's integers go into its process, once the round is written down
-signs ── what the processes found, the same at every party
+offer  ── port and a certificate, sealed for each peer ──> coordinator ──> begin
+test   ── the parties' processes prove that their signs are exact
+step   ── a computing party's integers wait until the round is written down; any other
+          party's leave as shares, sealed for each computing one
+shares ── what came from parties that do not compute; only where there are such
+signs  ── what the processes found, the same at every party
+
+The processes' streams go straight to each other on one machine, and between
+organisations through a tunnel (`unpooled.secure.tunnel`).
 """
 
-from collections.abc import Mapping
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
 
 from unpooled.arrays import Array
+from unpooled.ledger import canonical
 from unpooled.party.packing import declared_array
 from unpooled.party.policy import Refusal
 from unpooled.party.step import Step
-from unpooled.secure.agreement import open_sealed, seal_for
-from unpooled.secure.comparison import FEWEST, Computation, Polynomial
+from unpooled.secure.agreement import KEY_BYTES, open_sealed, seal_for
+from unpooled.secure.comparison import Computation
 from unpooled.secure.message import Message
+from unpooled.secure.polynomial import Polynomial
+from unpooled.secure.roster import FEWEST_COMPUTING
+from unpooled.secure.sharing import Rows, added, shares
+from unpooled.secure.tunnel import HOME, Address, Carry, Tunnel
 
-STAGES = ("offer computing", "begin computing", "test computing", "signs")
+STAGES = ("offer computing", "begin computing", "test computing", "shares", "signs")
+# Where it is the third beside two silos. No party has this name.
+COORDINATOR = ""
+# Seconds without a message after which one is lost, or a peer is.
+_SILENCE = 180.0
+
+Answer = tuple[dict[str, Any], dict[str, Array]]
 
 
 @final
@@ -30,48 +48,66 @@ class Computing:
     ----------
     party : str
         This party's name.
-    parties : tuple of str
-        All that compute, in the order of their numbers.
+    parties : sequence of str
+        All parties of the session, this one included.
+    committee : sequence of str
+        Those of them that compute, in the order of their numbers.
     keys : mapping of str to bytes
         Shared with each of the others.
+    carry : callable, optional
+        Hands a message for a peer to the relay. Without it all processes are on this
+        machine and reach each other.
     """
 
     def __init__(
-        self, party: str, parties: tuple[str, ...], keys: Mapping[str, bytes]
+        self,
+        party: str,
+        parties: Sequence[str],
+        committee: Sequence[str],
+        keys: Mapping[str, bytes],
+        carry: Carry | None = None,
     ) -> None:
-        if len(parties) < FEWEST:
-            raise Refusal("two_parties")
-        self._party, self._parties, self._keys = party, parties, keys
-        self._computation = Computation(parties.index(party), len(parties))
-        self._waiting: list[tuple[Polynomial, list[list[int]]]] = []
+        self._party, self._keys, self._carry = party, dict(keys), carry
+        self._everybody, self._committee = tuple(parties), tuple(committee)
+        self._computation: Computation | None = None
+        self._tunnel: Tunnel | None = None
+        # Polynomial, this party's integers, and what the shares are sealed about.
+        self._waiting: list[tuple[Polynomial, Rows, bytes]] = []
 
-    def answer(self, message: Message) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Answer one message of the four stages."""
+    @property
+    def outsiders(self) -> tuple[str, ...]:
+        """Who takes part and does not compute."""
+        return tuple(p for p in self._everybody if p not in self._committee)
+
+    def answer(self, message: Message) -> Answer:
+        """Answer one message of the five stages."""
         kind, header = message.header["kind"], message.header
         if kind == "offer computing":
-            sealed = {
-                peer: seal_for(key, self._computation.certificate, self._about(peer))
-                for peer, key in self._keys.items()
-            }
-            texts = {peer: words.hex() for peer, words in sealed.items()}
-            return {
-                "kind": "computing", "port": self._computation.port, "sealed": texts
-            }, {}  # fmt: skip
+            return self._offer(header["coordinator"] is True), {}
+        computation = self._computation
+        if computation is None:
+            raise Refusal("out_of_order")
         if kind == "begin computing":
-            self._begin(header["ports"], header["sealed"])
+            self._begin(computation, header["ports"], header["sealed"])
             return {"kind": "begun"}, {}
         if kind == "test computing":
-            self._computation.tested()
+            computation.tested(lost=self._silence())
             return {"kind": "tested"}, {}
-        negative, spent = self._computation.signs()
-        return {"kind": "compared", "spent": spent}, {
-            "negative": negative.astype(np.uint8)
-        }
+        if kind == "shares":
+            self._hand_over(header["shares"])
+            return {"kind": "shared"}, {}
+        negative, spent = computation.signs(lost=self._silence())
+        found = {"negative": negative.astype(np.uint8)}
+        return {"kind": "compared", "spent": spent}, found
 
     def take(
-        self, step: Step, sizes: Mapping[str, int], totals: Mapping[str, Array]
-    ) -> None:
-        """Keep this party's integers until the round is written down."""
+        self,
+        step: Step,
+        sizes: Mapping[str, int],
+        totals: Mapping[str, Array],
+        round_id: int,
+    ) -> dict[str, str]:
+        """Keep this party's integers, or return them as sealed shares by party."""
         polynomial, (declared,) = step.polynomial, step.declared.values()
         if polynomial is None or set(totals) != set(polynomial.names):
             raise Refusal("declaration")
@@ -79,32 +115,119 @@ class Computing:
         checked = {
             name: declared_array(totals, name, declared, shape) for name in totals
         }
-        self._waiting.append((polynomial, polynomial.integers(checked)))
+        rows, about = polynomial.integers(checked), canonical([step.name, round_id])
+        if self._party in self._committee:
+            self._waiting.append((polynomial, rows, about))
+            return {}
+        if not self._committee:
+            raise Refusal("committee")
+        parts = shares(rows, len(self._committee), polynomial)
+        return {
+            peer: seal_for(
+                self._keys[peer], part, _about("shares", self._party, peer, about)
+            ).hex()
+            for peer, part in zip(self._committee, parts, strict=True)
+        }
 
     def proceed(self) -> None:
-        """Hand over what waited."""
-        while self._waiting:
-            self._computation.ask(*self._waiting.pop(0))
+        """Hand over what waited, unless others' shares are still to come."""
+        if self._waiting and not self.outsiders:
+            self._hand_over({})
+
+    def carried(self, peer: str, message: bytes) -> None:
+        """Take a message of a peer's tunnel, from whichever thread it comes."""
+        if self._tunnel is not None:
+            self._tunnel.arrived(peer, message)
 
     def close(self) -> None:
-        """End the process."""
-        self._computation.close()
+        """End the process, and the tunnel that leads to it."""
+        if self._tunnel is not None:
+            self._tunnel.close()
+        if self._computation is not None:
+            self._computation.close()
 
-    def _begin(self, ports: Mapping[str, int], sealed: Mapping[str, Any]) -> None:
-        certificates, addresses = [], []
-        for peer in self._parties:
-            addresses.append(("127.0.0.1", int(ports[peer])))
-            if peer == self._party:
-                certificates.append(self._computation.certificate)
-                continue
-            words = bytes.fromhex(sealed[peer][self._party])
-            about = _about(peer, self._party)
-            certificates.append(open_sealed(self._keys[peer], words, about))
-        self._computation.begin(addresses, certificates)
+    def _offer(self, with_coordinator: bool) -> dict[str, Any]:
+        key = b""
+        if with_coordinator:
+            # It is trusted not to join with a silo, which matters only where two silos
+            # cannot do without it.
+            if len(self._everybody) != FEWEST_COMPUTING - 1:
+                raise Refusal("two_parties")
+            key = self._keys[COORDINATOR] = secrets.token_bytes(KEY_BYTES)
+            self._committee = (*self._committee, COORDINATOR)
+        return {"kind": "computing", "key": key.hex(), **self.join()}
 
-    def _about(self, peer: str) -> bytes:
-        return _about(self._party, peer)
+    def join(self) -> dict[str, Any]:
+        """Make ready; return the process's port, and its certificate for each peer."""
+        if self._computation is not None:
+            # One tunnel for a session: its messages' numbers are never used again.
+            raise Refusal("replayed")
+        members = self._committee
+        if not members:
+            raise Refusal("committee")
+        if len(members) < FEWEST_COMPUTING:
+            raise Refusal("two_parties")
+        if self._party not in members:
+            raise Refusal("out_of_order")
+        computation = Computation(members.index(self._party), len(members))
+        self._computation = computation
+        if self._carry is not None:
+            about = self._party, members, self._keys, computation.port
+            self._tunnel = Tunnel(*about, self._carry, computation.kill)
+        sealed = {
+            peer: seal_for(
+                self._keys[peer],
+                computation.certificate,
+                _about("certificate", self._party, peer),
+            ).hex()
+            for peer in members
+            if peer != self._party
+        }
+        return {"port": computation.port, "sealed": sealed}
+
+    def _begin(
+        self,
+        computation: Computation,
+        ports: Mapping[str, int],
+        sealed: Mapping[str, Mapping[str, str]],
+    ) -> None:
+        certificates = [
+            computation.certificate
+            if peer == self._party
+            else open_sealed(
+                self._keys[peer],
+                bytes.fromhex(sealed[peer][self._party]),
+                _about("certificate", peer, self._party),
+            )
+            for peer in self._committee
+        ]
+        addresses: list[Address] = [(HOME, int(ports[p])) for p in self._committee]
+        if self._tunnel is not None:
+            addresses = self._tunnel.addresses
+        computation.begin(addresses, certificates)
+
+    def _hand_over(self, sealed: Mapping[str, Mapping[str, str]]) -> None:
+        if set(sealed) != set(self.outsiders) or self._computation is None:
+            raise Refusal("out_of_order")
+        while self._waiting:
+            polynomial, rows, about = self._waiting.pop(0)
+            for peer, words in sealed.items():
+                what = _about("shares", peer, self._party, about)
+                sealed_for_me = bytes.fromhex(words[self._party])
+                share = open_sealed(self._keys[peer], sealed_for_me, what)
+                rows = added(rows, share, polynomial)
+            self._computation.ask(polynomial, rows)
+
+    def _silence(self) -> Callable[[], bool]:
+        """Return what tells whether all have been silent for too long, from now on."""
+        tunnel, began = self._tunnel, time.monotonic()
+
+        def is_silent() -> bool:
+            waited = time.monotonic() - began
+            return tunnel is not None and min(tunnel.silent_for, waited) > _SILENCE
+
+        return is_silent
 
 
-def _about(sender: str, receiver: str) -> bytes:
-    return "\0".join(("certificate", sender, receiver)).encode()
+def _about(what: str, sender: str, receiver: str, where: bytes = b"") -> bytes:
+    return canonical([what, sender, receiver, where.decode()])

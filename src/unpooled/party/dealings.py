@@ -9,12 +9,14 @@ import hashlib
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, final
 
 from unpooled.arrays import Array
+from unpooled.data.table import Table
 from unpooled.errors import StudyError
 from unpooled.ledger import Release
 from unpooled.party.budget import Budget
@@ -94,16 +96,25 @@ class Dealings:
 
     def remember(self, name: str) -> Study:
         """Return what is remembered of a study, as the journal has it by now."""
-        study = self.studies.setdefault(name, Study())
+        told = self._told(name)
+        if name not in self.studies:
+            self.studies[name] = Study(self._shelf(name, told.forgotten))
+        study = self.studies[name]
         if self._journal is not None:
-            told = self._told(name)
             if told.lines != len(study.ledger):
                 study.ledger = self._journal.ledger(name)
             study.fitted, study.answered = set(told.fitted), dict(told.answered)
             if told.forgotten != self._forgotten.setdefault(name, told.forgotten):
-                study.kept, study.reused = Shelf(), {}
+                study.kept, study.reused = self._shelf(name, told.forgotten), {}
             self._forgotten[name] = told.forgotten
         return study
+
+    def _shelf(self, study: str, forgotten: int) -> Shelf:
+        # Where there is a log, what is kept outlives the process as the log does. A
+        # study that was forgotten begins a new folder, whatever was left of the old.
+        if self._journal is None or not NAME.fullmatch(study):
+            return Shelf()
+        return Shelf(_kept_beside(self._journal) / study / str(forgotten))
 
     def own_lines(self, name: str) -> list[Release]:
         """Return the lines of a study that were sealed under the present key."""
@@ -190,6 +201,18 @@ class Dealings:
                 rule,
             )
 
+    def describe(self, table: Table, partition: str) -> Answer:
+        """Say what the silo has, as far as its rules let columns be seen."""
+        return {
+            "kind": "described",
+            "columns": list(filter(self._policy.allows_column, table.columns)),
+            "named": table.named,
+            "label": table.label,
+            "partition": partition,
+            # On a row partition how many rows a silo has is its own business.
+            "rows": table.n_rows if partition == "columns" else None,
+        }, {}
+
     def announce(self, message: Message) -> Answer:
         """Take the text of a study, for a person to look at."""
         study, text = message.header["study"], message.header["text"]
@@ -239,6 +262,16 @@ class Dealings:
 
     def _told(self, study: str) -> Remembered:
         return Remembered() if self._journal is None else self._journal.study(study)
+
+
+def forget_kept(journal: Journal, study: str) -> None:
+    """Delete what the steps of a study kept on the disk."""
+    if NAME.fullmatch(study):
+        shutil.rmtree(_kept_beside(journal) / study, ignore_errors=True)
+
+
+def _kept_beside(journal: Journal) -> Path:
+    return journal.path.with_suffix(".kept")
 
 
 def _write(path: Path, content: Array) -> None:

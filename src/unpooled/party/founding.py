@@ -164,7 +164,8 @@ def pin(roster: Path, lines: Sequence[Path]) -> Roster:
         When a silo is pinned under another key: a changed key is a new identity, which
         a person must want.
     """
-    keys = dict(Roster.from_file(roster)) if roster.exists() else {}
+    old = Roster.from_file(roster) if roster.exists() else Roster({})
+    keys = dict(old)
     for path in lines:
         for name, key in Roster.from_file(path).items():
             if keys.setdefault(name, key) != key:
@@ -175,7 +176,7 @@ def pin(roster: Path, lines: Sequence[Path]) -> Roster:
                 )
     new = roster.with_name(f"{roster.name}.new")
     try:
-        new.write_text(Roster(keys).to_toml(), "utf-8")
+        new.write_text(Roster(keys, old.pinned_committee).to_toml(), "utf-8")
         # Read before it is put in place: it may be two names for one key.
         pinned = Roster.from_file(new)
         new.replace(roster)

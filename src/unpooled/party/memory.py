@@ -3,8 +3,11 @@
 import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, final
 from weakref import WeakValueDictionary
+
+import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.errors import StudyError
@@ -19,27 +22,54 @@ Ran = tuple[str, tuple[str, ...]]
 
 @final
 class Shelf:
-    """Arrays that stay in the silo, by view and name; symmetric ones as a triangle."""
+    """Arrays that stay in the silo, by view and name; symmetric ones as a triangle.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    folder : Path, optional
+        Where each is written too, so that it outlives the process; made when needed.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
         self._arrays: dict[tuple[str, str], tuple[Array, int]] = {}
+        self._folder = folder
 
     def put(self, view: str, name: str, value: Array, *, symmetric: bool) -> None:
         """Keep an array, in place of an earlier one of the same name."""
         size = len(value) if symmetric else 0
-        self._arrays[view, name] = (pack(value) if symmetric else value, size)
+        stored = pack(value) if symmetric else value
+        self._arrays[view, name] = (stored, size)
+        if self._folder is not None:
+            self._write(self._folder, f"{view}.{name}", stored, size)
 
     def get(self, view: str, name: str) -> Array | None:
         """Return an array in whole, or None."""
-        if (view, name) not in self._arrays:
-            return None
-        stored, size = self._arrays[view, name]
-        return unpack(stored, size) if size else stored
+        stored, size = self._stored(view, name)
+        return unpack(stored, size) if size and stored is not None else stored
 
     def triangle(self, view: str, name: str) -> Array | None:
         """Return a symmetric array as it lies here, its triangle, or None."""
-        stored, size = self._arrays.get((view, name), (None, 0))
+        stored, size = self._stored(view, name)
         return stored if size else None
+
+    def _stored(self, view: str, name: str) -> tuple[Array | None, int]:
+        if (view, name) not in self._arrays and self._folder is not None:
+            # The file's name ends with the size, so nothing else need be believed.
+            for path in self._folder.glob(f"{view}.{name}.*.npy"):
+                stored = np.load(path, allow_pickle=False)
+                self._arrays[view, name] = (stored, int(path.stem.rpartition(".")[2]))
+        return self._arrays.get((view, name), (None, 0))
+
+    def _write(self, folder: Path, key: str, stored: Array, size: int) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        hidden, path = folder / f".{key}.npy", folder / f"{key}.{size}.npy"
+        with hidden.open("wb") as stream:
+            np.save(stream, stored, allow_pickle=False)
+        # In one go: a process that dies here leaves the earlier array, or this one.
+        hidden.replace(path)
+        for other in folder.glob(f"{key}.*.npy"):
+            if other != path:
+                other.unlink()
 
 
 # In one process a silo has a party in every federation that it is in. What it kept for
@@ -161,8 +191,9 @@ class Study:
     def as_record(self) -> dict[str, Any]:
         """Return what a party must know to go on after a restart, as JSON values.
 
-        Which steps ran, never what they gave: kept arrays end with the process, and a
-        step that needs one is refused as "nothing_kept".
+        Which steps ran, never what they gave: what was kept lies on the shelf, which
+        outlives the process where it has a folder. Without one a step that needs it is
+        refused as "nothing_kept".
         """
         return {
             "fitted": [[step, list(front)] for step, front in sorted(self.fitted)],

@@ -7,6 +7,7 @@ values and paths, stays in the silo's own log.
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -92,6 +93,8 @@ class Party:
         self._dealings = Dealings(policy, identity, journal, approval, models)
         self.aligning = Aligning(policy, identity, self._dealings, matches)
         self.studies = self._dealings.studies
+        # ((study, session), peer, message): hands it to the relay, where there is one.
+        self.carry: Callable[[tuple[str, str], str, bytes], None] | None = None
         self._door = threading.Lock()
         self._sessions: dict[tuple[str, str], Session] = {}
         # (study, session) -> (round, digest of its request, the reply's bytes)
@@ -101,6 +104,11 @@ class Party:
         """Answer one message. Never raises: a mistake inside is a reply too."""
         with self._door:  # an engine may call from several threads
             return self._handle(request)
+
+    def carried(self, peer: str, where: tuple[str, str], message: bytes) -> None:
+        """Take a message between computing processes; it passes by the door."""
+        if (session := self._sessions.get(where)) is not None:
+            session.carried(peer, message)
 
     def _handle(self, request: Bytes) -> bytes:
         asked: dict[str, Any] = {}
@@ -114,7 +122,9 @@ class Party:
                 "announce": self._dealings.announce,
                 "deliver": self._dealings.deliver,
                 "recall": self._dealings.recall,
-                "describe": self._describe,
+                "describe": lambda _: self._dealings.describe(
+                    self.table, self.partition
+                ),
                 "join": self._join,
                 "agree": self._agree,
                 "offer group key": self._offer_group_key,
@@ -161,17 +171,6 @@ class Party:
             request, {"kind": "refused", "error": error, "rule": rule}, {}
         )
 
-    def _describe(self, message: Message) -> Answer:
-        return {
-            "kind": "described",
-            "columns": list(filter(self.policy.allows_column, self.table.columns)),
-            "named": self.table.named,
-            "label": self.table.label,
-            "partition": self.partition,
-            # On a row partition how many rows a silo has is its own business.
-            "rows": self.table.n_rows if self.partition == "columns" else None,
-        }, {}
-
     def _join(self, message: Message) -> Answer:
         header = message.header
         roster = self._pinned(header["parties"])
@@ -193,7 +192,8 @@ class Party:
         )
         study = self._dealings.join(*session, parties)
         share_shelf(self.name, session[0], study.kept)
-        how = (parties, protection, self._roster, self.partition)
+        carry = self.carry and partial(self.carry, session)
+        how = (parties, protection, self._roster, self.partition, carry)
         own = (self.name, self.aligning.table_of(session[0], self.table), self.policy)
         self._sessions[session] = Session(*own, study, agreement, *how)
         public, signature = agreement.offer()
@@ -212,7 +212,7 @@ class Party:
         twice = len(set(parties)) != len(parties)
         if twice or self.name not in parties or not set(parties) <= set(self._roster):
             raise Refusal("wrong_roster")
-        return Roster({name: self._roster[name] for name in parties})
+        return self._roster.part(parties)
 
     def _session(self, message: Message) -> Session:
         session = self._sessions.get(session_of(message))
@@ -294,7 +294,7 @@ class Party:
         view = session.check(request)[1]
         about = (view, session.parties)
         self._dealings.check(request, *about)
-        lines, arrays = session.answer(request)
+        lines, arrays, more = session.answer(request)
         digests = {name: digest(array.data) for name, array in arrays.items()}
         study = self.studies[request.study]
         first = self._dealings.n_own_lines(request.study)
@@ -306,6 +306,7 @@ class Party:
         header = {
             "kind": "released",
             "seals": [[seal.sequence, seal.digest, seal.signature] for seal in seals],
+            **more,
         }
         reply = self._reply(data, header, arrays, digests)
         # From here on it counts as released; before, nothing may leave.

@@ -34,6 +34,7 @@ from unpooled.secure.masking import MaskedSum, unveil, veil
 from unpooled.secure.plain import PlainSum
 from unpooled.secure.protocol import SecureSum
 from unpooled.secure.roster import Roster
+from unpooled.secure.tunnel import Carry
 
 
 @final
@@ -72,6 +73,8 @@ class Session:
         The keys that the silo pins.
     partition : {"rows", "columns"}, default "rows"
         As the silo declared it.
+    carry : callable, optional
+        Hands a message of secure comparisons for a peer to the relay.
     """
 
     def __init__(
@@ -85,9 +88,10 @@ class Session:
         protection: str,
         roster: Roster,
         partition: str = "rows",
+        carry: Carry | None = None,
     ) -> None:
         self.party, self.parties, self.protection = party, parties, protection
-        self.partition, self._roster = partition, roster
+        self.partition, self._roster, self._carry = partition, roster, carry
         self._table, self._policy = table, policy
         self._views = Views(party, table, policy, study, partition)
         self._agreement, self._neighbours = agreement, Neighbours(party, parties)
@@ -109,6 +113,8 @@ class Session:
         self._keys = self._agreement.agree(offers)
         masked = self.protection == "masked"
         self._sum = MaskedSum(self.party, self._keys) if masked else PlainSum()
+        who = self.party, self.parties, self._roster.part(self.parties).committee
+        self._computing = Computing(*who, self._keys, self._carry)
 
     def offer_group_key(self) -> dict[str, bytes]:
         """Make the key of totals for the parties alone, sealed for each peer."""
@@ -126,11 +132,14 @@ class Session:
     @property
     def computing(self) -> Computing:
         """The party's part in secure comparisons."""
-        if not self._keys:
-            raise Refusal("out_of_order")
         if self._computing is None:
-            self._computing = Computing(self.party, self.parties, self._keys)
+            raise Refusal("out_of_order")
         return self._computing
+
+    def carried(self, peer: str, message: bytes) -> None:
+        """Take a message of a peer's secure comparisons, if there are any."""
+        if self._computing is not None:
+            self._computing.carried(peer, message)
 
     def proceed(self) -> None:
         """Let go what waited until the round was written down."""
@@ -169,8 +178,8 @@ class Session:
 
     def answer(
         self, request: Request
-    ) -> tuple[list[tuple[Release, str]], dict[str, Array]]:
-        """Run a step; return its ledger lines and what may leave, by name."""
+    ) -> tuple[list[tuple[Release, str]], dict[str, Array], dict[str, Any]]:
+        """Run a step; return its ledger lines, what may leave, and sealed shares."""
         if self._sum is None:
             raise Refusal("out_of_order")
         step, view = self.check(request)
@@ -184,14 +193,15 @@ class Session:
         # What is not finite is refused when it is encoded; a warning would be noise.
         with np.errstate(all="ignore"):
             totals = self._totals(step, view, request, inbox, public)
+        arrays, more = dict[str, Array](), dict[str, Any]()
         if step.polynomial is not None:
-            self.computing.take(step, sizes, totals)
-            arrays = {}
+            shares = self.computing.take(step, sizes, totals, request.round)
+            more = {"shares": shares}
         else:
             arrays = self._parted(self._sum, step, request, sizes, totals, public)
         self._view_arrays |= view_arrays(request.operations)
         how = (self.protection, self.parties, self.party)
-        return ledger_lines(request, step, sizes, *how), arrays
+        return ledger_lines(request, step, sizes, *how), arrays, more
 
     def _parted(
         self,

@@ -24,7 +24,7 @@ from unpooled.arrays import Array
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.party.declared import Declared, release, stays
 from unpooled.party.fit import Fit, Follows
-from unpooled.secure.comparison import Polynomial
+from unpooled.secure.polynomial import Polynomial
 
 # Those who write steps find here all that they need.
 __all__ = ["LIBRARY", "Declared", "Fit", "Step", "adopted", "check_installed"]

@@ -200,8 +200,10 @@ def _protected(facts: Facts, line: Release) -> tuple[str, bool]:
 def _kept(facts: Facts, line: Release) -> str:
     """Return how long an array stays, and where it was used."""
     declared = declaration(line.step, line.name)
-    until = "fit" if declared is not None and declared.until == "fit" else "study"
-    text = f"Kept in the silo and forgotten at the end of the {until}."
+    until = declared.until if declared is not None else "study"
+    text = "Kept in the silo until the study is over, or forgotten there."
+    if until == "fit":
+        text = "Kept in the silo and forgotten at the end of the fit."
     later = {
         one.round
         for one in facts.lines("out")

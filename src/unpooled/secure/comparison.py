@@ -17,110 +17,30 @@ https://github.com/lschoe/mpyc.
 """
 
 import json
-import math
 import queue
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import final
 
 import numpy as np
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-)
 
 from unpooled.arrays import Array, Bool
 from unpooled.errors import AggregationError, StudyError
+from unpooled.secure.certificate import make_certificate
+from unpooled.secure.polynomial import STATISTICAL_BITS, Polynomial
+from unpooled.secure.roster import FEWEST_COMPUTING
 
-FEWEST = 3
-# Bits by which what is opened in between differs from noise.
-_STATISTICAL = 64
-# Rounds beside the products of the polynomial and the tree over the bits: shares of the
-# input, random bits, opened differences, and the signs.
-_OTHER_ROUNDS = 4
 _PATIENCE = 600.0
-
-
-@final
-@dataclass(frozen=True)
-class Polynomial:
-    """What is compared with zero, declared beside a step.
-
-    Attributes
-    ----------
-    terms : mapping of tuple of str to float
-        Coefficients by the names that are multiplied; the empty tuple is a constant.
-    weights : mapping of str to int
-        How many times `fraction` bits each name's totals are rounded to.
-    fraction : int
-        Bits after the point of a total of weight 1.
-    bits : int
-        The ring's: totals and their polynomial lie below 2^(bits - 1).
-    """
-
-    terms: Mapping[tuple[str, ...], float]
-    weights: Mapping[str, int]
-    fraction: int
-    bits: int
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The totals, in their order."""
-        return tuple(self.weights)
-
-    @property
-    def rounds(self) -> int:
-        """Rounds that a batch of comparisons takes, however many they are."""
-        degree = max(len(names) for names in self.terms)
-        tree = math.ceil(math.log2(self.bits + 1))
-        return _OTHER_ROUNDS + tree + math.ceil(math.log2(max(degree, 1)))
-
-    def bytes(self, numbers: int, n_parties: int) -> int:
-        """Return what a party sends in all for a batch: about, for plan and ledger."""
-        # For each bit a random one, its square, and a node of the tree: about two field
-        # elements for each peer, as measured.
-        element = (self.bits + _STATISTICAL + 9) // 8
-        return 2 * numbers * (n_parties - 1) * element * self.bits
-
-    def integers(self, totals: Mapping[str, Array]) -> list[list[int]]:
-        """Return this party's part of the totals as integers, name by name."""
-        rows = []
-        for name, weight in self.weights.items():
-            values = np.asarray(totals[name], dtype=float)
-            if not np.isfinite(values).all():
-                raise AggregationError(
-                    "A value to be compared is not finite.", rule="fixed_point_range"
-                )
-            shift = self.fraction * weight
-            rows.append([_rounded(float(value), shift) for value in values])
-        return rows
-
-    def scaled_terms(self) -> list[tuple[int, list[int]]]:
-        """Return coefficients and factors (positions), all of one scale."""
-        place = {name: i for i, name in enumerate(self.names)}
-        weigh = {t: sum(self.weights[name] for name in t) for t in self.terms}
-        top = max(weigh.values())
-        return [
-            (_rounded(c, self.fraction * (top - weigh[t])), [place[n] for n in t])
-            for t, c in self.terms.items()
-        ]
-
-
-def _rounded(value: float, shift: int) -> int:
-    return round(math.ldexp(value, shift))
+# Seconds between two looks whether there is still somebody to wait for.
+_TICK = 1.0
 
 
 @final
@@ -138,18 +58,18 @@ class Computation:
     def __init__(self, party: int, n_parties: int) -> None:
         if find_spec("mpyc") is None:
             raise StudyError(
-                "Secure comparisons need MPyC, which is not installed. Install it "
-                'with: pip install "unpooled[mpc]"',
-                rule="comparison",
+                "Secure comparisons need MPyC, which is not installed. Install it with "
+                'pip install "unpooled[mpc]", or use comparison="summed".',
+                rule="mpc",
             )
-        if n_parties < FEWEST:
+        if n_parties < FEWEST_COMPUTING:
             raise AggregationError(
                 "Fewer than three parties cannot compute together.", rule="two_parties"
             )
         self.party, self.n_parties = party, n_parties
         self._folder = tempfile.TemporaryDirectory(prefix="unpooled-")
         self.port = _free_port()
-        self.certificate = self._make_certificate()
+        self.certificate = make_certificate(Path(self._folder.name), party)
         self._child: subprocess.Popen[str] | None = None
         self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
 
@@ -171,7 +91,7 @@ class Computation:
         command = [
             *(sys.executable, "-m", "unpooled.secure.computing", *words),
             *("-I", str(self.party), "-T", str((self.n_parties - 1) // 2)),
-            *("-K", str(_STATISTICAL), "--mix32-64bit", "--ssl", "--no-log"),
+            *("-K", str(STATISTICAL_BITS), "--mix32-64bit", "--ssl", "--no-log"),
         ]
         # What MPyC says of a failure is for the silo, and goes with the folder.
         with (config / "errors").open("wb") as errors:
@@ -202,9 +122,18 @@ class Computation:
             self._child.stdin.flush()
 
     def signs(
-        self, timeout: float = _PATIENCE
+        self,
+        timeout: float = _PATIENCE,
+        lost: Callable[[], bool] | None = None,
     ) -> tuple[Bool[Array, " l"], list[float]]:
         """Wait for the signs of the batch asked first.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds.
+        lost : callable, optional
+            Whether there is nobody to wait for any more; asked while waiting.
 
         Returns
         -------
@@ -217,10 +146,11 @@ class Computation:
         AggregationError
             When the process ended, here or at another party, or did not answer in time.
         """
-        try:
-            line = self._answers.get(timeout=timeout)
-        except queue.Empty:
-            line = ""
+        line, until = "", time.monotonic() + timeout
+        while time.monotonic() < until and not (lost is not None and lost()):
+            with suppress(queue.Empty):
+                line = self._answers.get(timeout=min(_TICK, timeout))
+                break
         if not line:
             self.close()
             raise AggregationError(
@@ -229,6 +159,11 @@ class Computation:
             )
         answer = json.loads(line)
         return np.array(answer["negative"], dtype=bool), answer["spent"]
+
+    def kill(self) -> None:
+        """Let the process die; whoever waits for its signs is told."""
+        if self._child is not None:
+            self._child.kill()
 
     def close(self) -> None:
         """End the process, and forget its certificate's key."""
@@ -246,9 +181,11 @@ class Computation:
         """Have signs computed that are known, about zero and at the ring's ends."""
         self.ask(_TEST, _TEST.integers(_test_values(self.party)))
 
-    def tested(self, timeout: float = _PATIENCE) -> None:
+    def tested(
+        self, timeout: float = _PATIENCE, lost: Callable[[], bool] | None = None
+    ) -> None:
         """Wait for the self-test, before the first value is handed over."""
-        negative, _ = self.signs(timeout)
+        negative, _ = self.signs(timeout, lost)
         totals = [
             sum(column)
             for column in zip(
@@ -271,31 +208,6 @@ class Computation:
             for line in answers:
                 self._answers.put(line)
         self._answers.put("")
-
-    def _make_certificate(self) -> bytes:
-        """Write a key and a certificate of the session's own; return the latter."""
-        config = Path(self._folder.name) / ".config"
-        config.mkdir(mode=0o700)
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = f"MPyC party {self.party}"
-        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-        today = datetime.now(UTC)
-        certificate = (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(subject)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            # Clocks of organisations differ.
-            .not_valid_before(today - timedelta(days=2))
-            .not_valid_after(today + timedelta(days=30))
-            .sign(key, SHA256())
-            .public_bytes(Encoding.PEM)
-        )
-        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        (config / f"party_{self.party}.key").write_bytes(private)
-        (config / f"party_{self.party}.crt").write_bytes(certificate)
-        return certificate
 
 
 # x³ - 3x: all kinds of operations, with roots at which rounding would show.

@@ -8,7 +8,7 @@ swaps a key, or a party that is not on the roster, is noticed before anything is
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import final
 
@@ -22,6 +22,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from unpooled.errors import AggregationError, StudyError
 from unpooled.ledger import canonical
+
+# Of two parties each would see all; more than five only cost time.
+FEWEST_COMPUTING, MOST_COMPUTING = 3, 5
 
 
 @final
@@ -62,10 +65,15 @@ class Roster(Mapping[str, bytes]):
     ----------
     keys : mapping of str to bytes
         32 bytes of an Ed25519 public key by party.
+    committee : sequence of str, optional
+        Who computes secure comparisons for all; by default everybody, up to five.
     """
 
-    def __init__(self, keys: Mapping[str, bytes]) -> None:
+    def __init__(
+        self, keys: Mapping[str, bytes], committee: Sequence[str] = ()
+    ) -> None:
         self._keys = {name: bytes(keys[name]) for name in sorted(keys)}
+        self.pinned_committee = tuple(sorted(committee))
 
     def __getitem__(self, party: str) -> bytes:
         return self._keys[party]
@@ -76,10 +84,31 @@ class Roster(Mapping[str, bytes]):
     def __len__(self) -> int:
         return len(self._keys)
 
+    @property
+    def committee(self) -> tuple[str, ...]:
+        """Who computes; nobody where there are many parties and none was pinned."""
+        everybody = tuple(self) if len(self) <= MOST_COMPUTING else ()
+        return self.pinned_committee or everybody
+
+    def part(self, parties: Iterable[str]) -> "Roster":
+        """Return the roster of some of the parties, with its committee if all are in.
+
+        Raises
+        ------
+        KeyError
+            When one is not on this roster.
+        """
+        keys = {name: self._keys[name] for name in parties}
+        whole = set(self.pinned_committee) <= set(keys)
+        return Roster(keys, self.pinned_committee if whole else ())
+
     def digest(self) -> str:
-        """Return the SHA-256 of names and keys: equal where the rosters are."""
-        keys = {name: key.hex() for name, key in self._keys.items()}
-        return hashlib.sha256(canonical(keys)).hexdigest()
+        """Return the SHA-256 of names, keys and committee: equal where rosters are."""
+        content: dict[str, object] = {n: key.hex() for n, key in self._keys.items()}
+        if self.pinned_committee:
+            # No party has this name.
+            content[""] = self.pinned_committee
+        return hashlib.sha256(canonical(content)).hexdigest()
 
     def check(self, party: str, statement: bytes, signature: bytes) -> None:
         """Raise `AggregationError` unless `party` signed `statement`."""
@@ -97,31 +126,48 @@ class Roster(Mapping[str, bytes]):
 
     def to_toml(self) -> str:
         """Return the roster as the text of a file (UTF-8) that `from_file` reads."""
-        # JSON's escapes are TOML's but for pairs of surrogates and an unescaped DEL.
-        names = [json.dumps(name, ensure_ascii=False) for name in self]
-        names = [name.replace("\x7f", "\\u007f") for name in names]
-        lines = [
-            f'{n} = "{k.hex()}"' for n, k in zip(names, self.values(), strict=True)
-        ]
-        return "\n".join(["[roster]", *lines, ""])
+        lines = [f'{_quoted(name)} = "{key.hex()}"' for name, key in self.items()]
+        head = []
+        if self.pinned_committee:
+            head = [f"committee = [{', '.join(map(_quoted, self.pinned_committee))}]"]
+        return "\n".join([*head, "[roster]", *lines, ""])
 
     @classmethod
     def from_file(cls, path: str | Path) -> "Roster":
-        """Read a roster: a TOML table of hexadecimal public keys by party."""
+        """Read a roster: a TOML table of hexadecimal public keys by party.
+
+        Above it may stand a committee: ``committee = ["a", "b", "c"]``.
+        """
         try:
-            table = tomllib.loads(Path(path).read_text("utf-8"))["roster"]
+            content = tomllib.loads(Path(path).read_text("utf-8"))
+            table, committee = content["roster"], content.get("committee", [])
             keys = {str(name): bytes.fromhex(key) for name, key in table.items()}
             if any(len(key) != 32 for key in keys.values()):
                 raise ValueError("a key has not 32 bytes")
             # One silo under two names would count twice where parties are counted.
             if len(set(keys.values())) != len(keys):
                 raise ValueError("two parties have the same key")
+            _check_committee(committee, keys)
         except (OSError, KeyError, TypeError, ValueError, AttributeError) as wrong:
             raise StudyError(
                 f"{path} is not a roster ({wrong}). It needs a table [roster] with one "
                 f'line per party: name = "64 hexadecimal digits".'
             ) from wrong
-        return cls(keys)
+        return cls(keys, committee)
+
+
+def _quoted(name: str) -> str:
+    # JSON's escapes are TOML's but for pairs of surrogates and an unescaped DEL.
+    return json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _check_committee(committee: object, keys: Mapping[str, bytes]) -> None:
+    if not isinstance(committee, list) or not all(name in keys for name in committee):
+        raise ValueError("its committee is not a list of parties on it")
+    if committee and not FEWEST_COMPUTING <= len(set(committee)) == len(committee) <= (
+        MOST_COMPUTING
+    ):
+        raise ValueError("a committee has three to five parties")
 
 
 # The field of Curve25519, and the y of a point of order 8; 0, 1 and -1 are the y of

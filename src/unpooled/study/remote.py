@@ -293,4 +293,4 @@ def _roster(kit: Path, study: Study) -> Roster:
             f"The server's roster does not have {', '.join(unknown)}. It has "
             f"{', '.join(known)}."
         )
-    return Roster({party: known[party] for party in study.silos})
+    return known.part(study.silos)

@@ -7,6 +7,7 @@ resume   load models 1..k, apply them to the silos' rows, ask for k + 1
 
 import logging
 import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,10 +22,12 @@ from unpooled.federation.planning import Plan
 from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger
 from unpooled.models.files import save
+from unpooled.party.memory import Shelf
 from unpooled.party.runtime import Party
 from unpooled.study.content import target_of
 from unpooled.study.definition import Listener, Study, pipeline_of
 from unpooled.study.folder import RunFolder, State, check_free, digest_of, told
+from unpooled.study.progress import begun, forget_progress
 from unpooled.study.reporting import write_report
 
 
@@ -56,6 +59,9 @@ class Run:
     rounds: list[RoundRecord]
     report: Path | None
 
+
+# In the run's folder, until the run is done: what simulated silos keep for later steps.
+_KEPT = "silos/kept"
 
 Planned = Callable[[Plan], None]
 # (ledger to continue, next round) -> the federation, and the parties that live here.
@@ -92,6 +98,7 @@ def run(
     )
     place = RunFolder.create(path, state, study.text)
     with place.alone():
+        _remember(study, place, parties)
         place.log(f"Started study {study.name}.")
         coordinator.proofs = place.proofs()
         # One ledger for both: what the coordinator writes, the folder records.
@@ -122,8 +129,7 @@ def resume(
         )
         coordinator = _coordinator(federation)
         coordinator.records, coordinator.proofs = place.rounds, place.proofs()
-        for party, member in parties.items():
-            member.studies[study.name] = place.memory(party)
+        _remember(study, place, parties)
         rest = study.steps[len(place.state.finished) :]
         if rest:
             view = _transformed(federation, [model for _, model in place.models()])
@@ -156,9 +162,10 @@ def _go_on(
         rest = study.steps[len(finished) :]
         for number, step in enumerate(rest, 1):
             first = place.next_round
-            model = step.estimator().fit(view, target_of([step], study.label))
+            model = begun(step, place.path).fit(view, target_of([step], study.label))
             memories = {n: member.studies[study.name] for n, member in parties.items()}
             place.finish(step.name, model, memories)
+            forget_progress(place.path)
             place.log(
                 f"Finished {step.name}, rounds {first} to {place.next_round - 1}."
             )
@@ -169,10 +176,18 @@ def _go_on(
         if study.report:
             write_report(place)
         place.drop_proofs()
+        shutil.rmtree(place.path / _KEPT, ignore_errors=True)
         place.state.done = True
         place.write_state()
         place.log("Done.")
     return result_of(study, place)
+
+
+def _remember(study: Study, place: RunFolder, parties: dict[str, Party]) -> None:
+    """Give simulated silos what they remember, and a place for what they keep."""
+    for party, member in parties.items():
+        memory = member.studies[study.name] = place.memory(party)
+        memory.kept = Shelf(place.path / _KEPT / party)
 
 
 def result_of(study: Study, place: RunFolder) -> Run:

@@ -1,0 +1,138 @@
+"""Secure comparisons between silos that cannot reach each other: through the relay."""
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+import unpooled as up
+from integration.comparing import assert_equal_models, lines
+from integration.consortium import study_text
+from integration.mishaps import (
+    as_soon_as,
+    assert_ledger_tells_what_left,
+    entries,
+    within,
+)
+from integration.rows import SILOS, write_rows
+from unpooled.errors import AggregationError
+
+pytest.importorskip("mpyc")
+STEP = """
+[[steps]]
+model = "PowerTransformer"
+tol = 0.0001
+[outputs]
+report = false
+"""
+COLUMNS = 'label = "num"\ncolumns = ["age", "chol"]'
+PATIENCE = 400.0
+SLOPES = "power.compared_slopes"
+
+
+def asked(consortium, name, silos=SILOS, step=STEP):
+    path = consortium.folder / f"{name}.toml"
+    text = study_text(name, step, silos).replace('label = "num"', COLUMNS)
+    path.write_text(text.replace("timeout = 30", "timeout = 120"))
+    return up.Study.from_file(path)
+
+
+def alone(folder, name, silos=SILOS, step=STEP, rules="min_rows = 10"):
+    """Run the same study in one process."""
+    text = study_text(name, step, silos).replace('label = "num"', COLUMNS)
+    for silo in silos:
+        source = f'[parties.{silo}]\nsource = "{write_rows(silo, folder)}"'
+        text = text.replace(f"[parties.{silo}]", source)
+    return up.Study.from_text(folder / f"{name}.toml", f"{text}[policy]\n{rules}").run()
+
+
+def begin(consortium, study, resume=False):
+    start = study.resume if resume else study.run
+    return within(PATIENCE, start, kit=consortium.coordinator)
+
+
+def processes(consortium, silo):
+    """Return the computing processes of a silo: children of its job."""
+    jobs = set(consortium.jobs(silo))
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if b"unpooled.secure.computing" in (entry / "cmdline").read_bytes():
+                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                found += [int(entry.name)] if int(parent) in jobs else []
+    return found
+
+
+def batches(ledger):
+    """Count the batches of candidates that silos were asked for."""
+    return sum(line.step == SLOPES and line.name == "lam" for line in ledger)
+
+
+def test_three_silos_find_what_one_process_finds(consortium, tmp_path):
+    study = asked(consortium, "compared")
+
+    done = begin(consortium, study)
+
+    there = alone(tmp_path, "compared")
+    assert_equal_models(
+        done.models["powertransformer"], there.models["powertransformer"]
+    )
+    assert lines(done.ledger) == lines(there.ledger)
+    assert_ledger_tells_what_left(consortium, study.name, done.ledger)
+    assert not any(processes(consortium, silo) for silo in SILOS)
+
+
+def test_a_party_that_dies_is_waited_for_and_no_batch_is_repeated(consortium, tmp_path):
+    study = asked(consortium, "compared-and-killed")
+
+    def late():
+        return entries(consortium, "va", study.name) >= 6
+
+    def kill_process():
+        for pid in processes(consortium, "va"):
+            os.kill(pid, signal.SIGKILL)
+
+    with (
+        as_soon_as(late, kill_process),
+        pytest.raises(AggregationError, match=r"comparison .* go on with resume"),
+    ):
+        begin(consortium, study)
+    before = entries(consortium, "va", study.name)
+    with (
+        as_soon_as(
+            lambda: entries(consortium, "va", study.name) > before,
+            lambda: consortium.kill("va", "job"),
+        ),
+        pytest.raises(AggregationError, match=r"va did not answer|ended \("),
+    ):
+        begin(consortium, study, resume=True)
+
+    done = begin(consortium, study, resume=True)
+
+    model = alone(tmp_path, study.name).models["powertransformer"]
+    assert_equal_models(done.models["powertransformer"], model)
+    # Each stopped fit had asked for one batch more than it finished, at most.
+    assert model.n_iter_ <= batches(done.ledger) <= model.n_iter_ + 2
+    steps = [line.step for line in done.ledger if line.name == "period"]
+    assert steps == ["power.compared_lengths", "power.compared_sides"]
+    assert_ledger_tells_what_left(consortium, study.name, done.ledger)
+
+
+def test_beside_two_silos_the_servers_coordinator_is_a_third(consortium, tmp_path):
+    step = STEP.replace("tol = 0.0001", "tol = 0.01\nallow_coordinator_party = true")
+    two, rules = (
+        SILOS[:2],
+        "min_rows = 10\nmin_parties = 2\nallow_roster_change = true\n",
+    )
+    study = asked(consortium, "compared-by-two", two, step)
+    with contextlib.ExitStack() as changes:
+        for silo in two:
+            changes.enter_context(consortium.changed(silo, "policy.toml", rules))
+        done = begin(consortium, study)
+
+    there = alone(tmp_path, study.name, two, step, rules)
+    assert_equal_models(
+        done.models["powertransformer"], there.models["powertransformer"]
+    )

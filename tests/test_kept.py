@@ -1,0 +1,87 @@
+"""What steps keep in a silo for later ones, and where it lies."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.datasets import load_digits
+
+import unpooled as up
+from unpooled.party.memory import Shelf
+
+VIEW, OTHER = "a" * 64, "b" * 64
+
+
+def test_a_shelf_with_a_folder_outlives_its_process(tmp_path):
+    square = np.arange(9.0).reshape(3, 3) + np.arange(9.0).reshape(3, 3).T
+    first = Shelf(tmp_path / "kept")
+    first.put(VIEW, "mean", np.arange(4.0), symmetric=False)
+    first.put(VIEW, "scatter", square, symmetric=True)
+    first.put(VIEW, "number", np.array(2.5), symmetric=False)
+
+    again = Shelf(tmp_path / "kept")
+
+    assert (again.get(VIEW, "mean") == np.arange(4.0)).all()
+    assert (again.get(VIEW, "scatter") == square).all()
+    assert (again.triangle(VIEW, "scatter") == square[np.triu_indices(3)]).all()
+    assert again.get(VIEW, "number") == 2.5
+    assert again.triangle(VIEW, "mean") is None
+    assert again.get(VIEW, "me") is None
+    assert again.get(OTHER, "mean") is None
+    assert Shelf().get(VIEW, "mean") is None
+
+
+def test_what_is_kept_anew_takes_the_place_of_the_old(tmp_path):
+    shelf = Shelf(tmp_path)
+    shelf.put(VIEW, "scatter", np.eye(3), symmetric=True)
+    shelf.put(VIEW, "scatter", np.arange(3.0), symmetric=False)
+    assert (Shelf(tmp_path).get(VIEW, "scatter") == np.arange(3.0)).all()
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+class Killed(BaseException):
+    """Ends a run from within, as Ctrl-C would."""
+
+
+STUDY = """
+[study]
+name = "digits"
+partition = "columns"
+[policy]
+allow_row_level = true
+{parties}
+[[steps]]
+model = "StandardScaler"
+[[steps]]
+model = "PCA"
+n_components = 3
+[outputs]
+report = false
+"""
+
+
+def test_a_study_by_columns_goes_on_in_a_new_process(tmp_path):
+    parts, texts = up.partition_columns(load_digits().data[:80, :30], 3), []
+    for name, X in parts.items():
+        header = ",".join(f"{name}_{j}" for j in range(X.shape[1]))
+        path = tmp_path / f"{name}.csv"
+        np.savetxt(path, X, delimiter=",", header=header, comments="")
+        texts.append(f'[parties.{name}]\nsource = "{path.name}"\n')
+    text = STUDY.format(parties="".join(texts))
+    (tmp_path / "digits.toml").write_text(text)
+    study = up.Study.from_file(tmp_path / "digits.toml")
+
+    def killed_in_pca(party, step, number):
+        if step == "pca.own_means":
+            raise Killed
+
+    with pytest.raises(Killed):
+        study.run(tmp_path / "one", listener=killed_in_pca)
+    assert (tmp_path / "one" / "silos" / "kept").is_dir()
+    resumed = study.resume(tmp_path / "one")
+    whole = study.run(tmp_path / "two")
+
+    ours, theirs = (run.models["pca"].explained_variance_ for run in (resumed, whole))
+    assert_allclose(ours, theirs, 1e-12)
+    assert resumed.ledger.verify()
+    # Nothing of people stays behind in the folder of a run that is done.
+    assert not (tmp_path / "one" / "silos" / "kept").exists()
