@@ -41,7 +41,8 @@ class Policy:
         Fewest rows of any class that is present, in a release by class.
     max_feature_ratio : float, default 0.33
         Largest ratio of features to the silo's rows in a release over pairs of
-        features, and of features that are drawn, in any release; with more features than rows a covariance can be solved for records.
+        features, and of features that are drawn, in any release; with more features
+        than rows a covariance can be solved for records.
     max_row_share : float, default 0.5
         Largest share of a derived column's scatter that one row may carry.
     allow_disclosed : bool, default False
