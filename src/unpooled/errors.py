@@ -91,7 +91,8 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Merge rare classes, or let the silo lower min_rows_per_class.",
         ),
         "max_feature_ratio": (
-            "too many features for the silo's rows in a release over pairs of features",
+            "too many features for the silo's rows in a release over pairs of "
+            "features, or made by drawing them",
             "Select fewer columns, or let the silo raise max_feature_ratio.",
         ),
         "max_row_share": (
