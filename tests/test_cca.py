@@ -279,9 +279,10 @@ def test_no_warnings_for_wide_views():
     assert_close(ours.coef_, theirs_of.PLSRegression(2, **CONVERGED).fit(X, Y).coef_)
 
 
-def test_structure_correlations_are_those_of_pooled_rows(views):
+@pytest.mark.parametrize("model", [CCA(2), PLSCanonical(2), PLSRegression(2)])
+def test_structure_correlations_are_those_of_pooled_rows(views, model):
     X, Y = views
-    ours = CCA(2).fit(silos(X, Y), y=SECOND)
+    ours = model.fit(silos(X, Y), y=SECOND)
     for own, found, rotations in (
         (X, ours.x_correlations_, ours.x_rotations_),
         (Y, ours.y_correlations_, ours.y_rotations_),
@@ -289,6 +290,15 @@ def test_structure_correlations_are_those_of_pooled_rows(views):
         scores = (own - own.mean(axis=0)) / own.std(axis=0, ddof=1) @ rotations
         pooled = np.corrcoef(own.T, scores.T)[: own.shape[1], own.shape[1] :]
         assert_allclose(found, pooled, atol=1e-9)
+    if hasattr(ours, "score_correlations_"):
+        r = [
+            np.corrcoef(*pair)[0, 1] for pair in zip(*_scores(ours, X, Y), strict=True)
+        ]
+        assert_allclose(ours.score_correlations_, r, atol=1e-9)
+
+
+def _scores(model, X, Y):
+    return [scores.T for scores in model.transform(X, Y)]
 
 
 def test_more_columns_than_rows_equal_cca_zoos():

@@ -54,6 +54,32 @@ def test_two_parties_equal_pooled_cca(views, solver, secure_sum):
     assert_same_scores(ours.transform(federation), joint)
 
 
+@pytest.mark.parametrize("solver", ["gram", "krylov", "exact"])
+@pytest.mark.parametrize("c", [0.3, 1.0])
+def test_two_parties_with_a_ridge_equal_pooled_cca(views, solver, c, secure_sum):
+    pair = two(views)
+    federation = federated(pair, secure_sum=secure_sum)
+    model = CCA(2, solver=solver, regularisation=c, random_state=0).fit(federation)
+    ours = model.transform(federation)
+    for peer in (RidgeCCA, MCCA):
+        theirs = peer(2, shrinkage=c).fit(list(pair.values()))
+        assert_same_scores(ours, theirs.transform(list(pair.values())))
+    r = [np.corrcoef(*(Z[:, j] for Z in ours.values()))[0, 1] for j in range(2)]
+    assert_allclose(model.canonical_correlations_, r, rtol=1e-9)
+    # As on a row partition.
+    rows = np.hstack(list(pair.values()))
+    silos = simulate({f"silo{i}": rows[i::3] for i in range(3)})
+    same = CCA(2, regularisation=c).fit(silos, y=["x5", "x6", "x7", "x8"])
+    assert_allclose(same.canonical_correlations_, r, rtol=1e-8)
+
+
+def test_three_parties_equal_pooled_mcca(views):
+    every = list(views.values())
+    federation = federated(views)
+    ours = CCA(2).fit(federation).transform(federation)
+    assert_same_scores(ours, MCCA(2).fit(every).transform(every))
+
+
 @pytest.mark.parametrize("solver", ["gram", "krylov"])
 @pytest.mark.parametrize("c", [0.0, 0.3, 1.0])
 def test_any_number_of_parties_equals_pooled_gcca(views, solver, c):
@@ -135,7 +161,7 @@ def test_ill_posed_requests_are_refused_with_the_remedy():
     with pytest.raises(DataError, match="Choose a regularisation"):
         CCA(1).fit(federated(wide))
     ours = CCA(1, regularisation=0.5).fit(federation := federated(wide))
-    theirs = GCCA(1, shrinkage=0.5).fit(list(wide.values()))
+    theirs = RidgeCCA(1, shrinkage=0.5).fit(list(wide.values()))
     assert_same_scores(
         ours.transform(federation), theirs.transform(list(wide.values()))
     )

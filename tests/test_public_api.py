@@ -117,9 +117,10 @@ EXTRA: dict[type, set[str]] = {
     CCA: VIEWS
     | {"canonical_correlations_", "all_correlations_"}
     | {"x_correlations_", "y_correlations_"},
-    PLSSVD: VIEWS,
-    PLSCanonical: VIEWS,
-    PLSRegression: VIEWS,
+    **dict.fromkeys(
+        (PLSSVD, PLSCanonical, PLSRegression),
+        VIEWS | {"score_correlations_", "x_correlations_", "y_correlations_"},
+    ),
     PowerTransformer: {
         *("mean_", "var_", "n_samples_seen_", "n_iter_", "centre_", "spread_"),
         *("shifted_mean_", "shifted_scale_"),

@@ -9,6 +9,7 @@ from unpooled import (
     PCA,
     KernelPCA,
     LinearDiscriminantAnalysis,
+    PLSCanonical,
     PLSRegression,
     Policy,
     VFedAKPCA,
@@ -61,7 +62,9 @@ def test_canonical_correlations(federation):
 
 
 def test_other_models_and_parties_have_pages_too(federation):
-    assert exhibits(PLSRegression(1).fit(federation, y=["e"]), federation)
+    shown = exhibits(PLSRegression(2).fit(federation, y=["d", "e"]), federation)
+    assert shown["Correlations of the scores"].picture is not None
+    assert [f">{name}<" in str(shown["Correlation circle"].picture) for name in "ade"]
     rng = np.random.default_rng(1)
     pair = simulate(
         {"a": rng.standard_normal((60, 3)), "b": rng.standard_normal((60, 2))},
@@ -69,6 +72,9 @@ def test_other_models_and_parties_have_pages_too(federation):
         policy=Policy.open(),
     )
     assert "Canonical correlations" in exhibits(CCA(2).fit(pair), pair)
+    assert set(exhibits(PLSCanonical(2).fit(pair), pair)) == {
+        "Correlations of the scores"
+    }
 
 
 @pytest.mark.parametrize("model", [VFedPCA(2, rounds=3), VFedAKPCA(2)])

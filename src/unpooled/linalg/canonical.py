@@ -67,19 +67,21 @@ def canonical_directions(
 def correlations(
     S: Covariances, A: Float[Array, "p k"], B: Float[Array, "q k"]
 ) -> Float[Array, " k"]:
-    """Return the correlation of each pair of scores."""
+    """Return the correlation of each pair of scores; 0 where one is constant."""
     x, y = (np.einsum("pk,pk->k", D, T @ D) for T, D in ((S.xx, A), (S.yy, B)))
-    return np.einsum("pk,pk->k", A, S.xy @ B) / np.sqrt(x * y)
+    spread = np.sqrt(np.maximum(x * y, 0.0))
+    return np.einsum("pk,pk->k", A, S.xy @ B) / np.where(spread > 0, spread, 1.0)
 
 
 def structure(
     S: Float[Array, "p p"], rotations: Float[Array, "p k"]
 ) -> Float[Array, "p k"]:
-    """Return the correlation of each column with each score; 0 of constant columns."""
+    """Return correlations of columns with scores; 0 where either is constant."""
     image = S @ rotations
-    spread = np.sqrt(np.einsum("pk,pk->k", rotations, image))
+    spread = np.sqrt(np.maximum(np.einsum("pk,pk->k", rotations, image), 0.0))
     own = np.sqrt(S.diagonal())
-    return image / spread / np.where(own > 0, own, 1.0)[:, None]
+    scale = np.where(own > 0, own, 1.0)[:, None] * np.where(spread > 0, spread, 1.0)
+    return image / scale
 
 
 @final

@@ -38,6 +38,7 @@ from unpooled.models import (
     moments,
     oneshot_views,
     pairs,
+    pls_columns,
     twoviews,
 )
 from unpooled.models import span as spans
@@ -78,7 +79,21 @@ local_gram, local_mixture = adopted(
 own_basis, own_weights, shown_scores = adopted(
     __name__, cca_columns.own_basis, cca_columns.own_weights, twoviews.shown_scores
 )
-COLUMNS = ColumnSteps(own_basis, local_gram, local_mixture, own_weights)
+own_ridge, local_image, local_pairs, own_ridge_weights = adopted(
+    __name__,
+    cca_columns.own_ridge,
+    pls_columns.local_image,
+    pls_columns.local_pairs,
+    cca_columns.own_ridge_weights,
+)
+COLUMNS = ColumnSteps(
+    own_basis,
+    local_gram,
+    local_mixture,
+    own_weights,
+    pls_columns.ColumnSteps(own_ridge, local_image, local_pairs),
+    own_ridge_weights,
+)
 SOLVERS = ("exact", "dgep-eigh", "dgep-power", "dcca-power")
 COLUMN_SOLVERS = ("exact", "gram", "krylov")
 
@@ -123,7 +138,7 @@ class CCA(Predicting, FederatedEstimator):
         `regularisation` in the order of the regularised problem.
     eigenvalues_ : (k,) array
         Only on a column partition: of the MAXVAR problem, λ = 1 + ρ for two parties
-        without `regularisation`. The weights stay with the parties.
+        without `regularisation`, and not for two with it. Weights stay with parties.
     x_weights_ : (p, k) array
         Only on a row partition. Orthonormal; in each the entry of largest magnitude is
         positive. One-shot: unit vectors of the silos' whitened coordinates.
@@ -179,7 +194,8 @@ class CCA(Predicting, FederatedEstimator):
     the means; products of every two columns' distances, of both views. One-shot: one
     matrix, in one round. Never released: a row, a score, or any silo's own moments. On
     a column partition the totals are about people (Gram matrices, or their images), and
-    silos must allow it; `transform` then shows scores, silo by silo.
+    silos must allow it; `transform` then shows scores, silo by silo. Two parties with
+    `regularisation` open totals without the coordinator, as those of `PLSSVD`.
 
     See Also
     --------

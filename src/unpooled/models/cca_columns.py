@@ -10,6 +10,10 @@ without regularisation λ = 1 + ρ, ρ the canonical correlations. What the coor
 sees are totals, but of entries about people: a summed Gram matrix is all rows up to a
 rotation, and with two parties a total less one's own is the other's.
 
+Two parties with regularisation are paired as `unpooled.models.pls_columns` does it: the
+pairs of X_1 C_1^(-1/2) and X_2 C_2^(-1/2) of largest covariance are those of canonical
+ridge analysis, as on a row partition. MAXVAR would give others.
+
 References
 ----------
 Kettenring, Canonical analysis of several sets of variables, Biometrika 58 (1971).
@@ -30,6 +34,8 @@ from unpooled.federation.base import Federation
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.krylov import block_width, leading_ritz_pairs
 from unpooled.models.pairs import complete
+from unpooled.models.pls_columns import ColumnSteps as PartySteps
+from unpooled.models.pls_columns import Search, pair_parties, start_of
 from unpooled.party.bounds import CauchySchwarz
 from unpooled.party.step import Step, kept, release, stays, summed
 
@@ -37,6 +43,8 @@ from unpooled.party.step import Step, kept, release, stays, summed
 _MOST_GRAM_ROWS = 1000
 # Of a Krylov iteration: rounds, and the sine of the angle to the wanted subspace.
 _MOST_ROUNDS, _TOL = 100, 1e-10
+# What the solvers are called where the two parties see each other's images.
+_AS_PAIRS = {"exact": "auto", "gram": "direct", "krylov": "krylov"}
 
 
 @kept(
@@ -98,6 +106,37 @@ def own_weights(
     return {"weights": Vt.T @ ((s / root**2)[:, None] * (U.T @ H)) / _root_n(X)}
 
 
+@kept(
+    by="party",
+    takes={"block": "size q"},
+    rows=stays("N p", until="fit", meaning="the silo's rows, whitened"),
+    mean=stays("p", meaning="the mean of each of the silo's columns"),
+    spread=stays("p", until="fit", meaning="ones: whitened columns have no units"),
+    basis=stays("p q", until="fit", meaning="directions among the silo's columns"),
+)
+def own_ridge(
+    X: Float[Array, "N p"], *, block: int, regularisation: float, seed: int
+) -> dict[str, Any]:
+    """Whiten the silo's own columns, and choose directions; nothing leaves."""
+    own = own_basis(X, regularisation=regularisation)
+    found = start_of(own["basis"], block, seed)
+    return {"mean": own["mean"], "spread": np.ones(X.shape[1]), **found}
+
+
+@kept(
+    by="party",
+    takes={"k": "size k"},
+    weights=stays("p k", meaning="the weights of the silo's columns"),
+)
+def own_ridge_weights(
+    X: Float[Array, "N p"], kept: Any, *, regularisation: float, k: int
+) -> dict[str, Any]:
+    """Keep the weights in units of the silo's columns, C^(-1/2) w; nothing leaves."""
+    _, s, Vt = _thin(X - kept["mean"])
+    root = _roots(s / _root_n(X), regularisation)
+    return {"weights": Vt.T @ (Vt @ kept["weights"] / root[:, None])}
+
+
 @final
 @dataclass(frozen=True)
 class ColumnSteps:
@@ -107,6 +146,8 @@ class ColumnSteps:
     gram: Step
     image: Step
     weights: Step
+    ridge: PartySteps
+    ridge_weights: Step
 
 
 def fit_columns(model: Any, federation: Federation, steps: ColumnSteps) -> None:
@@ -114,6 +155,11 @@ def fit_columns(model: Any, federation: Federation, steps: ColumnSteps) -> None:
     N, c = int(federation.n_rows or 0), float(model.regularisation)
     widths = [len(own) for own in federation.columns_of.values()]
     k = _component_count(model.n_components, widths, N, c)
+    model.n_samples_ = N
+    if len(widths) == 2:
+        model.x_columns_, model.y_columns_ = map(list, federation.columns_of.values())
+        if c > 0.0:
+            return _fit_ridge(model, federation, steps, k)
     federation.keep(steps.basis, regularisation=c)
     gram = model.solver == "gram" or (model.solver == "exact" and N <= _MOST_GRAM_ROWS)
     if gram:
@@ -129,11 +175,18 @@ def fit_columns(model: Any, federation: Federation, steps: ColumnSteps) -> None:
         values, H = _leading(model, federation, steps.image, k)
     H = with_positive_peaks(H)
     federation.keep(steps.weights, H=H, regularisation=c)
-    model.n_samples_, model.eigenvalues_ = N, values[:k].copy()
+    model.eigenvalues_ = values[:k].copy()
     if len(widths) == 2:
-        model.x_columns_, model.y_columns_ = map(list, federation.columns_of.values())
-        if c == 0.0:
-            model.canonical_correlations_ = model.eigenvalues_ - 1.0
+        model.canonical_correlations_ = model.eigenvalues_ - 1.0
+
+
+def _fit_ridge(model: Any, federation: Federation, steps: ColumnSteps, k: int) -> None:
+    c, solver = float(model.regularisation), _AS_PAIRS[model.solver]
+    search = Search(solver, _TOL, _MOST_ROUNDS, model.random_state)
+    how, start = {"deflated": False}, {"regularisation": c}
+    told, _ = pair_parties("CCA", federation, steps.ridge, start, search, k, **how)
+    federation.keep(steps.ridge_weights, regularisation=c, k=k)
+    model.canonical_correlations_ = told["correlations"]
 
 
 def _leading(

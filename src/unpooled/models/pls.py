@@ -85,7 +85,11 @@ class PLSSVD(TwoViews, FederatedEstimator):
     y_columns_ : list of str
         Names of the second view's columns.
     score_correlations_ : (k,) array
-        Only on a column partition: correlations of the pairs of scores.
+        Correlations of the pairs of scores.
+    x_correlations_ : (p, k) array
+        Correlations of the first view's columns with its scores.
+    y_correlations_ : (q, k) array
+        Correlations of the second view's columns with its scores.
     n_iter_ : int
         Only on a column partition: rounds of directions.
     n_samples_ : int
@@ -113,9 +117,9 @@ class PLSSVD(TwoViews, FederatedEstimator):
     parties' columns, which the two parties alone open. Each can take its own part off,
     so each learns the other's. The coordinator sees how large errors are, and the
     correlations of the scores; `transform` then shows scores, party by party. Each
-    party keeps its weights, and of the attributes above there are only the names of
-    columns and numbers of rows. Signs: in the sum of both parties' scores, each at unit
-    length, the entry of largest magnitude is positive.
+    party keeps its weights, and of the attributes above there are only the correlations
+    of the scores, the names of columns and numbers of rows. Signs: in the sum of both
+    parties' scores, each at unit length, the entry of largest magnitude is positive.
 
     See Also
     --------
@@ -154,6 +158,7 @@ class PLSSVD(TwoViews, FederatedEstimator):
         k = component_count(self.n_components, min(self.n_samples_, *S.xy.shape))
         U, V = leading_singular_pairs(S.xy, k)
         self.x_weights_, self.y_weights_ = map(np.ascontiguousarray, (U, V))
+        self._correlate(S)
 
     def _rotations(self) -> tuple[Array, Array]:
         return self.x_weights_, self.y_weights_
@@ -215,7 +220,11 @@ class PLSCanonical(Predicting, FederatedEstimator):
     y_columns_ : list of str
         Names of the second view's columns.
     score_correlations_ : (k,) array
-        Only on a column partition: correlations of the pairs of scores.
+        Correlations of the pairs of scores.
+    x_correlations_ : (p, k) array
+        Correlations of the first view's columns with its scores.
+    y_correlations_ : (q, k) array
+        Correlations of the second view's columns with its scores.
     n_iter_ : int
         Only on a column partition: rounds of directions.
     n_samples_ : int
@@ -243,9 +252,9 @@ class PLSCanonical(Predicting, FederatedEstimator):
     parties' columns, which the two parties alone open. Each can take its own part off,
     so each learns the other's. The coordinator sees how large errors are, and the
     correlations of the scores; `transform` then shows scores, party by party. Each
-    party keeps its weights, and of the attributes above there are only the names of
-    columns and numbers of rows. Signs: in the sum of both parties' scores, each at unit
-    length, the entry of largest magnitude is positive.
+    party keeps its weights, and of the attributes above there are only the correlations
+    of the scores, the names of columns and numbers of rows. Signs: in the sum of both
+    parties' scores, each at unit length, the entry of largest magnitude is positive.
 
     See Also
     --------
@@ -281,3 +290,4 @@ class PLSCanonical(Predicting, FederatedEstimator):
         S = self._moments(federation, y, STEPS, scale=self.scale)
         k = component_count(self.n_components, min(self.n_samples_, *S.xy.shape))
         self._learn(partial_least_squares(S, k, regression=False))
+        self._correlate(S)

@@ -19,6 +19,7 @@ Numer. Anal. 2 (1965): bases of both sides, widened in turn.
 Wegelin, A survey of partial least squares (PLS) methods, 2000, section 4.1.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -46,6 +47,7 @@ _USUAL_ROUNDS = 12
 @kept(
     by="party",
     takes={"block": "size q"},
+    rows=stays("N p", until="fit", meaning="the silo's rows, standardised"),
     mean=stays("p", meaning="the mean of each of the silo's columns"),
     spread=stays("p", meaning="what each of the silo's columns is divided by"),
     basis=stays("p q", until="fit", meaning="directions among the silo's columns"),
@@ -57,15 +59,21 @@ def own_basis(
     mean = complete(X).mean(axis=0)
     spread = X.std(axis=0, ddof=1) if scaled else np.ones(X.shape[1])
     spread[spread == 0.0] = 1.0
-    norm = np.linalg.norm((X - mean) / spread)
-    Z, p = (X - mean) / (spread * (norm or 1.0)), X.shape[1]
+    return {
+        "mean": mean,
+        "spread": spread,
+        **start_of((X - mean) / spread, block, seed),
+    }
+
+
+def start_of(Z: Float[Array, "N p"], block: int, seed: int) -> dict[str, Array]:
+    """Return rows with a sum of squares of 1, and the first of their directions."""
+    rows, p = Z / (np.linalg.norm(Z) or 1.0), Z.shape[1]
     if p <= block:
-        basis = np.eye(p, block)
-    else:
-        # In the span of the rows, where alone weights can lie.
-        mixtures = np.random.default_rng(seed).standard_normal((len(X), block))
-        basis = extended(np.zeros((p, 0)), Z.T @ mixtures, block)
-    return {"mean": mean, "spread": spread, "basis": basis}
+        return {"rows": rows, "basis": np.eye(p, block)}
+    # In the span of the rows, where alone weights can lie.
+    mixtures = np.random.default_rng(seed).standard_normal((len(rows), block))
+    return {"rows": rows, "basis": extended(np.zeros((p, 0)), rows.T @ mixtures, block)}
 
 
 @summed(
@@ -78,11 +86,9 @@ def own_basis(
         "for the silos alone",
     ),
 )
-def local_image(
-    X: Float[Array, "N p"], kept: Any, *, block: int, ceiling: float
-) -> dict[str, Any]:
+def local_image(kept: Any, *, block: int, ceiling: float) -> dict[str, Any]:
     """Send the rows as the newest directions of the own basis show them."""
-    return {"image": _rows(X, kept) @ kept["basis"][:, -block:]}
+    return {"image": kept["rows"] @ kept["basis"][:, -block:]}
 
 
 @summed(
@@ -95,7 +101,6 @@ def local_image(
     weights=stays("p k", meaning="the weights of the silo's columns"),
 )
 def local_pairs(
-    X: Float[Array, "N p"],
     kept: Any,
     *,
     image: Float[Array, "N l"],
@@ -105,7 +110,7 @@ def local_pairs(
     deflated: bool,
 ) -> dict[str, Any]:
     """Pair both silos' images; tell errors, and keep weights and a wider basis."""
-    Z, Q, block = _rows(X, kept), kept["basis"], image.shape[1]
+    Z, Q, block = kept["rows"], kept["basis"], image.shape[1]
     own = Z @ Q
     seen = image - own[:, -block:]
     if width > block:
@@ -139,30 +144,88 @@ class ColumnSteps:
     pairs: Step
 
 
+@final
+@dataclass(frozen=True)
+class Search:
+    """How directions are found: "auto", "direct" or "krylov", to `tol`, from a seed."""
+
+    solver: str
+    tol: float
+    max_iter: int
+    random_state: Any
+
+
 def fit_columns(
     model: Any, federation: Federation, steps: ColumnSteps, *, deflated: bool
 ) -> None:
-    """Fit a model of the two parties' views; sets its attributes."""
-    if len(federation.parties) != 2:
-        raise DataError(
-            f"{type(model).__name__} takes the views of 2 parties, not of "
-            f"{len(federation.parties)}; CCA takes any number."
-        )
-    N = int(federation.n_rows or 0)
+    """Fit a PLS model of the two parties' views; sets its attributes."""
+    if model.solver not in SOLVERS:
+        raise DataError(f"solver={model.solver!r}; choose one of {SOLVERS}.")
+    search = Search(model.solver, model.tol, model.max_iter, model.random_state)
     widths = [len(own) for own in federation.columns_of.values()]
-    k = component_count(model.n_components, min(N, *widths))
-    block = _block(model, federation, k, min(N, max(widths)))
-    seed = check_random_state(
-        federation.random_state if model.random_state is None else model.random_state
-    ).randint(2**31)
-    federation.keep(steps.basis, block=block, scaled=bool(model.scale), seed=seed)
-    # More directions than columns there are not.
-    most = min(int(model.max_iter), -(-min(N, max(widths)) // block) + 1)
-    how = {"k": k, "deflated": deflated}
-    told, n_iter = _agreed(federation, steps, block, most, model.tol, how)
-    model.n_samples_, model.n_iter_ = N, n_iter
+    k = component_count(model.n_components, min(int(federation.n_rows or 0), *widths))
+    start = {"scaled": bool(model.scale)}
+    told, model.n_iter_ = pair_parties(
+        type(model).__name__, federation, steps, start, search, k, deflated=deflated
+    )
+    model.n_samples_ = int(federation.n_rows or 0)
     model.score_correlations_ = told["correlations"]
     model.x_columns_, model.y_columns_ = map(list, federation.columns_of.values())
+
+
+def pair_parties(
+    name: str,
+    federation: Federation,
+    steps: ColumnSteps,
+    start: Mapping[str, Any],
+    search: Search,
+    k: int,
+    *,
+    deflated: bool,
+) -> tuple[dict[str, Array], int]:
+    """Pair the rows that the parties keep; return what the last round told.
+
+    Parameters
+    ----------
+    name : str
+        Of the model.
+    federation : Federation
+        Of two parties.
+    steps : ColumnSteps
+        Under the model's name. The first keeps "rows", "mean", "spread" and "basis".
+    start : mapping
+        Arguments of the first step, beside the number of directions and a seed.
+    search : Search
+        How directions are found.
+    k : int
+        Number of pairs.
+    deflated : bool
+        See `score_pairs`.
+    """
+    if len(federation.parties) != 2:
+        raise DataError(
+            f"{name} takes the views of 2 parties, not of {len(federation.parties)}; "
+            f"CCA takes any number."
+        )
+    # More directions than columns, or rows, there are not.
+    whole = min(
+        int(federation.n_rows or 0), max(map(len, federation.columns_of.values()))
+    )
+    few = min(k + _MORE, whole)
+    solver = search.solver
+    if solver == "auto":
+        solver = "direct" if whole <= _USUAL_ROUNDS * few else "krylov"
+        federation.coordinator.notes.append(
+            f"{name} chose the solver {solver}: all {whole:,} directions at once, or "
+            f"{few} in each of about {_USUAL_ROUNDS} rounds."
+        )
+    block = whole if solver == "direct" else few
+    seed = search.random_state
+    rng = check_random_state(federation.random_state if seed is None else seed)
+    federation.keep(steps.basis, block=block, seed=rng.randint(2**31), **start)
+    most = min(int(search.max_iter), -(-whole // block) + 1)
+    how = {"k": k, "deflated": deflated}
+    return _agreed(federation, steps, block, most, search.tol, how)
 
 
 def _agreed(
@@ -195,24 +258,3 @@ _UNFINISHED = (
     "that their weights are anybody's choice: try other n_components than {k}, a "
     'larger tol, or solver="direct"; or allow more rounds with max_iter.'
 )
-
-
-def _block(model: Any, federation: Federation, k: int, whole: int) -> int:
-    """Return how many directions a round shows, and tell a plan why."""
-    if model.solver not in SOLVERS:
-        raise DataError(f"solver={model.solver!r}; choose one of {SOLVERS}.")
-    few = min(k + _MORE, whole)
-    solver = model.solver
-    if solver == "auto":
-        solver = "direct" if whole <= _USUAL_ROUNDS * few else "krylov"
-        federation.coordinator.notes.append(
-            f"{type(model).__name__} chose the solver {solver}: all {whole:,} "
-            f"directions at once, or {few} in each of about {_USUAL_ROUNDS} rounds."
-        )
-    return whole if solver == "direct" else few
-
-
-def _rows(X: Float[Array, "N p"], kept: Any) -> Float[Array, "N p"]:
-    """Return the silo's rows, standardised, with a sum of squares of 1."""
-    Z = (complete(X) - kept["mean"]) / kept["spread"]
-    return Z / (np.linalg.norm(Z) or 1.0)

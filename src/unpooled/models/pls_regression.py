@@ -68,6 +68,12 @@ class PLSRegression(Predicting, FederatedEstimator):
         Names of the first view's columns.
     y_columns_ : list of str
         Names of the second view's columns.
+    score_correlations_ : (k,) array
+        Correlations of the pairs of scores.
+    x_correlations_ : (p, k) array
+        Correlations of the first view's columns with its scores.
+    y_correlations_ : (q, k) array
+        Correlations of the second view's columns with its scores.
     n_samples_ : int
         N, the rows of all silos.
     n_features_in_ : int
@@ -100,3 +106,4 @@ class PLSRegression(Predicting, FederatedEstimator):
         S = self._moments(federation, y, STEPS, scale=self.scale)
         k = component_count(self.n_components, min(self.n_samples_, len(S.xx)))
         self._learn(partial_least_squares(S, k, regression=True))
+        self._correlate(S)

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
-from unpooled.linalg.canonical import Covariances
+from unpooled.linalg.canonical import Covariances, correlations, structure
 from unpooled.linalg.latent import Latent
 from unpooled.models.moments import pooled_mean, pooled_scatter
 from unpooled.models.pairs import complete
@@ -163,6 +163,13 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         coef = self.x_rotations_ @ latent.y_loadings.T
         self.coef_ = (coef * self.y_std_).T / self.x_std_
         self.intercept_ = self.y_mean_.copy()
+
+    def _correlate(self, S: Covariances) -> None:
+        """Set how scores go together, and columns with their view's scores."""
+        x, y = self._rotations()
+        self.score_correlations_ = correlations(S, x, y)
+        self.x_correlations_ = structure(S.xx, x)
+        self.y_correlations_ = structure(S.yy, y)
 
     @property
     def _n_features_out(self) -> int:

@@ -50,8 +50,10 @@ def discriminants(model: Any, name: str) -> list[Exhibit]:
 
 
 def canonical(model: Any, name: str) -> list[Exhibit]:
-    """Return the canonical correlations, and the columns in the correlation circle."""
-    r = np.asarray(model.canonical_correlations_)
+    """Return the correlations of scores, and the columns in the correlation circle."""
+    found = vars(model).get("canonical_correlations_")
+    title = "Correlations of the scores" if found is None else "Canonical correlations"
+    r = np.asarray(model.score_correlations_ if found is None else found)
     head, columns = ["Pair", "Correlation"], [[f"{j + 1}" for j in range(len(r))]]
     columns.append([number(float(one)) for one in r])
     if hasattr(model, "all_correlations_"):
@@ -63,11 +65,12 @@ def canonical(model: Any, name: str) -> list[Exhibit]:
     picture = planes.bars(
         r,
         f"{name}-r",
-        f"Bars of {len(r)} canonical correlations, from {r[0]:.2f} down. The numbers "
-        f"are in the table below.",
+        title,
+        f"Bars of {len(r)} correlations of scores; the first is {r[0]:.2f}. The "
+        f"numbers are in the table below.",
     )
     text = "How strongly the scores of the two views go together, pair by pair."
-    shown = [Exhibit("Canonical correlations", text, [table], picture)]
+    shown = [Exhibit(title, text, [table], picture)]
     if len(r) < 2 or not hasattr(model, "x_correlations_"):
         return shown
     return [*shown, _circle(model, f"{name}-circle")]

@@ -15,8 +15,8 @@ _SIDE = 380
 
 
 @settings()
-def bars(values: Float[Array, " k"], name: str, description: str) -> Markup:
-    """Draw canonical correlations as bars from 0 to 1."""
+def bars(values: Float[Array, " k"], name: str, title: str, description: str) -> Markup:
+    """Draw correlations of scores as bars from 0 to 1."""
     figure, axes = drawing(height=220, left=44, right=8, top=10, bottom=42)
     place = np.arange(1, len(values) + 1)
     axes.bar(place, values, width=0.62, color=ACCENT)
@@ -27,7 +27,7 @@ def bars(values: Float[Array, " k"], name: str, description: str) -> Markup:
     axes.grid(axis="y", color=INK, alpha=0.13, linewidth=0.8)
     axes.axhline(1.0, color=SECOND, linewidth=0.8)
     axes.set_xlabel("pair", color=INK, labelpad=6)
-    return svg(figure, name, "Canonical correlations", description)
+    return svg(figure, name, title, description)
 
 
 @settings()

@@ -57,7 +57,7 @@ def _of(facts: Facts, model: Any, index: int) -> list[Exhibit]:
         shown += site_effects(model, f"sites-{index}")
     if "gamma_" in vars(model) and len(model.eigenvalues_):
         shown.append(spectrum(model, f"kernel-{index}"))
-    if "canonical_correlations_" in vars(model):
+    if {"canonical_correlations_", "score_correlations_"} & set(vars(model)):
         shown += canonical(model, f"canonical-{index}")
     if hasattr(model, "signal_to_noise_"):
         shown.append(_signal(model))
