@@ -235,6 +235,10 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "cut, or sealed for another round",
             "Start the fit again; if it comes back, the relay alters messages.",
         ),
+        "averages": (
+            "what neighbours averaged does not hold together",
+            "Start the fit again; see that all silos run the same version.",
+        ),
         "wrong_roster": (
             "the study's parties are not the ones on this silo's roster",
             "Exchange public keys again, so that all silos pin the same roster.",

@@ -97,6 +97,11 @@ CASES: dict[str, Case] = {
     "LinearDiscriminantAnalysis": Case({"n_components": 2}, IMPUTED),
     "MMVFL": Case({"beta": 1.0, "max_iter": 3, "tol": 0.0}, (), "columns"),
     "PCA": Case({"n_components": 3}, IMPUTED),
+    "PCA-gossip": Case(
+        {"n_components": 2, "svd_solver": "gossip", "topology": "ring"},
+        partition="columns",
+        head="random_state = 0",
+    ),
     # Coarse, to save time: finer ones differ in the number of batches only.
     "PowerTransformer": Case({"tol": 0.05}),
     "PowerTransformer-summed": Case({"comparison": "summed"}),
@@ -105,6 +110,11 @@ CASES: dict[str, Case] = {
     "StandardScaler": Case({}, IMPUTED),
     "StandardScaler-columns": Case(partition="columns"),
     "VFedAKPCA": Case({"gamma": 0.001}, partition="columns"),
+    "VFedPCA-ring": Case(
+        {"n_components": 2, "rounds": 2, "topology": "ring"},
+        partition="columns",
+        head="random_state = 0",
+    ),
     "VFedPCA": Case(
         {"n_components": 2, "rounds": 2, "align_signs": True},
         partition="columns",
