@@ -69,7 +69,7 @@ class Fillings:
     def _note_of(self, view: View) -> dict[str, Any]:
         if view not in self._found:
             columns = self._columns(view)
-            rows = hashlib.sha256(np.packbits(view.rows())).hexdigest()
+            rows = hashlib.sha256(np.packbits(view.rows()).data).hexdigest()
             note = {"rows": rows if view.left_out else "all", "columns": columns}
             self._found[view] = note if columns else {}
         return self._found[view]
