@@ -5,6 +5,7 @@ declarations and answers with placeholders; silos are asked only which of their 
 would refuse.
 """
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, final
@@ -113,6 +114,7 @@ class DryRounds:
     roster: Roster = field(default_factory=lambda: Roster({}))
     computing: bool = False
     rounds: int = 0
+    n_rows: int = _PLACEHOLDER_ROWS
     planned: bool = True
     relay: Relay = field(default_factory=Relay)
 
@@ -172,17 +174,16 @@ class DryRounds:
             its = sizes[self.parties[0]]
             return {n: np.zeros(d.shape(its), bool) for n, d in step.declared.items()}
         values = {
-            party: _values(step, its, request, self.protection)
-            for party, its in sizes.items()
+            party: _values(step, its, request, self) for party, its in sizes.items()
         }
         return values if step.verb == "disclosed" else values[self.parties[0]]
 
 
 def _values(
-    step: Step, its: Mapping[str, int], request: Request, protection: str
+    step: Step, its: Mapping[str, int], request: Request, dry: DryRounds
 ) -> dict[str, Any]:
     return {
-        name: _placeholder(name, declared, declared.shape(its), request, protection)
+        name: _placeholder(name, declared, declared.shape(its), request, dry)
         for name, declared in step.leaves.items()
     }
 
@@ -192,17 +193,19 @@ def _placeholder(
     declared: Declared,
     shape: tuple[int, ...],
     request: Request,
-    protection: str,
+    dry: DryRounds,
 ) -> Any:
     if request.to == "parties":
         code, numbers = code_for(declared, 2, request.public), declared.numbers(shape)
         words = np.zeros(code.shape(numbers), code.word)
-        if protection == "plain":
+        if dry.protection == "plain":
             words = np.zeros(numbers)
         return Veiled(request.round, name, shape, words, code.dtype)
     if declared.symmetric:
         return np.eye(shape[0])
-    return np.full(shape, _PLACEHOLDER_ROWS if name == "count" else 1.0)
+    # Classes share the rows; columns have all of them.
+    parts = shape[0] if declared.letters == ("c",) else 1
+    return np.full(shape, max(dry.n_rows // parts, 1) if name == "count" else 1.0)
 
 
 def with_matching(
@@ -238,17 +241,29 @@ def would_refuse(
     return list(dict.fromkeys(found))
 
 
-def plan(model: Any, federation: Federation, y: Any = None) -> Plan:
+def plan(
+    model: Any,
+    federation: Federation,
+    y: Any = None,
+    *,
+    n_rows: int | None = None,
+    update: bool = False,
+) -> Plan:
     """Tell what fitting a model would exchange, without exchanging it.
 
     Parameters
     ----------
     model : estimator or Pipeline
-        Not changed; a clone is run.
+        Not changed; a clone is run, or with `update` a copy.
     federation : Federation
         Its silos are asked for their rules only.
     y : str or list of str, optional
         As for ``model.fit``.
+    n_rows : int, optional
+        How many rows all silos have together, as far as you know: silos are not asked.
+        It matters where columns may outnumber rows. Many, when omitted.
+    update : bool, default False
+        Plan ``model.update(federation)``, of a fitted model, in place of a fit.
 
     Returns
     -------
@@ -263,10 +278,19 @@ def plan(model: Any, federation: Federation, y: Any = None) -> Plan:
             f"Make one with unpooled.simulate({{name: data, ...}})."
         )
     live = federation.coordinator
+    if n_rows is not None and n_rows < 2:
+        raise DataError(f"n_rows={n_rows!r}; choose a whole number of at least 2.")
     dry = DryRounds(live.parties, live.study, live.protection)
+    dry.n_rows = int(n_rows or _PLACEHOLDER_ROWS)
     if isinstance(live, Coordinator):
         dry.proofs, dry.roster = live.proofs.planned(), live.roster
-    clone(model).fit(federation.over(dry), *([] if y is None else [y]))
+    view = federation.over(dry)
+    if not update:
+        clone(model).fit(view, *([] if y is None else [y]))
+    elif hasattr(model, "update"):
+        copy.copy(model).update(view)
+    else:
+        raise DataError(f"{type(model).__name__} has no update to plan.")
     refusals: list[tuple[str, str, str]] = []
     if isinstance(live, Coordinator):
         refusals = would_refuse(live, dry.requests)
