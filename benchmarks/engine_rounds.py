@@ -31,6 +31,7 @@ import unpooled as up
 from integration.consortium import HEART, Consortium, study_text, surroundings
 from unpooled.data.heart_disease import load
 from unpooled.federation import nvflare
+from unpooled.federation.jobs import write_job
 from unpooled.federation.submission import is_over, submission
 
 HERE = Path(__file__).resolve().parent
@@ -43,7 +44,7 @@ def measured_rounds(consortium: Consortium, small: int, large: int) -> dict:
     asked = {"text": text, "small": small, "large": large}
     with tempfile.TemporaryDirectory() as work, submission(consortium.coordinator) as s:
         job = Path(work) / "job"
-        nvflare.write_job(job, "measured", consortium.silos, asked)
+        write_job(job, "measured", consortium.silos, asked)
         for app, ours, its in (
             ("app_server/config/config_fed_server.json", "CoordinatorEnd",
              "MeasuringCoordinator"),

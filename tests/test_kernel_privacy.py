@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 import unpooled as up
 from unpooled.errors import ReleaseRefusedError
-from unpooled.linalg.kernels import fourier_weights
+from unpooled.linalg.kernels import fourier_features, fourier_weights
 from unpooled.models import kernel_pca
 from wire import silos
 
@@ -175,3 +175,33 @@ def test_on_rows_features_stay_and_totals_leave():
         ("kernel_pca.local_squares", "squares", (8,), "summed"),
         ("kernel_pca.local_scatter", "scatter", (8, 8), "summed"),
     ]
+
+
+def test_drawn_features_are_few_beside_the_rows_in_every_release():
+    rows = np.random.default_rng(1).standard_normal((120, 3))
+    federation = up.simulate(up.partition_rows(rows, 3))
+    how = {"approximation": "fourier", "random_state": 0}
+    with pytest.raises(ReleaseRefusedError, match="max_feature_ratio"):
+        up.KernelPCA(2, **how, n_landmarks=14).fit(federation)
+    # Not even their sums, which are no release over pairs of features.
+    assert not [x for x in federation.ledger if x.direction == "out"]
+    up.KernelPCA(2, **how, n_landmarks=13).fit(federation)
+
+
+def test_totals_of_many_drawn_features_tell_who_is_in_the_data():
+    """What the rule above is against: a known row, looked for in sums of features."""
+    size, (rows, strangers) = 4_000, np.random.default_rng(1).normal(0, 10, (2, 120, 3))
+    federation = up.simulate(up.partition_rows(rows, 3), policy=OPEN)
+    names, how = [f"f{j}" for j in range(size)], {"seed": 0, "gamma": 5.0}
+    with federation.fitting():
+        view = federation.derive(kernel_pca.fourier, names, size=size, **how)
+        total = view.sum(kernel_pca.local_total)["total"]
+    weights, offset = fourier_weights(0, 3, size, 5.0)
+
+    def found(X):
+        """Add a row's kernel values with all: 1 for who is there, else about 0."""
+        return fourier_features(X @ weights, offset) @ total
+
+    # Noise of sqrt(120 / 4000), against which 0.5 is three deviations.
+    assert (found(rows) > 0.5).mean() > 0.95
+    assert (found(strangers) < 0.5).mean() > 0.95

@@ -509,12 +509,6 @@ def test_a_refused_covariance_cannot_be_had_in_pieces():
     assert refused
 
 
-@pytest.mark.xfail(
-    raises=(AssertionError, pytest.fail.Exception),
-    reason="a refusal is an answer: bisecting the bound of a release tells one silo's "
-    "own value. A study ends after twenty refusals of a silo, and what it answers is "
-    "not counted: six digits are known by then",
-)
 def test_refusals_do_not_add_up_to_a_silos_own_value():
     """Which bound does silo b's own variance exceed? 40 questions, or until it ends."""
     here = silos(TABLES)

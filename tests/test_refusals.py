@@ -64,3 +64,28 @@ def test_a_log_counts_over_restarts(tmp_path):
     again.check("other")
     with pytest.raises(Refusal, match="refusals"):
         again.check("s")
+
+
+def about(rogue: Rogue, bound: float, mean: float = 0.0) -> str:
+    """Ask whether b's products of columns stay within a bound."""
+    rogue.totals("pca.local_squares", {"mean": np.full(3, mean)})
+    rule = rogue.rules("pca.local_scatter", {"squares": np.full(3, bound)})["b"]
+    return rule
+
+
+def test_bounds_that_were_answered_count_once_one_was_refused():
+    """From above in small steps, one refusal would tell any number of digits."""
+    here = silos(TABLES)
+    said = [about(Rogue(here).enter(), 1e6 - k) for k in range(MOST_REFUSALS)]
+    assert said == [""] * MOST_REFUSALS
+    assert about(Rogue(here).enter(), 1.0) == "public_bound"
+    rogue = Rogue(here).enter()
+    assert rogue.rules("pca.local_total")["b"] == "refusals"
+
+
+def test_the_same_bound_again_tells_nothing_new():
+    """An honest study that is resumed, fit by fit, after a silo said no once."""
+    here = silos(TABLES)
+    assert about(Rogue(here).enter(), 1.0) == "public_bound"
+    for _ in range(MOST_REFUSALS + 1):
+        assert about(Rogue(here).enter(), 1e6) == ""

@@ -91,7 +91,8 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Merge rare classes, or let the silo lower min_rows_per_class.",
         ),
         "max_feature_ratio": (
-            "too many features for the silo's rows in a release over pairs of features",
+            "too many features for the silo's rows in a release over pairs of "
+            "features, or made by drawing them",
             "Select fewer columns, or let the silo raise max_feature_ratio.",
         ),
         "max_row_share": (
@@ -228,6 +229,10 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "what a neighbour sealed for this silo was altered on its way, repeated, "
             "cut, or sealed for another round",
             "Start the fit again; if it comes back, the relay alters messages.",
+        ),
+        "averages": (
+            "what neighbours averaged does not hold together",
+            "Start the fit again; see that all silos run the same version.",
         ),
         "wrong_roster": (
             "the study's parties are not the ones on this silo's roster",

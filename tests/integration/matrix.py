@@ -102,6 +102,11 @@ CASES: dict[str, Case] = {
     "PCA-krylov": Case(
         {"n_components": 2, "svd_solver": "krylov", "random_state": 0}, IMPUTED
     ),
+    "PCA-gossip": Case(
+        {"n_components": 2, "svd_solver": "gossip", "topology": "ring"},
+        partition="columns",
+        head="random_state = 0",
+    ),
     # Coarse, to save time: finer ones differ in the number of batches only.
     "PowerTransformer": Case({"tol": 0.05}),
     "PowerTransformer-summed": Case({"comparison": "summed"}),
@@ -110,6 +115,11 @@ CASES: dict[str, Case] = {
     "StandardScaler": Case({}, IMPUTED),
     "StandardScaler-columns": Case(partition="columns"),
     "VFedAKPCA": Case({"gamma": 0.001}, partition="columns"),
+    "VFedPCA-ring": Case(
+        {"n_components": 2, "rounds": 2, "topology": "ring"},
+        partition="columns",
+        head="random_state = 0",
+    ),
     "VFedPCA": Case(
         {"n_components": 2, "rounds": 2, "align_signs": True},
         partition="columns",

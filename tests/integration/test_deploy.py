@@ -1,10 +1,13 @@
-"""deploy/consortium.sh does what its page says, with a real PostgreSQL."""
+"""The commands of the page about a first study, as printed, with a real PostgreSQL."""
 
 import contextlib
+import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -21,42 +24,55 @@ from integration.consortium import (
     wait_for,
 )
 from integration.rows import SILOS, write_rows
+from unpooled.federation.submission import submission
 from unpooled.ledger import Ledger
 from unpooled.models.files import load
 
-SCRIPT = Path(__file__).parents[2] / "deploy" / "consortium.sh"
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "between-organisations.md").read_text("utf-8")
+
+
+def printed(language: str) -> list[str]:
+    """Return the page's blocks in a language."""
+    return re.findall(rf"^```{language}\b.*\n((?:.*\n)*?)```$", PAGE, re.MULTILINE)
+
+
+(INSTALL, UP, RUN, DOWN), STUDY = (block.splitlines() for block in printed("sh"))
 
 
 @pytest.fixture
-def script(tmp_path):
-    """Call the script on a consortium of its own, which is down in the end."""
+def shell(tmp_path):
+    """Type lines into a shell, with a consortium of its own that is down in the end."""
     if not (shutil.which("initdb") or list(Path("/usr/lib/postgresql").glob("*"))):
         pytest.skip(ABSENT)
     folder = tmp_path / "consortium"
+    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {
         **surroundings(),
         "FOLDER": str(folder),
+        "PATH": programs,
         "PYTHON": sys.executable,
         "PORT": str(two_free_ports()),
     }
     environment.pop("POSTGRES", None)
 
-    def call(word):
+    def call(line, where=ROOT):
         done = subprocess.run(
-            ["bash", str(SCRIPT), word],
+            ["bash", "-c", line],
+            cwd=where,
             capture_output=True,
             text=True,
             env=environment,
             timeout=240,
             check=False,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
         return done.stdout
 
     try:
         yield folder, call
     finally:
-        call("down")
+        call(DOWN)
         if (folder / "postgresql").exists():
             shutil.rmtree((folder / "postgresql").read_text().strip())
 
@@ -70,13 +86,30 @@ def two_free_ports() -> int:
             return port
 
 
-def test_three_kinds_of_sources(script, tmp_path):
-    folder, call = script
+def all_present(folder):
+    with submission(folder / "kits" / "coordinator", 5.0) as session:
+        return session.present() >= set(SILOS)
 
-    call("up")
-    said = call("run")
 
-    assert "Verified:" in said
+def test_the_page_names_extras_that_there_are():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (named,) = re.findall(r'^pip install "unpooled\[(.+)\]"$', INSTALL)
+    assert set(named.split(",")) <= set(extras["optional-dependencies"])
+
+
+def test_the_commands_of_the_page(shell, tmp_path):
+    folder, call = shell
+
+    call(UP)
+    (text,) = (block for block in printed("toml") if "[study]" in block)
+    (folder / "heart.toml").write_text(text)
+    wait_for(lambda: all_present(folder))
+    plan, run = STUDY
+    assert "local_scatter" in call(plan, folder)
+    assert "round 6 of 6" in call(run, folder)
+    # The script's own study is the same one, which is done.
+    assert "Verified:" in call(RUN)
+
     sources = [
         (folder / "kits" / "silos" / silo / "local" / "silo.toml").read_text()
         for silo in SILOS
@@ -94,9 +127,9 @@ def test_three_kinds_of_sources(script, tmp_path):
     for mine, its in zip(ours, here.pipeline, strict=True):
         assert_equal_models(mine, its)
 
-    call("down")
+    call(DOWN)
     for kit in ("server", *(f"silos/{silo}" for silo in SILOS)):
         path = folder / "kits" / kit
         wait_for(lambda path=path: not processes_of(path))
     # What is there starts again as it is.
-    assert "Started" in call("up")
+    assert "Started" in call(UP)

@@ -51,7 +51,7 @@ def show_plan(console: Console, study: Study, plan: Plan) -> bool:
 def show_run(console: Console, study: Study, run: Run) -> None:
     """Show what a finished run gave, and where it is."""
     for name, model in run.models.items():
-        if hasattr(model, "explained_variance_ratio_"):
+        if "explained_variance_ratio_" in vars(model):
             tables = [variance_table(model)]
             names = getattr(model, "feature_names_in_", None)
             if names is not None:

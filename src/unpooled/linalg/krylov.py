@@ -23,9 +23,7 @@ Davis and Kahan, The rotation of eigenvectors by a perturbation III, SIAM J. Num
 Anal. 7 (1970).
 """
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -33,49 +31,12 @@ import scipy.linalg
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import ConvergenceError
+from unpooled.linalg.ritz import FLOOR, RitzPairs, certificate
 
 Operator = Callable[[Float[Array, "d l"]], Float[Array, "d l"]]
 
 # What the basis may take at the one who iterates, unless a few blocks need more.
 _BASIS_BYTES = 2**29
-# Residuals cannot fall below the rounding of float64, in units of eps θ_1.
-_FLOOR = 32 * float(np.finfo(float).eps)
-
-
-@final
-@dataclass(frozen=True)
-class RitzPairs:
-    """Approximate eigenpairs, with what certifies them.
-
-    Attributes
-    ----------
-    values : (k,) array
-        In descending order.
-    vectors : (d, k) array
-        Orthonormal columns; their signs mean nothing.
-    residuals : (k,) array
-        ``‖A v - θ v‖`` of each pair.
-    gap : float
-        At least so much lies between eigenvalues k and k + 1; 0 when they could not be
-        told apart, infinite when there is no further one.
-    angle : float
-        Bound on the sine of the largest angle to the wanted subspace; 1 or more where
-        the subspace is not defined.
-    n_iter : int
-        Applications of the operator.
-    """
-
-    values: Float[Array, " k"]
-    vectors: Float[Array, "d k"]
-    residuals: Float[Array, " k"]
-    gap: float
-    angle: float
-    n_iter: int
-
-    def is_certified(self, tol: float) -> bool:
-        """Whether the angle is within `tol`, or values are 0 and any basis will do."""
-        top = float(self.values[0])
-        return self.angle <= tol or float(self.values[-1]) <= _FLOOR * top
 
 
 def block_width(d: int, k: int) -> int:
@@ -185,7 +146,7 @@ class _Basis:
         scale = max(np.abs(coefficients).max(), np.abs(R).max())
         room = self._vectors.shape[0] - self._size
         # Directions of rounding size carry nothing.
-        rank = min(int((np.abs(R.diagonal()) > _FLOOR * scale).sum()), room)
+        rank = min(int((np.abs(R.diagonal()) > FLOOR * scale).sum()), room)
         now, later = slice(self.done, self._size), self._size + rank
         # A small direction beside large ones comes out of their difference with a part
         # along the basis, so it is taken off once more.
@@ -203,17 +164,12 @@ class _Basis:
         H = self._H[: self._size, :done]
         R = H @ Y[:, : k + 1]
         R[:done] -= Y[:, : k + 1] * values[: k + 1]
-        residuals = np.sqrt(np.einsum("ij,ij->j", R, R))
-        worst = float(scipy.linalg.norm(R[:, :k], 2))
-        gap = math.inf
-        if done > k:
-            # The next eigenvalue may lie above its Ritz value, by that one's residual.
-            gap = max(float(values[k - 1] - values[k] - residuals[k]), 0.0)
+        residuals, gap, angle = certificate(values, R, k)
         top = float(np.abs(values).max())
         # A symmetric operator's H is symmetric but for the rounding of its images.
         T = H[:done]
-        noise = max(float(np.abs(T - T.T).max()), _FLOOR * top)
-        angle = 0.0 if worst == 0 else (worst / gap if gap > 0 else math.inf)
+        noise = max(float(np.abs(T - T.T).max()), FLOOR * top)
+        worst = float(scipy.linalg.norm(R[:, :k], 2))
         pairs = RitzPairs(
             values[:k],
             self._vectors[:, :done] @ Y[:, :k],

@@ -1,5 +1,6 @@
 """A silo's own principal direction, as VFedPCA computes it, and where it starts."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -7,12 +8,11 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
+from unpooled.party.topology import NAMES
 
 _CHOICES = {
     "centre": ("columns", "rows", "none"),
     "weights": ("eigenvalue", "equal"),
-    # Without a coordinator: when silos can exchange arrays with their neighbours.
-    "topology": ("server",),
 }
 
 
@@ -83,12 +83,24 @@ def check_options(model: Any, N: int) -> None:
                 f"{name}={getattr(model, name)!r}; choose "
                 f"{' or '.join(map(repr, allowed))}."
             )
+    _check_topology(model)
     for name, most in (("n_components", N), ("local_iterations", 0), ("rounds", 0)):
         value = getattr(model, name)
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
         if not whole or value < 1 or (most and value > most):
             up_to = f" to {most}" if most else " up"
             raise DataError(f"{name}={value!r}; choose a whole number from 1{up_to}.")
+
+
+def _check_topology(model: Any) -> None:
+    if model.topology == "server" or isinstance(model.topology, Mapping):
+        return
+    if model.topology not in NAMES:
+        raise DataError(
+            f"topology={model.topology!r}; choose 'server' or "
+            f"{' or '.join(map(repr, NAMES))}, or a mapping of each party to its "
+            f"neighbours."
+        )
 
 
 def starting_vector(model: Any, federation: Federation, N: int) -> Float[Array, " N"]:

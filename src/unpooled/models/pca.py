@@ -19,27 +19,30 @@ from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.base import Federation
-from unpooled.models import compression, pca_columns, pca_rows, private, update
+from unpooled.models import (
+    compression,
+    gossiping,
+    pca_columns,
+    pca_gossip,
+    pca_rows,
+    private,
+    update,
+)
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.probabilistic import ProbabilisticPCA
-from unpooled.models.solvers import checked, solved
+from unpooled.models.solvers import solved
 from unpooled.models.spectrum import Spectrum, whitening
-from unpooled.models.update import check_updatable, updated
+from unpooled.models.updating import UpdatingPCA
 from unpooled.party.step import derived
 
 # Silos look steps up under the name of the model that asks.
 local_total, local_squares = pca_rows.local_total, pca_rows.local_squares
 local_scatter = pca_rows.local_scatter
 local_spread, local_image = pca_rows.local_spread, pca_rows.local_image
-(
-    own_means,
-    own_gram,
-    own_image,
-    own_loadings,
-    own_scores,
-    kept_scores,
-    shown_loadings,
-) = pca_columns.STEPS
+own_means, own_gram, own_image, own_loadings = pca_columns.STEPS[:4]
+own_scores, kept_scores, shown_loadings = pca_columns.STEPS[4:]
+gossip_begun, gossip_image, gossip_mixed, gossip_ready = pca_gossip.STEPS[:4]
+gossip_passed, gossip_found, gossip_loadings, gossip_shown = pca_gossip.STEPS[4:]
 local_rounded, local_factor = compression.pca_rounded, compression.pca_factor
 local_projected = compression.pca_projected
 local_private, local_moments = private.pca_private, update.pca_moments
@@ -61,21 +64,26 @@ def projected(
     return (X - mean) @ components.T / scale
 
 
+_OF_VARIANCE = ("explained_variance_", "explained_variance_ratio_")
+_OF_VARIANCE += ("singular_values_", "noise_variance_")
+
+
 @final
-class PCA(ProbabilisticPCA, FederatedEstimator):
+class PCA(ProbabilisticPCA, UpdatingPCA, FederatedEstimator):
     """Principal component analysis over a federation: the pooled answer.
 
     Parameters
     ----------
     n_components : int, float in (0, 1) or None, default None
         How many components: a number, the share of variance to explain, or all.
-    svd_solver : {"auto", "covariance_eigh", "krylov", "gram"}, default "auto"
+    svd_solver : {"auto", "covariance_eigh", "krylov", "gram", "gossip"}, default "auto"
         "covariance_eigh" sums the scatter, p (p + 1) / 2 numbers per silo, in three
         rounds. "krylov" sums its product with a block of k + 4 or so columns, in
         rounds whose number depends on the spectrum, and nobody holds p × p numbers.
         "auto" takes "krylov" where p is above 5,000 and k far below. On a column
         partition "gram" sums products of every two people, N (N + 1) / 2 numbers, and
         "krylov" their products with a block; "auto" takes what sends fewer bytes.
+        "gossip" sums such products among neighbours, without a coordinator.
     tol : float, default 1e-9
         Of solvers that iterate: largest sine of the angle between the components'
         span and its limit, certified by residuals and the gap behind them.
@@ -91,8 +99,8 @@ class PCA(ProbabilisticPCA, FederatedEstimator):
     rank : int or None, default None
         Each silo shows the `rank` directions in which its own rows vary most, instead
         of its part of a sum: a disclosure, which every silo must allow.
-    topology : str, default "complete"
-        Of solvers that need no coordinator; not used by this one.
+    topology : {"complete", "ring", "star"} or mapping, default "complete"
+        Of "gossip": who is whose neighbour, as of `Federation.exchange`.
     scores : {"coordinator", "parties"} or None, default "coordinator"
         Who gets what `transform` makes on a column partition: the coordinator, the
         silos alone, or nobody; on rows scores stay in the silos.
@@ -136,6 +144,12 @@ class PCA(ProbabilisticPCA, FederatedEstimator):
         the cost "rho", and "noise_edge", the largest variance that noise alone shows.
     signal_to_noise_ : (k,) array
         Only with `privacy`: variances divided by that; near 1 a component is chance.
+    mixing_steps_ : int
+        Only with "gossip": messages to each neighbour until an average is everywhere;
+        `n_iter_` averages were made.
+    spectral_gap_ : float
+        Only with "gossip": of the graph's Laplacian, the smallest eigenvalue above 0
+        over the largest; the smaller, the more messages.
     origin_ : (p,) array
         Only after `update`: the mean of the fit, about which silos keep their moments.
 
@@ -159,6 +173,13 @@ class PCA(ProbabilisticPCA, FederatedEstimator):
     keeps its means and loadings; asking for `components_` or `mean_` asks the silos to
     disclose them. In each component the score of largest magnitude is positive.
 
+    With "gossip" the coordinator is told N and in each iteration how many silos are
+    certain, and carries what it cannot open. Every silo tells its neighbours its own
+    products with blocks of people, as they are, which every silo must allow
+    (`allow_disclosed`); as many as it has columns are its Gram matrix. Several steps of
+    mixing tell what lies further away too. All silos end with the same scores and
+    variances, each with its own loadings; asking for any has them disclosed.
+
     Columns may differ in scale by sixteen orders of magnitude and means may be 1e8
     times the spread: the sums keep twelve digits of every entry's own bound, and small
     eigenvalues of such graded matrices are found to their own digits.
@@ -175,7 +196,7 @@ class PCA(ProbabilisticPCA, FederatedEstimator):
     mean_: Float[Array, " p"]
 
     _partitions = ("rows", "columns")
-    _kept_by_silos = ("components_", "mean_")
+    _kept_by_silos = ("components_", "mean_", *_OF_VARIANCE)
 
     def __init__(
         self,
@@ -207,53 +228,8 @@ class PCA(ProbabilisticPCA, FederatedEstimator):
     def _fit(self, federation: Federation, y: Any) -> None:
         self._take(solved(self, federation))
 
-    def update(self, federation: Federation) -> "PCA":
-        """Bring the model up to date with the present rows of the present silos.
-
-        Parameters
-        ----------
-        federation : Federation
-            The rows as they are now: some appended or replaced, silos joined or left.
-
-        Returns
-        -------
-        self
-            As `fit` on the same federation would make it, to 1e-10.
-
-        Raises
-        ------
-        ReleaseRefusedError
-            Under `allow_roster_change` or `min_changed_rows`.
-        DataError
-            After a fit with `privacy`, `bits`, `rank` or by block Krylov.
-
-        Notes
-        -----
-        Released, as totals only: N, the p column sums and the p × p scatter about the
-        first fit's mean; next to earlier totals, those of the rows that changed.
-        """
-        view = self._check_view(federation)
-        check_updatable(self, view)
-        wanted = checked(self, view)
-        origin = getattr(self, "origin_", self.mean_)
-        with view.fitting():
-            found = updated(view, origin, wanted)
-        if found is None:
-            return self.fit(view)
-        self._take(found)
-        self.origin_ = origin
-        return self
-
     def _take(self, found: Spectrum) -> None:
-        self.n_samples_, self.n_components_ = found.N, len(found.variance)
-        # On a column partition the silos keep these.
-        if found.mean is not None and found.axes is not None:
-            self.mean_ = found.mean
-            self.components_ = np.ascontiguousarray(found.axes.T)
-        self.explained_variance_ = found.variance
-        self.explained_variance_ratio_ = found.variance / (found.total or 1.0)
-        self.singular_values_ = np.sqrt((found.N - 1) * found.variance)
-        self.noise_variance_ = found.noise
+        self.n_samples_, self.n_components_ = found.N, found.in_silos
         for name in _OF_SOME_FITS:
             self.__dict__.pop(name, None)
         for name, value in found.told.items():
@@ -262,6 +238,20 @@ class PCA(ProbabilisticPCA, FederatedEstimator):
             self.n_iter_ = pairs.n_iter
             self.residuals_ = pairs.residuals / (found.N - 1)
             self.gap_ = pairs.gap / (found.N - 1)
+        self._describe(found)
+
+    def _describe(self, found: Spectrum) -> None:
+        # On a column partition the silos keep these.
+        if found.mean is not None and found.axes is not None:
+            self.mean_ = found.mean
+            self.components_ = np.ascontiguousarray(found.axes.T)
+        # Without a coordinator they keep these too.
+        if (variance := found.variance) is not None:
+            self.n_components_ = len(variance)
+            self.explained_variance_ = variance
+            self.explained_variance_ratio_ = variance / (found.total or 1.0)
+            self.singular_values_ = np.sqrt((found.N - 1) * variance)
+            self.noise_variance_ = found.noise
 
     _n_features_out = property(lambda self: self.n_components_)
 
@@ -287,7 +277,10 @@ class PCA(ProbabilisticPCA, FederatedEstimator):
         return projected(self._check_rows(X), **self._axes())
 
     def _gather(self, federation: Federation) -> None:
-        self.mean_, self.components_ = pca_columns.gathered(self, federation)
+        if "mixing_steps_" in vars(self):
+            self._describe(gossiping.gathered(self, federation))
+        else:
+            self.mean_, self.components_ = pca_columns.gathered(self, federation)
 
     def _scale(self) -> Float[Array, " k"]:
         check_is_fitted(self)
@@ -314,4 +307,4 @@ class PCA(ProbabilisticPCA, FederatedEstimator):
 
 # Attributes of a fit by a solver that iterates, or with privacy.
 _OF_SOME_FITS = ("n_iter_", "residuals_", "gap_", "privacy_", "origin_")
-_OF_SOME_FITS += ("signal_to_noise_",)
+_OF_SOME_FITS += ("signal_to_noise_", "mixing_steps_", "spectral_gap_")

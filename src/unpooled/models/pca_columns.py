@@ -157,7 +157,7 @@ _MEANS, _GRAM, _IMAGE, _LOADINGS, _SCORES, _KEPT_SCORES, _SHOWN = STEPS
 
 def gram(model: Any, federation: Federation, wanted: Wanted) -> Spectrum:
     """Solve the Gram matrix of all columns in whole; two sums."""
-    N, p = _size(federation, wanted)
+    N, p = size_of(federation, wanted)
     squares = federation.sum(_MEANS)["squares"]
     G = federation.sum(_GRAM, squares=float(squares))["gram"]
     most = min(N, p)
@@ -171,16 +171,16 @@ def gram(model: Any, federation: Federation, wanted: Wanted) -> Spectrum:
 
 def block_krylov(model: Any, federation: Federation, wanted: Wanted) -> Spectrum:
     """Multiply blocks by the Gram matrix until the scores stand still."""
-    N, p = _size(federation, wanted)
+    N, p = size_of(federation, wanted)
     if not isinstance(wanted, int):
         raise DataError(
             f'n_components={wanted!r}: svd_solver="krylov" finds a number of '
             f"components; give a whole number from 1 to {min(N, p)}."
         )
-    squares = float(federation.sum(_MEANS)["squares"])
+    squares = total_squares(federation)
     seed = model.random_state
     rng = check_random_state(federation.random_state if seed is None else seed)
-    start = rng.standard_normal((N, _width(N, wanted)))
+    start = rng.standard_normal((N, basis_width(N, wanted)))
 
     def applied(V: Float[Array, "N l"]) -> Float[Array, "N l"]:
         return federation.sum(_IMAGE, V=V, squares=squares)["image"]
@@ -207,7 +207,7 @@ def chosen(svd_solver: str, wanted: Wanted, federation: Federation) -> str:
     whole = 8 * (N * (N + 1) // 2)
     if not isinstance(wanted, int):
         return "gram"
-    rounds = 8 * N * _width(N, wanted) * _USUAL_ROUNDS
+    rounds = 8 * N * basis_width(N, wanted) * _USUAL_ROUNDS
     name = "gram" if whole <= rounds and N <= _MOST_ROWS else "krylov"
     federation.coordinator.notes.append(
         f"PCA chose the solver {name}: products of every two of {N:,} people would be "
@@ -249,13 +249,20 @@ def gathered(
     return mean, np.hstack([part["components"] for part in parts])
 
 
-def _width(N: int, k: int) -> int:
+def basis_width(N: int, k: int) -> int:
+    """Return how many columns a block has in which k components are looked for."""
     # Wider than for rows: a round costs a walk through all people in any case, and
     # twice as many columns save about a third of the rounds.
     return min(N, max(k + 4, 2 * k))
 
 
-def _size(federation: Federation, wanted: Wanted) -> tuple[int, int]:
+def total_squares(federation: Federation) -> float:
+    """Return the squared distances of all columns from their means."""
+    return float(federation.sum(_MEANS)["squares"])
+
+
+def size_of(federation: Federation, wanted: Wanted) -> tuple[int, int]:
+    """Return N and p, where that many components can be."""
     N, p = federation.n_rows or 0, federation.n_features
     if N < 2:
         raise DataError("A variance needs at least 2 rows.")

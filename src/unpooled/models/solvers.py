@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from unpooled.federation.base import Federation
-from unpooled.models import compression, pca_columns, pca_rows, private
+from unpooled.models import compression, gossiping, pca_columns, pca_rows, private
 from unpooled.models.parameters import checked_parameters
 from unpooled.models.spectrum import Spectrum, Wanted, chosen_solver
 
@@ -17,6 +17,7 @@ SOLVERS: Mapping[tuple[str, str], Callable[..., Spectrum]] = {
     ("rows", "krylov"): pca_rows.block_krylov,
     ("columns", "gram"): pca_columns.gram,
     ("columns", "krylov"): pca_columns.block_krylov,
+    ("columns", "gossip"): gossiping.gossip,
 }
 
 

@@ -37,8 +37,9 @@ class Spectrum:
         Rows of all silos.
     mean : (p,) array or None
         Their mean; None where silos keep the means of their own columns.
-    variance : (k,) array
-        Of the kept components, in descending order, with denominator N - 1.
+    variance : (k,) array or None
+        Of the kept components, in descending order, with denominator N - 1; None where
+        silos keep that too.
     axes : (p, k) array or None
         Orthonormal columns, largest entry positive; None where silos keep loadings.
     total : float
@@ -49,16 +50,19 @@ class Spectrum:
         Of a solver that iterates: residuals and gap, of the scatter.
     told : mapping of str to value
         What else the model tells, by the names of its attributes.
+    in_silos : int
+        How many components silos keep wholly to themselves.
     """
 
     N: int
-    mean: Float[Array, " p"] | None
-    variance: Float[Array, " k"]
-    axes: Float[Array, "p k"] | None
-    total: float
-    noise: float
+    mean: Float[Array, " p"] | None = None
+    variance: Float[Array, " k"] | None = None
+    axes: Float[Array, "p k"] | None = None
+    total: float = 0.0
+    noise: float = 0.0
     certificate: RitzPairs | None = None
     told: Mapping[str, Any] = field(default_factory=dict)
+    in_silos: int = 0
 
 
 def wanted_components(n_components: Any, p: int) -> Wanted:

@@ -17,107 +17,40 @@ Extension on Feature-wise Distributed Data, section 3.3 and Algorithm 1. The min
 in its (12), the sigmoid kernel, is a slip.
 """
 
+from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
-import scipy.linalg
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
-from unpooled.linalg.own_kernel import centred_kernel
-from unpooled.models import merging, projecting
+from unpooled.models import kernel_directions, merging, neighbours, projecting
 from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.directions import (
     check_options,
-    own_factors,
-    prepared,
     with_positive_peaks,
 )
 from unpooled.models.projecting import Projection
-from unpooled.party.step import adopted, kept, release, stays, summed
+from unpooled.party.step import adopted
+from unpooled.party.topology import Graph
 
 _KERNELS = ("rbf", "sigmoid", "linear")
 _PROJECTIONS = ("features", "kernel")
 
 
-local_weighted, local_unweighted, local_eigenvalue, local_scaled, local_pair = adopted(
-    __name__, *merging.STEPS
+_MERGING = merging.Steps(*adopted(__name__, *merging.STEPS))
+_PROJECTING = projecting.Steps(*adopted(__name__, *projecting.STEPS))
+_NEIGHBOURS = neighbours.Steps(*adopted(__name__, *neighbours.STEPS))
+# Silos look steps up under these names.
+local_kernel_direction, neighbour_kernel_direction, local_kernel_scores = adopted(
+    __name__, *kernel_directions.STEPS
 )
-local_squares, local_loadings, local_scores, shown_loadings = adopted(
-    __name__, *projecting.STEPS
-)
-_MERGING = merging.Steps(
-    local_weighted, local_unweighted, local_eigenvalue, local_scaled, local_pair
-)
-_PROJECTING = projecting.Steps(
-    local_squares, local_loadings, local_scores, shown_loadings
-)
-
-
-@kept(
-    by="party",
-    takes={"replaced": "N l", "found": "N q"},
-    vector=stays(
-        "N",
-        meaning="the first kernel direction of the silo's own columns",
-        until="fit",
-    ),
-    eigenvalue=stays("", meaning="how much of them it explains", until="fit"),
-)
-def local_kernel_direction(
-    X: Float[Array, "N p"],
-    *,
-    replaced: Float[Array, "N l"],
-    found: Float[Array, "N q"],
-    kernel: str,
-    gamma: float | None,
-    coef0: float,
-    centre: str,
-) -> dict[str, Any]:
-    """Return the top eigenpair of this silo's own centred kernel matrix.
-
-    `replaced` is nothing in the first round, then the vector that the data were
-    replaced by; `found` are the components so far, which are taken out of the matrix.
-    """
-    X = prepared(X, centre)
-    if replaced.shape[1]:
-        F, B, _ = own_factors(X, replaced, found[:, :0], "none")
-        X = F @ B
-    K = centred_kernel(X, kernel, gamma, coef0)
-    for u in found.T:
-        image = K @ u
-        # P K P with P = I - u uᵀ, without forming P.
-        K = K - np.outer(u, image) - np.outer(image, u) + (u @ image) * np.outer(u, u)
-    last = len(K) - 1
-    values, vectors = scipy.linalg.eigh(K, subset_by_index=[last, last])
-    if not values[0] > 0.0:
-        raise DataError("The kernel matrix is zero.", rule="no_variance")
-    return {
-        "vector": with_positive_peaks(vectors)[:, 0],
-        "eigenvalue": np.array(values[0]),
-    }
-
-
-@summed(
-    by="party",
-    takes={"U": "N k"},
-    scores=release("N k", meaning="each person's coordinates along the directions"),
-)
-def local_kernel_scores(
-    X: Float[Array, "N p"],
-    *,
-    U: Float[Array, "N k"],
-    kernel: str,
-    gamma: float | None,
-    coef0: float,
-    centre: str,
-) -> dict[str, Any]:
-    """Apply this silo's own centred kernel matrix to the directions."""
-    K = centred_kernel(prepared(X, centre), kernel, gamma, coef0)
-    return {"scores": K @ U}
+local_weighted, local_unweighted, local_eigenvalue, local_scaled, local_pair = _MERGING
+local_squares, local_loadings, local_scores, shown_loadings = _PROJECTING
+neighbour_merge, neighbour_squares = _NEIGHBOURS[:2]
+neighbour_loadings, neighbour_history = _NEIGHBOURS[2:]
 
 
 @final
@@ -147,8 +80,8 @@ class VFedAKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
         "equal" is the paper's VFedAvgAKPCA.
     align_signs : bool, default False
         As of `VFedPCA`.
-    topology : {"server"}, default "server"
-        As of `VFedPCA`.
+    topology : {"server", "complete", "ring", "star"} or mapping, default "server"
+        As of `VFedPCA`; without a server `project` is "features".
     centre : {"none", "columns"}, default "none"
         Whether each silo centres its columns first. The kernel matrix is double-centred
         in any case.
@@ -184,7 +117,8 @@ class VFedAKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
     Released, as totals: N + 1 numbers in every round, the weighted vectors and the
     weights; at the end each component's sum of squares, and the scores.
     `weight_scaling` has the silos disclose their eigenvalues, and `align_signs` their
-    vectors as well. Never released: a kernel entry, loadings unless asked for, a row.
+    vectors as well; without a server neighbours see both, as of `VFedPCA`. Never
+    released: a kernel entry, loadings unless asked for, a row.
 
     Each silo makes the entry of largest magnitude of its vector positive. Where these
     belong to different people the vectors may cancel, which `align_signs` prevents.
@@ -198,7 +132,7 @@ class VFedAKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
     n_samples_: int
 
     _partitions = ("columns",)
-    _kept_by_silos = ("components_",)
+    _kept_by_silos = ("components_", *neighbours.KEPT)
 
     def __init__(
         self,
@@ -239,11 +173,15 @@ class VFedAKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
         N = federation.n_rows or 0
         check_options(self, N)
         _check_kernel(self)
+        self.n_samples_ = N
+        if self.topology != "server":
+            neighbours.fit(self, federation, _NEIGHBOURS, self._teller(federation))
+            return
         self.history_, U = [], np.zeros((N, 0))
         for component in range(self.n_components):
             u = self._component(federation, component, U)
             U = np.column_stack([U, u / np.linalg.norm(u)])
-        self.u_, self.n_samples_ = with_positive_peaks(U), N
+        self.u_ = with_positive_peaks(U)
         projection = Projection.fit(
             _PROJECTING, federation, self.u_, self.centre == "columns"
         )
@@ -274,6 +212,14 @@ class VFedAKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
                 replaced = u[:, None]
         return u
 
+    def _teller(self, federation: Federation) -> Callable[[Graph, int, int], None]:
+        def tell(graph: Graph, component: int, number: int) -> None:
+            where = {"component": component, "number": number, "rounds": self.rounds}
+            how = {**where, **self._how()}
+            federation.exchange(neighbour_kernel_direction, graph, **how)
+
+        return tell
+
     def _how(self) -> dict[str, Any]:
         return {
             "kernel": self.kernel,
@@ -285,25 +231,21 @@ class VFedAKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
     def transform(self, X: Any) -> Float[Array, "N k"]:
         """Return scores of a federation's aligned rows, old or new; "features" only."""
         federation = self._check_view(check_federation(self, X))
-        projection = self._projection()
         if self.project != "features":
             raise DataError(
                 'project="kernel" gives scores of the rows that were fitted only: the '
                 'merged direction says nothing of others. Use project="features", or '
                 "KernelPCA."
             )
+        projection = Projection(_PROJECTING, np.ones(self.n_components))
         return projection.scores(federation, self.kept_)
 
     @property
     def _n_features_out(self) -> int:
-        return self.u_.shape[1]
+        return self.n_components
 
     def _gather(self, federation: Federation) -> None:
-        self.components_ = self._projection().gathered(federation, self.kept_)
-
-    def _projection(self) -> Projection:
-        check_is_fitted(self)
-        return Projection(_PROJECTING, self.explained_variance_ * (self.n_samples_ - 1))
+        neighbours.gather(self, federation, _NEIGHBOURS, _PROJECTING)
 
 
 def _check_kernel(model: VFedAKPCA) -> None:
@@ -313,6 +255,11 @@ def _check_kernel(model: VFedAKPCA) -> None:
                 f"{name}={getattr(model, name)!r}; choose "
                 f"{' or '.join(map(repr, allowed))}."
             )
+    if model.project == "kernel" and model.topology != "server":
+        raise DataError(
+            'project="kernel" applies one direction to all kernels, and without a '
+            'server each silo has its own: use project="features".'
+        )
     if model.centre == "rows":
         raise DataError('centre="rows" is for VFedPCA; choose "none" or "columns".')
     if model.gamma is not None and not 0.0 < model.gamma < np.inf:

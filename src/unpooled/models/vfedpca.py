@@ -15,15 +15,15 @@ Cheung, Jiang, Yu, Lou, Vertical Federated Principal Component Analysis and Its 
 Extension on Feature-wise Distributed Data, section 3, Algorithms 2 to 5.
 """
 
+from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.base import Federation
-from unpooled.models import merging, projecting
+from unpooled.models import merging, neighbours, projecting
 from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.directions import (
     check_options,
@@ -33,23 +33,20 @@ from unpooled.models.directions import (
     with_positive_peaks,
 )
 from unpooled.models.projecting import Projection
-from unpooled.party.step import adopted, kept, stays
+from unpooled.party.step import adopted, exchanged, kept, release, stays
+from unpooled.party.topology import Graph
 
 _VECTOR = "the first principal direction of the silo's own columns over the people"
 
 
-local_weighted, local_unweighted, local_eigenvalue, local_scaled, local_pair = adopted(
-    __name__, *merging.STEPS
-)
-local_squares, local_loadings, local_scores, shown_loadings = adopted(
-    __name__, *projecting.STEPS
-)
-_MERGING = merging.Steps(
-    local_weighted, local_unweighted, local_eigenvalue, local_scaled, local_pair
-)
-_PROJECTING = projecting.Steps(
-    local_squares, local_loadings, local_scores, shown_loadings
-)
+_MERGING = merging.Steps(*adopted(__name__, *merging.STEPS))
+_PROJECTING = projecting.Steps(*adopted(__name__, *projecting.STEPS))
+_NEIGHBOURS = neighbours.Steps(*adopted(__name__, *neighbours.STEPS))
+# Silos look steps up under these names.
+local_weighted, local_unweighted, local_eigenvalue, local_scaled, local_pair = _MERGING
+local_squares, local_loadings, local_scores, shown_loadings = _PROJECTING
+neighbour_merge, neighbour_squares = _NEIGHBOURS[:2]
+neighbour_loadings, neighbour_history = _NEIGHBOURS[2:]
 
 
 @kept(
@@ -89,6 +86,32 @@ def local_direction(
     return {"vector": vector, "eigenvalue": np.array(eigenvalue)}
 
 
+@exchanged(
+    by="party",
+    takes={"init": "N"},
+    vector=release("N", meaning=_VECTOR),
+    eigenvalue=release("", meaning="how much of them it explains"),
+)
+def neighbour_direction(
+    X: Float[Array, "N p"],
+    kept: Any,
+    *,
+    init: Float[Array, " N"],
+    component: int,
+    number: int,
+    rounds: int,
+    warm_start: bool,
+    iterations: int,
+    centre: str,
+) -> dict[str, Any]:
+    """Iterate as `local_direction`, from what this silo merged; tell its neighbours."""
+    last, replaced, found = neighbours.state(kept, component, number, rounds, len(X))
+    start = init if last is None or not warm_start else last
+    factors = own_factors(X, replaced, found, centre)
+    vector, eigenvalue = power_iteration(factors, start, iterations)
+    return {"vector": vector, "eigenvalue": np.array(eigenvalue)}
+
+
 @final
 class VFedPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator):
     """The published approximation of PCA over silos with columns of the same people.
@@ -105,8 +128,9 @@ class VFedPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstima
         Start from the last u from round 2 on, rather than from `init` again.
     weight_scaling : bool, default False
         Give the larger half of the weights more, by Algorithm 4.
-    topology : {"server"}, default "server"
-        Who merges: the coordinator.
+    topology : {"server", "complete", "ring", "star"} or mapping, default "server"
+        Who merges: the coordinator; or every silo, with its neighbours (Algorithm 5),
+        as of `Federation.exchange`.
     centre : {"columns", "rows", "none"}, default "columns"
         "columns" is PCA proper; "rows" subtracts from each row its mean over the silo's
         columns within A_i, with denominator p_i - 1, as the authors' code does; "none"
@@ -136,7 +160,8 @@ class VFedPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstima
     history_ : list of dict
         One for each round, component after component: "u" as it was merged, (N,), not
         normalised; "weights" (m,) in the order of the parties' names, or None where
-        nobody knows them; "component".
+        nobody knows them; "component". Without a server (m, N) and (m, m), a row for
+        each party in their order, with weight 0 for those it does not hear.
     n_samples_ : int
         N.
 
@@ -152,6 +177,12 @@ class VFedPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstima
     squares, and the scores. `weight_scaling` has the silos disclose their eigenvalues,
     and `align_signs` their vectors as well, which each must allow. Never released:
     loadings, unless asked for, or a row. u has an entry for each person.
+
+    Without a server every silo tells its neighbours its vector and eigenvalue, as they
+    are, in every round, which all must allow (`allow_disclosed`). The coordinator is
+    told nothing: `u_`, which is the first party's, `scores_`, `history_` and the rest
+    are asked for when they are looked at, and then disclosed. Signs are as merged. Each
+    silo goes on with its own u; unless all hear all they differ, and stay different.
 
     The fixed point is not the pooled answer. (14) makes every silo's data rank one in
     the first round, and no later round changes them: u is the same from the second
@@ -173,7 +204,7 @@ class VFedPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstima
     n_samples_: int
 
     _partitions = ("columns",)
-    _kept_by_silos = ("components_",)
+    _kept_by_silos = ("components_", *neighbours.KEPT)
 
     def __init__(
         self,
@@ -206,16 +237,33 @@ class VFedPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstima
         N = federation.n_rows or 0
         check_options(self, N)
         init = starting_vector(self, federation, N)
+        self.n_samples_ = N
+        if self.topology != "server":
+            tell = self._teller(federation, init)
+            neighbours.fit(self, federation, _NEIGHBOURS, tell)
+            return
         self.history_, U = [], np.zeros((N, 0))
         for component in range(self.n_components):
             u = self._component(federation, component, init, U)
             U = np.column_stack([U, u / np.linalg.norm(u)])
-        self.u_, self.n_samples_ = with_positive_peaks(U), N
+        self.u_ = with_positive_peaks(U)
         projection = Projection.fit(
             _PROJECTING, federation, self.u_, self.centre == "columns"
         )
         self.explained_variance_ = projection.squares / (N - 1)
         self.scores_ = projection.scores(federation)
+
+    def _teller(
+        self, federation: Federation, init: Float[Array, " N"]
+    ) -> Callable[[Graph, int, int], None]:
+        how = {"iterations": self.local_iterations, "warm_start": self.warm_start}
+        how |= {"centre": self.centre, "rounds": self.rounds, "init": init}
+
+        def tell(graph: Graph, component: int, number: int) -> None:
+            where = {"component": component, "number": number}
+            federation.exchange(neighbour_direction, graph, **where, **how)
+
+        return tell
 
     def _component(
         self,
@@ -258,15 +306,12 @@ class VFedPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstima
             The same silos with the same columns, with these rows or new ones.
         """
         federation = self._check_view(check_federation(self, X))
-        return self._projection().scores(federation, self.kept_)
+        projection = Projection(_PROJECTING, np.ones(self.n_components))
+        return projection.scores(federation, self.kept_)
 
     @property
     def _n_features_out(self) -> int:
-        return self.u_.shape[1]
+        return self.n_components
 
     def _gather(self, federation: Federation) -> None:
-        self.components_ = self._projection().gathered(federation, self.kept_)
-
-    def _projection(self) -> Projection:
-        check_is_fitted(self)
-        return Projection(_PROJECTING, self.explained_variance_ * (self.n_samples_ - 1))
+        neighbours.gather(self, federation, _NEIGHBOURS, _PROJECTING)

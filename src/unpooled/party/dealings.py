@@ -184,7 +184,9 @@ class Dealings:
 
     def check_refusals(self, study: str) -> None:
         """Refuse a study whose refusals told enough."""
-        self._refusals.check(study)
+        known = self.studies.get(study, Study())
+        told = self._told(study) if self._journal is not None else known
+        self._refusals.check(study, told.answered.values())
 
     def refused(self, header: dict[str, Any], rule: str) -> None:
         """Write a refusal, if it can be written: it goes out in any case."""

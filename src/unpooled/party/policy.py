@@ -41,7 +41,8 @@ class Policy:
         Fewest rows of any class that is present, in a release by class.
     max_feature_ratio : float, default 0.33
         Largest ratio of features to the silo's rows in a release over pairs of
-        features; with more features than rows a covariance can be solved for records.
+        features, and of features that are drawn, in any release; with more features
+        than rows a covariance can be solved for records.
     max_row_share : float, default 0.5
         Largest share of a derived column's scatter that one row may carry.
     allow_disclosed : bool, default False
@@ -184,6 +185,11 @@ class Policy:
     def check_features(self, declared: Declared, n_features: int, n_rows: int) -> None:
         """Refuse pairs of features in number too near the number of rows."""
         if declared.pairs_features and n_features > self.max_feature_ratio * n_rows:
+            raise Refusal("max_feature_ratio")
+
+    def check_made(self, n_columns: int, n_rows: int) -> None:
+        """Refuse columns made without a fit in number too near the number of rows."""
+        if n_columns > self.max_feature_ratio * n_rows:
             raise Refusal("max_feature_ratio")
 
     def check_dominance(self, share: float) -> None:

@@ -2,12 +2,21 @@
 
 Whoever tries one bound after the other, or one split, and notes which is refused,
 closes in on a number of the silo's by halves. After some such refusals a study ends.
+Once one bound was refused, each that was answered has told as much: coming from above
+in small steps, a single refusal would do.
 """
 
+import dataclasses
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import final
 
+from unpooled.errors import ReleaseRefusedError
+from unpooled.ledger import canonical
 from unpooled.party.journal import Journal
+from unpooled.party.memory import Answered
 from unpooled.party.policy import Refusal
+from unpooled.party.step import Step, find_step
 
 # Rules whose verdict depends on rows, not on the request and the policy alone.
 TELLING = frozenset(
@@ -41,12 +50,16 @@ class Refusals:
         self._journal = journal
         self._told: dict[str, int] = {}
 
-    def check(self, study: str) -> None:
-        """Refuse to answer at all in a study that was refused too often."""
+    def check(self, study: str, answered: Iterable[Answered] = ()) -> None:
+        """Refuse to answer at all in a study that was refused too often.
+
+        `answered` are its rounds that were.
+        """
         told = self._told.get(study, 0)
         if self._journal is not None:
             told = max(told, self._journal.study(study).refusals)
-        if told >= MOST_REFUSALS:
+        # Nearly all studies end without a refusal, and then bounds told nothing.
+        if told and told + bounds_tried(answered) >= MOST_REFUSALS:
             raise Refusal("refusals")
 
     def record(self, study: str, asked: str, rule: str) -> None:
@@ -56,3 +69,25 @@ class Refusals:
             self._told[study] = self._told.get(study, 0) + 1
         if self._journal is not None:
             self._journal.refused(study, asked, rule, each=telling)
+
+
+def bounds_tried(answered: Iterable[Answered]) -> int:
+    """Return with how many bounds beside the first the same was asked of the same."""
+    tried: dict[tuple[str, str], set[bytes]] = {}
+    for asked in answered:
+        # A stage of matching is no step, and one of an earlier version may be gone.
+        with suppress(ReleaseRefusedError):
+            names = _bounds(find_step(asked.step))
+            bounds = canonical([asked.public.get(name) for name in names])
+            if names:
+                tried.setdefault((asked.step, asked.view), set()).add(bounds)
+    return sum(len(bounds) - 1 for bounds in tried.values())
+
+
+def _bounds(step: Step) -> list[str]:
+    """Return the arguments that bound what leaves, as the bounds name them first."""
+    bounds = [
+        d.bound for d in step.leaves.values() if dataclasses.is_dataclass(d.bound)
+    ]
+    firsts = [getattr(b, dataclasses.fields(b)[0].name) for b in bounds]
+    return sorted({first for first in firsts if isinstance(first, str)})

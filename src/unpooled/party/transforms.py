@@ -61,6 +61,9 @@ class Transforms:
                 raise Refusal("transform_not_fitted")
             if not self._policy.trusts_transform(transform.name):
                 self._check_fitted(request, position, transform, before)
+                if not (transform.fitted_by or transform.by_column):
+                    # Whoever asks chooses such columns, and as many as he likes.
+                    self._policy.check_made(len(operation.columns), view.n_rows)
             before += (transform.name,)
         key = request.view_digest()
         if before and self._policy.max_row_share < 1.0 and key not in self._judged:

@@ -1,0 +1,143 @@
+"""Eigenpairs of a symmetric operator, from a basis and its images: Rayleigh-Ritz.
+
+    QᵀAQ = Y Θ Yᵀ,  V = Q Y      residuals ‖A v - θ v‖      angle ≤ ‖R‖ / gap
+
+By Davis and Kahan the sine of the largest angle to the wanted subspace is at most
+‖R‖ / gap, R the residuals of the k pairs and the gap that between eigenvalues k and
+k + 1.
+
+References
+----------
+Davis and Kahan, The rotation of eigenvectors by a perturbation III, SIAM J. Numer.
+Anal. 7 (1970).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import scipy.linalg
+
+from unpooled.arrays import Array, Float
+
+# Residuals cannot fall below the rounding of float64, in units of eps θ_1.
+FLOOR = 32 * float(np.finfo(float).eps)
+
+
+@final
+@dataclass(frozen=True)
+class RitzPairs:
+    """Approximate eigenpairs, with what certifies them.
+
+    Attributes
+    ----------
+    values : (k,) array
+        In descending order.
+    vectors : (d, k) array
+        Orthonormal columns; their signs mean nothing.
+    residuals : (k,) array
+        ``‖A v - θ v‖`` of each pair.
+    gap : float
+        At least so much lies between eigenvalues k and k + 1; 0 when they could not be
+        told apart, infinite when there is no further one.
+    angle : float
+        Bound on the sine of the largest angle to the wanted subspace; 1 or more where
+        the subspace is not defined.
+    n_iter : int
+        Applications of the operator.
+    """
+
+    values: Float[Array, " k"]
+    vectors: Float[Array, "d k"]
+    residuals: Float[Array, " k"]
+    gap: float
+    angle: float
+    n_iter: int
+
+    def is_at_floor(self, noise: float) -> bool:
+        """Whether residuals are what rounding, or the operator's own noise, leaves."""
+        worst = math.sqrt(float(np.sum(self.residuals**2)))
+        return worst <= max(noise, FLOOR * float(np.abs(self.values).max()))
+
+    def is_certified(self, tol: float) -> bool:
+        """Whether the angle is within `tol`, or values are 0 and any basis will do."""
+        top = float(self.values[0])
+        return self.angle <= tol or float(self.values[-1]) <= FLOOR * top
+
+
+def ritz_pairs(
+    Q: Float[Array, "d j"], Y: Float[Array, "d j"], k: int
+) -> tuple[RitzPairs, Float[Array, "j j"], float]:
+    """Return the k leading pairs that a basis and its images give.
+
+    Parameters
+    ----------
+    Q : (d, j) array
+        Orthonormal columns, at least k.
+    Y : (d, j) array
+        Their images under a symmetric operator.
+    k : int
+        Number of pairs.
+
+    Returns
+    -------
+    RitzPairs
+    turned : (j, j) array
+        ``Q @ turned`` are all Ritz vectors, by descending value.
+    noise : float
+        By how much ``QᵀY`` is not symmetric, at most.
+    """
+    T = Q.T @ Y
+    values, turned = scipy.linalg.eigh((T + T.T) / 2)
+    values, turned = values[::-1], turned[:, ::-1]
+    first = turned[:, : k + 1]
+    vectors = Q @ first
+    R = Y @ first - vectors * values[: k + 1]
+    residuals, gap, angle = certificate(values, R, k)
+    pairs = RitzPairs(values[:k], vectors[:, :k], residuals[:k], gap, angle, 1)
+    return pairs, turned, float(np.abs(T - T.T).max())
+
+
+def continuation(
+    Q: Float[Array, "d j"], Y: Float[Array, "d j"], rest: Float[Array, "d l"]
+) -> Float[Array, "d q"]:
+    """Return orthonormal columns that go on from a basis.
+
+    Parameters
+    ----------
+    Q : (d, j) array
+        The basis.
+    Y : (d, j) array
+        Images of it, which say what is large.
+    rest : (d, l) array
+        What of the last images is new, orthogonal to the basis.
+
+    Returns
+    -------
+    (d, min(l, d - j)) array
+        What is new first; where that is no more than rounding, other directions.
+    """
+    d, width = rest.shape
+    new, R, _ = scipy.linalg.qr(rest, mode="economic", pivoting=True)
+    scale = float(np.abs(Y).max()) if Y.size else 0.0
+    rank = int((np.abs(R.diagonal()) > FLOOR * scale).sum())
+    # Any will do, and no statistic depends on which.
+    new[:, rank:] = np.random.default_rng(0).standard_normal((d, new.shape[1] - rank))
+    for _ in range(2):
+        new = scipy.linalg.qr(new - Q @ (Q.T @ new), mode="economic")[0]
+    return new[:, : min(width, d - Q.shape[1])]
+
+
+def certificate(
+    values: Float[Array, " j"], R: Float[Array, "d q"], k: int
+) -> tuple[Float[Array, " q"], float, float]:
+    """Return norms of residuals, the gap and the angle; R is of k + 1 pairs, or all."""
+    residuals = np.sqrt(np.einsum("ij,ij->j", R, R))
+    worst = float(scipy.linalg.norm(R[:, :k], 2))
+    gap = math.inf
+    if len(values) > k:
+        # The next eigenvalue may lie above its Ritz value, by that one's residual.
+        gap = max(float(values[k - 1] - values[k] - residuals[k]), 0.0)
+    angle = 0.0 if worst == 0 else (worst / gap if gap > 0 else math.inf)
+    return residuals, gap, angle
