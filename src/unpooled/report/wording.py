@@ -47,6 +47,9 @@ _TURNING = frozenset(
     "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )
 
+# A chapter of more passages than this tells those of the same arrays together.
+_MANY_PASSAGES = 12
+
 # Control characters, halves of characters, and what no alphabet has.
 _UNREADABLE = ("Cc", "Cs", "Cn")
 
@@ -248,12 +251,21 @@ def _chapters(facts: Facts, lines: Iterable[Release]) -> list[Chapter]:
             for _, r in groupby(group, key=lambda line: (line.study, line.round))
         ]
         stretches = [list(run) for _, run in groupby(rounds, key=_signature)]
+        if len(stretches) > _MANY_PASSAGES:
+            # Rounds of an iteration that come again and again are told once.
+            alike: dict[str, list[list[Release]]] = {}
+            for run in stretches:
+                alike.setdefault(repr(_signature(run[0])), []).extend(run)
+            stretches = list(alike.values())
         chapters.append(Chapter(title, [_passage(facts, run) for run in stretches]))
     return chapters
 
 
 def _passage(facts: Facts, rounds: Sequence[Sequence[Release]]) -> Passage:
-    label = span(rounds[0][0].round, rounds[-1][0].round)
+    first, last = rounds[0][0].round, rounds[-1][0].round
+    label = span(first, last)
+    if last - first >= len(rounds) and len(rounds) > 1:
+        label += f", {len(rounds)} of them"
     return Passage(label, [sentence(facts, line, len(rounds)) for line in rounds[0]])
 
 
