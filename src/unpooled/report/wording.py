@@ -47,7 +47,7 @@ _TURNING = frozenset(
     "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )
 
-# A chapter of more passages than this tells those of the same arrays together.
+# A chapter of more passages tells those of an iteration together.
 _MANY_PASSAGES = 12
 
 # Control characters, halves of characters, and what no alphabet has.
@@ -184,15 +184,11 @@ def _protected(facts: Facts, line: Release) -> tuple[str, bool]:
     if line.visibility == "compared":
         return "Nobody sees it; all silos learn only the sign of a comparison.", False
     if facts.protection != "masked":
-        return (
-            f"Sent in clear: the coordinator saw each silo’s own value.{people}",
-            True,
-        )
+        seen = "Sent in clear: the coordinator saw each silo’s own value."
+        return f"{seen}{people}", True
     if not whole(facts, line):
-        return (
-            "Never opened: without a part from every silo the masks do not cancel.",
-            False,
-        )
+        why = "without a part from every silo the masks do not cancel."
+        return f"Never opened: {why}", False
     declared = declaration(line.step, line.name)
     if declared is not None and declared.noise is not None:
         people = " Each silo added its share of random noise before." + people
@@ -252,7 +248,6 @@ def _chapters(facts: Facts, lines: Iterable[Release]) -> list[Chapter]:
         ]
         stretches = [list(run) for _, run in groupby(rounds, key=_signature)]
         if len(stretches) > _MANY_PASSAGES:
-            # Rounds of an iteration that come again and again are told once.
             alike: dict[str, list[list[Release]]] = {}
             for run in stretches:
                 alike.setdefault(repr(_signature(run[0])), []).extend(run)
