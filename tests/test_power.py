@@ -261,3 +261,29 @@ def test_stands_in_a_pipeline_between_others(holes):
     assert_allclose(ours[2].explained_variance_, theirs.explained_variance_, rtol=1e-9)
     assert_allclose(np.abs(ours.transform(holes)), np.abs(theirs.transform(normal)),
                     rtol=1e-6, atol=1e-9)  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["mpc", "summed"])
+def test_a_plan_tells_what_both_ways_cost(rows, mode):
+    federation = open_silos(rows)
+    steps = make_pipeline(SimpleImputer(), PowerTransformer(comparison=mode))
+
+    planned = plan(steps, federation)
+
+    told = [note for note in planned.notes if note.startswith("comparison=")]
+    assert [note.partition(":")[0] for note in told] == [
+        'comparison="mpc"',
+        'comparison="summed"',
+    ]
+    own = told[mode == "summed"]
+    assert f"{planned.rounds} rounds, each party sends {planned.bytes:,} bytes" in own
+    assert planned.latency > 0
+    assert f"about {planned.seconds:.2g} s at" in own
+    assert str(planned).count('comparison="') == 2
+
+
+def test_a_plan_says_where_one_way_is_closed(rows):
+    two = open_silos(rows, 2)
+    told = "\n".join(plan(summed(), two).notes)
+    assert 'comparison="mpc": not here. 2 parties cannot compare in secret' in told
+    assert 'comparison="summed": 11 rounds' in told

@@ -22,7 +22,7 @@ EXACT = ("auto", "full", "covariance_eigh")
 
 
 class Adapter(BaseEstimator):
-    """What the three adapters share."""
+    """What the adapters share."""
 
     # Set by a test's fixture where its numbers exceed the range of the masked code.
     secure_sum: ClassVar[str] = "masked"
@@ -189,3 +189,33 @@ class SimpleImputer(Adapter):
     def transform(self, X: Any, copy: Any = None) -> Any:
         """Fill rows here."""
         return super().transform(self.recoded(X))
+
+
+@final
+class PowerTransformer(Adapter):
+    """`unpooled.PowerTransformer` as `sklearn.preprocessing.PowerTransformer`."""
+
+    def __init__(
+        self,
+        method: str = "yeo-johnson",
+        *,
+        standardize: bool = True,
+        copy: bool = True,
+    ) -> None:
+        self.method = method
+        self.standardize = standardize
+        self.copy = copy
+
+    def ours(self) -> FederatedEstimator:
+        """Return ours, by sums: signs give the same exponents, and take longer."""
+        if self.method != "yeo-johnson":
+            raise NotImplementedError(f"method={self.method!r}")
+        return unpooled.PowerTransformer(
+            standardize=self.standardize, comparison="summed"
+        )
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Return rows to their units, by exponents that a test may have set."""
+        check_is_fitted(self)
+        self.model_.lambdas_ = np.asarray(self.lambdas_, float)
+        return super().inverse_transform(X)

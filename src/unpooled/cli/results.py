@@ -36,6 +36,7 @@ def show_plan(console: Console, study: Study, plan: Plan) -> bool:
         ),
         f"{count(plan.rounds, 'round')}. Each of {count(len(plan.parties), 'silo')} "
         f"sends {size(plan.bytes)} and receives {size(plan.bytes_in)}.",
+        *map(Text, plan.notes),
     )
     if not plan.refusals:
         return True

@@ -157,6 +157,8 @@ def _what(line: Release, step: str) -> Text:
         whose = "" if line.step == step else f", for {line.step}"
         return Text(printable(f"{line.name}{whose}"), "dim")
     text = Text(_meaning(line))
-    if line.visibility != "summed":
+    if line.visibility == "compared":
+        text.append("  compared: all learn the sign alone", "dim")
+    elif line.visibility != "summed":
         text.append(f"  {line.visibility}: not only a total", "bold red")
     return text

@@ -54,15 +54,24 @@ def computing_parties(roster: Roster, allow_coordinator_party: bool) -> tuple[st
 def who_computes(members: tuple[str, ...], parties: tuple[str, ...]) -> str:
     """Return a sentence for plan and report; empty where all parties compute."""
     if COORDINATOR in members:
-        return (
-            "The coordinator computes as a third party: it holds shares, which tell it "
-            "nothing unless a silo joins with it."
-        )
+        return computed_for(len(parties)).strip()
     if len(members) < len(parties):
         return (
             f"Comparisons are computed by the committee {', '.join(members)}, which "
             f"the silos' rosters pin; the others hand it shares."
         )
+    return ""
+
+
+def computed_for(n_parties: int) -> str:
+    """Return what a report adds on who compares, where that is not every party."""
+    if n_parties < FEWEST_COMPUTING:
+        return (
+            " The coordinator computes as a third party: it holds shares, which tell "
+            "it nothing unless a silo joins with it."
+        )
+    if n_parties > MOST_COMPUTING:
+        return " A committee computes for all, which the silos' rosters name."
     return ""
 
 

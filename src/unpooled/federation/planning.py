@@ -5,17 +5,20 @@ declarations and answers with placeholders; silos are asked only which of their 
 would refuse.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
 
-from unpooled.errors import DataError
+from unpooled.errors import DataError, UnpooledError
 from unpooled.federation.base import Federation
 from unpooled.federation.comparing import computing_parties, who_computes
 from unpooled.federation.costs import RoundRecord
 from unpooled.federation.matching import planned_lines
+from unpooled.federation.plans import Plan
 from unpooled.federation.proofs import Proofs
 from unpooled.federation.relaying import Relay
 from unpooled.federation.rounds import Coordinator
@@ -27,69 +30,10 @@ from unpooled.party.request import Request, Veiled, view_arrays
 from unpooled.party.step import Declared, Step
 from unpooled.party.topology import Graph
 from unpooled.secure.message import encode
-from unpooled.secure.roster import Roster
+from unpooled.secure.roster import MOST_COMPUTING, Roster
 
 # Stands for numbers of rows, which a plan does not ask the silos for.
 _PLACEHOLDER_ROWS = 10**6
-
-
-@final
-@dataclass(frozen=True)
-class Plan:
-    """What a fit would exchange.
-
-    Attributes
-    ----------
-    releases : tuple of Release
-        The lines the ledger would have, in order (without times, hashes and seals).
-    refusals : tuple of (str, str, str)
-        Party, step and rule, for each step that a silo would refuse.
-    parties : tuple of str
-        Whose doors would be crossed.
-    protection : str
-        "masked" or "plain".
-    notes : tuple of str
-        Why models chose what they will do, where they had a choice.
-    """
-
-    releases: tuple[Release, ...]
-    refusals: tuple[tuple[str, str, str], ...]
-    parties: tuple[str, ...]
-    protection: str
-    notes: tuple[str, ...] = ()
-
-    @property
-    def rounds(self) -> int:
-        """Number of synchronous exchanges, the agreement on keys not counted."""
-        return len({line.round for line in self.releases})
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of arrays that each party would send; the most, where they differ."""
-        return self._bytes("out")
-
-    @property
-    def bytes_in(self) -> int:
-        """Bytes of arrays that each party would receive."""
-        return self._bytes("in")
-
-    def _bytes(self, direction: str) -> int:
-        lines = [line for line in self.releases if line.direction == direction]
-        return max(
-            sum(line.bytes for line in lines if party in line.parties)
-            for party in self.parties
-        )
-
-    def __str__(self) -> str:
-        head = (
-            f"{len(self.parties)} parties, {self.rounds} rounds, each sends "
-            f"{self.bytes:,} bytes ({self.protection})"
-        )
-        refused = [
-            f"{party} would refuse {step}: {rule}"
-            for party, step, rule in self.refusals
-        ]
-        return "\n".join([head, *self.notes, str(Ledger(self.releases)), *refused])
 
 
 @final
@@ -110,7 +54,7 @@ class DryRounds:
     fits: int = 0
     notes: list[str] = field(default_factory=list)
     asked: set[tuple[str, str, str]] = field(default_factory=set)
-    roster: Roster = field(default_factory=lambda: Roster({}))
+    roster: Roster | None = None  # where it is known, and with it a committee
     computing: bool = False
     rounds: int = 0
     planned: bool = True
@@ -134,7 +78,10 @@ class DryRounds:
         if self.computing:
             return
         self.computing = True
-        members = computing_parties(self.roster, allow_coordinator_party)
+        if self.roster is None and len(self.parties) > MOST_COMPUTING:
+            return
+        roster = self.roster or Roster(dict.fromkeys(self.parties, b""))
+        members = computing_parties(roster, allow_coordinator_party)
         if (note := who_computes(members, self.parties)) not in ("", *self.notes):
             self.notes.append(note)
 
@@ -221,21 +168,29 @@ def would_refuse(
     coordinator: Coordinator, requests: Iterable[Request]
 ) -> list[tuple[str, str, str]]:
     """Ask each silo which planned steps its rules refuse: (party, step, rule)."""
-    found = []
+    return _asked_for_rules(coordinator, requests)[0]
+
+
+def _asked_for_rules(
+    coordinator: Coordinator, requests: Iterable[Request]
+) -> tuple[list[tuple[str, str, str]], float]:
+    """Return what `would_refuse` does, and the shortest time that an answer took."""
+    found, latency = [], math.inf
     for request in requests:
         everything = frozenset(view_arrays(request.operations))
         whole = replace(request, fresh=everything, evidence=())
         header, arrays = whole.as_message()
         header |= {"kind": "plan", "parties": sorted(coordinator.parties)}
         header["partition"] = coordinator.partition
-        data = encode(header, arrays)
+        data, began = encode(header, arrays), time.perf_counter()
         replies = coordinator.exchange(dict.fromkeys(coordinator.parties, data), "plan")
+        latency = min(latency, time.perf_counter() - began)
         if replies.problem:
             raise replies.problem
         for party, reply in replies.messages.items():
             if rule := reply.header.get("rule", ""):
                 found.append((party, request.step, rule))
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(found)), latency if math.isfinite(latency) else 0.0
 
 
 def plan(model: Any, federation: Federation, y: Any = None) -> Plan:
@@ -255,20 +210,53 @@ def plan(model: Any, federation: Federation, y: Any = None) -> Plan:
     Plan
         `releases`, `rounds`, `bytes`, `refusals`.
     """
-    from sklearn.base import clone
-
     if not isinstance(federation, Federation):
         raise DataError(
             f"plan takes a model and a Federation, not {type(federation).__name__}. "
             f"Make one with unpooled.simulate({{name: data, ...}})."
         )
     live = federation.coordinator
+    dry = _rehearsed(model, federation, y)
+    refusals, latency = list[tuple[str, str, str]](), 0.0
+    if isinstance(live, Coordinator):
+        refusals, latency = _asked_for_rules(live, dry.requests)
+    lines = with_matching(federation, dry.lines)
+    found = Plan(lines, tuple(refusals), live.parties, live.protection, latency=latency)
+    notes = (*dry.notes, *_other_ways(model, federation, y, found))
+    return replace(found, notes=notes)
+
+
+def _rehearsed(model: Any, federation: Federation, y: Any) -> DryRounds:
+    """Run a clone of the model against rounds that write lines, and ask nobody."""
+    from sklearn.base import clone
+
+    live = federation.coordinator
     dry = DryRounds(live.parties, live.study, live.protection)
     if isinstance(live, Coordinator):
         dry.proofs, dry.roster = live.proofs.planned(), live.roster
     clone(model).fit(federation.over(dry), *([] if y is None else [y]))
-    refusals: list[tuple[str, str, str]] = []
-    if isinstance(live, Coordinator):
-        refusals = would_refuse(live, dry.requests)
-    lines, notes = with_matching(federation, dry.lines), tuple(dry.notes)
-    return Plan(lines, tuple(refusals), live.parties, live.protection, notes)
+    return dry
+
+
+def _other_ways(
+    model: Any, federation: Federation, y: Any, found: Plan
+) -> Iterator[str]:
+    """Yield what the model's ways to run would cost, where it has several."""
+    from sklearn.base import clone
+
+    for name, part in {"": model, **model.get_params()}.items():
+        for parameter, choices in getattr(type(part), "_ways", {}).items():
+            key = f"{name}__{parameter}".removeprefix("__")
+            for choice in choices:
+                other = clone(model).set_params(**{key: choice})
+                try:
+                    lines = tuple(_rehearsed(other, federation, y).lines)
+                except UnpooledError as wrong:
+                    yield f'{parameter}="{choice}": not here. {wrong}'
+                    continue
+                cost = replace(found, releases=lines)
+                yield (
+                    f'{parameter}="{choice}": {cost.rounds} rounds, each party sends '
+                    f"{cost.bytes:,} bytes, about {cost.seconds:.2g} s at "
+                    f"{1000 * found.latency:.3g} ms an answer."
+                )

@@ -34,6 +34,8 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     """
 
     _partitions = ("rows",)
+    # Parameters whose choices give the same answer at other costs, for plans.
+    _ways: Mapping[str, tuple[str, ...]] = {}
     # Attributes that the silos of a column partition keep until they are asked for.
     _kept_by_silos: tuple[str, ...] = ()
     _silos: Federation | None = None

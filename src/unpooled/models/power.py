@@ -12,6 +12,7 @@ Learning, NeurIPS 2022, algorithm 2.
 
 import warnings
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, final
 
 import numpy as np
@@ -151,6 +152,7 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         beside their spread; this one does not.
     """
 
+    _ways = MappingProxyType({"comparison": ("mpc", "summed")})
     # A search that stopped, and who keeps what it reached; never saved.
     _progress: Progress | None = None
     _resuming = False

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import final
 
+from unpooled.federation.comparing import computed_for
 from unpooled.ledger import Release
 from unpooled.report.facts import Facts, declaration, subject_of_step
 
@@ -182,7 +183,7 @@ def _protected(facts: Facts, line: Release) -> tuple[str, bool]:
         to = listed(line.peers) or "neighbouring silos"
         return f"Shown as it is to {to}; sealed, so that no other could.{people}", True
     if line.visibility == "compared":
-        return "Nobody sees it; all silos learn only the sign of a comparison.", False
+        return f"Nobody sees it; all silos learn only a sign.{computed_for(m)}", False
     if facts.protection != "masked":
         seen = "Sent in clear: the coordinator saw each silo’s own value."
         return f"{seen}{people}", True

@@ -88,7 +88,8 @@ def read_announced(party: Party, name: str, text: str) -> Announced:
     refusals = [(party.name, asked.step, rule) for asked, rule in rules if rule]
     lines = with_matching(federation, dry.lines)
     own = tuple(line for line in lines if party.name in line.parties)
-    plan = Plan(own, tuple(dict.fromkeys(refusals)), dry.parties, protection)
+    about = dry.parties, protection, tuple(dry.notes)
+    plan = Plan(own, tuple(dict.fromkeys(refusals)), *about)
     # A solver may choose among a model's steps by what it finds: all of that model's.
     families = {line.step.rpartition(".")[0] + ".*" for line in plan.releases}
     return Announced(

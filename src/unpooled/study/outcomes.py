@@ -66,6 +66,8 @@ def plan_from(record: Mapping[str, Any]) -> Plan:
             tuple((str(p), str(s), str(r)) for p, s, r in record["refusals"]),
             tuple(map(str, record["parties"])),
             str(record["protection"]),
+            tuple(map(str, record["notes"])),
+            float(record["latency"]),
         )
     except (KeyError, TypeError, ValueError) as wrong:
         raise StudyError(f"This is not a plan: {wrong}.") from wrong

@@ -56,8 +56,8 @@ def facts_of_run(place: RunFolder) -> "Facts":
 def _interruptions(place: RunFolder) -> list[str]:
     return [
         f"The run ended before round {first} and was continued. The step that was "
-        f"under way was asked again from its start. Every total that had been opened "
-        f"by then stands in the ledger."
+        f"under way was asked again from its start, or its search from the last "
+        f"batch. Every total that had been opened by then stands in the ledger."
         for first in place.state.resumed
     ]
 
