@@ -259,9 +259,8 @@ def _chapters(facts: Facts, lines: Iterable[Release]) -> list[Chapter]:
 
 def _passage(facts: Facts, rounds: Sequence[Sequence[Release]]) -> Passage:
     first, last = rounds[0][0].round, rounds[-1][0].round
-    label = span(first, last)
-    if last - first >= len(rounds) and len(rounds) > 1:
-        label += f", {len(rounds)} of them"
+    some = f", {len(rounds)} of them" * (last - first >= len(rounds) > 1)
+    label = span(first, last) + some
     return Passage(label, [sentence(facts, line, len(rounds)) for line in rounds[0]])
 
 
@@ -289,10 +288,8 @@ def _numbers(line: Release) -> str:
 
 def byte_size(n: int) -> str:
     """Return a number of bytes as people write it."""
-    if n < 10_000:
-        return f"{n:,} bytes"
     if n < 1_000_000:
-        return f"{n / 1e3:.1f} kB"
+        return f"{n:,} bytes" if n < 10_000 else f"{n / 1e3:.1f} kB"
     return f"{n / 1e6:,.1f} MB"
 
 
