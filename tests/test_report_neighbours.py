@@ -23,13 +23,18 @@ def text(tmp_path_factory):
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
 
 
+def section(text, first, after):
+    """What stands between two headings; both are in the list of contents too."""
+    return text.split(first)[2].split(after)[0]
+
+
 def test_neighbours_are_named(text):
     assert "Shown as it is to silo2 and silo4" in text
     assert "from silo1 and silo3 to silo2 and silo4" in text
 
 
 def test_what_neighbours_saw_comes_first(text):
-    first, _, _ = text.partition("What was asked")
+    first = section(text, "Read this first", "What was asked")
     assert "Neighbouring silos saw, silo by silo and not only as a total" in first
     assert "as many as it has columns are its rows, up to a rotation" in first
 
@@ -40,5 +45,5 @@ def test_every_silo_took_part_in_every_round(text):
 
 
 def test_rounds_that_come_again_are_told_once(text):
-    told = text.partition("What left each silo")[2].partition("What came into")[0]
+    told = section(text, "What left each silo", "What came into each silo")
     assert 3 <= len(re.findall(r"Rounds? \d+", told)) <= 12
