@@ -12,6 +12,8 @@ from hypothesis import settings
 # Never imported at the top: this file loads before the hook that checks array shapes.
 if TYPE_CHECKING:
     import unpooled
+    from report_pages import Page
+    from unpooled.report.html import Facts
 
 pytest_plugins = ["pytester", "skip_list"]
 
@@ -62,6 +64,29 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     address = request.getfixturevalue("postgresql")
     yield f"{address}&"
     run(address, *EMPTIED)
+
+
+@pytest.fixture(scope="session")
+def heart() -> "Facts":
+    """What a report of a study of heart disease tells; fitted once, so only read it."""
+    from sklearn.pipeline import make_pipeline
+
+    import unpooled as up
+    from unpooled.data import heart_disease
+    from unpooled.report.facts import facts_of
+
+    federation = up.simulate(heart_disease.load(), label="num", study="heart")
+    pipeline = make_pipeline(up.SimpleImputer(), up.StandardScaler(), up.PCA(5))
+    return facts_of(pipeline.fit(federation), federation)
+
+
+@pytest.fixture(scope="session")
+def page(heart: "Facts") -> "Page":
+    """The page of that report, read strictly."""
+    from report_pages import Page
+    from unpooled.report.html import render
+
+    return Page(render(heart))
 
 
 def cut(*shares: float) -> Callable[[Any], list[Any]]:

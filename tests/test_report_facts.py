@@ -1,0 +1,72 @@
+"""What a report can be made of: models in all forms, their own federation."""
+
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
+
+import unpooled as up
+from report_pages import fitted, rows
+from unpooled.errors import DataError
+from unpooled.report.cautions import could_learn
+from unpooled.report.facts import facts_of
+
+
+@pytest.mark.parametrize("kind", ["estimator", "pipeline", "list", "dict", "nested"])
+def test_models_come_in_all_forms(kind):
+    federation = up.simulate(up.partition_rows(rows(), 4))
+    scaler, pca = up.StandardScaler(), up.PCA(2)
+    steps = [("scaler", scaler), ("skip", "passthrough"), ("pca", pca)]
+    model, names = {
+        "estimator": (pca.fit(federation), ["pca"]),
+        "pipeline": (Pipeline(steps).fit(federation), ["scaler", "pca"]),
+        "list": ([scaler, pca], ["standardscaler", "pca"]),
+        "dict": ({"first": scaler, "second": pca}, ["first", "second"]),
+        "nested": (
+            Pipeline([("a", Pipeline(steps[:1])), ("b", pca)]).fit(federation),
+            ["scaler", "b"],
+        ),
+    }[kind]
+
+    assert [name for name, _ in facts_of(model, federation).models] == names
+
+
+def test_views_of_a_federation_tell_the_same_ledger():
+    federation = up.simulate(up.partition_rows(rows(), 4))
+    train, _ = federation.train_test_split(random_state=0)
+    model = up.PCA(2).fit(train)
+
+    assert facts_of(model, train).ledger is facts_of(model, federation).ledger
+
+
+def test_totals_taken_twice_are_told_as_differences():
+    federation = up.simulate(up.partition_rows(rows(), 4))
+    for train, _ in federation.folds(2, random_state=0):
+        up.PCA(2).fit(train)
+
+    (one,) = [x for x in could_learn(facts_of([], federation)) if "Differences" in x]
+
+    assert "pca.local_scatter: 2 times" in one
+
+
+def test_a_model_of_another_federation_is_refused():
+    model, _ = fitted()
+    _, other = fitted(model=up.StandardScaler())
+    wider = up.simulate(up.partition_rows(rows(p=1), 4))
+
+    for federation in (other, wider):
+        with pytest.raises(DataError, match="no line of PCA, which was fitted on"):
+            facts_of(model, federation)
+    # What asks for nothing has nothing to show.
+    constant, federation = fitted(model=up.SimpleImputer("constant"))
+    assert facts_of(constant, federation).n_rows is None
+
+
+def test_what_is_not_fitted_or_no_federation_is_refused():
+    model, federation = fitted()
+
+    with pytest.raises(NotFittedError):
+        facts_of(up.PCA(2), federation)
+    with pytest.raises(DataError, match="needs the Federation"):
+        facts_of(model, rows())
+    with pytest.raises(DataError, match="not int"):
+        facts_of(3, federation)
