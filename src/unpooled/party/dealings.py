@@ -180,7 +180,7 @@ class Dealings:
                 rho,
             )
         self._budget.record(rho)
-        self._history.record(view, parties)
+        self._history.record(self._policy, view, parties)
 
     def check_refusals(self, study: str) -> None:
         """Refuse a study whose refusals told enough."""
