@@ -3,8 +3,9 @@
     python benchmarks/gep.py [--quick]
 
 Discriminants, CCA and PLS over masked silos in one process, against scikit-learn and
-cca_zoo on the pooled rows, as columns p, rows N and silos m grow. Each figure is the
-median of runs that alternate. Writes results/gep.md.
+cca_zoo on the pooled rows, as columns p, rows N and silos m grow; then CCA and PLS of
+two or more parties that have p columns each of N people. Each figure is the median of
+runs that alternate. Writes results/gep.md.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import numpy as np
 import sklearn
 import sklearn.cross_decomposition
 import sklearn.discriminant_analysis
-from cca_zoo.linear import RidgeCCA
+from cca_zoo.linear import GCCA, RidgeCCA
 
 import unpooled as up
 
@@ -29,6 +30,16 @@ GRID = [
     {"p": 1_000, "N": 5_000, "m": 4},
     {"p": 200, "N": 50_000, "m": 4},
     {"p": 200, "N": 20_000, "m": 16},
+]
+
+# Parties with p columns each, of the same N people.
+PEOPLE = [
+    {"p": 20, "N": 1_000, "m": 2},
+    {"p": 20, "N": 10_000, "m": 2},
+    {"p": 20, "N": 100_000, "m": 2},
+    {"p": 200, "N": 10_000, "m": 2},
+    # Our peer forms the products of every two people.
+    {"p": 20, "N": 1_000, "m": 5},
 ]
 
 
@@ -68,6 +79,51 @@ def problems(X, y):
     }
 
 
+def views(p, N, m):
+    rng = np.random.default_rng(0)
+    common = rng.standard_normal((N, 4)) * [4.0, 3.0, 2.0, 1.0]
+    return {
+        f"party{i}": common @ rng.standard_normal((4, p)) + rng.standard_normal((N, p))
+        for i in range(m)
+    }
+
+
+def people_problems(own):
+    """Return name -> (our model, the peer's fit), of parties' own columns."""
+    if len(own) > 2:
+        return {"CCA(3), cca_zoo GCCA": (up.CCA(3), lambda: GCCA(3).fit(own))}
+    pls = partial(sklearn.cross_decomposition.PLSCanonical, algorithm="svd")
+    return {
+        "CCA(3), cca_zoo": (up.CCA(3), lambda: RidgeCCA(3).fit(own)),
+        "PLSCanonical(3), scikit-learn": (
+            up.PLSCanonical(3),
+            lambda: pls(3).fit(*own),
+        ),
+    }
+
+
+def measured_people(p, N, m, repeats):
+    parts, policy, lines = views(p, N, m), up.Policy.open(), []
+    for name, (model, peer) in people_problems(list(parts.values())).items():
+        ours, theirs = [], []
+        for _ in range(repeats):
+            federation = up.simulate(parts, partition="columns", policy=policy)
+            ours.append(seconds(partial(model.fit, federation)))
+            theirs.append(seconds(peer))
+        sizes = f"{p} | {N:,} | {m}"
+        lines.append(line_of(name, sizes, federation.ledger, ours, theirs))
+    return lines
+
+
+def line_of(name, sizes, ledger, ours, theirs):
+    sent = sum(line.bytes for line in ledger if line.direction == "out")
+    rounds = max(line.round for line in ledger)
+    a, b = statistics.median(ours), statistics.median(theirs)
+    return (
+        f"| {name} | {sizes} | {a:.2f} | {b:.2f} | {a / b:.1f} | {rounds} | {sent:,} |"
+    )
+
+
 def seconds(run):
     began = time.perf_counter()
     run()
@@ -83,20 +139,22 @@ def measured(p, N, m, repeats):
     for name, (model, target, peer) in problems(X, y).items():
         data = np.column_stack([X, y]) if isinstance(target, str) else X
         silos = {f"silo{i}": data[own] for i, own in enumerate(order)}
-        ours, theirs, sent = [], [], 0
+        ours, theirs = [], []
         for _ in range(repeats):
             named = label if isinstance(target, str) else None
             federation = up.simulate(silos, label=named, policy=policy)
             ours.append(seconds(partial(model.fit, federation, target)))
             theirs.append(seconds(peer))
-            sent = sum(x.bytes for x in federation.ledger if x.direction == "out")
-            rounds = max(x.round for x in federation.ledger)
-        a, b = statistics.median(ours), statistics.median(theirs)
-        lines.append(
-            f"| {name} | {p} | {N:,} | {m} | {a:.2f} | {b:.2f} | {a / b:.1f} "
-            f"| {rounds} | {sent:,} |"
-        )
+        sizes = f"{p} | {N:,} | {m}"
+        lines.append(line_of(name, sizes, federation.ledger, ours, theirs))
     return lines
+
+
+HEAD = (
+    "| problem, peer | p | N | m | ours, s | pooled, s | ratio | rounds "
+    "| bytes a silo sends |",
+    "|---" * 9 + "|",
+)
 
 
 def main():
@@ -104,7 +162,9 @@ def main():
     parser.add_argument("--quick", action="store_true", help="fewer and smaller")
     quick = parser.parse_args().quick
     grid, repeats = (GRID[:2], 1) if quick else (GRID, 5)
+    people = PEOPLE[:1] if quick else PEOPLE
     lines = [line for size in grid for line in measured(**size, repeats=repeats)]
+    others = [x for size in people for x in measured_people(**size, repeats=repeats)]
     text = [
         "# Generalised eigenproblems",
         "",
@@ -112,10 +172,15 @@ def main():
         f"process; Python {platform.python_version()}, NumPy {np.__version__}, "
         f"scikit-learn {sklearn.__version__}.",
         "",
-        "| problem, peer | p | N | m | ours, s | pooled, s | ratio | rounds "
-        "| bytes a silo sends |",
-        "|---" * 9 + "|",
+        "Silos with rows of their own, of p columns together:",
+        "",
+        *HEAD,
         *lines,
+        "",
+        "Parties with p columns each of the same N people:",
+        "",
+        *HEAD,
+        *others,
         "",
     ]
     path = HERE / "results" / ("gep-quick.md" if quick else "gep.md")

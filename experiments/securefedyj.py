@@ -111,12 +111,11 @@ def draw(ours: list, theirs: list, picture: str) -> None:
     x = made_up()["years"]
     best = yeo_johnson.optimal(x)[0]
     lam = np.linspace(best - 150.0, best + 150.0, 601)
-    right.plot(lam, plain_likelihood(x, lam), ".", ms=3, label="as written, float64")
     right.plot(lam, likelihood(x, lam), lw=1.2, label="about the reference")
+    right.plot(lam, plain_likelihood(x, lam), ".", ms=4, label="as written, float64")
     right.axvline(best, color="grey", lw=0.6, ls=":")
-    right.set(
-        xlabel="λ", ylabel="log-likelihood of a row", title="years", ylim=(-4, -2)
-    )
+    right.set(xlabel="λ", ylabel="log-likelihood of a row", title="years")
+    right.set(xlim=(lam[0], lam[-1]), ylim=(-2.7, -2.15))
     right.legend(frameon=False, loc="lower center")
     (HERE / "results").mkdir(exist_ok=True)
     figure.savefig(HERE / "results" / f"{picture}.png", dpi=130)

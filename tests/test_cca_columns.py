@@ -94,6 +94,17 @@ def test_any_number_of_parties_equals_pooled_gcca(views, solver, c):
     assert (total[np.abs(total).argmax(axis=0), [0, 1]] > 0).all()
 
 
+@pytest.mark.parametrize("c", [0.9, 1.0])
+def test_units_of_a_view_break_no_bound(views, c):
+    wide = {name: X * 1e4 for name, X in views.items()}
+    federation = federated(wide)
+    ours = CCA(1, regularisation=c, random_state=0).fit(federation)
+    theirs = GCCA(1, shrinkage=c).fit(list(wide.values()))
+    assert_same_scores(
+        ours.transform(federation), theirs.transform(list(wide.values()))
+    )
+
+
 def test_new_rows_are_scored_with_the_kept_weights(views):
     pair = two(views)
     federation = federated(pair)

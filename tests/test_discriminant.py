@@ -279,61 +279,13 @@ def test_missing_values_are_named(data):
 def test_ill_posed_requests_are_refused_with_the_remedy():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((30, 40)), np.arange(30) % 2
-    text = refusal(X, y, policy=Policy.open())
-    assert "40 columns, but 30 rows" in text
-    assert "shrinkage" in text
+    # Ledoit and Wolf's formula takes fourth powers over all columns by all columns.
+    for shrinkage in (None, 0.0, "auto"):
+        text = refusal(X, y, policy=Policy.open(), shrinkage=shrinkage)
+        assert "40 columns, but 30 rows" in text
+        assert "Choose a shrinkage, 0.1 for instance" in text
     X = rng.standard_normal((60, 3))
     assert "collinear" in refusal(np.column_stack([X, X[:, 0]]), np.arange(60) % 2)
-
-
-# --- One shot ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("ridge", [None, 1.5])
-def test_one_shot_is_the_published_algorithm(data, ridge):
-    X, y = data
-    M = np.zeros((P, P))
-    for i in range(3):
-        Z, own = X[i::3], y[i::3]
-        means = np.array([Z[own == k].mean(axis=0) for k in range(3)])
-        W = Z - means[own]
-        H = (means - Z.mean(axis=0)) * np.sqrt(np.bincount(own))[:, None]
-        values, V = np.linalg.eigh(W.T @ W + (ridge or 0.0) * np.eye(P))
-        root = V / np.sqrt(values) @ V.T
-        M += root @ H.T @ H @ root
-    exact = np.linalg.eigh(M)[1][:, :-3:-1]
-
-    federation = silos(X, y)
-    ours = LinearDiscriminantAnalysis(solver="dgep-eigh", ridge=ridge)
-    ours.fit(federation, "class")
-
-    assert_allclose(np.abs(ours.scalings_.T @ exact), np.eye(2), atol=1e-9)
-    assert ours.classes_.tolist() == [0, 1, 2]
-    assert {line.round for line in federation.ledger} == {1}
-    with pytest.raises(DataError, match="find directions"):
-        ours.predict(X)
-    options = {"ridge": ridge, "random_state": 0, "max_iter": 100}
-    power = LinearDiscriminantAnalysis(solver="dgep-power", **options)
-    assert_close(power.fit(silos(X, y), "class").scalings_, ours.scalings_, 1e-6)
-    shown = LinearDiscriminantAnalysis(
-        solver="dgep-eigh", ridge=ridge, factors=True, classes=[0, 1, 2]
-    ).fit(silos(X, y, policy=Policy.open()), "class")
-    assert_close(shown.scalings_, ours.scalings_, 1e-9)
-
-
-def test_one_shot_factors_of_more_columns_than_rows():
-    rng = np.random.default_rng(0)
-    y = np.arange(60) % 3
-    X = rng.standard_normal((60, 300)) + rng.standard_normal((3, 300))[y]
-    options = {"solver": "dgep-eigh", "classes": [0, 1, 2], "ridge": 0.5}
-    shown = LinearDiscriminantAnalysis(**options, factors=True)
-    federation = silos(X, y, policy=Policy.open())
-    shown.fit(federation, "class")
-    [line] = [one for one in federation.ledger if one.direction == "out"]
-    assert (line.shape, line.visibility, line.round) == ((300, 3), "disclosed", 1)
-    whole = LinearDiscriminantAnalysis(**options)
-    whole.fit(silos(X, y, policy=Policy.open()), "class")
-    assert_close(shown.scalings_, whole.scalings_, 1e-9)
 
 
 # --- More columns than rows ----------------------------------------------------------
@@ -357,3 +309,22 @@ def test_more_columns_than_rows_equal_the_pooled_twin(options):
     assert_close(ours.transform(new), theirs.transform(new) * signs, 1e-8)
     # No silo sends, and nobody forms, as many numbers as columns squared.
     assert max(int(np.prod(line.shape)) for line in federation.ledger) < 150**2
+
+
+def test_a_plan_for_more_columns_than_rows():
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    X = rng.standard_normal((60, 80)) + rng.standard_normal((3, 80))[y]
+    model = LinearDiscriminantAnalysis(shrinkage=0.3, classes=[0, 1, 2])
+    federation = silos(X, y, policy=Policy.open())
+    planned = plan(model, federation, "class", n_rows=60)
+    assert len(federation.ledger) == 0
+    model.fit(federation, "class")
+    assert [(x.step, x.name, x.shape) for x in planned.releases] == [
+        (x.step, x.name, x.shape) for x in federation.ledger
+    ]
+    # Nobody said how many rows there are: then there are many.
+    whole = plan(model, federation, "class")
+    assert any(line.shape == (80, 80) for line in whole.releases)
+    with pytest.raises(DataError, match="n_rows=1"):
+        plan(model, federation, "class", n_rows=1)

@@ -8,7 +8,16 @@ import pytest
 import sklearn.decomposition
 
 from twins import assert_same_pca
-from unpooled import PCA, GaussianPrivacy, Policy, load, save, simulate
+from unpooled import (
+    PCA,
+    GaussianPrivacy,
+    Policy,
+    StandardScaler,
+    load,
+    plan,
+    save,
+    simulate,
+)
 from unpooled.data.table import ArrayTable, Block
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models import update
@@ -199,3 +208,20 @@ def test_other_columns_are_refused(rows):
     model = PCA(2).fit(open_silos(cut(rows, 150, 280)))
     with pytest.raises(DataError, match="expecting 6 features"):
         model.update(open_silos(cut(rows[:, :4], 150, 280)))
+
+
+def test_an_update_is_planned_before_it_runs(rows):
+    tables = cut(rows, 150, 280)
+    model = PCA(3).fit(open_silos(tables))
+    before = model.explained_variance_.copy()
+    present = open_silos(tables)
+    planned = plan(model, present, update=True)
+    assert len(present.ledger) == 0
+    np.testing.assert_array_equal(model.explained_variance_, before)
+    assert not hasattr(model, "origin_")
+    model.update(present)
+    assert [(x.step, x.name, x.shape, x.bytes) for x in planned.releases] == [
+        (x.step, x.name, x.shape, x.bytes) for x in present.ledger
+    ]
+    with pytest.raises(DataError, match="no update to plan"):
+        plan(StandardScaler(), present, update=True)

@@ -97,6 +97,11 @@ CASES: dict[str, Case] = {
     "LinearDiscriminantAnalysis": Case({"n_components": 2}, IMPUTED),
     "MMVFL": Case({"beta": 1.0, "max_iter": 3, "tol": 0.0}, (), "columns"),
     "PCA": Case({"n_components": 3}, IMPUTED),
+    # Rounded at random, and exact after the round that ends it: see `compression`.
+    "PCA-bits": Case({"n_components": 3, "bits": 16}, IMPUTED),
+    "PCA-krylov": Case(
+        {"n_components": 2, "svd_solver": "krylov", "random_state": 0}, IMPUTED
+    ),
     "PCA-gossip": Case(
         {"n_components": 2, "svd_solver": "gossip", "topology": "ring"},
         partition="columns",

@@ -49,6 +49,7 @@ def show_silo(console: Console, silo: Silo) -> None:
         "Whom this silo knows",
         "Compare the digest with the other silos, on the phone.",
         _roster(roster, silo.name),
+        *_committee(roster),
         Text(f"digest {roster.digest()}"),
     )
     if len(roster) < rules.min_parties:
@@ -125,6 +126,11 @@ def _value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return printable(", ".join(value))
     return f"{value:g}"
+
+
+def _committee(roster: Roster) -> list[Text]:
+    names = ", ".join(map(printable, roster.pinned_committee))
+    return [Text(f"committee for comparisons: {names}")] if names else []
 
 
 def _roster(roster: Roster, own: str) -> Grid:

@@ -5,6 +5,7 @@ declarations and answers with placeholders; silos are asked only which of their 
 would refuse.
 """
 
+import copy
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -57,6 +58,7 @@ class DryRounds:
     roster: Roster | None = None  # where it is known, and with it a committee
     computing: bool = False
     rounds: int = 0
+    n_rows: int = _PLACEHOLDER_ROWS
     planned: bool = True
     relay: Relay = field(default_factory=Relay)
 
@@ -119,17 +121,16 @@ class DryRounds:
             its = sizes[self.parties[0]]
             return {n: np.zeros(d.shape(its), bool) for n, d in step.declared.items()}
         values = {
-            party: _values(step, its, request, self.protection)
-            for party, its in sizes.items()
+            party: _values(step, its, request, self) for party, its in sizes.items()
         }
         return values if step.verb == "disclosed" else values[self.parties[0]]
 
 
 def _values(
-    step: Step, its: Mapping[str, int], request: Request, protection: str
+    step: Step, its: Mapping[str, int], request: Request, dry: DryRounds
 ) -> dict[str, Any]:
     return {
-        name: _placeholder(name, declared, declared.shape(its), request, protection)
+        name: _placeholder(name, declared, declared.shape(its), request, dry)
         for name, declared in step.leaves.items()
     }
 
@@ -139,17 +140,19 @@ def _placeholder(
     declared: Declared,
     shape: tuple[int, ...],
     request: Request,
-    protection: str,
+    dry: DryRounds,
 ) -> Any:
     if request.to == "parties":
         code, numbers = code_for(declared, 2, request.public), declared.numbers(shape)
         words = np.zeros(code.shape(numbers), code.word)
-        if protection == "plain":
+        if dry.protection == "plain":
             words = np.zeros(numbers)
         return Veiled(request.round, name, shape, words, code.dtype)
     if declared.symmetric:
         return np.eye(shape[0])
-    return np.full(shape, _PLACEHOLDER_ROWS if name == "count" else 1.0)
+    # Classes share the rows; columns have all of them.
+    parts = shape[0] if declared.letters == ("c",) else 1
+    return np.full(shape, max(dry.n_rows // parts, 1) if name == "count" else 1.0)
 
 
 def with_matching(
@@ -193,17 +196,29 @@ def _asked_for_rules(
     return list(dict.fromkeys(found)), latency if math.isfinite(latency) else 0.0
 
 
-def plan(model: Any, federation: Federation, y: Any = None) -> Plan:
+def plan(
+    model: Any,
+    federation: Federation,
+    y: Any = None,
+    *,
+    n_rows: int | None = None,
+    update: bool = False,
+) -> Plan:
     """Tell what fitting a model would exchange, without exchanging it.
 
     Parameters
     ----------
     model : estimator or Pipeline
-        Not changed; a clone is run.
+        Not changed; a clone is run, or with `update` a copy.
     federation : Federation
         Its silos are asked for their rules only.
     y : str or list of str, optional
         As for ``model.fit``.
+    n_rows : int, optional
+        How many rows all silos have together, as far as you know: silos are not asked.
+        It matters where columns may outnumber rows. Many, when omitted.
+    update : bool, default False
+        Plan ``model.update(federation)``, of a fitted model, in place of a fit.
 
     Returns
     -------
@@ -215,31 +230,40 @@ def plan(model: Any, federation: Federation, y: Any = None) -> Plan:
             f"plan takes a model and a Federation, not {type(federation).__name__}. "
             f"Make one with unpooled.simulate({{name: data, ...}})."
         )
-    live = federation.coordinator
-    dry = _rehearsed(model, federation, y)
+    if n_rows is not None and n_rows < 2:
+        raise DataError(f"n_rows={n_rows!r}; choose a whole number of at least 2.")
+    if update and not hasattr(model, "update"):
+        raise DataError(f"{type(model).__name__} has no update to plan.")
+    live, rows = federation.coordinator, int(n_rows or _PLACEHOLDER_ROWS)
+    dry = _rehearsed(model, federation, y, rows, update=update)
     refusals, latency = list[tuple[str, str, str]](), 0.0
     if isinstance(live, Coordinator):
         refusals, latency = _asked_for_rules(live, dry.requests)
     lines = with_matching(federation, dry.lines)
     found = Plan(lines, tuple(refusals), live.parties, live.protection, latency=latency)
-    notes = (*dry.notes, *_other_ways(model, federation, y, found))
-    return replace(found, notes=notes)
+    others = () if update else _other_ways(model, federation, y, rows, found)
+    return replace(found, notes=(*dry.notes, *others))
 
 
-def _rehearsed(model: Any, federation: Federation, y: Any) -> DryRounds:
+def _rehearsed(
+    model: Any, federation: Federation, y: Any, n_rows: int, *, update: bool = False
+) -> DryRounds:
     """Run a clone of the model against rounds that write lines, and ask nobody."""
     from sklearn.base import clone
 
     live = federation.coordinator
-    dry = DryRounds(live.parties, live.study, live.protection)
+    dry = DryRounds(live.parties, live.study, live.protection, n_rows=n_rows)
     if isinstance(live, Coordinator):
         dry.proofs, dry.roster = live.proofs.planned(), live.roster
-    clone(model).fit(federation.over(dry), *([] if y is None else [y]))
+    if update:
+        copy.copy(model).update(federation.over(dry))
+    else:
+        clone(model).fit(federation.over(dry), *([] if y is None else [y]))
     return dry
 
 
 def _other_ways(
-    model: Any, federation: Federation, y: Any, found: Plan
+    model: Any, federation: Federation, y: Any, n_rows: int, found: Plan
 ) -> Iterator[str]:
     """Yield what the model's ways to run would cost, where it has several."""
     from sklearn.base import clone
@@ -250,7 +274,7 @@ def _other_ways(
             for choice in choices:
                 other = clone(model).set_params(**{key: choice})
                 try:
-                    lines = tuple(_rehearsed(other, federation, y).lines)
+                    lines = tuple(_rehearsed(other, federation, y, n_rows).lines)
                 except UnpooledError as wrong:
                     yield f'{parameter}="{choice}": not here. {wrong}'
                     continue

@@ -162,9 +162,10 @@ def fit_columns(model: Any, federation: Federation, steps: ColumnSteps) -> None:
             return _fit_ridge(model, federation, steps, k)
     federation.keep(steps.basis, regularisation=c)
     gram = model.solver == "gram" or (model.solver == "exact" and N <= _MOST_GRAM_ROWS)
-    if gram:
-        # No entry exceeds the number of parties: whitened rows are at most 1 long.
-        squares = np.full(N, float(len(widths)))
+    # How long rows are that c = 1 does not whiten nobody knows, so nothing bounds G.
+    if gram and c < 1.0:
+        # Of each party, whitened rows are at most 1 / (1 - c) long, squared.
+        squares = np.full(N, len(widths) / (1.0 - c))
         G = federation.sum(steps.gram, squares=squares)["gram"]
         values, vectors = scipy.linalg.eigh(G)
         values, H = values[::-1], vectors[:, : -k - 1 : -1]

@@ -23,12 +23,20 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from unpooled.arrays import Array, Float, Shaped
+from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.pencil import leading_pencil_pairs
-from unpooled.models import classes, moments, oneshot, span, within
+from unpooled.models import (
+    classes,
+    eigenproblem,
+    moments,
+    oneshot,
+    pairs,
+    span,
+    within,
+)
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.classes import (
     Classes,
@@ -37,7 +45,7 @@ from unpooled.models.classes import (
     class_values,
     pooled_class_means,
 )
-from unpooled.models.eigenproblem import roots
+from unpooled.models.eigenproblem import Pair
 from unpooled.models.linear import (
     ILL_POSED,
     LinearClassifier,
@@ -45,12 +53,7 @@ from unpooled.models.linear import (
     class_priors,
     direction_count,
 )
-from unpooled.models.oneshot import (
-    leading_of_factors,
-    leading_of_sum,
-    shown_factors,
-    summed_matrix,
-)
+from unpooled.models.oneshot import OneShot, OneShotDirections
 from unpooled.models.span import Span, coordinates, row_space
 from unpooled.models.within import Within, covariances
 from unpooled.party.step import adopted, derived
@@ -70,6 +73,12 @@ local_squares, local_scatter = adopted(
 local_whitened, local_factors = adopted(
     __name__, oneshot.local_whitened, oneshot.local_factors
 )
+local_discriminant, local_pair, local_radii = adopted(
+    __name__,
+    pairs.local_discriminant,
+    eigenproblem.local_pair,
+    eigenproblem.local_radii,
+)
 SOLVERS = ("exact", "dgep-eigh", "dgep-power")
 local_spread, local_span = adopted(__name__, span.local_spread, span.local_span)
 WITHIN = Within(
@@ -80,6 +89,8 @@ WITHIN = Within(
     local_scatter,
 )
 SPAN = Span(local_spread, local_span)
+PAIR = Pair(local_discriminant, local_pair, local_radii)
+ONE_SHOT = OneShot(local_names, local_whitened, local_factors, PAIR)
 
 
 @derived(
@@ -101,6 +112,7 @@ def discriminated(
 class LinearDiscriminantAnalysis(
     ClassNamePrefixFeaturesOutMixin,
     LinearClassifier,
+    OneShotDirections,
     TransformerMixin,
     FederatedEstimator,
 ):
@@ -184,11 +196,10 @@ class LinearDiscriminantAnalysis(
         its twin on pooled rows, which has no rule for signs and keeps p directions.
     """
 
-    classes_: Shaped[Array, " c"]
-    priors_: Float[Array, " c"]
-    means_: Float[Array, "c p"]
     covariance_: Float[Array, "p p"]
     scalings_: Float[Array, "p k"]
+
+    _one_shot = ONE_SHOT
 
     def __init__(
         self,
@@ -244,18 +255,6 @@ class LinearDiscriminantAnalysis(
         # V Vᵀ is the inverse of S_w.
         self._decide(means @ V @ V.T)
 
-    def _fit_in_one_shot(self, federation: Federation, planned: int) -> None:
-        ridge = roots(self.ridge)["ridge"]
-        if self.factors:
-            names = agreed_names(federation, local_names, self.classes, planned)
-            matrix = shown_factors(federation, local_factors, names, ridge)
-        else:
-            names, matrix = summed_matrix(federation, local_whitened, ridge, planned)
-        k = direction_count(self.n_components, federation.n_features, len(names))
-        find = leading_of_factors if self.factors else leading_of_sum
-        self.scalings_ = find(self, matrix, k)
-        self.classes_ = class_values(names)
-
     def _fit_in_span(self, federation: Federation, found: Classes, k: int) -> None:
         """Fit more columns than rows: in the span of the pooled rows."""
         (p, s), N = (federation.n_features, float(self.shrinkage)), self.n_samples_
@@ -271,7 +270,8 @@ class LinearDiscriminantAnalysis(
         )
         self.scalings_ = with_positive_peaks(Z @ V[:, :k])
         outside = (p - len(Sw)) * Sb.trace() / Sw.trace()
-        self.explained_variance_ratio_ = ratios[:k] / (ratios.sum() + outside)
+        total = ratios.sum() + outside
+        self.explained_variance_ratio_ = ratios[:k] / (total or 1.0)
         # Across the span the covariance is a multiple of the identity.
         own = found.means @ Z
         across = (found.means - own @ Z.T) * (p / s / Sw.trace())
@@ -307,6 +307,5 @@ class LinearDiscriminantAnalysis(
             priors=self.priors,
         )
         self._taught(twin)
-        # What its `fit` notes for its `transform`.
         twin._max_components = twin._n_features_out = self._n_features_out
         return twin

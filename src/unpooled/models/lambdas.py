@@ -197,11 +197,10 @@ class Progress:
         centre, spread, lo, hi = (np.array(list(map(float.fromhex, x))) for x in rest)
         search = SignSearch(len(lo), float(record["tol"]), int(record["n_candidates"]))
         search.lo, search.hi = lo, hi
-        columns = Columns(np.array(count, dtype=np.int64), centre, spread)
-        if not len(centre) == len(spread) == len(count) or not (
-            len(hi) == len(lo) == columns.varying.sum()
-        ):
+        alike = len(centre) == len(spread) == len(count)
+        if not alike or not len(hi) == len(lo) == np.count_nonzero(spread):
             raise ValueError("its columns do not fit together")
+        columns = Columns(np.array(count, dtype=np.int64), centre, spread)
         return cls(columns, search, int(record["batches"]))
 
     def as_record(self) -> dict[str, Any]:

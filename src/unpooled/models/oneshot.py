@@ -12,15 +12,18 @@ Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, Alg
 1 and 2.
 """
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.oneshot import (
+    Diagnosis,
     power_eigenvectors,
     starting_block,
     top_eigenvectors,
@@ -29,10 +32,14 @@ from unpooled.linalg.whitening import whitened_rows
 from unpooled.models.classes import (
     CELLS,
     SIZES,
+    agreed_names,
     class_codes,
+    class_values,
     local_names,
     names_in,
 )
+from unpooled.models.eigenproblem import Pair, diagnosis_of, roots
+from unpooled.models.linear import direction_count
 from unpooled.models.pairs import discriminant_factors
 from unpooled.party.step import Step, disclosed, release, summed
 
@@ -75,6 +82,61 @@ def local_factors(
     F = np.zeros((X.shape[1], len(classes)))
     F[:, present] = whitened_rows(*discriminant_factors(X, y), ridge)
     return {"F": F}
+
+
+@final
+@dataclass(frozen=True)
+class OneShot:
+    """The steps of a fit and of its diagnosis, under a model's name (`adopted`)."""
+
+    names: Step
+    whitened: Step
+    factors: Step
+    pair: Pair
+
+
+class OneShotDirections:
+    """Discriminant directions in one round, and how far from exact they are."""
+
+    scalings_: Float[Array, "p k"]
+    classes_: Shaped[Array, " c"]
+    solver: str
+    ridge: float | None
+    factors: bool
+    classes: Any
+    n_components: int | None
+    _one_shot: OneShot
+
+    def _fit_in_one_shot(self, federation: Federation, planned: int) -> None:
+        steps, ridge = self._one_shot, roots(self.ridge)["ridge"]
+        if self.factors:
+            names = agreed_names(federation, steps.names, self.classes, planned)
+            matrix = shown_factors(federation, steps.factors, names, ridge)
+        else:
+            names, matrix = summed_matrix(federation, steps.whitened, ridge, planned)
+        k = direction_count(self.n_components, federation.n_features, len(names))
+        find = leading_of_factors if self.factors else leading_of_sum
+        self.scalings_ = find(self, matrix, k)
+        self.classes_ = class_values(names)
+
+    def diagnose(self, federation: Federation) -> Diagnosis:
+        """Compare one-shot directions with exact ones; releases Σ A_i and Σ B_i.
+
+        Matrices of columns by columns are formed, whatever the fit did. Where a silo
+        shows no values of its own the paper's bound is left out.
+
+        Parameters
+        ----------
+        federation : Federation
+            The one of the fit.
+        """
+        check_is_fitted(self)
+        if self.solver == "exact":
+            raise DataError("An exact answer has no error to diagnose.")
+        steps, ridge = self._one_shot, roots(self.ridge)["ridge"]
+        with federation.fitting():
+            M = summed_matrix(federation, steps.whitened, ridge, len(self.classes_))[1]
+            return diagnosis_of(federation, steps.pair, {}, self.scalings_, M)
 
 
 def summed_matrix(

@@ -34,6 +34,19 @@ def local_canonical(X: Float[Array, "n p"], *, first: int) -> dict[str, Any]:
 
 @kept(
     by="party",
+    A=stays("p p", until="fit", meaning="scatter between means of the silo's classes"),
+    B=stays("p p", until="fit", meaning="scatter of rows about these means"),
+)
+def local_discriminant(
+    X: Float[Array, "n p"], y: Shaped[Array, " n"]
+) -> dict[str, Any]:
+    """Keep the matrices of discriminants, of the silo's own classes."""
+    A, B = discriminant_pair(X, y)
+    return {"A": A, "B": B}
+
+
+@kept(
+    by="party",
     A=stays("p p", until="fit", meaning="the scatter of rows about their mean"),
     B=stays("p p", until="fit", meaning="the identity"),
 )
