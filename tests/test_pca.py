@@ -1,44 +1,25 @@
 """PCA on a federation: the pooled answer, what it cost, and what is refused."""
 
-import functools
-
-import mpmath
 import numpy as np
 import pytest
-import scipy.linalg
 import sklearn.decomposition
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
-from twins import RTOL, assert_close, assert_same_components, assert_same_pca
-from unpooled import PCA, Policy, partition_rows, plan, simulate
+from pooled_pca import P, correlated_rows, open_silos, pooled, three_silos
+from twins import RTOL, assert_close, assert_same_pca
+from unpooled import PCA, Policy, plan, simulate
 from unpooled.errors import DataError, ReleaseRefusedError
-
-N, P = 120, 6
 
 
 @pytest.fixture(scope="module")
 def rows():
-    rng = np.random.default_rng(7)
-    return rng.standard_normal((N, P)) @ rng.standard_normal((P, P)) + 10.0
+    return correlated_rows()
 
 
 @pytest.fixture(scope="module")
 def new_rows():
     return 10 + 3 * np.random.default_rng(8).standard_normal((9, P))
-
-
-def pooled(rows, n_components=None, **options):
-    options = {"svd_solver": "full", **options}
-    return sklearn.decomposition.PCA(n_components, **options).fit(rows)
-
-
-def three_silos(rows, **options):
-    return simulate(partition_rows(rows, 3), **options)
-
-
-def open_silos(rows, m=3):
-    return simulate(partition_rows(rows, m), policy=Policy.open())
 
 
 # --- The pooled answer ---------------------------------------------------------------
@@ -137,182 +118,6 @@ def test_integers_and_bools_are_numbers():
 def test_half_precision_silos_are_added_in_double(rows):
     X = rows.astype(np.float32)
     assert_same_pca(PCA().fit(open_silos(X)), pooled(X.astype(float)))
-
-
-# --- Hard columns --------------------------------------------------------------------
-
-
-def test_constant_columns(federate, rows):
-    X = np.column_stack([rows, np.zeros(N), np.full(N, 7.3), np.full(N, -1e8)])
-
-    ours, theirs = PCA().fit(federate(X)), pooled(X)
-
-    assert_close(ours.mean_, theirs.mean_)
-    assert_allclose(ours.explained_variance_[:P], theirs.explained_variance_[:P], RTOL)
-    assert_same_components(ours.components_, theirs.components_, np.arange(P + 3) < P)
-    # A mean that is no float64 leaves N (eps mean)² of scatter: here of 1e-8, once.
-    assert_allclose(ours.explained_variance_[P:], 0.0, atol=N * (2.3e-16 * 1e8) ** 2)
-
-
-def test_all_columns_constant():
-    X = np.tile([1.0, 2.0], (30, 1))
-    pca = PCA().fit(open_silos(X))
-    assert_array_equal(pca.explained_variance_, 0.0)
-    assert_array_equal(pca.explained_variance_ratio_, 0.0)
-    assert_array_equal(pca.transform(X), 0.0)
-
-
-def test_two_identical_columns(federate, rows):
-    check_identical_columns(federate, rows)
-
-
-# Raw products stand in for centred ones up to means of two spreads.
-@pytest.mark.parametrize("offset", [0.0, 1.0, 1.9, 3.0, 1e4])
-def test_two_identical_columns_of_any_mean(rows, offset):
-    check_identical_columns(
-        open_silos, (rows - rows.mean(axis=0)) / rows.std(axis=0) + offset
-    )
-
-
-def check_identical_columns(silos, rows):
-    X = np.column_stack([rows, rows[:, 2]])
-
-    ours, theirs = PCA().fit(silos(X)), pooled(X)
-
-    assert_same_pca(ours, theirs)
-    # Not noise: a variance of 1e-16 is a singular value of 1e-8.
-    assert ours.singular_values_[-1] == 0.0
-
-
-@functools.cache
-def exact_pca(kind):
-    """Rows, with their mean, variances and directions at 50 digits, rounded once."""
-    rng = np.random.default_rng(5)
-    Z = rng.standard_normal((N, P)) @ (np.eye(P) + 0.4 * rng.standard_normal((P, P)))
-    scales = np.logspace(-8, 8, P)
-    X = {
-        "scales up": Z * scales,
-        "scales down": Z[:, ::-1] * scales[::-1],
-        "means": Z + 1e8 * np.array([1, -1, 1, 0, 0.5, 1]),
-        "scales and means": (Z + 1e8 * np.array([1, -1, 1, 0, 0.5, 1])) * scales,
-    }[kind]
-    with mpmath.workdps(50):
-        cells = [[mpmath.mpf(x) for x in column] for column in X.T.tolist()]
-        mean = [mpmath.fsum(column) / N for column in cells]
-        C = [[x - m for x in column] for column, m in zip(cells, mean, strict=True)]
-        S = mpmath.matrix([[mpmath.fdot(a, b) / (N - 1) for a in C] for b in C])
-        values, vectors = mpmath.eigsy(S)
-        variance = np.array([float(v) for v in values])[::-1]
-        axes = np.array(vectors.tolist(), dtype=float)[:, ::-1].T
-        return X, np.array([float(m) for m in mean]), variance, axes
-
-
-@pytest.mark.parametrize(
-    "kind", ["scales up", "scales down", "means", "scales and means"]
-)
-@pytest.mark.parametrize("split", ["balanced", "one-row", "six"], indirect=True)
-def test_columns_of_any_scale_and_mean(federate, kind):
-    # Scales from 1e-8 to 1e8, means of 1e8 spreads. scikit-learn is no oracle here: of
-    # variances from 1e-16 to 1e16 it finds the small ones to 1e-4.
-    X, mean, variance, axes = exact_pca(kind)
-
-    ours = PCA().fit(federate(X))
-
-    assert_allclose(ours.mean_, mean, rtol=1e-15, atol=1e-15 * np.ptp(X, axis=0).max())
-    # The promise; measured errors are below 1e-13.
-    assert_allclose(ours.explained_variance_, variance, rtol=RTOL)
-    for axis, truth in zip(ours.components_, axes, strict=True):
-        angle = scipy.linalg.subspace_angles(axis[:, None], truth[:, None])[0]
-        assert np.sin(angle) <= RTOL
-
-
-def test_nearly_collinear_columns_as_well_as_a_covariance_can_tell():
-    # Columns that differ by 1e-3 of their spread leave λ_p = 1e-7 λ_1. Entries of S are
-    # known to some eps, so λ_p to about 100 eps / 1e-7, and no method on S does better.
-    rng = np.random.default_rng(2)
-    X = rng.standard_normal((N, 3)) + 1
-    X[:, 2] = X[:, 0] + 1e-3 * X[:, 2]
-
-    ours, theirs = PCA().fit(open_silos(X)), pooled(X)
-
-    assert_allclose(ours.explained_variance_, theirs.explained_variance_, rtol=2e-7)
-    assert_same_components(ours.components_, theirs.components_, [True] * 3)
-
-
-# --- Laws ----------------------------------------------------------------------------
-
-ATTRIBUTES = (
-    "mean_",
-    "components_",
-    "explained_variance_",
-    "explained_variance_ratio_",
-    "singular_values_",
-    "noise_variance_",
-)
-
-
-def assert_equal_models(first, second, rtol=1e-12):
-    for name in ATTRIBUTES:
-        assert_close(getattr(first, name), getattr(second, name), rtol)
-
-
-def test_order_of_the_silos_does_not_matter(rows):
-    silos = partition_rows(rows, 5)
-    turned = dict(reversed(silos.items()))
-    first = PCA(3).fit(simulate(silos, policy=Policy.open()))
-    # Names too: parties are sorted by name before their parts are added.
-    renamed = dict(zip("edcba", silos.values(), strict=True))
-    for other in (turned, renamed):
-        assert_equal_models(PCA(3).fit(simulate(other, policy=Policy.open())), first)
-
-
-def test_splitting_a_silo_in_two_does_not_matter(rows):
-    a, b, c = partition_rows(rows, 3).values()
-    whole = PCA(3).fit(simulate({"a": a, "b": b, "c": c}, policy=Policy.open()))
-    cut = {"a": a[:7], "d": a[7:], "b": b, "c": c}
-    assert_equal_models(PCA(3).fit(simulate(cut, policy=Policy.open())), whole)
-
-
-def test_order_of_the_columns_goes_through_to_the_loadings(rows):
-    order = np.array([3, 0, 5, 1, 2, 4])
-    first = PCA(4).fit(open_silos(rows))
-    second = PCA(4).fit(open_silos(rows[:, order]))
-    assert_close(second.components_, first.components_[:, order], 1e-12)
-    assert_close(second.mean_, first.mean_[order], 1e-12)
-    assert_close(second.explained_variance_, first.explained_variance_, 1e-12)
-
-
-def test_largest_loading_of_every_component_is_positive(rows):
-    axes = PCA().fit(open_silos(-rows)).components_
-    assert (axes[np.arange(P), np.abs(axes).argmax(axis=1)] > 0).all()
-
-
-def test_one_silo_is_the_pooled_case(rows):
-    # In clear: nobody could share a mask with it.
-    federation = simulate({"a": rows}, policy=Policy.open(), secure_sum="plain")
-    assert_same_pca(PCA().fit(federation), pooled(rows))
-
-
-def test_fitting_twice_gives_the_same(rows):
-    federation = open_silos(rows)
-    pca = PCA(3).fit(federation)
-    first = {name: np.copy(getattr(pca, name)) for name in ATTRIBUTES}
-    pca.fit(federation)
-    for name, value in first.items():
-        assert_array_equal(getattr(pca, name), value)
-
-
-def test_refitting_forgets_the_names_of_the_fit_before(rows):
-    names = [f"c{j}" for j in range(P)]
-    import pandas as pd
-
-    frames = [
-        pd.DataFrame(part, columns=names) for part in partition_rows(rows, 3).values()
-    ]
-    pca = PCA(2).fit(simulate(dict(zip("abc", frames, strict=True))))
-    assert_array_equal(pca.feature_names_in_, names)
-    pca.fit(three_silos(rows))
-    assert not hasattr(pca, "feature_names_in_")
 
 
 # --- Transforming --------------------------------------------------------------------
