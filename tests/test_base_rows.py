@@ -1,0 +1,161 @@
+"""Views of a federation: folds, and rows to train on and to test on."""
+
+import numpy as np
+import pytest
+import sklearn.decomposition
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from sklearn.pipeline import make_pipeline
+
+from silo_rows import SIZES, ages, frames, rows_of
+from twins import assert_close, assert_same_pca
+from unpooled import PCA, Policy, StandardScaler, simulate
+from unpooled.errors import DataError
+from unpooled.party import operations
+
+
+@pytest.fixture
+def federation():
+    return simulate(frames(), label="sick", policy=Policy.open())
+
+
+def assert_partition(views_of_parts, whole):
+    """Check that every row of every silo is in exactly one part."""
+    parts = [ages(view) for view in views_of_parts]
+    for party, expected in ages(whole).items():
+        found = np.concatenate([part[party] for part in parts])
+        assert_array_equal(np.sort(found), expected)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_folds_partition_the_rows(federation, n, shuffle):
+    folds = federation.folds(n, shuffle=shuffle, random_state=3)
+
+    assert len(folds) == n
+    assert_partition([test for _, test in folds], federation)
+    for train, test in folds:
+        assert_partition([train, test], federation)
+        for party, size in SIZES.items():
+            # Each fold has its share of every silo.
+            assert abs(len(ages(test)[party]) - size / n) < 1
+
+
+def test_unshuffled_folds_deal_rows_in_turn(federation):
+    _, test = federation.folds(5, shuffle=False)[2]
+    for party, frame in frames().items():
+        assert_array_equal(ages(test)[party], frame["age"][2::5])
+
+
+def test_folds_repeat_by_their_seed_and_differ_without(federation):
+    def first(random_state):
+        return ages(federation.folds(3, random_state=random_state)[0][1])["c"].tolist()
+
+    assert first(7) == first(7)
+    assert first(7) != first(8)
+    assert first(None) != first(None)
+
+
+def test_folds_of_folds(federation):
+    train, test = federation.folds(3, random_state=0)[1]
+    inner = train.folds(2, random_state=1)
+    assert_partition([part for _, part in inner], train)
+    assert_partition([test, *[part for _, part in inner]], federation)
+
+
+@pytest.mark.parametrize("test_size", [0.01, 0.25, 0.5, 0.99])
+def test_train_and_test_are_all(federation, test_size):
+    train, test = federation.train_test_split(test_size=test_size, random_state=5)
+    assert_partition([train, test], federation)
+    for party, size in SIZES.items():
+        assert len(ages(test)[party]) == np.ceil(test_size * size)
+
+
+@pytest.mark.parametrize("train_size", [0.1, 0.5, 0.7, 0.9])
+def test_a_split_by_its_train_size(train_size):
+    federation = simulate(
+        frames({"a": 10, "b": 30}), label="sick", policy=Policy.open()
+    )
+    split = federation.train_test_split(train_size=train_size, random_state=5)
+    assert_partition(list(split), federation)
+    for party, size in {"a": 10, "b": 30}.items():
+        assert len(ages(split[0])[party]) == round(train_size * size)
+
+
+def test_a_federation_with_a_seed_deals_rows_alike():
+    def dealt(seed):
+        federation = simulate(frames(), label="sick", random_state=seed)
+        views = [test for _, test in federation.folds(3)]
+        return [ages(view) for view in [*views, *federation.train_test_split()]]
+
+    def same(first, second):
+        return all(
+            np.array_equal(one[party], other[party])
+            for one, other in zip(first, second, strict=True)
+            for party in SIZES
+        )
+
+    assert same(dealt(0), dealt(0))
+    assert not same(dealt(0), dealt(1))
+    assert not same(dealt(None), dealt(None))
+
+
+def test_a_model_sees_the_rows_of_its_fold_only(federation):
+    train, test = federation.folds(3, random_state=0)[0]
+
+    pipe = make_pipeline(StandardScaler(), PCA(2)).fit(train)
+
+    # The pooled twin on the very rows, which only a simulation can gather.
+    rows = np.concatenate(list(rows_of(train).values()))
+    theirs = sklearn.pipeline.make_pipeline(
+        sklearn.preprocessing.StandardScaler(),
+        sklearn.decomposition.PCA(2, svd_solver="full"),
+    ).fit(rows)
+    assert_same_pca(pipe[1], theirs[1])
+    for party, scores in rows_of(pipe.transform(test)).items():
+        assert_close(scores, theirs.transform(rows_of(test)[party]), 1e-9)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    stretch=st.integers(1, 40),
+    block=st.integers(1, 60),
+    of=st.integers(2, 5),
+    seed=st.integers(0, 5),
+)
+def test_folds_do_not_depend_on_how_the_rows_are_read(stretch, block, of, seed):
+    # Rows are dealt within stretches; blocks of a file cut across them anywhere.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(operations, "_STRETCH", stretch)
+        federation = simulate(frames(), label="sick", policy=Policy.open())
+        folds = federation.select(["age"]).folds(of, random_state=seed)
+        whole = [ages(test) for _, test in folds]
+        patch.setattr("unpooled.data.table.FEWEST_ROWS", block)
+        patch.setattr("unpooled.data.table.BLOCK_BYTES", 0)
+        in_blocks = [ages(test) for _, test in folds]
+        for first, second in zip(whole, in_blocks, strict=True):
+            for party in SIZES:
+                assert_array_equal(first[party], second[party])
+        assert_partition([test for _, test in folds], federation.select(["age"]))
+
+
+@pytest.mark.parametrize("n", [1, 0, -3])
+def test_impossible_folds(federation, n):
+    with pytest.raises(DataError, match="whole number of at least 2"):
+        federation.folds(n)
+
+
+@pytest.mark.parametrize("test_size", [0.0, 1.0, -0.1, 5.0])
+def test_impossible_splits(federation, test_size):
+    with pytest.raises(DataError, match="share between 0 and 1"):
+        federation.train_test_split(test_size=test_size)
+    with pytest.raises(DataError, match=r"train_size=.* share between 0 and 1"):
+        federation.train_test_split(train_size=test_size)
+    with pytest.raises(DataError, match="test_size or train_size"):
+        federation.train_test_split(test_size=0.5, train_size=0.5)
+
+
+def test_impossible_seeds(federation):
+    with pytest.raises(DataError, match="whole number >= 0"):
+        federation.folds(2, random_state=-1)
