@@ -1,4 +1,4 @@
-"""The study file as outside input: every mistake is named with its file and its key."""
+"""The study file as outside input: read whole, or an error of ours says why not."""
 
 import contextlib
 import math
@@ -10,32 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import unpooled as up
-from unpooled.data.toml import Section, suggestion
+from study_text import STUDY, edited, reader
 from unpooled.errors import StudyError
-
-STUDY = """
-[study]
-name = "heart"
-
-[parties.a]
-source = "a.csv"
-
-[[steps]]
-model = "PCA"
-"""
 
 
 @pytest.fixture
 def read(tmp_path):
     """Read a study file of this text, beside which other files may lie."""
-
-    def read(text=STUDY, **files):
-        for name, content in files.items():
-            (tmp_path / f"{name}.toml").write_text(content)
-        (tmp_path / "heart.toml").write_text(text)
-        return up.Study.from_file(tmp_path / "heart.toml")
-
-    return read
+    return reader(tmp_path)
 
 
 def test_a_short_file_has_the_defaults(read, tmp_path):
@@ -136,223 +118,20 @@ def test_steps_of_one_class_are_numbered_as_by_make_pipeline(read):
     assert [step.name for step in study.steps] == [name for name, _ in wanted.steps]
 
 
-def edited(old, new):
-    assert old in STUDY
-    return STUDY.replace(old, new)
-
-
 def test_a_party_may_be_its_source_alone(read):
     short = edited('[parties.a]\nsource = "a.csv"', '[parties]\na = "a.csv"')
     assert read(short).silos == read(STUDY).silos
 
 
-POLICY = STUDY + "[policy]\n"
-STEP = STUDY  # ends inside the step
-MISTAKES = {
-    "no toml": ("[study", "heart.toml is not TOML"),
-    "deep": ("x = " + "[" * 100_000, "heart.toml is not TOML"),
-    "empty": ("", r"heart\.toml, \[study\]: this table is missing"),
-    "unknown table": (
-        STUDY + "[output]\n",
-        r'output: no such table. Did you mean "outputs"',
-    ),
-    "study no table": ("study = 3", r"\[study\]: must be a table of keys, not 3"),
-    "unknown key": (
-        edited("name", "nam"),
-        r'\[study\] nam: no such key. Did you mean "name"',
-    ),
-    "no name": (edited('name = "heart"', ""), r"\[study\] name: this key is missing"),
-    "bad name": (edited('"heart"', '"../heart"'), r"\[study\] name: .*must be letters"),
-    "long name": (edited("heart", "h" * 65), r"\[study\] name: .*at most 64"),
-    "number name": (edited('"heart"', "3"), r"\[study\] name: must be a text, not 3"),
-    "partition": (
-        edited("[parties", 'partition = "row"\n[parties'),
-        r'\[study\] partition: "row" is unknown. Did you mean "rows"',
-    ),
-    "secure_sum": (
-        edited("[parties", 'secure_sum = "mask"\n[parties'),
-        r'\[study\] secure_sum: "mask" is unknown. Did you mean "masked"',
-    ),
-    "columns text": (
-        edited("[parties", 'columns = "age"\n[parties'),
-        r"\[study\] columns: must be a list of texts",
-    ),
-    "columns twice": (
-        edited("[parties", 'columns = ["age", "age"]\n[parties'),
-        r"\[study\] columns: must have at least one entry, and none twice",
-    ),
-    "columns none": (
-        edited("[parties", "columns = []\n[parties"),
-        "at least one entry",
-    ),
-    "columns of columns": (
-        edited("[parties", 'partition = "columns"\ncolumns = ["age"]\n[parties'),
-        r"\[study\] columns: .*each has its own",
-    ),
-    "random_state": (
-        edited("[parties", "random_state = true\n[parties"),
-        r"\[study\] random_state: must be a whole number from 0, not True",
-    ),
-    "date": (edited('"heart"', "2026-01-01"), r"\[study\] name: must be a text"),
-    "no parties": (
-        '[study]\nname = "x"\n[parties]\n[[steps]]\nmodel = "PCA"',
-        r"\[parties\]: needs at least one party",
-    ),
-    "party no table": (
-        edited('[parties.a]\nsource = "a.csv"', "[parties]\na = 3"),
-        r"\[parties\.a\]: must be a table of keys, not 3",
-    ),
-    "party empty": (
-        edited('[parties.a]\nsource = "a.csv"', "[parties]\na = ' '"),
-        r"\[parties\] a: must be a text",
-    ),
-    "party list": (
-        edited("[parties.a]", "[[parties]]\nname = 'a'"),
-        r"\[\[parties\]\]: write a table for each, \[parties\.<name>\]",
-    ),
-    "party name": (
-        edited("[parties.a]", '[parties."a/b"]'),
-        r'\[parties\] a/b: "a/b" must be',
-    ),
-    "party dots": (
-        edited("[parties.a]", '[parties.".."]'),
-        r"\[parties\] \.\.: .* must be",
-    ),
-    "party case": (
-        edited("[[steps]]", '[parties.A]\nsource = "b.csv"\n[[steps]]'),
-        r"\[parties\] A: differs from another party's name in case only",
-    ),
-    "empty source": (edited("a.csv", " "), r"\[parties\.a\] source: must be a text"),
-    "nul source": (
-        edited("a.csv", "a\\u0000"),
-        r"\[parties\.a\] source: must be a text",
-    ),
-    "party key": (
-        edited("source", "sauce"),
-        r'\[parties\.a\] sauce: no such key. Did you mean "source"',
-    ),
-    "missing": (
-        edited('"a.csv"', '"a.csv"\nmissing = [0]'),
-        r"\[parties\.a\.missing\]: must be a table",
-    ),
-    "missing text": (
-        edited('"a.csv"', '"a.csv"\nmissing = {chol = ["0"]}'),
-        r"\[parties\.a\.missing\] chol: must be a list of numbers",
-    ),
-    "missing huge": (
-        edited('"a.csv"', f'"a.csv"\nmissing = {{chol = [1{"0" * 999}]}}'),
-        r"\[parties\.a\.missing\] chol: must be a list of numbers",
-    ),
-    "policy key": (
-        POLICY + "min_row = 3",
-        r'\[policy\] min_row: no such key. Did you mean "min_rows"',
-    ),
-    "policy value": (
-        POLICY + "min_rows = -3",
-        r"\[policy\] min_rows: must be a whole number",
-    ),
-    "policy flag": (POLICY + "allow_disclosed = 1", "must be true or false, not 1"),
-    "policy number": (
-        POLICY + "max_row_share = nan",
-        "must be a number from 0, not nan",
-    ),
-    "policy list": (POLICY + "allowed_steps = {a = 1}", "must be a list of texts"),
-    "own policy key": (
-        edited('"a.csv"', '"a.csv"\npolicy = {min_row = 3}'),
-        r"\[parties\.a\.policy\] min_row: no such key",
-    ),
-    "own policy absent": (
-        edited('"a.csv"', '"a.csv"\npolicy = "none.toml"'),
-        r"\[parties\.a\] policy: There is no file .*none\.toml",
-    ),
-    "own policy file": (
-        edited('"a.csv"', '"a.csv"\npolicy = "own.toml"'),
-        r"own\.toml, \[policy\] min_row: no such key",
-    ),
-    "no steps": (
-        STUDY.split("[[steps]]")[0],
-        r"\[\[steps\]\]: needs at least one table",
-    ),
-    "steps table": (
-        edited("[[steps]]", "[steps]"),
-        r"\[\[steps\]\]: needs at least one table",
-    ),
-    "steps numbers": (
-        "steps = [1]\n" + STUDY.split("[[steps]]")[0],
-        r"\[steps 1\]: must be a table",
-    ),
-    "no model": (
-        edited('model = "PCA"', ""),
-        r"\[steps 1\] model: this key is missing; it takes CCA, .*PCA, ",
-    ),
-    "model": (
-        edited('"PCA"', '"pca"'),
-        r'\[steps 1\] model: "pca" is unknown. .*mean "PCA"',
-    ),
-    "model path": (
-        edited('"PCA"', '"os.system"'),
-        r'\[steps 1\] model: "os\.system" is unknown',
-    ),
-    "parameter": (
-        STEP + "n_component = 3",
-        r"\[steps 1\] n_component: no such parameter of PCA. "
-        r'Did you mean "n_components"',
-    ),
-    "parameter date": (
-        STEP + "n_components = 2026-01-01",
-        r"\[steps 1\] n_components: must be a number",
-    ),
-    "step name": (
-        STEP + 'name = "a__b"',
-        r'\[\[steps\]\] name: "a__b" cannot name a step',
-    ),
-    "step name taken": (
-        STEP + 'name = "steps"',
-        r"\[\[steps\]\] name: .* cannot name a step",
-    ),
-    "step name path": (STEP + 'name = "a/b"', r"\[steps 1\] name: .* must be letters"),
-    "step names": (
-        STEP + 'name = "a"\n[[steps]]\nmodel = "PCA"\nname = "a"',
-        r"\[\[steps\]\] name: a names more than one step",
-    ),
-    "outputs": (
-        STUDY + "[outputs]\nfoldr = 1",
-        r'\[outputs\] foldr: .*Did you mean "folder"',
-    ),
-    "report": (
-        STUDY + '[outputs]\nreport = "no"',
-        r"\[outputs\] report: must be true or false",
-    ),
-}
+def test_a_source_may_be_absent_only_over_a_consortium(tmp_path):
+    path = tmp_path / "study.toml"
+    path.write_text(edited('source = "a.csv"', ""))
 
+    study = up.Study.from_file(path)
 
-@pytest.mark.parametrize(("text", "message"), MISTAKES.values(), ids=list(MISTAKES))
-def test_a_mistake_is_named_with_file_and_key(read, text, message):
-    with pytest.raises(StudyError, match=message) as caught:
-        read(text, own="[policy]\nmin_row = 3\n")
-
-    assert str(caught.value).startswith(("heart.toml", "own.toml"))
-    assert len(str(caught.value)) < 600
-
-
-def test_a_file_that_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(StudyError, match=r"There is no file .*absent\.toml"):
-        up.Study.from_file(tmp_path / "absent.toml")
-    with pytest.raises(StudyError, match="Cannot read"):
-        up.Study.from_file(tmp_path)
-    (tmp_path / "latin.toml").write_bytes(b'[study]\nname = "caf\xe9"')
-    with pytest.raises(StudyError, match=r"Cannot read .*latin\.toml"):
-        up.Study.from_file(tmp_path / "latin.toml")
-
-
-def test_a_suggestion_looks_beyond_case():
-    assert suggestion("pca", ["PCA", "StandardScaler"]) == 'Did you mean "PCA"? '
-    assert suggestion("wholly other", ["PCA"]) == ""
-
-
-def test_a_section_names_its_place():
-    with pytest.raises(StudyError, match=r"^f\.toml, \[a\.b\] c: wrong\.$"):
-        Section("f.toml", "a.b", {}).fail("c", "wrong")
+    assert study.silos["a"].source is None
+    with pytest.raises(StudyError, match=r"\[parties\.a\] source: this key is missing"):
+        study.run(tmp_path / "run")
 
 
 KEYS = ["study", "parties", "policy", "steps", "outputs", "name", "model", "source",
@@ -422,23 +201,3 @@ def test_any_bytes_are_an_error_of_ours(tmp_path, content):
 
     with pytest.raises(StudyError, match=r"any\.toml"):
         up.Study.from_file(tmp_path / "any.toml")
-
-
-def test_a_source_may_be_absent_only_over_a_consortium(tmp_path):
-    path = tmp_path / "study.toml"
-    path.write_text(edited('source = "a.csv"', ""))
-
-    study = up.Study.from_file(path)
-
-    assert study.silos["a"].source is None
-    with pytest.raises(StudyError, match=r"\[parties\.a\] source: this key is missing"):
-        study.run(tmp_path / "run")
-
-
-@pytest.mark.parametrize("seconds", ["0", "1e9", "nan"])
-def test_a_timeout_has_limits(tmp_path, seconds):
-    path = tmp_path / "study.toml"
-    path.write_text(edited("[study]", f"[study]\ntimeout = {seconds}"))
-
-    with pytest.raises(StudyError, match=r"\[study\] timeout: must be"):
-        up.Study.from_file(path)
