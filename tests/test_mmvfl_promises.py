@@ -1,0 +1,186 @@
+"""MMVFL's promises: what is learnt, how slow silos rest, and what is refused."""
+
+import numpy as np
+import pytest
+
+import unpooled as up
+from mmvfl_silos import SIZES, published, silos, three_kinds
+from unpooled.errors import DataError, ReleaseRefusedError
+from unpooled.models import label_sharing
+
+
+@pytest.fixture(scope="module")
+def data():
+    return three_kinds()
+
+
+# --- What is learnt ------------------------------------------------------------------
+
+
+def test_the_coordinator_sees_noise_where_an_opened_consensus_tells_every_label(
+    monkeypatch,
+):
+    rng = np.random.default_rng(3)
+    y = np.repeat(["ash", "elm", "oak"], 100)
+    codes = np.unique(y, return_inverse=True)[1]
+    X = {
+        k: np.eye(3)[codes] @ rng.standard_normal((3, 4))
+        + rng.standard_normal((300, 4))
+        for k in "abc"
+    }
+    seen = []
+    federation = silos(X, y)
+    ask = federation.coordinator.ask
+
+    def watched(step, *args, **how):
+        answer = ask(step, *args, **how)
+        if step.name == "mmvfl.local_labels":
+            seen.append(answer["consensus"].words)
+        return answer
+
+    monkeypatch.setattr(federation.coordinator, "ask", watched)
+    up.MMVFL(0.1, max_iter=10, tol=0.0).fit(federation, y="tree")
+
+    Z = published(X, y, 0.1, 10)[2]
+    assert (Z.argmax(1) == codes).all()  # the control: opened, it gives every label
+    for words in seen:
+        guess = words.reshape(300, 3).view(np.int64).argmax(1)
+        best = max(
+            (np.array(order)[guess] == codes).mean()
+            for order in [
+                (0, 1, 2),
+                (0, 2, 1),
+                (1, 0, 2),
+                (1, 2, 0),
+                (2, 0, 1),
+                (2, 1, 0),
+            ]
+        )
+        # The best of six orders of a fair three-sided guess over 300 rows: a third,
+        # with deviation 0.027; five of them are never reached.
+        assert best < 1 / 3 + 5 * 0.0273
+
+
+def test_ledger_of_a_fit_is_what_the_docstring_says(data):
+    X, y = data
+    federation = silos(X, y)
+    model = up.MMVFL(max_iter=2, tol=0.0).fit(federation, y="tree")
+    out = [
+        (x.step, x.name, x.shape, x.visibility)
+        for x in federation.ledger
+        if x.direction == "out"
+    ]
+    iteration = [
+        ("mmvfl.local_labels", "consensus", (36, 3), "summed"),
+        ("mmvfl.local_objective", "objective", (), "summed"),
+        ("mmvfl.local_objective", "seconds", (), "summed"),
+    ]
+    names = ("mmvfl.local_names", "cells", (64, 16), "summed")
+    assert out == [names, *iteration, *iteration]
+    assert model.n_iter_ == 2
+
+
+def test_weights_are_told_only_where_every_silo_allows_it(data):
+    X, y = data
+    policy = {"allow_row_level": True, "min_rows_per_class": 1}
+    model = up.MMVFL(max_iter=3, tol=0.0).fit(silos(X, y, policy=policy), y="tree")
+    for ask in (lambda: model.coef_, lambda: model.select(10)):
+        with pytest.raises(ReleaseRefusedError, match="allow_disclosed"):
+            ask()
+
+
+def test_rows_are_refused_by_default(data):
+    X, y = data
+    with pytest.raises(ReleaseRefusedError, match="allow_row_level"):
+        up.MMVFL().fit(silos(X, y, policy=None), y="tree")
+
+
+# --- A slow silo ---------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_slow_silo_rests_and_all_still_converge(data, monkeypatch):
+    X, y = data
+    work, updates = label_sharing.row_sparse_weights, {"wide": 0, "others": 0}
+
+    class Clock:
+        """Time passes while the wide silo works, and nowhere else."""
+
+        now = 0.0
+
+        def perf_counter(self):
+            return self.now
+
+    clock = Clock()
+
+    def slow_where_wide(X, *args, **how):
+        wide = X.shape[1] == SIZES["d"]
+        clock.now += 10.0 if wide else 0.1
+        updates["wide" if wide else "others"] += 1
+        return work(X, *args, **how)
+
+    monkeypatch.setattr(label_sharing, "time", clock)
+    monkeypatch.setattr(label_sharing, "row_sparse_weights", slow_where_wide)
+    model = up.MMVFL(0.1, max_iter=30, tol=0.0, max_staleness=2)
+    model.fit(silos(X, y), y="tree")
+
+    assert updates == {"wide": 10, "others": 90}
+    values = np.array(model.objective_)
+    assert (np.diff(values) <= 0.1 * 49 * 1e-8 + 1e-12 * values[0]).all()
+
+
+# --- Refusals and plans --------------------------------------------------------------
+
+
+def test_a_plan_tells_the_most_that_a_fit_may_take(data):
+    X, y = data
+    plan = up.plan(up.MMVFL(max_iter=7), silos(X, y), y="tree")
+    assert plan.rounds == 1 + 2 * 7
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"beta": 0.0}, "beta=0.0; choose a number above 0"),
+        ({"zeta": -1.0}, "zeta=-1.0"),
+        ({"max_iter": 0}, "max_iter=0; choose a whole number from 1"),
+        ({"max_staleness": -1}, "max_staleness=-1"),
+        ({"tol": 2.0}, "tol=2.0"),
+    ],
+)
+def test_parameters_out_of_range(data, how, message):
+    X, y = data
+    with pytest.raises(DataError, match=message):
+        up.MMVFL(**how).fit(silos(X, y), y="tree")
+
+
+def test_inputs_that_cannot_be(data):
+    X, y = data
+    federation = silos(X, y)
+    with pytest.raises(DataError, match="Name the label column"):
+        up.MMVFL().fit(federation)
+    with pytest.raises(DataError, match="single class"):
+        up.MMVFL().fit(silos(X, np.repeat("ash", 36)), y="tree")
+    holes = X | {"b": np.where(np.eye(36, 3) > 0, np.nan, X["b"])}
+    with pytest.raises(DataError, match="missing"):
+        up.MMVFL().fit(silos(holes, y), y="tree")
+    with pytest.raises(DataError, match="partitions by columns"):
+        up.MMVFL().fit(up.simulate(up.partition_rows(X["a"], 3)), y="tree")
+    model = up.MMVFL(max_iter=1, tol=0.0).fit(federation, y="tree")
+    with pytest.raises(DataError, match="percent=0"):
+        model.select(0)
+    with pytest.raises(DataError, match="rows of a Federation, not of ndarray"):
+        model.predict(X["a"])
+
+
+def test_a_model_file_keeps_what_the_coordinator_has(data, tmp_path):
+    X, y = data
+    federation = silos(X, y)
+    model = up.MMVFL(max_iter=3, tol=0.0).fit(federation, y="tree")
+    up.save(model, tmp_path / "m.npz")
+    again = up.load(tmp_path / "m.npz")
+    assert again.objective_ == model.objective_
+    assert (again.predict(federation) == model.predict(federation)).all()
+    with pytest.raises(DataError, match="read from a file"):
+        again.select(10)
+    assert again.select(10, federation).feature_names
