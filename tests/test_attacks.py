@@ -32,8 +32,13 @@ from attacks import (
     with_a_hole,
 )
 from unpooled.arrays import Array
+from unpooled.data.sources import open_source
+from unpooled.errors import ReleaseRefusedError
+from unpooled.models import pca
+from unpooled.party.fillings import Fillings
 from unpooled.party.operations import Derive, Operation, Select
-from unpooled.party.policy import Policy
+from unpooled.party.policy import Policy, Refusal
+from unpooled.party.view import View
 from wire import COLUMNS, Rogue, Silos, rows, silos
 
 TABLES = tables_of("abc")
@@ -99,9 +104,56 @@ def test_two_modest_fillings_do_not_subtract_to_a_record():
 
 
 def test_control_two_modest_fillings_subtract_to_a_record():
-    here = silos(HOLED, policy={"allowed_steps": ["*"]})
+    here = silos(HOLED, policy={"allowed_steps": ["*"], "min_rows": 0})
     record = record_from_fills(Rogue(here).enter(), 5.0, 6.0)
     assert_allclose(record, TABLES["b"][PERSON, [0, 2]], rtol=1e-9)
+
+
+def test_two_fitted_fillings_do_not_subtract_to_a_record():
+    """Means of two sets of rows, both as a fit gave them, fill the same cell."""
+    federation = silos(HOLED).federation
+    train, _ = federation.train_test_split(test_size=0.4, random_state=0)
+    one, other = up.SimpleImputer().fit(federation), up.SimpleImputer().fit(train)
+    view, mean = one.transform(federation), np.zeros(3)
+    view.sum(pca.local_squares, mean=mean)
+    with pytest.raises(ReleaseRefusedError, match="another_filling"):
+        other.transform(federation).sum(pca.local_squares, mean=mean)
+    # The same once more, and other rows, are no other filling.
+    view.sum(pca.local_squares, mean=mean)
+    other.transform(train).sum(pca.local_squares, mean=mean)
+
+
+def constant(value: float) -> tuple[Operation, ...]:
+    return Select(COLUMNS), Derive("imputer.filled", COLUMNS, {"value": value})
+
+
+def test_two_constants_do_not_subtract_to_a_record():
+    rogue = Rogue(silos(HOLED)).enter()
+    scatter(rogue, constant(5.0))
+    mean = {"mean": np.zeros(3)}
+    rules = rogue.rules("pca.local_squares", mean, constant(6.0))
+    assert rules == {"a": "", "b": "another_filling", "c": ""}
+    # Nor in a study of another name.
+    later = Rogue(rogue.silos, study="later").enter()
+    rules = later.rules("pca.local_squares", mean, constant(6.0))
+    assert rules["b"] == "another_filling"
+
+
+def test_a_mean_of_next_months_study_is_no_other_filling():
+    """One silo's rows stay as they are; the mean changes where another's do."""
+    view = View(open_source(HOLED["b"]), filled(5.0))
+    later = View(view.table, filled(6.0))
+    fillings = Fillings(b"key")
+    fillings.record(Policy(), view, "this month")
+    fillings.check(Policy(), later, "next month")
+    with pytest.raises(Refusal, match="another_filling"):
+        fillings.check(Policy(), later, "this month")
+
+
+def test_control_two_constants_subtract_to_a_record():
+    rogue = Rogue(silos(HOLED, policy={"min_rows": 0})).enter()
+    record = scatter(rogue, constant(6.0))[1] - scatter(rogue, constant(5.0))[1]
+    assert_allclose(record[[0, 2]], TABLES["b"][PERSON, [0, 2]], rtol=1e-9)
 
 
 # --- totals that are subtracted -------------------------------------------------------

@@ -190,4 +190,4 @@ def test_a_log_knows_the_rows_after_a_restart(tmp_path):
         again.check(Policy(), open_source(X[1:]), ("x0",))
     again.check(Policy(), open_source(X[1:]), ("other",))
     again.record(open_source(X), COLUMNS)
-    assert len(Journal(tmp_path / "log").versions()) == 1
+    assert len(Journal(tmp_path / "log").notes("version")) == 1

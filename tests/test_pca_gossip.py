@@ -72,8 +72,8 @@ def assert_equals_pooled(model, federation, X, k):
 
 @pytest.mark.parametrize("m", [2, 5])
 @pytest.mark.parametrize("topology", TOPOLOGIES)
-def test_equals_pooled_pca_at_every_silo(rows, topology, m, secure_sum):
-    federation = federate(rows, m, secure_sum=secure_sum)
+def test_equals_pooled_pca_at_every_silo(rows, topology, m):
+    federation = federate(rows, m)
 
     model = gossip(topology=graph_of(topology, m)).fit(federation)
 
@@ -92,8 +92,8 @@ def test_equals_pooled_pca_on_any_connected_graph(graph):
 
 
 @pytest.mark.parametrize("k", [1, 5, P])
-def test_any_number_of_components(rows, k):
-    federation = federate(rows)
+def test_any_number_of_components(rows, k, secure_sum):
+    federation = federate(rows, 3, secure_sum=secure_sum)
     model = gossip(k, topology="ring").fit(federation)
     assert_equals_pooled(model, federation, rows, k)
 

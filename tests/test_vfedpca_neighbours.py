@@ -30,7 +30,6 @@ OPTIONS = {
     "VFedAvgPCA": {"weights": "equal"},
     "centred rows": {"centre": "rows"},
     "text": {"centre": "none"},
-    "one shot": {"rounds": 1},
 }
 _NAMES = {
     "local_iterations": "local", "warm_start": "warm", "weight_scaling": "scaling",
@@ -80,7 +79,7 @@ def assert_same(history, theirs, heard):
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("topology", ["complete", "ring", "star"])
 def test_equals_independent_code(rows, init, topology, options):
-    options = {"rounds": 3, **options}
+    options = {"rounds": 2, **options}
     # Of four parties, a ring is not complete.
     theirs = expected(rows, init, 2, 4, topology, **options)
 

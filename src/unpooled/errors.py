@@ -118,6 +118,11 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Wait until more rows have changed, or let the silo lower "
             "min_changed_rows.",
         ),
+        "another_filling": (
+            "few cells of a column are missing, and they were filled otherwise before: "
+            "the two subtract to the rows that they stand in",
+            "Fill the column as before, or leave it out.",
+        ),
         "require_privacy": (
             "the silo demands differential privacy and the release has none",
             "Ask for a private release, or let the silo drop require_privacy.",

@@ -28,7 +28,7 @@ from unpooled.federation.submission import is_over, submission
 from unpooled.secure.message import decode, encode
 
 ASK = "tests.ask"
-PATIENCE = 120.0
+PATIENCE = 240.0
 
 
 class CapturedServer:

@@ -130,6 +130,9 @@ def _said(entry: Entry) -> str:
         return f"forgotten, with {count(len(record['models']), 'model')}"
     if entry.kind == "version":
         return "answered about these rows for the first time"
+    if entry.kind == "filled":
+        columns = count(len(record["columns"]), "column")
+        return f"answered about {columns} with missing cells, filled"
     if entry.kind == "refused":
         return f"refused {record['asked']}: {record['rule']}"
     return entry.kind

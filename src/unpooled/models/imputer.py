@@ -36,7 +36,7 @@ def _are_means(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
     takes={"statistics": "p"},
     fitted_by=("imputer.local_observed",),
     follows=_are_means,
-    by_column=True,
+    by_column="missing",
 )
 def imputed(
     X: Float[Array, "n p"], *, statistics: Float[Array, " p"]
@@ -68,7 +68,7 @@ def shown_statistics(kept: Any) -> dict[str, Any]:
     return {"statistics": kept["statistics"]}
 
 
-@derived(fitted_by=(), by_column=True)
+@derived(fitted_by=(), by_column="missing")
 def filled(X: Float[Array, "n p"], *, value: float) -> Float[Array, "n p"]:
     """Put one number where cells are missing, whatever the column."""
     return np.where(np.isnan(X), value, X)

@@ -50,6 +50,7 @@ from unpooled.party.step import (
 )
 
 _IMAGE = "each person's products, by the silo's own columns, with l mixtures of people"
+_TELLS = "as many as it has columns are its rows, up to a rotation"
 _BLOCK = "l mixtures of people, made from earlier averages"
 # Averages that are off by so much of the largest eigenvalue are none.
 _DISAGREE = 1e-6
@@ -74,7 +75,7 @@ def gossip_begun(
 @exchanged(
     by="party",
     takes={"width": "size l"},
-    image=release("N l", meaning=_IMAGE),
+    image=release("N l", meaning=f"{_IMAGE}; {_TELLS}"),
     block=stays("N l", meaning=_BLOCK, until="fit"),
 )
 def gossip_image(

@@ -4,7 +4,8 @@ Totals over overlapping rosters combine to one silo's own value even when no sil
 both (A+B+C, C+D+E and A+B+D+E give C twice). So each silo answers about a column for
 one set of parties only, whatever the study, the step or the public arguments. Folds and
 splits that differ in few rows subtract to those rows, so they are refused too, and so
-do a table's totals before and after few rows changed (`unpooled.party.versions`).
+do a table's totals before and after few rows changed (`unpooled.party.versions`), and
+two fillings of few cells (`unpooled.party.fillings`).
 """
 
 from typing import final
@@ -13,6 +14,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Bool, UInt8
 from unpooled.data.table import Table
+from unpooled.party.fillings import Fillings
 from unpooled.party.journal import Journal
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.versions import Versions
@@ -52,6 +54,7 @@ class History:
 
     def __init__(self, journal: Journal | None = None, key: bytes = b"") -> None:
         self._journal, self._versions = journal, Versions(key, journal)
+        self._fillings = Fillings(key, journal)
         # By column alone: neither another selection with a column in common nor another
         # step that releases the same sums is a way round.
         self._rosters: dict[str, tuple[str, ...]] = {}
@@ -59,7 +62,11 @@ class History:
         self._row_sets: dict[int, list[UInt8[Array, " b"]]] = {}
 
     def check(
-        self, policy: Policy, view: View | IdColumn, parties: tuple[str, ...]
+        self,
+        policy: Policy,
+        view: View | IdColumn,
+        parties: tuple[str, ...],
+        study: str = "",
     ) -> None:
         """Refuse what would give few rows, or one party, away next to what was told."""
         rosters = self._journal.roster if self._journal else self._rosters.get
@@ -68,6 +75,7 @@ class History:
             raise Refusal("allow_roster_change")
         if isinstance(view, View):
             self._versions.check(policy, view.table, view.source_columns)
+            self._fillings.check(policy, view, study)
         if not view.left_out:
             # All rows: a set told before leaves out enough of them, or none.
             return
@@ -76,11 +84,18 @@ class History:
         for told in self._row_sets.get(len(rows), ()):
             policy.check_rows(view.n_rows, [int(np.unpackbits(asked ^ told).sum())])
 
-    def record(self, view: View | IdColumn, parties: tuple[str, ...]) -> None:
+    def record(
+        self,
+        policy: Policy,
+        view: View | IdColumn,
+        parties: tuple[str, ...],
+        study: str = "",
+    ) -> None:
         """Remember that the step was answered; a journal has it from its round."""
         self._rosters |= dict.fromkeys(view.source_columns, parties)
         if isinstance(view, View):
             self._versions.record(view.table, view.source_columns)
+            self._fillings.record(policy, view, study)
         if not view.left_out:
             return
         rows = view.rows()

@@ -10,7 +10,7 @@ restart: what was answered before, and for which parties. A log that cannot be w
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 from unpooled.errors import StudyError
 from unpooled.ledger import Ledger, Release
@@ -44,7 +44,8 @@ class Journal:
         self.path = Path(path)
         self._studies: dict[str, Remembered] = {}
         self._rosters: dict[str, tuple[str, ...]] = {}
-        self._versions: list[tuple[tuple[str, ...], str]] = []
+        # Of the table, so of no study.
+        self._notes: dict[str, list[dict[str, Any]]] = {"version": [], "filled": []}
         self._refusals: set[tuple[str, str, str]] = set()
         self._spent = 0.0
         self._chain = Chain(self.path, max_pages, self._see)
@@ -198,16 +199,15 @@ class Journal:
         said = {"asked": what[1], "rule": rule, "telling": each}
         self._chain.append([("refused", what[0], said)])
 
-    def versions(self) -> list[tuple[tuple[str, ...], str]]:
-        """Return columns and row digests of the table's versions."""
+    def notes(self, kind: str) -> list[dict[str, Any]]:
+        """Return what was noted of the table: a "version", or how it was "filled"."""
         self._chain.catch_up()
-        return list(self._versions)
+        return list(self._notes[kind])
 
-    def answered_about(self, columns: Sequence[str], rows: str) -> None:
-        """Write which rows answers are about, once for each version of the table."""
-        about = {"columns": list(columns), "rows": rows}
-        if (tuple(columns), rows) not in self.versions():
-            self._chain.append([("version", "", about)])
+    def note(self, kind: str, record: dict[str, Any]) -> None:
+        """Write something about the table, of no study, once."""
+        if record not in self.notes(kind):
+            self._chain.append([(kind, "", record)])
 
     def verify(self, keys: Sequence[bytes] | None = None) -> bool:
         """Check the file, the chain, its signatures, and every study's ledger.
@@ -288,8 +288,8 @@ class Journal:
 
     def _see(self, entry: Entry) -> None:
         record = entry.record
-        if entry.kind == "version":  # of the table, so of no study
-            self._versions.append((tuple(record["columns"]), record["rows"]))
+        if entry.kind in self._notes:
+            self._notes[entry.kind].append(record)
             return
         study = self._studies.setdefault(entry.study, Remembered())
         if entry.kind == "line":

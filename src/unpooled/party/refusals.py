@@ -26,6 +26,7 @@ TELLING = frozenset(
         "max_feature_ratio",
         "max_row_share",
         "min_changed_rows",
+        "another_filling",
         "public_bound",
         "fixed_point_range",
         "infinite_values",

@@ -59,7 +59,7 @@ class Step:
         Whether X may be a SciPy array in CSR form; others get dense blocks.
     follows : callable, optional
         Of a derived step: whether its arguments follow from those steps' totals.
-    by_column : bool, whether each column is made of the one in its place alone
+    by_column : bool, or "missing": see `derived`
     polynomial : Polynomial or None, whose sign is learned of a compared step
     reuses : bool
         The silo keeps the totals, and runs the step on new rows only.
@@ -76,7 +76,7 @@ class Step:
     fitted_by: tuple[str, ...] = ()
     sparse: bool = False
     follows: Follows | None = None
-    by_column: bool = False
+    by_column: bool | str = False
     polynomial: Polynomial | None = None
     reuses: bool = False
 
@@ -196,7 +196,7 @@ def derived(
     takes: Mapping[str, str] | None = None,
     fitted_by: tuple[str, ...],
     follows: Follows | None = None,
-    by_column: bool = False,
+    by_column: bool | str = False,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a transform of rows that views apply inside the silo.
 
@@ -216,9 +216,9 @@ def derived(
         the name of the step's function, for each step in `fitted_by` of which one fit
         had rounds, and must be judged as chosen by somebody who would like other
         arguments. Without it a silo only knows that one of the steps ran.
-    by_column : bool, default False
+    by_column : bool or "missing", default False
         Each column is made of the one in its place alone, so that it may be as
-        dominated by one row as that one is.
+        dominated as that one is; with "missing" it differs in missing cells only.
     """
     if follows is not None:
         FITTING.update(fitted_by)

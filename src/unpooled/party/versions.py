@@ -58,15 +58,15 @@ class Versions:
                 self._tables.append((names, table))
             return
         digests = self._digests(table, names).tobytes().hex()
-        self._journal.answered_about(names, digests)
+        self._journal.note("version", {"columns": list(names), "rows": digests})
 
     def _told(self, table: Table) -> list[tuple[tuple[str, ...], UInt64[Array, " n"]]]:
         if self._journal is None:
             others = [(n, t) for n, t in self._tables if t is not table]
             return [(names, row_digests(t, names, self._key)) for names, t in others]
         return [
-            (names, np.frombuffer(bytes.fromhex(digests), np.uint64))
-            for names, digests in self._journal.versions()
+            (tuple(told["columns"]), np.frombuffer(bytes.fromhex(told["rows"]), "<u8"))
+            for told in self._journal.notes("version")
         ]
 
     def _digests(self, table: Table, names: tuple[str, ...]) -> UInt64[Array, " n"]:

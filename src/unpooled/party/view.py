@@ -7,18 +7,22 @@ arrays) and is evaluated inside the silo when a step reads it. Nothing is stored
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Float
 from unpooled.data.table import Block, Table, rows_per_block
 from unpooled.errors import DataError
+from unpooled.ledger import canonical
 from unpooled.party.dominance import row_shares
 from unpooled.party.memory import KeptArrays
 from unpooled.party.operations import Derive, Operation, Rows, Select
 from unpooled.party.step import find_step
+from unpooled.secure.message import digest
 
+# Whether a filling is what some fit gave, or a number that somebody chose.
+FITTED, CHOSEN = "fitted ", "chosen "
 # From the address of a fit to what this silo kept for it.
 FindKept = Callable[[str], KeptArrays]
 
@@ -178,6 +182,39 @@ class View:
             elif isinstance(operation, Select):
                 origins = {c: origins[c] for c in self._known(names, operation)}
         return list(origins.values())
+
+    def fillings(self) -> dict[str, str]:
+        """Return how missing cells of each source column are filled: kind and digest.
+
+        Of all that is done to the column up to there: numbers that are told by column
+        are those of its own place.
+        """
+        done: dict[str, list[Any]] = {c: [] for c in self.source_columns}
+        origins, found = dict(zip(done, done, strict=True)), dict[str, str]()
+        for operation in self._operations:
+            names = tuple(origins)
+            if isinstance(operation, Select):
+                origins = {c: origins[c] for c in self._known(names, operation)}
+            elif isinstance(operation, Derive):
+                step = find_step(operation.step)
+                if not step.by_column:
+                    break  # what is mixed has no missing cells
+                for place, source in enumerate(origins.values()):
+                    done[source].append([step.name, _own(operation, place)])
+                    if step.by_column == "missing" and source not in found:
+                        kind = FITTED if step.fitted_by else CHOSEN
+                        found[source] = kind + digest(canonical(done[source]))
+                made = self._made(operation, names)
+                origins = dict(zip(made, origins.values(), strict=True))
+        return found
+
+
+def _own(operation: Derive, place: int) -> list[Any]:
+    public = sorted(operation.public.items())
+    return [
+        [name, value[place].tolist() if isinstance(value, np.ndarray) else value]
+        for name, value in public
+    ]
 
 
 def _on_part(

@@ -15,7 +15,6 @@ from unpooled.report.wording import (
     meaning,
     per_person,
     shown_as_they_are,
-    whole,
 )
 
 # Below this many rows per silo on average, a reader should look at the sizes.
@@ -120,13 +119,14 @@ def _about_refusals(facts: Facts) -> list[Caution]:
         if opened
         else "What the others sent was in clear."
     )
-    lines = {x.round: x for x in facts.ledger}
+    behind: dict[int, set[str]] = {}
+    for line in facts.ledger:
+        behind.setdefault(line.round, set()).update(line.parties)
     found = []
     for record in facts.rounds:
-        line = lines.get(record.round)
-        if record.round == 0 or (line is not None and whole(facts, line)):
+        absent = [p for p in facts.parties if p not in behind.get(record.round, ())]
+        if record.round == 0 or not absent:
             continue
-        absent = [p for p in facts.parties if line is None or p not in line.parties]
         everybody = len(absent) == len(facts.parties)
         who = (
             "no silo released anything"

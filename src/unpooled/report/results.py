@@ -240,7 +240,7 @@ def _by_column(model: Any, columns: Sequence[str]) -> Exhibit | None:
         if _length(value := vars(model).get(name)) == len(columns)
     }
     count = vars(model).get("n_samples_seen_")
-    variance = np.max(getattr(model, "explained_variance_", 0.0))
+    variance = np.max(vars(model).get("explained_variance_", 0.0))
     if "Mean" in found and np.abs(found["Mean"]).max() <= 1e-9 * np.sqrt(variance):
         # Columns that were standardised before: what is left is rounding.
         del found["Mean"]

@@ -48,6 +48,9 @@ _TURNING = frozenset(
     "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )
 
+# A chapter of more passages tells those of an iteration together.
+_MANY_PASSAGES = 12
+
 # Control characters, halves of characters, and what no alphabet has.
 _UNREADABLE = ("Cc", "Cs", "Cn")
 
@@ -182,15 +185,11 @@ def _protected(facts: Facts, line: Release) -> tuple[str, bool]:
     if line.visibility == "compared":
         return f"Nobody sees it; all silos learn only a sign.{computed_for(m)}", False
     if facts.protection != "masked":
-        return (
-            f"Sent in clear: the coordinator saw each silo’s own value.{people}",
-            True,
-        )
+        seen = "Sent in clear: the coordinator saw each silo’s own value."
+        return f"{seen}{people}", True
     if not whole(facts, line):
-        return (
-            "Never opened: without a part from every silo the masks do not cancel.",
-            False,
-        )
+        why = "without a part from every silo the masks do not cancel."
+        return f"Never opened: {why}", False
     declared = declaration(line.step, line.name)
     if declared is not None and declared.noise is not None:
         people = " Each silo added its share of random noise before." + people
@@ -249,12 +248,19 @@ def _chapters(facts: Facts, lines: Iterable[Release]) -> list[Chapter]:
             for _, r in groupby(group, key=lambda line: (line.study, line.round))
         ]
         stretches = [list(run) for _, run in groupby(rounds, key=_signature)]
+        if len(stretches) > _MANY_PASSAGES:
+            alike: dict[str, list[list[Release]]] = {}
+            for run in stretches:
+                alike.setdefault(repr(_signature(run[0])), []).extend(run)
+            stretches = list(alike.values())
         chapters.append(Chapter(title, [_passage(facts, run) for run in stretches]))
     return chapters
 
 
 def _passage(facts: Facts, rounds: Sequence[Sequence[Release]]) -> Passage:
-    label = span(rounds[0][0].round, rounds[-1][0].round)
+    first, last = rounds[0][0].round, rounds[-1][0].round
+    some = f", {len(rounds)} of them" * (last - first >= len(rounds) > 1)
+    label = span(first, last) + some
     return Passage(label, [sentence(facts, line, len(rounds)) for line in rounds[0]])
 
 
@@ -282,10 +288,8 @@ def _numbers(line: Release) -> str:
 
 def byte_size(n: int) -> str:
     """Return a number of bytes as people write it."""
-    if n < 10_000:
-        return f"{n:,} bytes"
     if n < 1_000_000:
-        return f"{n / 1e3:.1f} kB"
+        return f"{n:,} bytes" if n < 10_000 else f"{n / 1e3:.1f} kB"
     return f"{n / 1e6:,.1f} MB"
 
 
