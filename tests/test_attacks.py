@@ -32,10 +32,13 @@ from attacks import (
     with_a_hole,
 )
 from unpooled.arrays import Array
+from unpooled.data.sources import open_source
 from unpooled.errors import ReleaseRefusedError
 from unpooled.models import pca
+from unpooled.party.fillings import Fillings
 from unpooled.party.operations import Derive, Operation, Select
-from unpooled.party.policy import Policy
+from unpooled.party.policy import Policy, Refusal
+from unpooled.party.view import View
 from wire import COLUMNS, Rogue, Silos, rows, silos
 
 TABLES = tables_of("abc")
@@ -130,6 +133,21 @@ def test_two_constants_do_not_subtract_to_a_record():
     mean = {"mean": np.zeros(3)}
     rules = rogue.rules("pca.local_squares", mean, constant(6.0))
     assert rules == {"a": "", "b": "another_filling", "c": ""}
+    # Nor in a study of another name.
+    later = Rogue(rogue.silos, study="later").enter()
+    rules = later.rules("pca.local_squares", mean, constant(6.0))
+    assert rules["b"] == "another_filling"
+
+
+def test_a_mean_of_next_months_study_is_no_other_filling():
+    """One silo's rows stay as they are; the mean changes where another's do."""
+    view = View(open_source(HOLED["b"]), filled(5.0))
+    later = View(view.table, filled(6.0))
+    fillings = Fillings(b"key")
+    fillings.record(Policy(), view, "this month")
+    fillings.check(Policy(), later, "next month")
+    with pytest.raises(Refusal, match="another_filling"):
+        fillings.check(Policy(), later, "this month")
 
 
 def test_control_two_constants_subtract_to_a_record():

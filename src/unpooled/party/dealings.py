@@ -153,7 +153,7 @@ class Dealings:
         """Refuse a step that nobody approved, or that was answered for others."""
         if self._asks_people and not self._told(request.study).approves(request.step):
             raise Refusal("approval")
-        self._history.check(self._policy, view, parties)
+        self._history.check(self._policy, view, parties, request.study)
         self._budget.check(_cost(request))
 
     def released(
@@ -180,7 +180,7 @@ class Dealings:
                 rho,
             )
         self._budget.record(rho)
-        self._history.record(self._policy, view, parties)
+        self._history.record(self._policy, view, parties, request.study)
 
     def check_refusals(self, study: str) -> None:
         """Refuse a study whose refusals told enough."""

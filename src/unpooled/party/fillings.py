@@ -4,7 +4,8 @@
                                     + the filling × the rows whose cell is missing
 
 So two numbers, fitted on two splits or chosen, give the sum of those rows: a person's
-own row where one cell is missing. A silo fills the same few cells in one way only.
+own row where one cell is missing. A silo fills the same few cells in one way only: with
+what a fit gave within a study, and with one chosen number ever.
 """
 
 import hashlib
@@ -16,7 +17,7 @@ import numpy as np
 
 from unpooled.party.journal import Journal
 from unpooled.party.policy import Policy, Refusal
-from unpooled.party.view import View
+from unpooled.party.view import CHOSEN, View
 
 _KIND = "filled"
 # By column: how it is filled, a digest of the cells before, and how many are missing.
@@ -40,7 +41,7 @@ class Fillings:
         self._notes: list[dict[str, Any]] = []
         self._found: WeakKeyDictionary[View, dict[str, Any]] = WeakKeyDictionary()
 
-    def check(self, policy: Policy, view: View) -> None:
+    def check(self, policy: Policy, view: View, study: str) -> None:
         """Refuse to fill few cells otherwise than before."""
         if policy.min_rows <= 1 or not (now := self._note_of(view)):
             return
@@ -48,20 +49,23 @@ class Fillings:
             if told["rows"] != now["rows"]:
                 continue
             for column, (how, cells, missing) in now["columns"].items():
-                before = told["columns"].get(column, [how, cells])[:2]
-                # Of other cells it is another filling: the table has changed.
-                same = before == [how, cells] or before[1] != cells
-                if not same and missing < policy.min_rows:
+                before = told["columns"].get(column, [how, cells])
+                # Other cells are other data: the table has changed.
+                if before[0] == how or before[1] != cells or missing >= policy.min_rows:
+                    continue
+                # In another study a mean differs where another silo's rows changed.
+                if told["study"] == study or CHOSEN in how + before[0]:
                     raise Refusal("another_filling")
 
-    def record(self, policy: Policy, view: View) -> None:
+    def record(self, policy: Policy, view: View, study: str) -> None:
         """Remember how an answer was filled."""
         if policy.min_rows <= 1 or not (now := self._note_of(view)):
             return
-        if now not in self._told():
-            self._notes.append(now)
+        note = {**now, "study": study}
+        if note not in self._told():
+            self._notes.append(note)
             if self._journal is not None:
-                self._journal.note(_KIND, now)
+                self._journal.note(_KIND, note)
 
     def _told(self) -> list[dict[str, Any]]:
         return self._journal.notes(_KIND) if self._journal else self._notes

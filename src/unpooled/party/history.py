@@ -62,7 +62,11 @@ class History:
         self._row_sets: dict[int, list[UInt8[Array, " b"]]] = {}
 
     def check(
-        self, policy: Policy, view: View | IdColumn, parties: tuple[str, ...]
+        self,
+        policy: Policy,
+        view: View | IdColumn,
+        parties: tuple[str, ...],
+        study: str = "",
     ) -> None:
         """Refuse what would give few rows, or one party, away next to what was told."""
         rosters = self._journal.roster if self._journal else self._rosters.get
@@ -71,7 +75,7 @@ class History:
             raise Refusal("allow_roster_change")
         if isinstance(view, View):
             self._versions.check(policy, view.table, view.source_columns)
-            self._fillings.check(policy, view)
+            self._fillings.check(policy, view, study)
         if not view.left_out:
             # All rows: a set told before leaves out enough of them, or none.
             return
@@ -81,13 +85,17 @@ class History:
             policy.check_rows(view.n_rows, [int(np.unpackbits(asked ^ told).sum())])
 
     def record(
-        self, policy: Policy, view: View | IdColumn, parties: tuple[str, ...]
+        self,
+        policy: Policy,
+        view: View | IdColumn,
+        parties: tuple[str, ...],
+        study: str = "",
     ) -> None:
         """Remember that the step was answered; a journal has it from its round."""
         self._rosters |= dict.fromkeys(view.source_columns, parties)
         if isinstance(view, View):
             self._versions.record(view.table, view.source_columns)
-            self._fillings.record(policy, view)
+            self._fillings.record(policy, view, study)
         if not view.left_out:
             return
         rows = view.rows()

@@ -21,6 +21,8 @@ from unpooled.party.operations import Derive, Operation, Rows, Select
 from unpooled.party.step import find_step
 from unpooled.secure.message import digest
 
+# Whether a filling is what some fit gave, or a number that somebody chose.
+FITTED, CHOSEN = "fitted ", "chosen "
 # From the address of a fit to what this silo kept for it.
 FindKept = Callable[[str], KeptArrays]
 
@@ -182,7 +184,7 @@ class View:
         return list(origins.values())
 
     def fillings(self) -> dict[str, str]:
-        """Return a digest of how missing cells of each source column are filled.
+        """Return how missing cells of each source column are filled: kind and digest.
 
         Of all that is done to the column up to there: numbers that are told by column
         are those of its own place.
@@ -200,7 +202,8 @@ class View:
                 for place, source in enumerate(origins.values()):
                     done[source].append([step.name, _own(operation, place)])
                     if step.by_column == "missing" and source not in found:
-                        found[source] = digest(canonical(done[source]))
+                        kind = FITTED if step.fitted_by else CHOSEN
+                        found[source] = kind + digest(canonical(done[source]))
                 made = self._made(operation, names)
                 origins = dict(zip(made, origins.values(), strict=True))
         return found
