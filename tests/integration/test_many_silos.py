@@ -96,6 +96,7 @@ def finished(outcome):
     found, place = outcome
     if found["error"] is not None:
         raise error_of(found["error"])
+    assert place is not None
     return place
 
 

@@ -275,8 +275,7 @@ class CCA(Predicting, FederatedEstimator):
         q = view.n_features - p
         public = {"x": np.arange(p), "y": p + np.arange(q), **root_of(self.ridge)}
         W, V = one_shot_pairs(self, view, ONE_SHOT, public, k)
-        self.x_weights_ = W / np.linalg.norm(W, axis=0)
-        self.y_weights_ = V / np.linalg.norm(V, axis=0)
+        self.x_weights_, self.y_weights_ = _of_unit_length(W), _of_unit_length(V)
 
     def significance(self) -> CanonicalTest:
         """Test which correlations are not zero; nothing more is released."""
@@ -307,3 +306,9 @@ class CCA(Predicting, FederatedEstimator):
             K = view.sum(local_whitened, **public)["K"]
             M = np.block([[np.zeros((p, p)), K], [K.T, np.zeros((q, q))]])
             return diagnosis_of(view, PAIR, {"first": p}, W, M)
+
+
+def _of_unit_length(W: Float[Array, "p k"]) -> Float[Array, "p k"]:
+    """Scale columns; where silos found nothing in common they are zeros, and stay."""
+    lengths = np.linalg.norm(W, axis=0)
+    return W / np.where(lengths > 0, lengths, 1.0)
