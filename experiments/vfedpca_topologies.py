@@ -101,15 +101,17 @@ def figure(sets: list[str], seeds: int) -> list[tuple]:
     rows = []
     for axis, name in zip(axes[1], sets, strict=False):
         X, (m, L) = data(name), SETS[name]
-        for topology in TOPOLOGIES:
+        for number, topology in enumerate(TOPOLOGIES):
             found = published(X, m, L, topology, seeds).mean(axis=0)
             last = found[-1]
             # Under the others: where all hear all the curve is the same.
             wide = {"linewidth": 5, "alpha": 0.4} if topology == "server" else {}
-            axis.plot(range(1, ROUNDS + 1), found.mean(axis=1), label=topology, **wide)
+            look = {"color": f"C{number}"}
+            mean, along = found.mean(axis=1), range(1, ROUNDS + 1)
+            axis.plot(along, mean, label=topology, **look, **wide)
             if len(last) > 1:
                 low, high = found.min(axis=1), found.max(axis=1)
-                axis.fill_between(range(1, ROUNDS + 1), low, high, alpha=0.15)
+                axis.fill_between(along, low, high, alpha=0.15, **look)
             rows.append(
                 (name, m, topology, f"{found[0].mean():.3f}", f"{last.mean():.3f}",
                  f"{last.min():.3f}", f"{last.max():.3f}")
