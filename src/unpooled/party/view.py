@@ -18,7 +18,7 @@ from unpooled.ledger import canonical
 from unpooled.party.dominance import row_shares
 from unpooled.party.memory import KeptArrays
 from unpooled.party.operations import Derive, Operation, Rows, Select
-from unpooled.party.step import find_step
+from unpooled.party.step import Step, find_step
 from unpooled.secure.message import digest
 
 # Whether a filling is what some fit gave, or a number that somebody chose.
@@ -200,7 +200,7 @@ class View:
                 if not step.by_column:
                     break  # what is mixed has no missing cells
                 for place, source in enumerate(origins.values()):
-                    done[source].append([step.name, _own(operation, place)])
+                    done[source].append([step.name, _own(operation, step, place)])
                     if step.by_column == "missing" and source not in found:
                         kind = FITTED if step.fitted_by else CHOSEN
                         found[source] = kind + digest(canonical(done[source]))
@@ -209,12 +209,20 @@ class View:
         return found
 
 
-def _own(operation: Derive, place: int) -> list[Any]:
+def _own(operation: Derive, step: Step, place: int) -> list[Any]:
     public = sorted(operation.public.items())
-    return [
-        [name, value[place].tolist() if isinstance(value, np.ndarray) else value]
-        for name, value in public
-    ]
+    values = [(n, v[place] if isinstance(v, np.ndarray) else v) for n, v in public]
+    # The last digits of what was fitted depend on how many columns were added beside.
+    return [[n, _rounded(v) if step.fitted_by else _plain(v)] for n, v in values]
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+
+
+def _rounded(value: Any) -> Any:
+    plain = _plain(value)
+    return float(f"{plain:.12g}") if isinstance(plain, float) else plain
 
 
 def _on_part(
