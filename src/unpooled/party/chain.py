@@ -14,7 +14,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -101,7 +101,10 @@ class Chain:
         self._number, self._head = 0, _GENESIS
         self._lock = threading.RLock()
         try:
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            # Only where it is not there: closing any handle of a file takes away the
+            # locks that this process's other connections to it have.
+            with suppress(FileExistsError):
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             self._database = sqlite3.connect(
                 path,
                 timeout=_SECONDS_TO_WAIT,
