@@ -33,7 +33,7 @@ from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.krylov import block_width, leading_ritz_pairs
-from unpooled.models.pairs import complete
+from unpooled.models.moments import complete
 from unpooled.models.pls_columns import ColumnSteps as PartySteps
 from unpooled.models.pls_columns import Search, pair_parties, start_of
 from unpooled.party.bounds import CauchySchwarz

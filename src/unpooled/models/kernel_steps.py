@@ -20,9 +20,9 @@ import numpy as np
 from unpooled.arrays import Array, Float, Int
 from unpooled.errors import DataError
 from unpooled.linalg.kernels import fourier_weights, half_distances
-from unpooled.linalg.moments import column_sums, squared_deviations
+from unpooled.linalg.moments import squared_deviations
 from unpooled.models.kernel_method import Method
-from unpooled.models.moments import not_finite
+from unpooled.models.moments import finite_sums
 from unpooled.party.bounds import Ceiling, Trace
 from unpooled.party.step import (
     LIBRARY,
@@ -52,7 +52,7 @@ def own_landmarks(
     X: Float[Array, "N p"], *, chosen: Int[Array, " l"], centred: bool
 ) -> dict[str, Any]:
     """Keep some rows; tell how far all rows lie from their means, or from zero."""
-    mean = _finite_sums(X) / len(X)
+    mean = finite_sums(X) / len(X)
     if len(chosen) and not 0 <= chosen.min() <= chosen.max() < len(X):
         raise DataError("There is no such row.", rule="arguments")
     return {
@@ -71,7 +71,7 @@ def own_landmarks(
 )
 def own_extent(X: Float[Array, "N p"], kept: Any, *, centred: bool) -> dict[str, Any]:
     """Tell how far new rows lie from the means of the fitted ones, or from zero."""
-    total = _finite_sums(X)
+    total = finite_sums(X)
     return {"squares": _extent(X, kept["mean"] if centred else np.zeros_like(total))}
 
 
@@ -270,13 +270,6 @@ def _landmarks(
     if not np.array_equal(kept["places"], chosen):
         raise DataError("Another model was fitted since.", rule="nothing_kept")
     return kept["landmarks"], kept["mean"]
-
-
-def _finite_sums(X: Float[Array, "N p"]) -> Float[Array, " p"]:
-    total = column_sums(X)
-    if not np.isfinite(total).all():
-        raise not_finite(X)
-    return total
 
 
 def _extent(X: Float[Array, "N p"], origin: Float[Array, " p"]) -> Array:

@@ -29,7 +29,7 @@ from unpooled.federation.base import Federation
 from unpooled.linalg.row_sparse import row_norms, row_sparse_weights
 from unpooled.models import classes as names_of_classes
 from unpooled.models.classes import class_codes
-from unpooled.models.moments import not_finite
+from unpooled.models.moments import complete
 from unpooled.party.bounds import Ceiling
 from unpooled.party.step import Step, release, stays, summed
 
@@ -77,7 +77,7 @@ def local_labels(
 ) -> dict[str, Any]:
     """Update W_k by (7) and (8), Z_k by (11) or (12); rest if slow and allowed to."""
     if settings["first"]:
-        check_finite(X)
+        complete(X)
         target, start, rested, seconds = consensus, None, 0.0, 0.0
     else:
         target, start = kept["target"], kept["weights"]
@@ -159,12 +159,6 @@ def shared_labels(
         told = federation.sum(objective, consensus=consensus, **given)
         yield float(told["objective"])
         now |= {"pace": float(told["seconds"]) * share, "first": 0.0}
-
-
-def check_finite(X: Float[Array, "N p"]) -> None:
-    """Refuse missing and infinite values."""
-    if not np.isfinite(X).all():
-        raise not_finite(X)
 
 
 def _one_hot(

@@ -68,10 +68,7 @@ def own_observed(X: Float[Array, "n p"]) -> dict[str, Any]:
 )
 def local_total(X: Rows) -> dict[str, Any]:
     """Count and add this silo's rows."""
-    total = column_sums(X)
-    if not np.isfinite(total).all():
-        raise not_finite(X)
-    return {"count": np.array(X.shape[0], float), "total": total}
+    return {"count": np.array(X.shape[0], float), "total": finite_sums(X)}
 
 
 @summed(
@@ -106,6 +103,21 @@ def local_squares(
 def local_scatter(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, Any]:
     """Release the scatter that was kept; no row is read again."""
     return {"scatter": kept.triangle("scatter")}
+
+
+def finite_sums(X: Rows) -> Float[Array, " p"]:
+    """Return the sum of each column; refuse missing and infinite cells."""
+    total = column_sums(X)
+    if not np.isfinite(total).all():
+        raise not_finite(X)
+    return total
+
+
+def complete(X: Float[Array, "n p"]) -> Float[Array, "n p"]:
+    """Return rows if they are all there."""
+    if not np.isfinite(X).all():
+        raise not_finite(X)
+    return X
 
 
 def not_finite(X: Rows) -> DataError:

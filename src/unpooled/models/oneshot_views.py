@@ -23,7 +23,7 @@ from unpooled.linalg.latent import leading_singular_pairs, with_positive_left_pe
 from unpooled.linalg.oneshot import power_eigenvectors, starting_block
 from unpooled.linalg.whitening import whitened_cross
 from unpooled.models.eigenproblem import roots
-from unpooled.models.pairs import complete
+from unpooled.models.moments import complete
 from unpooled.party.step import Step, disclosed, release, summed
 
 VIEWS = {"x": "k", "y": "q"}

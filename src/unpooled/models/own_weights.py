@@ -12,7 +12,7 @@ import numpy as np
 from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.linalg.row_sparse import row_norms
 from unpooled.models.classes import class_codes
-from unpooled.models.label_sharing import check_finite
+from unpooled.models.moments import complete
 from unpooled.party.step import disclosed, release, summed
 
 
@@ -25,7 +25,7 @@ def local_scores(
     X: Float[Array, "N p"], kept: Any, *, classes: Int[Array, "c w"]
 ) -> dict[str, Any]:
     """Return the silo's part of the rows' scores, X_k W_k."""
-    check_finite(X)
+    complete(X)
     return {"scores": X @ kept["weights"]}
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float, Shaped
 from unpooled.errors import DataError
-from unpooled.models.moments import not_finite
+from unpooled.models.moments import complete
 from unpooled.party.step import kept, stays
 
 
@@ -86,10 +86,3 @@ def discriminant_factors(
     means = indicator @ complete(X)
     between = np.sqrt(count)[:, None] * (means - X.mean(axis=0))
     return between, X - means[codes]
-
-
-def complete(X: Float[Array, "n p"]) -> Float[Array, "n p"]:
-    """Return rows if they are all there."""
-    if not np.isfinite(X).all():
-        raise not_finite(X)
-    return X

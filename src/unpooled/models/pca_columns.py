@@ -23,9 +23,9 @@ from unpooled.federation.base import Federation
 from unpooled.linalg.eigen import leading_eigenpairs, with_positive_peaks
 from unpooled.linalg.gram import coordinates, gram_image, products
 from unpooled.linalg.krylov import RitzPairs, leading_ritz_pairs
-from unpooled.linalg.moments import column_sums, squared_deviations
+from unpooled.linalg.moments import squared_deviations
 from unpooled.models.krylov import warn_of_close_values
-from unpooled.models.moments import not_finite
+from unpooled.models.moments import finite_sums
 from unpooled.models.spectrum import Spectrum, Wanted, check_rows_suffice
 from unpooled.party.bounds import Trace
 from unpooled.party.step import (
@@ -53,10 +53,7 @@ _MOST_ROWS = 8_000
 )
 def own_means(X: Float[Array, "N p"]) -> dict[str, Any]:
     """Take the means of the silo's own columns; tell how far rows lie from them."""
-    total = column_sums(X)
-    if not np.isfinite(total).all():
-        raise not_finite(X)
-    mean = total / len(X)
+    mean = finite_sums(X) / len(X)
     squares = np.array(squared_deviations(X, mean).sum())
     return {"squares": squares, "mean": mean}
 

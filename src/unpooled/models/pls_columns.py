@@ -31,7 +31,7 @@ from unpooled.errors import ConvergenceError, DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.latent import rotations
 from unpooled.linalg.score_pairs import errors, extended, score_pairs
-from unpooled.models.pairs import complete
+from unpooled.models.moments import complete
 from unpooled.models.twoviews import component_count
 from unpooled.party.bounds import Ceiling
 from unpooled.party.step import Step, kept, release, stays, summed

@@ -23,8 +23,7 @@ from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.canonical import Covariances, correlations, structure
 from unpooled.linalg.latent import Latent
-from unpooled.models.moments import pooled_mean, pooled_scatter
-from unpooled.models.pairs import complete
+from unpooled.models.moments import complete, pooled_mean, pooled_scatter
 from unpooled.models.span import Span, coordinates, row_space
 from unpooled.party.step import Step, derived, disclosed, release
 
