@@ -123,8 +123,8 @@ class Comparing:
         number: int,
         asked: RoundRecord,
         released: Mapping[str, Message],
-    ) -> tuple[dict[str, Array], list[RoundRecord]]:
-        """Return where a polynomial is negative, and a record for each of its rounds.
+    ) -> tuple[dict[str, Array], list[RoundRecord], dict[str, Message]]:
+        """Return where a polynomial is negative, records of its rounds, and who signed.
 
         Parameters
         ----------
@@ -166,7 +166,8 @@ class Comparing:
             )
             for turn in range(rounds)
         ]
-        return {name: found}, records
+        signed = {party: replies[party] for party in self._silos}
+        return {name: found}, records, signed
 
     def close(self) -> None:
         """End the coordinator's own process, if it has one."""

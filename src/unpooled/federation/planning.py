@@ -84,6 +84,7 @@ class DryRounds:
             return
         roster = self.roster or Roster(dict.fromkeys(self.parties, b""))
         members = computing_parties(roster, allow_coordinator_party)
+        self.proofs.committee = tuple(party for party in members if party)
         if (note := who_computes(members, self.parties)) not in ("", *self.notes):
             self.notes.append(note)
 

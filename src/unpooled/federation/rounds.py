@@ -160,14 +160,18 @@ class Coordinator:
         released = self.run_round(step.name, asked, lambda _: written)
         # A silo that refused has not kept what came with the request.
         self._sent |= fresh | proven
-        self.proofs.keep(request, extents, released, self.protection)
+        if step.polynomial is None:
+            self.proofs.keep(request, extents, released, self.protection)
         if topology is not None:
             self._relay.carry(step, topology, sizes, released)
             return {}
         if step.verb == "disclosed":
             return shown(request, step, sizes, released)
         if step.polynomial is not None:
-            return self._compared(step, sizes[self._parties[0]], released)
+            its = sizes[self._parties[0]]
+            found, signed = self._compared(step, its, released)
+            self.proofs.keep(request, extents, signed, self.protection)
+            return found
         return opened(request, step, sizes, released, self._sum)
 
     def begin_computing(self, allow_coordinator_party: bool = False) -> None:
@@ -191,13 +195,13 @@ class Coordinator:
 
     def _compared(
         self, step: Step, its: Mapping[str, int], released: Mapping[str, Message]
-    ) -> dict[str, Any]:
+    ) -> tuple[dict[str, Any], dict[str, Message]]:
         assert self._comparing is not None, "Federation.compare begins computing"
         about = self._round, self.records.pop(), released
-        found, records = self._comparing.compared(step, its, *about)
+        found, records, signed = self._comparing.compared(step, its, *about)
         self.records += records
         self._round += len(records) - 1
-        return found
+        return found, signed
 
     @property
     def _where(self) -> dict[str, str]:

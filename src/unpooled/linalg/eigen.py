@@ -10,6 +10,8 @@ from unpooled.arrays import Array, Float
 _GRADED = 1e-6
 # How far products of unit vectors may be from 0 and 1.
 _ORTHONORMAL = 1e-7
+# How far a direction may be from the same one, found by another LAPACK.
+_SAME = 1e-6
 # Rounding errors in a correlation, in units of eps: a column whose variance given the
 # others is smaller than that is collinear as far as anybody can tell.
 _NOISE = 64
@@ -83,6 +85,18 @@ def with_positive_peaks(V: Float[Array, "p k"]) -> Float[Array, "p k"]:
     """Flip columns so that in each the entry of largest magnitude is positive."""
     peaks = np.take_along_axis(V, np.abs(V).argmax(axis=0)[None], axis=0)
     return np.ascontiguousarray(V * np.where(peaks < 0, -1.0, 1.0))
+
+
+def same_columns(ours: Float[Array, "p k"], theirs: Float[Array, "p k"]) -> bool:
+    """Whether each column is the other's, but for what rounding leaves of directions.
+
+    Both come of the same totals by the same arithmetic. They part by more where
+    eigenvalues lie so close together that their directions are arbitrary.
+    """
+    if ours.shape != theirs.shape:
+        return False
+    apart = np.linalg.norm(ours - theirs, axis=0)
+    return bool((apart <= _SAME * np.linalg.norm(theirs, axis=0)).all())
 
 
 def _of_diagonal(

@@ -31,6 +31,8 @@ class Comparison:
 
     Attributes
     ----------
+    counts : Step
+        Counts cells.
     found, declared : callable
         Take a federation, and a declared reference, and give counts and references.
     search : callable
@@ -39,6 +41,7 @@ class Comparison:
         Takes a federation and its columns, and gives what `Progress.run` asks.
     """
 
+    counts: Step
     found: Callable[[Federation], Columns]
     declared: Callable[[Federation, Mapping[str, Any]], Columns]
     search: Callable[[int, float], SignSearch]
@@ -60,6 +63,7 @@ def in_secret(
 ) -> Comparison:
     """Compare by the steps of `unpooled.models.signs` under a model's name."""
     return Comparison(
+        counts,
         partial(
             compared_columns, counts=counts, lengths=lengths, sides=sides, widths=widths
         ),
@@ -72,6 +76,7 @@ def in_secret(
 def by_totals(counts: Step, sizes: Step, squares: Step, slopes: Step) -> Comparison:
     """Compare by the steps of `unpooled.models.lambdas` under a model's name."""
     return Comparison(
+        counts,
         partial(summed_columns, sizes=sizes, squares=squares),
         lambda here, reference: declared_columns_summed(
             here, counts, squares, reference

@@ -34,6 +34,7 @@ from unpooled.models import (
     moments,
     oneshot,
     pairs,
+    proven_discriminants,
     span,
     within,
 )
@@ -55,7 +56,7 @@ from unpooled.models.linear import (
 )
 from unpooled.models.oneshot import OneShot, OneShotDirections
 from unpooled.models.span import Span, coordinates, row_space
-from unpooled.models.within import Within, covariances
+from unpooled.models.within import Within, covariances, in_span
 from unpooled.party.step import adopted, derived
 
 local_names, local_class_totals = adopted(
@@ -95,16 +96,21 @@ ONE_SHOT = OneShot(local_names, local_whitened, local_factors, PAIR)
 
 @derived(
     takes={"scalings": "p k"},
-    fitted_by=(
-        "discriminant.local_within_scatter",
-        "discriminant.local_whitened",
-        "discriminant.local_factors",
-    ),
+    fitted_by=proven_discriminants.FITTED_BY,
+    follows=proven_discriminants.are_discriminants,
+    further=True,
 )
 def discriminated(
-    X: Float[Array, "n p"], *, scalings: Float[Array, "p k"]
+    X: Float[Array, "n p"],
+    *,
+    scalings: Float[Array, "p k"],
+    shrinkage: Any,
+    priors: Any,
 ) -> Float[Array, "n k"]:
-    """Return coordinates of rows along the discriminant directions."""
+    """Return coordinates of rows along the discriminant directions.
+
+    `shrinkage` and `priors` are how they were found, by which silos check them.
+    """
     return X @ scalings
 
 
@@ -196,6 +202,7 @@ class LinearDiscriminantAnalysis(
         its twin on pooled rows, which has no rule for signs and keeps p directions.
     """
 
+    priors_: Float[Array, " c"]
     covariance_: Float[Array, "p p"]
     scalings_: Float[Array, "p k"]
 
@@ -263,11 +270,7 @@ class LinearDiscriminantAnalysis(
         view = coordinates(federation, mean, Z)
         inside = Classes(found.names, found.count, (found.means - mean) @ Z)
         Sw, St = covariances(view, WITHIN, inside, self.priors_, self.priors, None)
-        Sb, unit = St - Sw, s / p * np.eye(len(Sw))
-        within = (1.0 - s) * Sw + Sw.trace() * unit
-        ratios, V = leading_pencil_pairs(
-            (1 - s) * Sb + Sb.trace() * unit, within, len(Sw)
-        )
+        ratios, V = leading_pencil_pairs(*in_span((Sb := St - Sw), Sw, s, p), len(Sw))
         self.scalings_ = with_positive_peaks(Z @ V[:, :k])
         outside = (p - len(Sw)) * Sb.trace() / Sw.trace()
         total = ratios.sum() + outside
@@ -292,8 +295,14 @@ class LinearDiscriminantAnalysis(
         """
         if isinstance(X, Federation):
             view, names = self._check_view(X), list(self.get_feature_names_out())
-            return view.derive(discriminated, names, scalings=self.scalings_)
-        return discriminated(self._check_rows(X), scalings=self.scalings_)
+            return view.derive(discriminated, names, **self._directions())
+        return discriminated(self._check_rows(X), **self._directions())
+
+    def _directions(self) -> dict[str, Any]:
+        given = self.priors is not None and hasattr(self, "priors_")
+        priors = self.priors_.tolist() if given else None
+        how = {"scalings": self.scalings_, "shrinkage": self.shrinkage}
+        return how | {"priors": priors}
 
     def to_sklearn(self) -> Any:
         """Return a fitted object of scikit-learn, for any silo to use without us."""

@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.federation.base import Federation
+from unpooled.linalg.eigen import same_columns
 from unpooled.linalg.oneshot import (
     Diagnosis,
     diagnosed,
@@ -33,7 +34,15 @@ from unpooled.linalg.oneshot import (
 )
 from unpooled.linalg.pencil import inverse_root, leading_pencil_pairs
 from unpooled.models.base import FederatedEstimator
-from unpooled.party.step import Step, derived, disclosed, find_step, release, summed
+from unpooled.party.step import (
+    Fit,
+    Step,
+    derived,
+    disclosed,
+    find_step,
+    release,
+    summed,
+)
 
 SOLVERS = ("exact", "dgep-eigh", "dgep-power")
 
@@ -63,9 +72,20 @@ def local_radii(kept: Any) -> dict[str, Any]:
     return {"radii": spectral_radii(kept["A"], kept["B"])}
 
 
+def _are_eigenvectors(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
+    V = public["vectors"]
+    if "local_pair" in fits:
+        totals = fits["local_pair"].totals
+        found = leading_pencil_pairs(totals["A"], totals["B"], V.shape[1])[1]
+    else:
+        found = top_eigenvectors(fits["local_whitened"].totals["M"], V.shape[1])
+    return same_columns(V, found)
+
+
 @derived(
     takes={"vectors": "p k"},
     fitted_by=("eigenproblem.local_pair", "eigenproblem.local_whitened"),
+    follows=_are_eigenvectors,
 )
 def projected(
     X: Float[Array, "n p"], *, vectors: Float[Array, "p k"]

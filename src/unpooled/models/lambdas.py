@@ -252,6 +252,23 @@ class Progress:
                 f"rises at the largest λ tried. Leave such columns out."
             )
 
+    def prove(self, federation: Federation, counts: Step, positive: Any) -> None:
+        """Ask again what a later fit shall show: counts, and the ends of the cells.
+
+        Silos take a λ as proven by the rounds of one fit, and what came before is of
+        the fit that was stopped.
+        """
+        count = checked_count(federation.sum(counts)["count"], federation)
+        if not np.array_equal(count, self.columns.count):
+            raise DataError("Rows changed since the fit was stopped: fit anew.")
+        varying = np.flatnonzero(self.columns.varying)
+        ends = np.stack([self.search.lo, self.search.hi], axis=1)
+        function, side = np.nonzero(np.isfinite(ends))
+        if len(function):
+            place = ends[function, side]
+            above = positive(varying[function], place)
+            self.search.narrow(function, place, above)
+
     def lambdas(self) -> Float[Array, " p"]:
         """Return λ of every column; 1 for constant ones."""
         lambdas = np.ones(len(self.columns.count))

@@ -28,6 +28,7 @@ from unpooled.models import lambdas, signs, transforming
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.comparisons import by_totals, check_search, in_secret
 from unpooled.models.lambdas import Columns, Progress
+from unpooled.models.proven_lambdas import deviations
 from unpooled.models.transforming import sklearn_twin
 from unpooled.party.step import adopted
 
@@ -198,10 +199,13 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
             federation.coordinator.begin_computing(self.allow_coordinator_party)
         progress = self._progress if self._resuming else None
         self._resuming, keep, self._keep = False, self._keep, None
+        resumed = progress is not None
         if progress is None:
             progress = comparison.begun(federation, self.tol, self.reference)
         self._progress = progress
         signs_of = comparison.signs(federation, progress.columns)
+        if resumed and not federation.coordinator.planned:
+            progress.prove(federation, comparison.counts, signs_of)
         progress.run(federation, signs_of, keep)
         self._progress = None
         self._take(progress.columns, progress.lambdas(), progress.batches)
@@ -244,10 +248,8 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         factor, origin = units(**self._reference())
         flat = columns.constant | (variance == 0.0)
         self.shifted_mean_ = mean
-        # 1 in the units of ψ, as in scikit-learn.
-        self.shifted_scale_ = np.where(
-            flat, 1.0 / np.where(flat, factor, 1.0), np.sqrt(variance)
-        )
+        how = columns.constant, self._reference()
+        self.shifted_scale_ = deviations(variance, *how)
         with np.errstate(over="ignore", under="ignore"):
             self.mean_ = origin + factor * mean
             self.var_ = np.where(flat, 0.0, factor**2 * variance)

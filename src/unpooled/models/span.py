@@ -15,6 +15,7 @@ References
 Halko, Martinsson and Tropp, Finding structure with randomness, SIAM Review 53 (2011).
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -25,10 +26,14 @@ from unpooled.arrays import Array, Float
 from unpooled.federation.base import Federation
 from unpooled.linalg.moments import squared_deviations
 from unpooled.party.bounds import CauchySchwarzImage
-from unpooled.party.step import Step, derived, release, summed
+from unpooled.party.operations import Derive, Operation, Select
+from unpooled.party.step import Fit, Step, derived, release, summed
 
 # Below this share of the largest singular value a direction of the image is rounding.
 _ROUNDING = 1e-12
+# What numbers may differ by that two computers worked out: of a mean, and of a
+# direction of the image as large as the largest.
+_SAME_MEAN, _SAME_BASIS = 1e-9, 1e-10
 
 
 @summed(
@@ -62,9 +67,62 @@ def local_span(
     return {"image": Z.T @ (Z @ V)}
 
 
+def _is_row_space(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
+    """Whether a basis spans what rows do about their mean, as all would find it."""
+    N, mean, size = _count_and_mean(fits)
+    spread, rounds = fits["local_spread"], fits["local_span"].rounds
+    # A mean of class means differs in its last digit from computer to computer.
+    if (np.abs(public["mean"] - mean) > _SAME_MEAN * size).any():
+        return False
+    asked = {"mean": public["mean"], "squares": spread.totals["squares"]}
+    for one in (spread, *rounds):
+        shared = asked.keys() & one.public.keys()
+        if not all(np.array_equal(one.public[name], asked[name]) for name in shared):
+            return False
+    # The first block fills the first view's rows; a narrow view has none.
+    filled = np.flatnonzero(rounds[0].public["V"].any(axis=1))
+    blocks = _blocks(len(mean), N, int(filled[0] or filled[-1] + 1))
+    wide = [block.V for block in blocks if block.V is not None]
+    if len(wide) != len(rounds) or not all(
+        np.array_equal(one.public["V"], V) for one, V in zip(rounds, wide, strict=True)
+    ):
+        return False
+    images = iter(one.totals["image"] for one in rounds)
+    found = [
+        _range(next(images)[block.rows], N - 1)
+        if block.V is not None
+        else (np.eye(block.width), np.ones(block.width))
+        for block in blocks
+    ]
+    basis = scipy.linalg.block_diag(*(U for U, _ in found))
+    if basis.shape != public["basis"].shape:
+        return False
+    apart = np.abs(public["basis"] - basis).max(axis=0)
+    certain = np.concatenate([shares for _, shares in found])
+    return bool((apart <= _SAME_BASIS / certain).all())
+
+
+def _count_and_mean(
+    fits: Mapping[str, Fit],
+) -> tuple[int, Float[Array, " p"], Float[Array, " p"]]:
+    """Return N, the mean of all rows, and the size of what it was added from."""
+    fit = fits.get("local_total") or fits["local_class_totals"]
+    count, total = fit.totals["count"], np.atleast_2d(fit.totals["total"])
+    N = round(float(count.sum()))
+    return N, total.sum(axis=0) / N, np.abs(total).sum(axis=0) / N
+
+
 @derived(
     takes={"mean": "p", "basis": "p q"},
-    fitted_by=("discriminant.local_span", "cca.local_span"),
+    fitted_by=(
+        "discriminant.local_class_totals",
+        "discriminant.local_spread",
+        "discriminant.local_span",
+        "cca.local_total",
+        "cca.local_spread",
+        "cca.local_span",
+    ),
+    follows=_is_row_space,
 )
 def spanned(
     X: Float[Array, "n p"], *, mean: Float[Array, " p"], basis: Float[Array, "p q"]
@@ -103,27 +161,64 @@ def row_space(
     """
     p = len(mean)
     squares = federation.sum(steps.spread, mean=mean)["squares"]
-    # Any directions will do, so that they need not be anybody's secret or seed.
-    rng = np.random.default_rng(0)
     bases = []
-    for view in (slice(0, first), slice(first, p)):
-        width = len(mean[view])
-        if 0 < width < N:
-            bases.append(np.eye(width))
-        elif width:
-            V = np.zeros((p, N + 7))
-            V[view] = rng.standard_normal((width, N + 7))
-            public = {"mean": mean, "squares": squares, "V": V}
-            image = federation.sum(steps.image, **public)["image"]
-            if federation.coordinator.planned:
-                image[view] = np.eye(width, N + 7)
-            bases.append(_range(image[view], N - 1))
+    for block in _blocks(p, N, first):
+        if block.V is None:
+            bases.append(np.eye(block.width))
+            continue
+        public = {"mean": mean, "squares": squares, "V": block.V}
+        image = federation.sum(steps.image, **public)["image"]
+        if federation.coordinator.planned:
+            image[block.rows] = np.eye(block.width, N + 7)
+        bases.append(_range(image[block.rows], N - 1)[0])
     return scipy.linalg.block_diag(*bases)
 
 
-def _range(image: Float[Array, "p q"], most: int) -> Float[Array, "p l"]:
+@final
+@dataclass(frozen=True)
+class _Block:
+    """The columns of a view, and what the scatter is applied to where they are many."""
+
+    rows: slice
+    width: int
+    V: Float[Array, "p l"] | None
+
+
+def _blocks(p: int, N: int, first: int) -> list[_Block]:
+    # Any directions will do, so that they need not be anybody's secret or seed; and
+    # silos know them, so that they are nobody's choice.
+    rng, blocks = np.random.default_rng(0), list[_Block]()
+    for start, stop in ((0, first), (first, p)):
+        width, V = stop - start, None
+        if width >= N:
+            V = np.zeros((p, N + 7))
+            V[start:stop] = rng.standard_normal((width, N + 7))
+        if width:
+            blocks.append(_Block(slice(start, stop), width, V))
+    return blocks
+
+
+def _range(
+    image: Float[Array, "p q"], most: int
+) -> tuple[Float[Array, "p l"], Float[Array, " l"]]:
+    """Return an orthonormal basis of a range, and how large the image is along each."""
     U, s, _ = scipy.linalg.svd(image, full_matrices=False)
-    return U[:, : min(most, int((s > _ROUNDING * s[0]).sum()))]
+    k = min(most, int((s > _ROUNDING * s[0]).sum()))
+    return U[:, :k], s[:k] / s[0]
+
+
+def basis_of(
+    further: Sequence[Operation],
+) -> tuple[Float[Array, " p"], Float[Array, "p q"]]:
+    """Return the mean and the basis of a span that rounds of a fit were in.
+
+    The silos took them as proven when they answered in it.
+    """
+    *ahead, last = further
+    selects = len(ahead) <= 1 and all(isinstance(one, Select) for one in ahead)
+    if not (selects and isinstance(last, Derive) and last.step == spanned.name):
+        raise ValueError("rounds of a fit in something else than a span")
+    return last.public["mean"], last.public["basis"]
 
 
 def coordinates(

@@ -8,10 +8,16 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.linalg.gaussianising import shifted
 from unpooled.linalg.yeo_johnson import transform
+from unpooled.models.proven_lambdas import are_exponents, are_gaussianising
 from unpooled.party.step import derived, release, summed
 
 # scikit-learn's formula loses what the mean of ψ exceeds its deviation by.
 _MOST_MEAN = 1e9
+# What tells where the likelihood of a λ is largest: totals, or signs.
+_SIGNS = tuple(
+    f"power.{name}"
+    for name in ("local_count", "local_log_sizes", "local_slopes", "compared_slopes")
+)
 _TAKES = {"lambdas": "p", "centre": "p", "spread": "p"}
 
 
@@ -38,7 +44,8 @@ def local_transformed(
 
 @derived(
     takes={**_TAKES, "mean": "p", "scale": "p"},
-    fitted_by=("power.local_transformed",),
+    fitted_by=(*_SIGNS, "power.local_transformed"),
+    follows=are_gaussianising,
 )
 def gaussianised(
     X: Float[Array, "n p"],
@@ -53,9 +60,7 @@ def gaussianised(
     return (shifted(X, lambdas, centre, spread) - mean) / scale
 
 
-@derived(
-    takes={"lambdas": "p"}, fitted_by=("power.local_slopes", "power.compared_slopes")
-)
+@derived(takes={"lambdas": "p"}, fitted_by=_SIGNS, follows=are_exponents)
 def transformed(
     X: Float[Array, "n p"], *, lambdas: Float[Array, " p"]
 ) -> Float[Array, "n p"]:

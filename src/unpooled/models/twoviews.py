@@ -23,6 +23,7 @@ from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.canonical import Covariances, correlations, structure
 from unpooled.linalg.latent import Latent
+from unpooled.models import proven_views
 from unpooled.models.moments import complete, pooled_mean, pooled_scatter
 from unpooled.models.span import Span, coordinates, row_space
 from unpooled.party.step import Step, derived, disclosed, release
@@ -30,12 +31,9 @@ from unpooled.party.step import Step, derived, disclosed, release
 
 @derived(
     takes={"mean": "p", "scale": "p", "rotations": "p k"},
-    fitted_by=(
-        "cca.local_scatter",
-        "pls.local_scatter",
-        "pls_regression.local_scatter",
-        "cca.local_whitened",
-    ),
+    fitted_by=proven_views.FITTED_BY,
+    follows=proven_views.are_scores,
+    further=True,
 )
 def scored(
     X: Float[Array, "n p"],
@@ -43,8 +41,12 @@ def scored(
     mean: Float[Array, " p"],
     scale: Float[Array, " p"],
     rotations: Float[Array, "p k"],
+    regularisation: float,
 ) -> Float[Array, "n k"]:
-    """Return the scores of rows of one view."""
+    """Return the scores of rows of one view.
+
+    `regularisation` is how they were found, by which silos check them.
+    """
     return (X - mean) / scale @ rotations
 
 
@@ -197,14 +199,13 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         check_is_fitted(self)
         if hasattr(self, "kept_"):
             return self._scores_of(X)
-        (x_rotations, y_rotations), means = self._rotations(), self.x_mean_
+        x_rotations, y_rotations = self._rotations()
+        public = {"mean": self.x_mean_, "scale": self.x_std_, "rotations": x_rotations}
+        public |= {"regularisation": float(getattr(self, "regularisation", 0.0))}
         if isinstance(X, Federation):
             view, names = X.select(self.x_columns_), list(self.get_feature_names_out())
-            options = {"mean": means, "scale": self.x_std_, "rotations": x_rotations}
-            return view.derive(scored, names, **options)
-        x_scores = scored(
-            self._check_rows(X), mean=means, scale=self.x_std_, rotations=x_rotations
-        )
+            return view.derive(scored, names, **public)
+        x_scores = scored(self._check_rows(X), **public)
         if y is None:
             return x_scores
         return x_scores, (self._targets(y) - self.y_mean_) / self.y_std_ @ y_rotations

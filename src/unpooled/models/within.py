@@ -7,6 +7,7 @@ round 3   (Ledoit-Wolf only) silos ── Σ |z|⁴ over the rows z of each clas
           all, standardised ────────────────────────────────────────> fourths
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -180,20 +181,43 @@ def ledoit_wolf_covariances(
             for one, n in zip(np.eye(len(count)), count, strict=True)
         ]
     )
-    N, mean = count.sum(), count @ means / count.sum()
-    total = np.tensordot(count / N, C, 1) + between(count / N, means, mean)
-    scales, scale = np.array([_deviations(S) for S in C]), _deviations(total)
-    totals = federation.sum(
-        steps.fourths,
-        classes=classes,
-        means=means,
-        scales=scales,
-        mean=mean,
-        scale=scale,
+    units = ledoit_wolf_units(C, count, means)
+    totals = federation.sum(steps.fourths, classes=classes, means=means, **units)
+    return ledoit_wolf_shrunk(C, count, means, totals)
+
+
+def ledoit_wolf_units(
+    C: Float[Array, "c p p"], count: Float[Array, " c"], means: Float[Array, "c p"]
+) -> dict[str, Array]:
+    """Return the mean and the deviations by which rows are standardised."""
+    total, mean = _all_rows(C, count, means)
+    scales = np.array([_deviations(S) for S in C])
+    return {"scales": scales, "mean": mean, "scale": _deviations(total)}
+
+
+def ledoit_wolf_shrunk(
+    C: Float[Array, "c p p"],
+    count: Float[Array, " c"],
+    means: Float[Array, "c p"],
+    totals: Mapping[str, Array],
+) -> tuple[Float[Array, "c p p"], Float[Array, "p p"]]:
+    """Return each class's covariance and that of all rows, shrunk by fourth powers."""
+    total = _all_rows(C, count, means)[0]
+    by_class = [
+        _ledoit_wolf(S, _deviations(S), n, fourth)
+        for S, n, fourth in zip(C, count, totals["fourths"], strict=True)
+    ]
+    fourth = float(totals["fourth"])
+    return np.array(by_class), _ledoit_wolf(
+        total, _deviations(total), count.sum(), fourth
     )
-    of_classes = zip(C, scales, count, totals["fourths"], strict=True)
-    by_class = [_ledoit_wolf(*of_class) for of_class in of_classes]
-    return np.array(by_class), _ledoit_wolf(total, scale, N, float(totals["fourth"]))
+
+
+def _all_rows(
+    C: Float[Array, "c p p"], count: Float[Array, " c"], means: Float[Array, "c p"]
+) -> tuple[Float[Array, "p p"], Float[Array, " p"]]:
+    shares, mean = count / count.sum(), count @ means / count.sum()
+    return np.tensordot(shares, C, 1) + between(shares, means, mean), mean
 
 
 def between(
@@ -202,6 +226,14 @@ def between(
     """Return ``Σ shares_k (means_k - mean)(means_k - mean)ᵀ``."""
     apart = np.sqrt(shares)[:, None] * (means - mean)
     return apart.T @ apart
+
+
+def in_span(
+    Sb: Float[Array, "q q"], Sw: Float[Array, "q q"], s: float, p: int
+) -> tuple[Float[Array, "q q"], Float[Array, "q q"]]:
+    """Return the pencil of directions within a span, shrunk as among all p columns."""
+    unit = s / p * np.eye(len(Sw))
+    return (1.0 - s) * Sb + Sb.trace() * unit, (1.0 - s) * Sw + Sw.trace() * unit
 
 
 def shrunk(S: Float[Array, "p p"], shrinkage: float) -> Float[Array, "p p"]:

@@ -73,6 +73,9 @@ class Computing:
         self._tunnel: Tunnel | None = None
         # Polynomial, this party's integers, and what the shares are sealed about.
         self._waiting: list[tuple[Polynomial, Rows, bytes]] = []
+        # The requests of batches whose signs nobody asked for yet, in their order.
+        self._requests: list[str] = []
+        self._taken = False
 
     @property
     def outsiders(self) -> tuple[str, ...]:
@@ -98,7 +101,9 @@ class Computing:
             return {"kind": "shared"}, {}
         negative, spent = computation.signs(lost=self._silence())
         found = {"negative": negative.astype(np.uint8)}
-        return {"kind": "compared", "spent": spent}, found
+        # Signed with the signs, so that a silo can be shown what they were of.
+        about = self._requests.pop(0) if self._requests else ""
+        return {"kind": "compared", "spent": spent, "about": about}, found
 
     def take(
         self,
@@ -118,6 +123,8 @@ class Computing:
         rows, about = polynomial.integers(checked), canonical([step.name, round_id])
         if self._party in self._committee:
             self._waiting.append((polynomial, rows, about))
+            self._requests.append("")
+            self._taken = True
             return {}
         if not self._committee:
             raise Refusal("committee")
@@ -129,8 +136,13 @@ class Computing:
             for peer, part in zip(self._committee, parts, strict=True)
         }
 
-    def proceed(self) -> None:
-        """Hand over what waited, unless others' shares are still to come."""
+    def proceed(self, request: str = "") -> None:
+        """Hand over what waited, unless others' shares are still to come.
+
+        `request` is the SHA-256 of the one that was answered.
+        """
+        if self._taken:
+            self._requests[-1], self._taken = request, False
         if self._waiting and not self.outsiders:
             self._hand_over({})
 

@@ -18,8 +18,20 @@ import numpy as np
 
 from unpooled.arrays import Array, Shaped
 from unpooled.ledger import canonical
-from unpooled.party.operations import Derive, Operation, Rows, Select, array_digest
+from unpooled.party.operations import (
+    Derive,
+    Operation,
+    Rows,
+    Select,
+    array_digest,
+    array_key,
+    operation_from_json,
+)
 from unpooled.secure.message import digest
+
+# The array of signs in a reply of a party that computes.
+SIGNS = "negative"
+_FIELDS = {"transform", "step", "public", "words", "signed"}
 
 
 @final
@@ -39,6 +51,8 @@ class Evidence:
         What the parties sent of each array, in the order of their sorted names.
     signed : mapping of str to (bytes, bytes)
         The text that each party signed, and its signature; empty in a plan.
+    further : tuple of Operation
+        What the round's view had behind what the transform reads; see `Fit`.
     """
 
     transform: int
@@ -46,11 +60,18 @@ class Evidence:
     public: Mapping[str, Any]
     words: Mapping[str, Shaped[Array, "m ..."]]
     signed: Mapping[str, tuple[bytes, bytes]]
+    further: tuple[Operation, ...] = ()
 
     def arrays(self) -> dict[str, Array]:
         """Return all arrays by the name that follows the step's in the ledger."""
         public = {n: v for n, v in self.public.items() if isinstance(v, np.ndarray)}
-        return dict(sorted({**public, **self.words}.items()))
+        further = {
+            f"further.{place}.{name}": value
+            for place, operation in enumerate(self.further)
+            if isinstance(operation, Derive)
+            for name, value in operation.arrays().items()
+        }
+        return dict(sorted({**further, **public, **self.words}.items()))
 
 
 def as_message(
@@ -67,6 +88,8 @@ def as_message(
             party: [front.decode("ascii"), signature.hex()]
             for party, (front, signature) in one.signed.items()
         }
+        if one.further:
+            record["further"] = [operation.as_json() for operation in one.further]
         records.append(record)
     return records, arrays
 
@@ -77,7 +100,7 @@ def from_message(
     """Read what `as_message` returned; anything else is a ValueError or TypeError."""
     found = []
     for number, record in enumerate(records):
-        if set(record) != {"transform", "step", "public", "words", "signed"}:
+        if set(record) - {"further"} != _FIELDS:
             raise ValueError("evidence")
         position = record["transform"]
         if type(position) is not int or not 0 <= position < len(operations):
@@ -97,7 +120,28 @@ def from_message(
             str(party): (front.encode("ascii"), bytes.fromhex(signature))
             for party, (front, signature) in record["signed"].items()
         }
-        found.append(Evidence(position, str(record["step"]), public, words, signed))
+        further = _further(number, record.get("further", ()), arrays)
+        step = str(record["step"])
+        found.append(Evidence(position, step, public, words, signed, further))
+    return tuple(found)
+
+
+def _further(
+    number: int, records: Any, arrays: Mapping[str, Array]
+) -> tuple[Operation, ...]:
+    found = []
+    for place, record in enumerate(records):
+        named = {
+            array_key(place, name, value["array"]): arrays[
+                array_name(number, f"further.{place}.{name}")
+            ]
+            for name, value in record.get("public", {}).items()
+            if isinstance(value, dict)
+        }
+        operation = operation_from_json(record, place, named)
+        if isinstance(operation, Rows) or operation.as_json() != record:
+            raise ValueError("evidence")
+        found.append(operation)
     return tuple(found)
 
 
@@ -120,14 +164,52 @@ def features_digest(operations: Sequence[Operation]) -> str:
     A transform that was fitted on some rows may be applied to others, as in
     cross-validation, but to no other columns, and behind no other transforms.
     """
+    return digest(canonical([o.as_json() for o in features(operations)]))
+
+
+def features(operations: Sequence[Operation]) -> list[Select | Derive]:
+    """Return the shortest chain with the same columns and transforms, without rows."""
     kept: list[Select | Derive] = []
     for operation in operations:
         if isinstance(operation, Rows):
             continue
-        if isinstance(operation, Select) and kept:
-            if kept[-1].columns == operation.columns:
-                continue
-            if isinstance(kept[-1], Select):
+        if isinstance(operation, Select):
+            if kept and isinstance(kept[-1], Select):
                 kept.pop()
+            if kept and kept[-1].columns == operation.columns:
+                continue
         kept.append(operation)
-    return digest(canonical([operation.as_json() for operation in kept]))
+    return kept
+
+
+def rows_digest(operations: Sequence[Operation]) -> str:
+    """Name the rows of a view, whatever its columns."""
+    rows = [o.as_json() for o in operations if isinstance(o, Rows)]
+    return digest(canonical(rows))
+
+
+def beyond(
+    before: Sequence[Operation], operations: Sequence[Operation]
+) -> tuple[Operation, ...]:
+    """Return what a round's chain has behind the chain that a transform reads.
+
+    A transform of some columns may be fitted with others beside them: where `before`
+    ends by selecting columns, the chain behind may begin by selecting more.
+    """
+    ahead, chain = features(before), features(operations)
+    if _begins(chain, ahead):
+        return tuple(chain[len(ahead) :])
+    if not ahead or not isinstance(ahead.pop(), Select) or not _begins(chain, ahead):
+        return ()
+    rest = chain[len(ahead) :]
+    if ahead and not (rest and isinstance(rest[0], Select)):
+        rest = [Select(ahead[-1].columns), *rest]
+    return tuple(rest)
+
+
+def _begins(chain: Sequence[Operation], ahead: Sequence[Operation]) -> bool:
+    # By what travels: transforms have arrays, which do not compare.
+    pairs = zip(chain, ahead, strict=False)
+    return len(chain) >= len(ahead) and all(
+        one.as_json() == other.as_json() for one, other in pairs
+    )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from unpooled.arrays import Array
+from unpooled.party.operations import Operation
 
 
 @final
@@ -20,11 +21,21 @@ class Fit:
         What it gave, over all parties.
     earlier : tuple of Fit
         The rounds of the same step that were shown before this one.
+    further : tuple of Operation
+        What stood between the transform's columns and the round: a selection that
+        begins with these columns, a transform that the silo accepted then. Empty unless
+        the transform is declared with `further`.
     """
 
     public: Mapping[str, Any]
     totals: Mapping[str, Array]
     earlier: "tuple[Fit, ...]" = ()
+    further: tuple[Operation, ...] = ()
+
+    @property
+    def rounds(self) -> "tuple[Fit, ...]":
+        """The rounds of the step, in order, this one last."""
+        return (*self.earlier, self)
 
 
 # (fits by the name of their step's function, the transform's public arguments) ->

@@ -18,7 +18,7 @@ from unpooled.party.evidence import array_name
 from unpooled.party.inbox import Sealed, sealed_size
 from unpooled.party.operations import Derive, array_digest, array_key
 from unpooled.party.request import Request, Veiled
-from unpooled.party.step import Step
+from unpooled.party.step import Step, find_step
 from unpooled.secure.fixed_point import BoundedCode, Code, WideCode
 from unpooled.secure.narrow_code import NarrowCode
 
@@ -152,8 +152,9 @@ def _shown(request: Request, position: int) -> Iterator[tuple[str, str, str, Arr
     for number, one in enumerate(request.evidence):
         if one.transform != position:
             continue
+        verb = find_step(one.step).verb
         for name, value in one.arrays().items():
-            visibility = "summed" if name in one.words else "public"
+            visibility = verb if name in one.words else "public"
             source = array_name(number, name)
             yield source, f"{one.step}.{name}", visibility, value
 

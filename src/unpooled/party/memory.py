@@ -119,6 +119,8 @@ class Answered:
         Where, and the step that ran.
     view, features : str
         Digests of the view, and of its columns and transforms without its rows.
+    rows : str
+        Digest of its rows alone.
     n_features : int
         Columns that the step saw.
     public : mapping of str to JSON value
@@ -140,6 +142,7 @@ class Answered:
     public: Mapping[str, Any]
     keys: Mapping[str, str]
     protection: str
+    rows: str
 
     @property
     def parties(self) -> tuple[str, ...]:
@@ -154,6 +157,8 @@ class Answered:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Answered":
         """Read what `as_record` returned."""
+        # An earlier version knew rows by the view alone.
+        record = {"rows": record["view"], **record}
         values: dict[str, Any] = {n: record[n] for n in cls.__dataclass_fields__}
         whole = ("round", "n_features")
         for name in set(values) - {"keys", "public"}:

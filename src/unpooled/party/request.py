@@ -126,6 +126,7 @@ class Request:
             public=proof.public_record(shown),
             keys=keys,
             protection=how,
+            rows=proof.rows_digest(self.operations),
         )
 
     def as_message(self) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -315,6 +315,6 @@ class Party:
         study.ledger = Ledger([*study.ledger, *sealed])
         study.fitted.add((request.step, tuple(view.transforms)))
         study.answered[asked] = answered
-        session.proceed()
+        session.proceed(asked)
         self._answered[key] = (request.round, asked, reply)
         return reply

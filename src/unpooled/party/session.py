@@ -93,7 +93,8 @@ class Session:
         self.party, self.parties, self.protection = party, parties, protection
         self.partition, self._roster, self._carry = partition, roster, carry
         self._table, self._policy = table, policy
-        self._views = Views(party, table, policy, study, partition)
+        who = party, roster.part(parties).committee
+        self._views = Views(*who, table, policy, study, partition)
         self._agreement, self._neighbours = agreement, Neighbours(party, parties)
         self._keys: dict[str, bytes] = {}
         # None until the keys are agreed: before that nothing may leave.
@@ -141,10 +142,10 @@ class Session:
         if self._computing is not None:
             self._computing.carried(peer, message)
 
-    def proceed(self) -> None:
-        """Let go what waited until the round was written down."""
+    def proceed(self, request: str) -> None:
+        """Let go what waited until the round, of this digest, was written down."""
         if self._computing is not None:
-            self._computing.proceed()
+            self._computing.proceed(request)
 
     def close(self) -> None:
         """End what the session has running."""
@@ -254,7 +255,8 @@ class Session:
         if step.reuses:
             known = self._views.reused
             return run_reusing(step, view, request.view_digest(), public, known)
-        label, kept = self._label_for(step), self._views.kept_for(request)
+        label = self._table.label if "y" in step.reads else None
+        kept = self._views.kept_for(request)
         own = {"kept": kept, "inbox": inbox, "party": self.party}
         return run_step(step, view, label, own, public)
 
@@ -262,9 +264,6 @@ class Session:
         """Return what to remember of a request that was answered."""
         keys = {party: self._roster[party].hex() for party in self.parties}
         return request.answered(len(view.columns), keys, self.protection)
-
-    def _label_for(self, step: Step) -> str | None:
-        return self._table.label if "y" in step.reads else None
 
     def _public(self, request: Request) -> tuple[dict[str, Any], Request]:
         """Open veiled arguments; the request returned knows their shapes."""

@@ -53,13 +53,9 @@ class Step:
     takes : mapping of str to str
         Axes of the public arguments that are arrays; they are checked, and bind
         letters that no table knows, such as k. "size q" binds q to a whole number.
-    fitted_by : tuple of str
-        Of a derived step: the steps of which one must have run in the same study.
     sparse : bool
         Whether X may be a SciPy array in CSR form; others get dense blocks.
-    follows : callable, optional
-        Of a derived step: whether its arguments follow from those steps' totals.
-    by_column : bool, or "missing": see `derived`
+    fitted_by, follows, by_column, further : see `derived`
     polynomial : Polynomial or None, whose sign is learned of a compared step
     reuses : bool
         The silo keeps the totals, and runs the step on new rows only.
@@ -79,6 +75,7 @@ class Step:
     by_column: bool | str = False
     polynomial: Polynomial | None = None
     reuses: bool = False
+    further: bool = False
 
     def __call__(self, *args: Any, **public: Any) -> Any:
         """Run the function as it is: nothing is checked, nothing leaves."""
@@ -197,6 +194,7 @@ def derived(
     fitted_by: tuple[str, ...],
     follows: Follows | None = None,
     by_column: bool | str = False,
+    further: bool = False,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a transform of rows that views apply inside the silo.
 
@@ -212,20 +210,22 @@ def derived(
     follows : callable, optional
         ``follows(fits, public) -> bool``: whether the arguments are those that a fit
         gives. It runs in every silo before the transform is applied, on totals that the
-        silo added itself from all parties' signed replies. `fits` has a `Fit`, under
-        the name of the step's function, for each step in `fitted_by` of which one fit
-        had rounds, and must be judged as chosen by somebody who would like other
-        arguments. Without it a silo only knows that one of the steps ran.
+        silo added itself from all parties' signed replies. `fits` has a `Fit`, by its
+        step's function, for each step in `fitted_by` of which one fit had rounds; judge
+        them as chosen by somebody who would like other arguments. Without it a silo
+        only knows that one of the steps ran.
     by_column : bool or "missing", default False
         Each column is made of the one in its place alone, so that it may be as
         dominated as that one is; with "missing" it differs in missing cells only.
+    further : bool, default False
+        The fit may have read more columns, or a transform: `follows` judges which.
     """
     if follows is not None:
         FITTING.update(fitted_by)
 
     def declare(function: Callable[..., Any]) -> Step:
         step = _declaring("derived", "rows", takes, {}, fitted_by)(function)
-        return replace(step, follows=follows, by_column=by_column)
+        return replace(step, follows=follows, by_column=by_column, further=further)
 
     return declare
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.errors import UnpooledError
-from unpooled.party.evidence import Evidence, features_digest, public_record
+from unpooled.party.evidence import SIGNS, Evidence, features_digest, public_record
 from unpooled.party.lines import code_for
 from unpooled.party.memory import Answered, Study
-from unpooled.party.operations import Derive
+from unpooled.party.operations import Derive, Operation, Rows, Select
 from unpooled.party.packing import restored
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import Request, release_context
@@ -43,10 +43,14 @@ class Transforms:
         The silo's rules.
     study : Study
         What was fitted, and what was answered.
+    committee : tuple of str
+        Who compares in secret, and signs what was found.
     """
 
-    def __init__(self, policy: Policy, study: Study) -> None:
-        self._policy, self._study = policy, study
+    def __init__(
+        self, policy: Policy, study: Study, committee: tuple[str, ...] = ()
+    ) -> None:
+        self._policy, self._study, self._committee = policy, study, committee
         self._accepted: set[str] = set()
         self._judged: set[str] = set()
 
@@ -86,22 +90,23 @@ class Transforms:
         operation = request.operations[position]
         assert isinstance(operation, Derive)
         shown = [one for one in request.evidence if one.transform == position]
-        features = features_digest(request.operations[:position])
-        fits = self._fits(shown, step.fitted_by, features)
+        fits = self._fits(shown, step, request.operations[:position])
         if not fits or not follows(step, fits, operation.public):
             raise Refusal("transform_not_fitted")
         self._accepted.add(chain)
 
     def _fits(
-        self, shown: Sequence[Evidence], fitted_by: Sequence[str], features: str
+        self, shown: Sequence[Evidence], step: Step, before: Sequence[Operation]
     ) -> dict[str, Fit]:
         """Open the totals of the rounds shown, which must be of one fit on one view."""
         fits: dict[str, Fit] = {}
-        fit_and_view: set[tuple[str, str]] = set()
+        fit_and_rows: set[tuple[str, str]] = set()
         for one in shown:
             asked = self._answered(one)
-            good = asked.step == one.step and one.step in fitted_by
-            good = good and asked.features == features
+            good = asked.step == one.step and one.step in step.fitted_by
+            good = good and (step.further or not one.further)
+            good = good and _begins_with_own(one.further, before)
+            good = good and asked.features == features_digest([*before, *one.further])
             if not good:
                 raise Refusal("transform_not_fitted")
             if public_record(one.public) != dict(asked.public):
@@ -111,8 +116,8 @@ class Transforms:
             except UnpooledError as wrong:
                 raise Refusal("transform_not_fitted") from wrong
             fits = {**fits, **after(fits, one, totals)}
-            fit_and_view.add((asked.session, asked.view))
-        if len(fit_and_view) > 1:
+            fit_and_rows.add((asked.session, asked.rows))
+        if len(fit_and_rows) > 1:
             raise Refusal("transform_not_fitted")
         return fits
 
@@ -124,12 +129,14 @@ class Transforms:
         Refusal
             Unless everybody's reply is there, signed, and to the same request.
         """
-        requests = {_request(front) for front, _ in shown.signed.values()}
+        signs = find_step(shown.step).polynomial is not None
+        requests = {_request(front, signs) for front, _ in shown.signed.values()}
         asked = self._study.answered.get(requests.pop()) if len(requests) == 1 else None
-        if asked is None or tuple(sorted(shown.signed)) != asked.parties:
+        signers = tuple(sorted(shown.signed))
+        if asked is None or signers != (self._committee if signs else asked.parties):
             raise Refusal("transform_not_fitted")
         roster = Roster({p: bytes.fromhex(key) for p, key in asked.keys.items()})
-        for place, party in enumerate(asked.parties):
+        for place, party in enumerate(signers):
             if not _is_reply(shown, place, party, roster):
                 raise Refusal("transform_not_fitted")
         return asked
@@ -153,15 +160,26 @@ class Transforms:
                 self._policy.check_dominance(share)
 
 
+def _begins_with_own(further: Sequence[Operation], before: Sequence[Operation]) -> bool:
+    """Whether more columns, if there are, stand behind those that a transform reads."""
+    if not further or not isinstance(further[0], Select):
+        return True
+    own = [o.columns for o in before if not isinstance(o, Rows)]
+    return bool(own) and further[0].columns[: len(own[-1])] == own[-1]
+
+
 def _is_proven(name: str) -> bool:
     step = find_step(name)
     return step.follows is not None or "kept" in step.reads
 
 
-def _request(front: bytes) -> str:
-    """Return the digest of the request that a reply says it answers, unchecked."""
+def _request(front: bytes, signs: bool) -> str:
+    """Return the digest of the request that a reply says it answers, unchecked.
+
+    Signs are asked for once they are found: they say what they were of.
+    """
     try:
-        return str(json.loads(front)["header"]["request"])
+        return str(json.loads(front)["header"]["about" if signs else "request"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return ""
 
@@ -173,8 +191,11 @@ def _is_reply(shown: Evidence, place: int, party: str, roster: Roster) -> bool:
     except UnpooledError:
         return False
     parts = {name: words[place : place + 1] for name, words in shown.words.items()}
+    kind = "released"
+    if find_step(shown.step).polynomial is not None:
+        kind, parts = "compared", dict.fromkeys([SIGNS], *parts.values())
     return (
-        (header.get("kind"), header.get("party")) == ("released", party)
+        (header.get("kind"), header.get("party")) == (kind, party)
         and all(len(words) == len(shown.signed) for words in shown.words.values())
         and digests
         == {n: digest(np.ascontiguousarray(w).data) for n, w in parts.items()}
@@ -187,7 +208,8 @@ def after(
     """Return a round's fit, with the rounds of the same step before it."""
     before = fits.get(shown.step)
     earlier = () if before is None else (*before.earlier, replace(before, earlier=()))
-    return {shown.step: Fit(dict(shown.public), totals, earlier)}
+    fit = Fit(dict(shown.public), totals, earlier, shown.further)
+    return {shown.step: fit}
 
 
 def follows(step: Step, fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
@@ -207,6 +229,8 @@ def opened(shown: Evidence, asked: Answered) -> dict[str, Array]:
     """Add the parties' words and return the totals, as the coordinator opened them."""
     step = find_step(shown.step)
     sizes = step.sizes(asked.n_features, shown.public)
+    if step.polynomial is not None:
+        return _same_signs(step, sizes, shown)
     masked = asked.protection == "masked"
     totals = {}
     for name, declared in step.leaves.items():
@@ -220,3 +244,18 @@ def opened(shown: Evidence, asked: Answered) -> dict[str, Array]:
         flat = (MaskedSum() if masked else PlainSum()).reveal(list(words), code)
         totals[name] = restored(flat, declared, shape, shown.public)
     return totals
+
+
+def _same_signs(
+    step: Step, sizes: Mapping[str, int], shown: Evidence
+) -> dict[str, Array]:
+    """Return signs on which all agree that computed them."""
+    found = {}
+    for name, declared in step.leaves.items():
+        words = shown.words[name]
+        if words.shape[1:] != declared.shape(sizes) or words.dtype != np.uint8:
+            raise Refusal("transform_not_fitted")
+        if not len(words) or (words != words[0]).any():
+            raise Refusal("transform_not_fitted")
+        found[name] = words[0].astype(bool)
+    return found

@@ -20,6 +20,8 @@ class Views:
     ----------
     party : str
         This party's name.
+    committee : tuple of str
+        Who compares in secret.
     table : Table
         The silo's rows.
     policy : Policy
@@ -31,12 +33,18 @@ class Views:
     """
 
     def __init__(
-        self, party: str, table: Table, policy: Policy, study: Study, partition: str
+        self,
+        party: str,
+        committee: tuple[str, ...],
+        table: Table,
+        policy: Policy,
+        study: Study,
+        partition: str,
     ) -> None:
         self.party, self.partition = party, partition
         self._table, self._study = table, study
         self._of_fit = Shelf()
-        self._transforms = Transforms(policy, study)
+        self._transforms = Transforms(policy, study, committee)
         self._views: dict[str, View] = {}
 
     @property

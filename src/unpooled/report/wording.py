@@ -153,6 +153,8 @@ def _proven(line: Release) -> str:
         return ""
     if line.visibility == "public":
         return f"{what}, by which silos check a later transform".replace("'", "’")
+    if line.visibility == "compared":
+        return f"what the silos that compared found, and signed: {what}"
     return f"all silos’ parts, as they were sent, of: {what}".replace("'", "’")
 
 

@@ -1,0 +1,168 @@
+"""Whether discriminant directions follow from the totals that a study opened.
+
+Every silo does what the coordinator did, on totals that it added itself: class means,
+the scatter about them, the pencil. With more columns than rows, within the basis of a
+span that all silos took as proven when they answered in it (`unpooled.models.span`).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from unpooled.arrays import Array, Float
+from unpooled.linalg.eigen import same_columns, with_positive_peaks
+from unpooled.linalg.oneshot import top_eigenvectors
+from unpooled.linalg.pencil import leading_pencil_pairs
+from unpooled.models.classes import Classes
+from unpooled.models.moments import proven_moments
+from unpooled.models.span import basis_of
+from unpooled.models.within import (
+    between,
+    in_span,
+    ledoit_wolf_shrunk,
+    ledoit_wolf_units,
+    shrunk,
+)
+from unpooled.party.operations import Operation
+from unpooled.party.step import Fit
+
+FITTED_BY = tuple(
+    f"discriminant.local_{name}"
+    for name in (
+        "class_totals",
+        "within_squares",
+        "within_scatter",
+        "fourths",
+        "squares",
+        "scatter",
+        "whitened",
+    )
+)
+# Of a bound on an entry of a scatter: what its sum may be off.
+_EXACT = 1e-7
+# What numbers may differ by that two computers worked out.
+_ROUNDING = 1e-9
+_EPS = float(np.finfo(float).eps)
+
+Fits = Mapping[str, Fit]
+Covariances = tuple[Float[Array, "p p"], Float[Array, "p p"]]
+
+
+def are_discriminants(fits: Fits, public: Mapping[str, Any]) -> bool:
+    """Whether scalings are the leading directions of the classes that were summed."""
+    V = public["scalings"]
+    p, k = V.shape
+    if "local_whitened" in fits:
+        # A power method that stopped early gives no eigenvectors, and is refused.
+        M = fits["local_whitened"].totals["M"]
+        return same_columns(V, top_eigenvectors(M, k))
+    sums, shrinkage = fits["local_class_totals"], public["shrinkage"]
+    count = np.rint(sums.totals["count"])
+    means = sums.totals["total"] / count[:, None]
+    found, Z = Classes(sums.public["classes"], count, means), None
+    span = fits["local_within_scatter"].further
+    if sums.further or any(_told(one.further) != _told(span) for one in _inside(fits)):
+        return False
+    if span:
+        mean, Z = basis_of(span)
+        if not _near(mean, count @ means / count.sum(), means):
+            return False
+        found = Classes(found.names, count, (means - mean) @ Z)
+    told = _covariances(fits, found, public["priors"], None if span else shrinkage)
+    if told is None:
+        return False
+    Sw, St = told
+    if Z is None:
+        return same_columns(V, leading_pencil_pairs(St - Sw, Sw, p)[1][:, :k])
+    pencil = in_span(St - Sw, Sw, float(shrinkage), p)
+    inside = leading_pencil_pairs(*pencil, len(Sw))[1][:, :k]
+    return same_columns(V, with_positive_peaks(Z @ inside))
+
+
+def _inside(fits: Fits) -> list[Fit]:
+    """Return the rounds that the directions were found in."""
+    names = {name.rpartition(".")[2] for name in FITTED_BY} - {"local_class_totals"}
+    return [one for name in names & fits.keys() for one in fits[name].rounds]
+
+
+def _told(operations: Sequence[Operation]) -> list[dict[str, Any]]:
+    return [operation.as_json() for operation in operations]
+
+
+def _covariances(
+    fits: Fits, found: Classes, priors: Any, shrinkage: Any
+) -> Covariances | None:
+    """Return the covariances within classes and of all rows, or None."""
+    count, means, N = found.count, found.means, found.count.sum()
+    shares = count / N if priors is None else np.array(priors, float)
+    if shares.shape != count.shape or not (shares > 0).all():
+        return None
+    if isinstance(shrinkage, str):
+        return _ledoit_wolf(fits, found, shares)
+    S = _scatters(fits, found, (shares * N / count)[None])
+    if S is None:
+        return None
+    Sw, mean = S[0] / N, count @ means / N
+    if priors is None:
+        St = Sw + between(shares, means, mean)
+    else:
+        asked = fits["local_squares"].public["mean"]
+        if not _near(asked, mean, means):
+            return None
+        total = proven_moments(fits, int(N), asked, _EXACT)
+        if total is None:
+            return None
+        St = total / N
+    s = float(shrinkage or 0)
+    return shrunk(Sw, s), shrunk(St, s)
+
+
+def _ledoit_wolf(
+    fits: Fits, found: Classes, shares: Float[Array, " c"]
+) -> Covariances | None:
+    count, means, fourths = found.count, found.means, fits["local_fourths"]
+    S = _scatters(fits, found, np.eye(len(count)))
+    if S is None:
+        return None
+    C = S / count[:, None, None]
+    wanted = {"classes": found.names, "means": means}
+    wanted |= ledoit_wolf_units(C, count, means)
+    for name, value in wanted.items():
+        beside = means if name == "mean" else value
+        if not _near(fourths.public[name], value, beside):
+            return None
+    by_class, St = ledoit_wolf_shrunk(C, count, means, fourths.totals)
+    return np.tensordot(shares, by_class, 1), St
+
+
+def _scatters(
+    fits: Fits, found: Classes, weights: Float[Array, "l c"]
+) -> Float[Array, "l p p"] | None:
+    """Return the scatters about class means, one for each row of weights, or None."""
+    rounds = fits["local_within_squares"].rounds, fits["local_within_scatter"].rounds
+    if {len(rounds[0]), len(rounds[1])} != {len(weights)}:
+        return None
+    scatters = []
+    for one, diagonal, pairs in zip(weights, *rounds, strict=True):
+        squares, S = diagonal.totals["squares"], pairs.totals["scatter"]
+        asked = diagonal.public
+        same = np.array_equal(asked["classes"], found.names)
+        same = same and _near(asked["means"], found.means, found.means)
+        same = same and _near(asked["weights"], one, one)
+        same = same and np.array_equal(pairs.public["squares"], squares)
+        # Of a column that is constant in each class only rounding is left.
+        slack = _EXACT * squares + _EPS**2 * (found.count @ found.means**2)
+        # About other means the diagonal would be another.
+        if not same or not (np.abs(S.diagonal() - squares) <= slack).all():
+            return None
+        scatters.append(S)
+    return np.array(scatters)
+
+
+def _near(asked: Array, wanted: Array, beside: Array) -> bool:
+    """Whether numbers are the same but for rounding, in units of their columns."""
+    if asked.shape != wanted.shape:
+        return False
+    size = np.abs(np.atleast_2d(beside)).max(axis=0)
+    return bool((np.abs(asked - wanted) <= _ROUNDING * size).all())
