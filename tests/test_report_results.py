@@ -7,9 +7,9 @@ import unpooled as up
 from report_pages import Page, facts, rows
 from unpooled.report.facts import facts_of
 from unpooled.report.html import render
+from unpooled.report.phrases import byte_size
 from unpooled.report.results import results
 from unpooled.report.tables import duration, number
-from unpooled.report.wording import byte_size
 
 
 def test_numbers_under_every_picture(heart, page):

@@ -11,9 +11,10 @@ from unpooled.errors import ReleaseRefusedError
 from unpooled.federation.costs import RoundRecord
 from unpooled.ledger import Ledger, Release
 from unpooled.party.step import disclosed, release, summed
-from unpooled.report.cautions import cautions, could_learn, could_not_learn
+from unpooled.report.cautions import cautions
 from unpooled.report.facts import facts_of
 from unpooled.report.html import Facts, render
+from unpooled.report.learned import could_learn, could_not_learn
 from unpooled.report.rules import loosened, rules_table
 from unpooled.report.wording import sentence, what_left
 

@@ -18,7 +18,8 @@ from typing import Any, final, overload
 from unpooled.errors import StudyError
 
 Bytes = bytes  # a line has a field of that name
-VISIBILITIES = ("summed", "disclosed", "kept", "exchanged", "compared", "public")
+VISIBILITIES = ("summed", "veiled", "disclosed", "kept", "exchanged")
+VISIBILITIES += ("compared", "public")
 _GENESIS = "0" * 64
 
 
@@ -70,7 +71,8 @@ class Release:
     bytes : int
         Bytes of the array on the wire, of one party; 0 for what stays in the silo.
     visibility : str
-        "summed", "disclosed", "kept", "exchanged", "compared" or "public".
+        "summed", "veiled" (a total that the parties alone open), "disclosed", "kept",
+        "exchanged", "compared" or "public".
     direction : str
         "out" of the silo or "in"to it (arguments, and what is kept there).
     parties : tuple of str

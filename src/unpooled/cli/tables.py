@@ -159,6 +159,8 @@ def _what(line: Release, step: str) -> Text:
     text = Text(_meaning(line))
     if line.visibility == "compared":
         text.append("  compared: all learn the sign alone", "dim")
+    elif line.visibility == "veiled":
+        text.append("  veiled: the silos alone open the total", "dim")
     elif line.visibility != "summed":
         text.append(f"  {line.visibility}: not only a total", "bold red")
     return text

@@ -89,7 +89,10 @@ def ledger_lines(
         if step.verb == "summed" and protection == "masked":
             code = code_for(declared, len(parties), request.public)
             kind, size = code.dtype, code.bytes(numbers)
-        entries.append((name, step.name, name, shape, kind, size, step.verb, "out"))
+        verb = step.verb
+        if verb == "summed" and request.to == "parties":
+            verb = "veiled"
+        entries.append((name, step.name, name, shape, kind, size, verb, "out"))
     lines = [
         (Release(request.study, request.round, *rest, parties=parties), source)
         for source, *rest in entries
@@ -123,7 +126,7 @@ def _asked_with(request: Request, step: Step) -> Iterator[Entry]:
     # Sorted, since a message's JSON does not keep the order of the caller.
     for name, value in sorted(request.public.items()):
         if isinstance(value, Veiled):
-            words, visibility = value.words, "summed"
+            words, visibility = value.words, "veiled"
             kind = "uint256" if words.ndim == 2 else str(words.dtype)
         elif isinstance(value, np.ndarray):
             words, visibility, kind = value, "public", str(value.dtype)

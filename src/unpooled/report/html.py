@@ -23,18 +23,17 @@ import jinja2
 from markupsafe import Markup
 
 from unpooled.federation.base import Federation
-from unpooled.report.cautions import cautions, could_learn, could_not_learn
+from unpooled.report.cautions import cautions
 from unpooled.report.facts import Facts, facts_of, subject
+from unpooled.report.learned import could_learn, could_not_learn
+from unpooled.report.phrases import byte_size, clean, counted, listed
 from unpooled.report.results import results
 from unpooled.report.rules import rules_table
 from unpooled.report.tables import Table, duration
 from unpooled.report.wording import (
-    byte_size,
-    clean,
-    counted,
-    listed,
     shown_as_they_are,
     span,
+    veiled,
     what_came_in,
     what_left,
     what_stayed,
@@ -152,6 +151,11 @@ def _summary(facts: Facts) -> str:
     elif shown_as_they_are(facts):
         fate = (
             f"some shown as they are, the others only as totals over all {_spelled(m)}"
+        )
+    elif veiled(facts):
+        fate = (
+            f"which could be opened only as totals over all {_spelled(m)}, some by the "
+            f"silos alone"
         )
     return f"{start}: {sent}, {fate}."
 

@@ -12,9 +12,9 @@ from unpooled.report.directions import canonical, discriminants
 from unpooled.report.exhibits import Exhibit
 from unpooled.report.facts import Facts, subject
 from unpooled.report.kernels import spectrum
+from unpooled.report.phrases import counted
 from unpooled.report.site_effects import site_effects
 from unpooled.report.tables import Table, number, per_cent, signed
-from unpooled.report.wording import counted
 
 MANY_COLUMNS = 30  # beyond this, only the largest loadings of a component are shown
 TOP = 15

@@ -6,8 +6,8 @@ import numpy as np
 
 from unpooled.report import planes
 from unpooled.report.exhibits import Exhibit
+from unpooled.report.phrases import counted
 from unpooled.report.tables import Table, number, per_cent, plain_number
-from unpooled.report.wording import counted
 
 MOST = 30
 _HEAD = ("Share between silos", "F", "p-value", "p-value, adjusted", "p-value, spreads")

@@ -1,7 +1,5 @@
 """Plain sentences about the ledger's lines, made from the steps' own declarations."""
 
-import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -10,6 +8,7 @@ from typing import final
 from unpooled.federation.comparing import computed_for
 from unpooled.ledger import Release
 from unpooled.report.facts import Facts, declaration, subject_of_step
+from unpooled.report.phrases import byte_size, listed
 
 # Public arguments carry no meaning in a declaration; these are what the library's
 # steps call the numbers that silos are told.
@@ -42,17 +41,8 @@ _TOLD = {
     "centre": "where each column lies, on a logarithmic scale",
     "spread": "how wide each column is, on a logarithmic scale",
 }
-# Characters that change the order of the text around them: a column's name must not be
-# able to turn a sentence about it round.
-_TURNING = frozenset(
-    "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-)
-
 # A chapter of more passages tells those of an iteration together.
 _MANY_PASSAGES = 12
-
-# Control characters, halves of characters, and what no alphabet has.
-_UNREADABLE = ("Cc", "Cs", "Cn")
 
 
 @final
@@ -168,10 +158,22 @@ def shown_as_they_are(facts: Facts) -> bool:
     return any(x.visibility in ("disclosed", "exchanged") for x in facts.lines("out"))
 
 
+def veiled(facts: Facts) -> list[Release]:
+    """Return the lines of totals that the coordinator carried and could not open."""
+    masked = facts.protection == "masked"
+    return [x for x in facts.lines("out") if masked and x.visibility == "veiled"]
+
+
 def per_person(line: Release) -> bool:
     """Whether an array has an axis over people."""
     declared = declaration(line.step, line.name)
     return declared is not None and declared.level == "row"
+
+
+def pairs_columns(line: Release) -> bool:
+    """Whether an array has an entry for every two columns."""
+    declared = declaration(line.step, line.name)
+    return declared is not None and declared.pairs_features
 
 
 def _protected(facts: Facts, line: Release) -> tuple[str, bool]:
@@ -192,6 +194,9 @@ def _protected(facts: Facts, line: Release) -> tuple[str, bool]:
     if not whole(facts, line):
         why = "without a part from every silo the masks do not cancel."
         return f"Never opened: {why}", False
+    if line.visibility == "veiled":
+        seen = f"A total over all {m} silos that they alone opened; noise to all else."
+        return f"{seen}{people}", per_person(line)
     declared = declaration(line.step, line.name)
     if declared is not None and declared.noise is not None:
         people = " Each silo added its share of random noise before." + people
@@ -225,7 +230,8 @@ def _told(facts: Facts, line: Release) -> tuple[str, bool]:
     """Return what is said of an array that came in, and whether it was exposed."""
     if line.visibility == "exchanged":
         return "What neighbours told; it came sealed, and opened here only.", True
-    if line.visibility != "summed":
+    # An earlier version wrote what is veiled as summed.
+    if line.visibility not in ("summed", "veiled"):
         return "", False
     if "." not in line.name:
         text = "A total that only the silos can open; noise to everybody else."
@@ -286,34 +292,6 @@ def _numbers(line: Release) -> str:
     if declared is not None and declared.symmetric and line.direction == "out":
         text += ", each pair once"
     return text
-
-
-def byte_size(n: int) -> str:
-    """Return a number of bytes as people write it."""
-    if n < 1_000_000:
-        return f"{n:,} bytes" if n < 10_000 else f"{n / 1e3:.1f} kB"
-    return f"{n / 1e6:,.1f} MB"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names as "a, b and c"."""
-    names = [str(name) for name in names]
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def counted(n: int, one: str, many: str | None = None) -> str:
-    """Return "1 silo", "4 silos"."""
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
-
-
-def clean(text: str) -> str:
-    """Return a text from outside without characters that are not for reading."""
-    return "".join(
-        "\ufffd" if c in _TURNING or unicodedata.category(c) in _UNREADABLE else c
-        for c in re.sub("[\t-\r\u2028\u2029]", " ", text)
-    )
 
 
 def _capital(text: str) -> str:
