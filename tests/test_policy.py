@@ -542,6 +542,7 @@ def test_defaults_fail_closed():
         "allow_disclosed": False,
         "allow_row_level": False,
         "allow_roster_change": False,
+        "roster_period_days": None,
         "min_changed_rows": 10,
         "require_privacy": False,
         "privacy_budget": 10.0,

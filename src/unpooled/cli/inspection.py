@@ -113,14 +113,14 @@ def _rules(rules: Policy) -> Grid:
     for (key, value), default in zip(
         rules.as_dict().items(), Policy().as_dict().values(), strict=True
     ):
-        shown = Text(_value(value), "" if value == default else "bold")
-        made.add_row(key, shown, Text(_value(default), "dim"))
+        shown = Text(_value(key, value), "" if value == default else "bold")
+        made.add_row(key, shown, Text(_value(key, default), "dim"))
     return made
 
 
-def _value(value: Any) -> str:
+def _value(key: str, value: Any) -> str:
     if value is None:
-        return "all"
+        return "never" if key == "roster_period_days" else "all"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):

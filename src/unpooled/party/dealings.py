@@ -24,6 +24,7 @@ from unpooled.party.history import History, IdColumn
 from unpooled.party.journal import Journal
 from unpooled.party.matching import STAGES
 from unpooled.party.memory import Answered, Remembered, Shelf, Study
+from unpooled.party.mixtures import mixtures_in
 from unpooled.party.noising import cost
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.refusals import Refusals
@@ -153,7 +154,8 @@ class Dealings:
         """Refuse a step that nobody approved, or that was answered for others."""
         if self._asks_people and not self._told(request.study).approves(request.step):
             raise Refusal("approval")
-        self._history.check(self._policy, view, parties, request.study)
+        about = view, parties, request.study, self._mixtures(request, view)
+        self._history.check(self._policy, *about)
         self._budget.check(_cost(request))
 
     def released(
@@ -165,7 +167,7 @@ class Dealings:
         parties: tuple[str, ...],
     ) -> None:
         """Write a round before its reply leaves."""
-        rho = _cost(request)
+        rho, mixtures = _cost(request), self._mixtures(request, view)
         if self._journal is not None:
             self._journal.released(
                 self._identity,
@@ -177,10 +179,16 @@ class Dealings:
                 request.session,
                 # Another process may have answered since the rules were checked.
                 lambda: self.check(request, view, parties),
-                rho,
+                rho=rho,
+                mixtures=mixtures,
             )
         self._budget.record(rho)
-        self._history.record(self._policy, view, parties, request.study)
+        self._history.record(self._policy, view, parties, request.study, mixtures)
+
+    def _mixtures(self, request: Request, view: View | IdColumn) -> dict[str, int]:
+        if isinstance(view, IdColumn):
+            return {}
+        return mixtures_in(self._policy, request, view)
 
     def check_refusals(self, study: str) -> None:
         """Refuse a study whose refusals told enough."""

@@ -29,6 +29,7 @@ max_row_share = 0.5         # of a derived column's scatter, for one row
 allow_disclosed = false     # this silo's own values, not only totals
 allow_row_level = false     # releases with an axis over people
 allow_roster_change = false # the same totals again, over other silos
+# roster_period_days = 90   # after which the former may be; unset is never
 min_changed_rows = 10
 require_privacy = false     # only totals with noise for differential privacy
 privacy_budget = 10.0       # epsilon of all private releases, over all studies

@@ -2,23 +2,30 @@
 
 Totals over overlapping rosters combine to one silo's own value even when no silo sees
 both (A+B+C, C+D+E and A+B+D+E give C twice). So each silo answers about a column for
-one set of parties only, whatever the study, the step or the public arguments. Folds and
+one set of parties only, whatever the study, the step or the public arguments, for ever
+or for a period that it chooses (`unpooled.party.told`). Folds and
 splits that differ in few rows subtract to those rows, so they are refused too, and so
 do a table's totals before and after few rows changed (`unpooled.party.versions`), and
 two fillings of few cells (`unpooled.party.fillings`).
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import final
 
 import numpy as np
 
 from unpooled.arrays import Array, Bool, UInt8
 from unpooled.data.table import Table
+from unpooled.party.chain import now
 from unpooled.party.fillings import Fillings
 from unpooled.party.journal import Journal
 from unpooled.party.policy import Policy, Refusal
+from unpooled.party.told import Told
 from unpooled.party.versions import Versions
 from unpooled.party.view import View
+
+_NONE: Mapping[str, int] = MappingProxyType({})
 
 
 @final
@@ -55,9 +62,7 @@ class History:
     def __init__(self, journal: Journal | None = None, key: bytes = b"") -> None:
         self._journal, self._versions = journal, Versions(key, journal)
         self._fillings = Fillings(key, journal)
-        # By column alone: neither another selection with a column in common nor another
-        # step that releases the same sums is a way round.
-        self._rosters: dict[str, tuple[str, ...]] = {}
+        self._own = Told()
         # Sets of rows, a bit for each, by the table's length.
         self._row_sets: dict[int, list[UInt8[Array, " b"]]] = {}
 
@@ -67,12 +72,17 @@ class History:
         view: View | IdColumn,
         parties: tuple[str, ...],
         study: str = "",
+        mixtures: Mapping[str, int] = _NONE,
     ) -> None:
         """Refuse what would give few rows, or one party, away next to what was told."""
-        rosters = self._journal.roster if self._journal else self._rosters.get
-        before = set(map(rosters, view.source_columns))
-        if before - {parties, None} and not policy.allow_roster_change:
+        told = self._told()
+        days = policy.roster_period_days
+        before = told.rosters(view.source_columns, now(), days)
+        if before - {parties} and not policy.allow_roster_change:
             raise Refusal("allow_roster_change")
+        if mixtures:
+            every = {**told.mixtures(view.source_columns), **mixtures}
+            policy.check_made(sum(every.values()), view.n_rows)
         if isinstance(view, View):
             self._versions.check(policy, view.table, view.source_columns)
             self._fillings.check(policy, view, study)
@@ -81,8 +91,11 @@ class History:
             return
         rows = view.rows()
         asked = np.packbits(rows)
-        for told in self._row_sets.get(len(rows), ()):
-            policy.check_rows(view.n_rows, [int(np.unpackbits(asked ^ told).sum())])
+        for other in self._row_sets.get(len(rows), ()):
+            policy.check_rows(view.n_rows, [int(np.unpackbits(asked ^ other).sum())])
+
+    def _told(self) -> Told:
+        return self._own if self._journal is None else self._journal.told()
 
     def record(
         self,
@@ -90,9 +103,10 @@ class History:
         view: View | IdColumn,
         parties: tuple[str, ...],
         study: str = "",
+        mixtures: Mapping[str, int] = _NONE,
     ) -> None:
         """Remember that the step was answered; a journal has it from its round."""
-        self._rosters |= dict.fromkeys(view.source_columns, parties)
+        self._own.see(view.source_columns, parties, now(), mixtures)
         if isinstance(view, View):
             self._versions.record(view.table, view.source_columns)
             self._fillings.record(policy, view, study)

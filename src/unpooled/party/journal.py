@@ -16,6 +16,7 @@ from unpooled.errors import StudyError
 from unpooled.ledger import Ledger, Release
 from unpooled.party.chain import Chain, Entry, is_signed
 from unpooled.party.memory import Answered, Ran, Remembered
+from unpooled.party.told import Told
 from unpooled.secure.message import digest
 from unpooled.secure.roster import Identity
 
@@ -43,7 +44,7 @@ class Journal:
     def __init__(self, path: str | Path, *, max_pages: int | None = None) -> None:
         self.path = Path(path)
         self._studies: dict[str, Remembered] = {}
-        self._rosters: dict[str, tuple[str, ...]] = {}
+        self._told = Told()
         # Of the table, so of no study.
         self._notes: dict[str, list[dict[str, Any]]] = {"version": [], "filled": []}
         self._refusals: set[tuple[str, str, str]] = set()
@@ -71,10 +72,10 @@ class Journal:
         records = self._chain.records("line", study)
         return Ledger([Release.from_record(record) for record in records])
 
-    def roster(self, column: str) -> tuple[str, ...] | None:
-        """Return the parties for which something about a column was last answered."""
+    def told(self) -> Told:
+        """Return what was answered about columns, in all studies."""
         self._chain.catch_up()
-        return self._rosters.get(column)
+        return self._told
 
     def spent(self) -> float:
         """Return what all private releases cost together, as `Budget` counts it."""
@@ -91,7 +92,7 @@ class Journal:
         parties: Sequence[str],
         session: str,
         check: Callable[[], None] = lambda: None,
-        rho: float = 0.0,
+        **more: Any,
     ) -> None:
         """Write one round: its lines, the step that ran, and for which parties.
 
@@ -102,13 +103,12 @@ class Journal:
         lines : sequence of Release
             With seals whose sequence goes on where the study's lines end.
         ran : (str, tuple of str)
-            The step, and the transforms in front of it.
+            The step and the transforms before it.
         asked : (str, Answered)
             The SHA-256 of the request, and what to remember of it.
         check : callable, optional
             Called when no other process can write any more; it may still refuse.
-        rho : float, default 0.0
-            What the round cost of the silo's privacy.
+        **more : of the round: "rho", its cost of privacy, and "mixtures"
 
         Raises
         ------
@@ -135,7 +135,7 @@ class Journal:
         record |= {"columns": list(columns), "parties": list(parties)}
         record |= {"round": lines[0].round, "lines": len(lines)}
         record |= {"request": asked[0], "answered": asked[1].as_record()}
-        record |= {"rho": rho} if rho else {}
+        record |= {name: value for name, value in more.items() if value}
         self._chain.append([*entries, ("round", study, record)], identity, in_order)
 
     def joined(
@@ -302,8 +302,8 @@ class Journal:
             if "answered" in record:  # else an earlier version wrote it
                 asked = Answered.from_record(record["answered"])
                 study.answered[record["request"]] = asked
-            parties = tuple(record["parties"])
-            self._rosters |= dict.fromkeys(record["columns"], parties)
+            about = record["columns"], record["parties"], entry.time
+            self._told.see(*about, record.get("mixtures", {}))
             self._spent += record.get("rho", 0.0)
         elif entry.kind == "refused":
             study.refusals += bool(record.get("telling"))

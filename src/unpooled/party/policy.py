@@ -41,8 +41,8 @@ class Policy:
         Fewest rows of any class that is present, in a release by class.
     max_feature_ratio : float, default 0.33
         Largest ratio of features to the silo's rows in a release over pairs of
-        features, and of features that are drawn, in any release; with more features
-        than rows a covariance can be solved for records.
+        features; with more features than rows a covariance can be solved for records.
+        Of mixtures of features that somebody chose, all that were ever asked for count.
     max_row_share : float, default 0.5
         Largest share of a derived column's scatter that one row may carry.
     allow_disclosed : bool, default False
@@ -51,6 +51,9 @@ class Policy:
         Whether a release may have an axis over people.
     allow_roster_change : bool, default False
         Whether a column may be answered about again for another set of parties.
+    roster_period_days : float, optional
+        After so many days without an answer about a column, by the silo's own clock, it
+        may be for another set of parties. None: never.
     min_changed_rows : int, default 10
         Fewest rows that must differ between two versions of the table.
     require_privacy : bool, default False
@@ -75,6 +78,7 @@ class Policy:
     allow_disclosed: bool = False
     allow_row_level: bool = False
     allow_roster_change: bool = False
+    roster_period_days: float | None = None
     min_changed_rows: int = 10
     require_privacy: bool = False
     privacy_budget: float = 10.0
@@ -184,13 +188,18 @@ class Policy:
 
     def check_features(self, declared: Declared, n_features: int, n_rows: int) -> None:
         """Refuse pairs of features in number too near the number of rows."""
-        if declared.pairs_features and n_features > self.max_feature_ratio * n_rows:
-            raise Refusal("max_feature_ratio")
+        if declared.pairs_features:
+            self.check_made(n_features, n_rows)
 
     def check_made(self, n_columns: int, n_rows: int) -> None:
-        """Refuse columns made without a fit in number too near the number of rows."""
-        if n_columns > self.max_feature_ratio * n_rows:
+        """Refuse columns, or mixtures of them, in number too near that of rows."""
+        if not self.allows_pairs(n_columns, n_rows):
             raise Refusal("max_feature_ratio")
+
+    def allows_pairs(self, n_features: int, n_rows: int) -> bool:
+        """Whether so many features may be told pair by pair."""
+        # Not turned round: without a limit and without rows the product is no number.
+        return not n_features > self.max_feature_ratio * n_rows
 
     def check_dominance(self, share: float) -> None:
         """Refuse a derived column of which one row carries too much."""
@@ -216,7 +225,9 @@ def _listed(name: str, patterns: Sequence[str]) -> bool:
 
 
 def _check_value(name: str, default: Any, value: Any) -> None:
-    if default is None:
+    if name == "roster_period_days" and value is None:
+        return
+    if default is None and name != "roster_period_days":
         listed = isinstance(value, list | tuple)
         good = value is None or (listed and all(isinstance(v, str) for v in value))
         wanted = "a list of names"

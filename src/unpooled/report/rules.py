@@ -18,6 +18,7 @@ WORDS: Mapping[str, str] = {
     "allow_disclosed": "May the silo’s own values be seen, not only totals?",
     "allow_row_level": "May anything with entries for single people leave?",
     "allow_roster_change": "May a question be answered again for other silos?",
+    "roster_period_days": "After how many days a question may be answered so",
     "min_changed_rows": "Fewest rows that differ before a question is answered again",
     "require_privacy": "Must random noise be added to what leaves?",
     "privacy_budget": "Privacy budget, as ε of all private releases together",
@@ -50,6 +51,7 @@ def said(key: str, value: Any) -> str:
         return {
             "allowed_steps": "those of this library",
             "allowed_columns": "all",
+            "roster_period_days": "never",
         }.get(key, "not told")
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -66,7 +68,9 @@ def loosened(policy: Mapping[str, Any]) -> list[str]:
     found = []
     for key, default in _DEFAULTS.items():
         value = policy.get(key, default)
-        if key.startswith("min_") or key == "require_privacy":
+        if key == "roster_period_days":
+            looser = value is not None
+        elif key.startswith("min_") or key == "require_privacy":
             looser = value < default
         elif key.startswith(("max_", "allow_", "privacy_")):
             looser = value > default

@@ -1,0 +1,63 @@
+"""What a silo answered about each column: for whom, when, and by which mixtures."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import final
+
+_SECONDS_PER_DAY = 86_400.0
+
+
+@final
+class Told:
+    """Of all rounds that were answered, what later ones are compared with.
+
+    By column alone: neither another selection with a column in common nor another step
+    that releases the same sums is a way round.
+    """
+
+    def __init__(self) -> None:
+        self._rosters: dict[str, tuple[tuple[str, ...], str]] = {}
+        # By name: how many, and of which columns.
+        self._mixtures: dict[str, tuple[int, frozenset[str]]] = {}
+
+    def see(
+        self,
+        columns: Sequence[str],
+        parties: Sequence[str],
+        time: str,
+        mixtures: Mapping[str, int],
+    ) -> None:
+        """Remember one round, answered at a time of the silo's own clock."""
+        self._rosters |= dict.fromkeys(columns, (tuple(parties), time))
+        if mixtures:
+            of = frozenset(columns)
+            self._mixtures |= {name: (size, of) for name, size in mixtures.items()}
+
+    def roster(self, column: str) -> tuple[str, ...] | None:
+        """Return the parties for which something about a column was last answered."""
+        return self._rosters.get(column, (None, ""))[0]
+
+    def rosters(
+        self, columns: Iterable[str], now: str, days: float | None
+    ) -> set[tuple[str, ...]]:
+        """Return the rosters that columns were last answered for, in so many days.
+
+        A time in the future counts as now: a clock that was put back frees nothing.
+        """
+        last = {self._rosters[column] for column in columns if column in self._rosters}
+        return {
+            parties for parties, time in last if days is None or _days(time, now) < days
+        }
+
+    def mixtures(self, columns: Sequence[str]) -> dict[str, int]:
+        """Return the mixtures of any of some columns that were answered about."""
+        return {
+            name: size
+            for name, (size, of) in self._mixtures.items()
+            if not of.isdisjoint(columns)
+        }
+
+
+def _days(since: str, now: str) -> float:
+    apart = datetime.fromisoformat(now) - datetime.fromisoformat(since)
+    return apart.total_seconds() / _SECONDS_PER_DAY
