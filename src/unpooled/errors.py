@@ -92,8 +92,9 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "max_feature_ratio": (
             "too many features for the silo's rows in a release over pairs of "
-            "features, or made by drawing them",
-            "Select fewer columns, or let the silo raise max_feature_ratio.",
+            "features, or too many mixtures of them, over all requests",
+            "Select fewer columns, ask with the random_state of before, or let the silo "
+            "raise max_feature_ratio.",
         ),
         "max_row_share": (
             "one row dominates a derived column",
@@ -111,7 +112,7 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "a column was answered about for another set of parties before, and the "
             "difference of the totals would be one party's own value",
             "Keep the parties of the earlier study, or let the silo set "
-            "allow_roster_change.",
+            "allow_roster_change or roster_period_days.",
         ),
         "min_changed_rows": (
             "too few rows changed since the step was answered before",
