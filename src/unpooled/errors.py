@@ -93,7 +93,7 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "max_feature_ratio": (
             "too many features for the silo's rows in a release over pairs of "
             "features, or too many mixtures of them, over all requests",
-            "Select fewer columns, ask with the random_state of before, or let the silo "
+            "Select fewer columns, keep the random_state of before, or let the silo "
             "raise max_feature_ratio.",
         ),
         "max_row_share": (
