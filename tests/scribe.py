@@ -22,7 +22,9 @@ def a_round(
         ledger.append(line, {"a": Seal(key, sequence, "00", signature)})
     ran = ("x.y", ())
     parties = ["a", "b", "c"]
-    asked = Answered("s", "session", 1, "x.y", "v", "f", 1, {}, {"a": key}, "masked")
+    asked = Answered(
+        "s", "session", 1, "x.y", "v", "f", 1, {}, {"a": key}, "masked", "r"
+    )
     about = ("00", asked)
     journal.released(identity, ledger[before:], ran, about, ["x0"], parties, "session")
 

@@ -192,7 +192,10 @@ def _is_reply(shown: Evidence, place: int, party: str, roster: Roster) -> bool:
         return False
     parts = {name: words[place : place + 1] for name, words in shown.words.items()}
     kind = "released"
-    if find_step(shown.step).polynomial is not None:
+    step = find_step(shown.step)
+    if step.polynomial is not None:
+        if set(parts) != set(step.leaves):
+            return False
         kind, parts = "compared", dict.fromkeys([SIGNS], *parts.values())
     return (
         (header.get("kind"), header.get("party")) == (kind, party)
