@@ -68,6 +68,17 @@ def person(j):
     return (Select(COLUMNS), Derive("pca.projected", ("made",), onto))
 
 
+def made_up(step, **public):
+    """A transform of any model, with numbers that no study fitted."""
+    names = ("made",) if step != "power.transformed" else COLUMNS
+    return (
+        "scaler.local_observed",
+        None,
+        (Select(COLUMNS), Derive(step, names, public)),
+    )
+
+
+ONTO = np.array([[-1.0], [1.0], [0.0]])
 REQUESTS = {
     "a step that is none": (("pca.no_such_step",), "allowed_steps"),
     "a function": (("os.system",), "allowed_steps"),
@@ -99,6 +110,34 @@ REQUESTS = {
     ),
     "parameters that were made up": (
         ("scaler.local_observed", None, person(1)),
+        "transform_not_fitted",
+    ),
+    "a discriminant that was made up": (
+        made_up(
+            "discriminant.discriminated", scalings=ONTO, shrinkage=None, priors=None
+        ),
+        "transform_not_fitted",
+    ),
+    "an eigenvector that was made up": (
+        made_up("eigenproblem.projected", vectors=ONTO),
+        "transform_not_fitted",
+    ),
+    "a score that was made up": (
+        made_up(
+            "twoviews.scored",
+            mean=np.zeros(3),
+            scale=np.ones(3),
+            rotations=ONTO,
+            regularisation=0.0,
+        ),
+        "transform_not_fitted",
+    ),
+    "a span that was made up": (
+        made_up("span.spanned", mean=np.zeros(3), basis=ONTO),
+        "transform_not_fitted",
+    ),
+    "an exponent that was made up": (
+        made_up("power.transformed", lambdas=np.array([-40.0, 1.0, 1.0])),
         "transform_not_fitted",
     ),
 }
