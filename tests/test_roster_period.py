@@ -94,4 +94,4 @@ def test_a_clock_that_was_put_back_frees_nothing():
 @pytest.mark.parametrize("days", [-1, "30", True])
 def test_a_period_is_a_number_of_days(days):
     with pytest.raises(StudyError, match="roster_period_days"):
-        Policy(roster_period_days=days)
+        Policy.of({"roster_period_days": days})

@@ -264,5 +264,5 @@ def _opened(
     p = len(COLUMNS)
     for operation in request.operations:
         p = len(getattr(operation, "columns", range(p)))
-    shape = declared.shape({"p": p})
+    shape = declared.shape(find_step(request.step).sizes(p, request.public))
     return restored(flat, declared, shape, request.public)

@@ -18,8 +18,7 @@ from typing import Any, final, overload
 from unpooled.errors import StudyError
 
 Bytes = bytes  # a line has a field of that name
-VISIBILITIES = ("summed", "veiled", "disclosed", "kept", "exchanged")
-VISIBILITIES += ("compared", "public")
+VISIBILITIES = "summed veiled disclosed kept exchanged compared public".split()
 _GENESIS = "0" * 64
 
 
@@ -71,7 +70,7 @@ class Release:
     bytes : int
         Bytes of the array on the wire, of one party; 0 for what stays in the silo.
     visibility : str
-        "summed", "veiled" (a total that the parties alone open), "disclosed", "kept",
+        "summed", "veiled" (the parties alone open the total), "disclosed", "kept",
         "exchanged", "compared" or "public".
     direction : str
         "out" of the silo or "in"to it (arguments, and what is kept there).

@@ -29,7 +29,7 @@ _ANSWERS: Mapping[str, tuple[str, set[str]]] = {
     "begin computing": ("begun", set()),
     "test computing": ("tested", set()),
     "shares": ("shared", set()),
-    "signs": ("compared", {"spent"}),
+    "signs": ("compared", {"spent", "about"}),
     "leave": ("left", set()),
     "matching.common": ("released", {"seals", "digest"}),
     "matching.check": ("released", {"seals", "digest"}),

@@ -32,7 +32,8 @@ FITTED_BY = tuple(
 # Of a bound on an entry of a scatter: what its sum may be off.
 _EXACT = 1e-7
 
-Bases = tuple[Float[Array, "p k"], Float[Array, "q l"]]
+# Of each view, in the span of all rows.
+Bases = tuple[Array, Array]
 
 
 def are_scores(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
