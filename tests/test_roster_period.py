@@ -12,7 +12,7 @@ from unpooled.party.told import Told
 from wire import Rogue, rows, silos
 
 DAY = 86_400.0
-PERIOD = Policy(roster_period_days=30)
+PERIOD = Policy(roster_period_days=30.0)
 TABLES = {name: rows(seed=i) for i, name in enumerate("abcd")}
 
 
@@ -41,7 +41,7 @@ def rules(here, names, study):
 
 
 def test_another_roster_waits_for_the_period(clock):
-    here = silos(TABLES, policy={"roster_period_days": 30})
+    here = silos(TABLES, policy={"roster_period_days": 30.0})
     assert rules(here, "abcd", "first") == {""}
     clock.days = 29.9
     assert rules(here, "abc", "second") == {"allow_roster_change"}
@@ -62,7 +62,7 @@ def test_control_without_a_period_no_time_is_long_enough(clock):
 
 
 def test_every_answer_begins_the_period_anew(clock):
-    here = silos(TABLES, policy={"roster_period_days": 30})
+    here = silos(TABLES, policy={"roster_period_days": 30.0})
     for clock.days in (0.0, 20.0):
         assert rules(here, "abcd", f"day {clock.days}") == {""}
     clock.days = 40.0
@@ -91,7 +91,7 @@ def test_a_clock_that_was_put_back_frees_nothing():
     assert told.rosters(("x0",), "2030-06-03T00:00:00+00:00", None) == {("a", "b")}
 
 
-@pytest.mark.parametrize("days", [-1, "30", True])
+@pytest.mark.parametrize("days", [-1.0, "30", True])
 def test_a_period_is_a_number_of_days(days):
     with pytest.raises(StudyError, match="roster_period_days"):
         Policy.of({"roster_period_days": days})

@@ -87,7 +87,7 @@ def with_positive_peaks(V: Float[Array, "p k"]) -> Float[Array, "p k"]:
     return np.ascontiguousarray(V * np.where(peaks < 0, -1.0, 1.0))
 
 
-def same_columns(ours: Float[Array, "p k"], theirs: Float[Array, "p k"]) -> bool:
+def same_columns(ours: Float[Array, "p k"], theirs: Float[Array, "q l"]) -> bool:
     """Whether each column is the other's, but for what rounding leaves of directions.
 
     Both come of the same totals by the same arithmetic. They part by more where
