@@ -51,7 +51,7 @@ def here() -> Silos:
 def ledger(here) -> Ledger:
     assert len(here.ledger) > 15
     assert {line.visibility for line in here.ledger} == {
-        "summed", "disclosed", "kept", "public",
+        "summed", "veiled", "disclosed", "kept", "public",
     }  # fmt: skip
     return here.ledger
 

@@ -111,9 +111,9 @@ def test_the_score_opens_no_row_to_the_coordinator(data):
     seen = [(x.step, x.name, x.visibility) for x in federation.ledger[before:]]
     assert seen == [
         ("mmvfl.local_scores", "classes", "public"),
-        ("mmvfl.local_scores", "scores", "summed"),
+        ("mmvfl.local_scores", "scores", "veiled"),
         ("mmvfl.local_hits", "classes", "public"),
-        ("mmvfl.local_hits", "scores", "summed"),
+        ("mmvfl.local_hits", "scores", "veiled"),
         ("mmvfl.local_hits", "hits", "summed"),
         ("mmvfl.local_hits", "judged", "summed"),
     ]

@@ -71,7 +71,7 @@ def test_ledger_of_a_fit_is_what_the_docstring_says(data):
         if x.direction == "out"
     ]
     iteration = [
-        ("mmvfl.local_labels", "consensus", (36, 3), "summed"),
+        ("mmvfl.local_labels", "consensus", (36, 3), "veiled"),
         ("mmvfl.local_objective", "objective", (), "summed"),
         ("mmvfl.local_objective", "seconds", (), "summed"),
     ]
