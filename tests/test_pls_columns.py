@@ -108,7 +108,7 @@ def test_what_leaves_is_for_the_parties(secure_sum):
         if line.direction == "out"
     ]
     assert left == [
-        ("pls.local_image", "image", (N, 5), "summed"),
+        ("pls.local_image", "image", (N, 5), "veiled"),
         ("pls.local_pairs", "squares", (2,), "summed"),
         ("pls.local_pairs", "correlations", (2,), "summed"),
     ]

@@ -157,10 +157,10 @@ def test_the_coordinator_is_told_nothing(rows):
     model = VFedPCA(2, rounds=2, topology="complete", random_state=0)
     model.fit(here.federation)
 
-    assert {how for *_, how in left(here.federation)} == {"exchanged", "summed"}
-    summed = [line for line in left(here.federation) if line[3] == "summed"]
+    assert {how for *_, how in left(here.federation)} == {"exchanged", "veiled"}
+    veiled = [line for line in left(here.federation) if line[3] == "veiled"]
     # For the silos alone: noise to the coordinator.
-    assert summed == [("vfedpca.neighbour_squares", "squares", (2,), "summed")]
+    assert veiled == [("vfedpca.neighbour_squares", "squares", (2,), "veiled")]
     for party, data in here.wire.received:
         for name, array in decode(data, here.roster, party).arrays.items():
             assert array.dtype == np.uint8 or name == "squares"
