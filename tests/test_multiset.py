@@ -164,6 +164,7 @@ def test_ritz_pairs_of_a_spread_basis():
     A = rng.standard_normal((12, 12))
     A = A + A.T
     V, found = rng.standard_normal((12, 3)), JointRitz()
+    theta, R = np.zeros(3), V
     values = np.linalg.eigvalsh(A)[::-1]
     basis = np.zeros((12, 0))
     for _ in range(5):

@@ -176,7 +176,7 @@ def _solved(
 ) -> tuple[Float[Array, " k"], Float[Array, "q k"], int]:
     """Return the k leading values, their vectors' coordinates, and blocks that took."""
     found, planned = JointRitz(), federation.coordinator.planned
-    back, turn = np.zeros((block, block)), np.eye(block)
+    back, turn, worst = np.zeros((block, block)), np.eye(block), np.inf
     for i in range(1, most + 1):
         size = {"back": back, "turn": turn, "wider": i * block}
         image = federation.sum(steps.shared, to="parties", **size)["image"]
