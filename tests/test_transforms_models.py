@@ -141,6 +141,8 @@ def test_a_transform_behind_a_transform_has_evidence(name):
     ("model", "label"),
     [
         (lda(shrinkage=0.3), KIND),
+        (lda(shrinkage="auto"), KIND),
+        (lda(shrinkage=0.2, priors=[0.5, 0.2, 0.3]), KIND),
         (up.CCA(1, regularisation=0.2), {"y": [f"x{j}" for j in range(20, 40)]}),
     ],
 )

@@ -1,4 +1,4 @@
-"""Whether discriminant directions follow from the totals that a study opened.
+"""Projecting rows on discriminants, if they follow from totals that a study opened.
 
 Every silo does what the coordinator did, on totals that it added itself: class means,
 the scatter about them, the pencil. With more columns than rows, within the basis of a
@@ -15,8 +15,9 @@ from unpooled.linalg.eigen import same_columns, with_positive_peaks
 from unpooled.linalg.oneshot import top_eigenvectors
 from unpooled.linalg.pencil import leading_pencil_pairs
 from unpooled.models.classes import Classes
+from unpooled.models.discriminant_auto import InSpan
 from unpooled.models.moments import proven_moments
-from unpooled.models.span import basis_of
+from unpooled.models.span import basis_of, deviations
 from unpooled.models.within import (
     between,
     in_span,
@@ -25,7 +26,7 @@ from unpooled.models.within import (
     shrunk,
 )
 from unpooled.party.operations import Operation
-from unpooled.party.step import Fit
+from unpooled.party.step import Fit, derived
 
 FITTED_BY = tuple(
     f"discriminant.local_{name}"
@@ -37,6 +38,7 @@ FITTED_BY = tuple(
         "squares",
         "scatter",
         "whitened",
+        "spread",
     )
 )
 # Of a bound on an entry of a scatter: what its sum may be off.
@@ -60,14 +62,23 @@ def are_discriminants(fits: Fits, public: Mapping[str, Any]) -> bool:
     sums, shrinkage = fits["local_class_totals"], public["shrinkage"]
     count = np.rint(sums.totals["count"])
     means = sums.totals["total"] / count[:, None]
-    found, Z = Classes(sums.public["classes"], count, means), None
+    found = Classes(sums.public["classes"], count, means)
     span = fits["local_within_scatter"].further
-    if sums.further or any(_told(one.further) != _told(span) for one in _inside(fits)):
+    wide = span and isinstance(shrinkage, str)
+    # Fourth powers are of the columns as they are, also where nothing else is.
+    outside = ("local_fourths",) if wide else ()
+    if sums.further or any(
+        _told(one.further) != _told(span) for one in _inside(fits, outside)
+    ):
         return False
+    Z = None
     if span:
         mean, Z = basis_of(span)
         if not _near(mean, count @ means / count.sum(), means):
             return False
+        if wide:
+            wanted = _shrunk_in_span(fits, found, public["priors"], mean, Z, k)
+            return wanted is not None and same_columns(V, wanted)
         found = Classes(found.names, count, (means - mean) @ Z)
     told = _covariances(fits, found, public["priors"], None if span else shrinkage)
     if told is None:
@@ -80,10 +91,60 @@ def are_discriminants(fits: Fits, public: Mapping[str, Any]) -> bool:
     return same_columns(V, with_positive_peaks(Z @ inside))
 
 
-def _inside(fits: Fits) -> list[Fit]:
+@derived(
+    takes={"scalings": "p k"},
+    fitted_by=FITTED_BY,
+    follows=are_discriminants,
+    further=True,
+)
+def discriminated(
+    X: Float[Array, "n p"],
+    *,
+    scalings: Float[Array, "p k"],
+    shrinkage: Any,
+    priors: Any,
+) -> Float[Array, "n k"]:
+    """Return coordinates of rows along the discriminant directions.
+
+    `shrinkage` and `priors` are how they were found, by which silos check them.
+    """
+    return X @ scalings
+
+
+def _inside(fits: Fits, outside: Sequence[str]) -> list[Fit]:
     """Return the rounds that the directions were found in."""
-    names = {name.rpartition(".")[2] for name in FITTED_BY} - {"local_class_totals"}
+    names = {name.rpartition(".")[2] for name in FITTED_BY}
+    names -= {"local_class_totals", "local_spread", *outside}
     return [one for name in names & fits.keys() for one in fits[name].rounds]
+
+
+def _shrunk_in_span(
+    fits: Fits,
+    found: Classes,
+    priors: Any,
+    mean: Float[Array, " p"],
+    basis: Float[Array, "p r"],
+    k: int,
+) -> Float[Array, "p k"] | None:
+    """Return the directions of `unpooled.models.discriminant_auto`, or None."""
+    spread, fourths, shares = fits["local_spread"], fits["local_fourths"], found.count
+    N, shares = shares.sum(), shares / shares.sum()
+    if spread.further or fourths.further or fourths.earlier:
+        return None
+    if not np.array_equal(spread.public["mean"], mean):
+        return None
+    unit = deviations(spread.totals["squares"], mean, int(N))
+    Z, inside = basis * unit[:, None], (found.means - mean) @ basis
+    S = _scatters(fits, Classes(found.names, found.count, inside), np.eye(len(shares)))
+    if S is None:
+        return None
+    C = S / found.count[:, None, None]
+    inner = InSpan.of_classes(found.count, inside, Z, unit, C)
+    wanted = {"classes": found.names, "means": found.means, "mean": mean}
+    if not _all_near(fourths, {**wanted, **inner.units()}, found.means):
+        return None
+    shares = shares if priors is None else np.array(priors, float)
+    return inner.scalings(inner.pencil(shares, fourths.totals).leading(k)[1])
 
 
 def _told(operations: Sequence[Operation]) -> list[dict[str, Any]]:
@@ -128,10 +189,8 @@ def _ledoit_wolf(
     C = S / count[:, None, None]
     wanted = {"classes": found.names, "means": means}
     wanted |= ledoit_wolf_units(C, count, means)
-    for name, value in wanted.items():
-        beside = means if name == "mean" else value
-        if not _near(fourths.public[name], value, beside):
-            return None
+    if not _all_near(fourths, wanted, means):
+        return None
     by_class, St = ledoit_wolf_shrunk(C, count, means, fourths.totals)
     return np.tensordot(shares, by_class, 1), St
 
@@ -158,6 +217,14 @@ def _scatters(
             return None
         scatters.append(S)
     return np.array(scatters)
+
+
+def _all_near(fit: Fit, wanted: Mapping[str, Array], means: Array) -> bool:
+    """Whether a round was asked for with these arguments, a mean beside the means."""
+    return all(
+        _near(fit.public[name], value, means if name == "mean" else value)
+        for name, value in wanted.items()
+    )
 
 
 def _near(asked: Array, wanted: Array, beside: Array) -> bool:

@@ -79,27 +79,49 @@ def _is_row_space(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
         shared = asked.keys() & one.public.keys()
         if not all(np.array_equal(one.public[name], asked[name]) for name in shared):
             return False
+    blocks = [one.public["V"] for one in rounds]
+    images = [one.totals["image"] for one in rounds]
+    scale = deviations(asked["squares"], mean, N)
+    if len(rounds) == 1 and np.array_equal(blocks[0], _scaled_block(scale, N)):
+        U, shares = _range(images[0] / scale[:, None], N - 1)
+        return _same_basis(public["basis"] * scale[:, None], U, shares)
+    found = _unscaled(blocks, images, N)
+    return found is not None and _same_basis(public["basis"], *found)
+
+
+Basis = tuple[Float[Array, "p q"], Float[Array, " q"]]
+
+
+def _unscaled(blocks: list[Array], images: list[Array], N: int) -> Basis | None:
+    """Return the basis that blocks and images give, if the blocks are nobody's choice.
+
+    And of each direction how large the image is along it.
+    """
     # The first block fills the first view's rows; a narrow view has none.
-    filled = np.flatnonzero(rounds[0].public["V"].any(axis=1))
-    blocks = _blocks(len(mean), N, int(filled[0] or filled[-1] + 1))
-    wide = [block.V for block in blocks if block.V is not None]
-    if len(wide) != len(rounds) or not all(
-        np.array_equal(one.public["V"], V) for one, V in zip(rounds, wide, strict=True)
-    ):
-        return False
-    images = iter(one.totals["image"] for one in rounds)
+    filled = np.flatnonzero(blocks[0].any(axis=1))
+    asked = _blocks(len(blocks[0]), N, int(filled[0] or filled[-1] + 1))
+    wide = [block.V for block in asked if block.V is not None]
+    if len(wide) != len(blocks) or not all(map(np.array_equal, wide, blocks)):
+        return None
+    told = iter(images)
     found = [
-        _range(next(images)[block.rows], N - 1)
-        if block.V is not None
-        else (np.eye(block.width), np.ones(block.width))
-        for block in blocks
+        (np.eye(block.width), np.ones(block.width))
+        if block.V is None
+        else _range(next(told)[block.rows], N - 1)
+        for block in asked
     ]
     basis = scipy.linalg.block_diag(*(U for U, _ in found))
-    if basis.shape != public["basis"].shape:
+    return basis, np.concatenate([shares for _, shares in found])
+
+
+def _same_basis(
+    basis: Float[Array, "p _"], wanted: Float[Array, "p q"], shares: Float[Array, " q"]
+) -> bool:
+    """Whether a basis is another but for rounding, which small directions have more."""
+    if basis.shape != wanted.shape:
         return False
-    apart = np.abs(public["basis"] - basis).max(axis=0)
-    certain = np.concatenate([shares for _, shares in found])
-    return bool((apart <= _SAME_BASIS / certain).all())
+    apart = np.abs(basis - wanted).max(axis=0)
+    return bool((apart <= _SAME_BASIS / shares).all())
 
 
 def _count_and_mean(
@@ -196,6 +218,36 @@ def _blocks(p: int, N: int, first: int) -> list[_Block]:
         if width:
             blocks.append(_Block(slice(start, stop), width, V))
     return blocks
+
+
+def scaled_row_space(
+    federation: Federation, steps: Span, mean: Float[Array, " p"], N: int
+) -> tuple[Float[Array, "p q"], Float[Array, " p"]]:
+    """Return the same of rows whose columns are standardised, and their deviations.
+
+    Columns in small units count as much as others, and keep their digits. Of constant
+    columns the deviation is given as 1.
+    """
+    squares = federation.sum(steps.spread, mean=mean)["squares"]
+    scale = deviations(squares, mean, N)
+    public = {"mean": mean, "squares": squares, "V": _scaled_block(scale, N)}
+    image = federation.sum(steps.image, **public)["image"]
+    if federation.coordinator.planned:
+        image = np.eye(*image.shape)
+    return _range(image / scale[:, None], N - 1)[0], scale
+
+
+def deviations(
+    squares: Float[Array, " p"], mean: Float[Array, " p"], N: int
+) -> Float[Array, " p"]:
+    """Return columns' deviations, and 1 for those that are constant."""
+    rounding = (N * np.finfo(float).eps * mean) ** 2
+    return np.where(squares / N > rounding, np.sqrt(squares / N), 1.0)
+
+
+def _scaled_block(scale: Float[Array, " p"], N: int) -> Float[Array, "p l"]:
+    V = np.random.default_rng(0).standard_normal((len(scale), N + 7))
+    return V / scale[:, None]
 
 
 def _range(
