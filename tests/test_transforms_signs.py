@@ -79,7 +79,7 @@ LIES: dict[str, Callable[[Evidence], Evidence]] = {
         signed={p: s for p, s in one.signed.items() if p != "a"},
     ),
     "another name": lambda one: changed(
-        one, words={"another": w for w in one.words.values()}
+        one, words=dict.fromkeys(["another"], *one.words.values())
     ),
     "other candidates": lambda one: changed(
         one, public={**one.public, "lam": one.public["lam"] + 1.0}
