@@ -18,6 +18,7 @@ from unpooled.party.runtime import Party
 from unpooled.secure.message import decode, encode
 from unpooled.study.content import read_steps, target_of
 from unpooled.study.definition import pipeline_of
+from unpooled.study.earlier import part_of
 
 # Columns of another silo, whose number this one is not told: so many that no model
 # finds too few.
@@ -79,7 +80,9 @@ def read_announced(party: Party, name: str, text: str) -> Announced:
         how = how_to_match(partition, head.text("ids"), head.flag("aligned", False))
         layout = replace(_seen_from(party, dry.parties), matching=how)
     federation = Federation(dry, layout=layout, named=True, label=label)
-    pipeline = pipeline_of((step.name, step.estimator()) for step in steps)
+    # What the updated model's file holds, a silo need not know for a plan.
+    parts = [(step.name, part_of(step, known=False)) for step in steps]
+    pipeline = pipeline_of(parts)
     target = target_of(steps, label)
     pipeline.fit(federation, *([] if target is None else [target]))
     rules = [
