@@ -8,7 +8,7 @@ from integration.matrix import CASES, model_of, text_of
 from integration.rows import WRITERS
 from silo_rows import table_of
 from unpooled.data.sources import open_source
-from unpooled.errors import StudyError
+from unpooled.errors import DataError, StudyError
 from unpooled.models.applying import apply
 from unpooled.models.catalogue import estimators
 from unpooled.models.files import load
@@ -17,11 +17,13 @@ from unpooled.study import Study
 
 # Secure comparisons take their time, and their exponents are applied like any others.
 SLOW = ("PowerTransformer", "PCA-power")
+# Whose directions are of columns that each silo whitened for itself.
+NO_SCORES = ("CCA-dcca-power",)
 BY_ROWS = [
     name
     for name, case in CASES.items()
     if case.partition == "rows"
-    and name not in SLOW
+    and name not in (*SLOW, *NO_SCORES)
     and hasattr(estimators()[model_of(name)], "transform")
 ]
 # Of people whose columns three silos have.
@@ -56,6 +58,16 @@ def test_a_silo_writes_what_the_study_reads_of_its_rows(name, tmp_path):
     assert n_rows == len(wanted) == 294
     assert columns == ["num", *view.feature_names] == list(written.columns)
     np.testing.assert_allclose(written.drop(columns="num"), wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", NO_SCORES)
+def test_a_model_without_scores_says_so(name, tmp_path):
+    _, pipeline, source = fitted(name, tmp_path)
+    table = open_source(str(source), label="num")
+
+    with pytest.raises(DataError, match=r"no scores along them. Fit with solver"):
+        apply(pipeline, table, tmp_path / "out.csv")
+    assert not (tmp_path / "out.csv").exists()
 
 
 @pytest.mark.parametrize("name", BY_COLUMNS)

@@ -102,7 +102,8 @@ def _write(folder: Path, key: str, sofar: Sofar) -> None:
 
 
 def _read(path: Path) -> Sofar:
-    with np.load(path, allow_pickle=False) as archive:
+    # Opened here: NumPy leaves a file open that turns out to be none of its own.
+    with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
         totals = {
             name.removeprefix("total."): archive[name]
             for name in archive.files
