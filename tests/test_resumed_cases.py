@@ -11,7 +11,14 @@ from small_study import Killed, kill_at
 from unpooled.study import Study
 
 # Secure comparisons are stopped and resumed in tests of their own.
-SLOW = ("PowerTransformer", "PCA-power")
+OTHERWISE = ("PowerTransformer", "PCA-power")
+# One of each kind; the rest takes a minute.
+FIRST = ("LinearDiscriminantAnalysis", "CCA-columns", "KernelPCA", "KernelPCA-columns")
+NAMES = [
+    name if name in FIRST else pytest.param(name, marks=pytest.mark.slow)
+    for name in CASES
+    if name not in OTHERWISE
+]
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +27,7 @@ def quick_disk(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in SLOW])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_study_goes_on_where_it_was_killed(name, tmp_path):
     write = WRITERS[CASES[name].partition]
     sources = {silo: write(silo, tmp_path) for silo in SILOS}
