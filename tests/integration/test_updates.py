@@ -27,7 +27,7 @@ def sources(consortium, tmp_path_factory):
     folder = tmp_path_factory.mktemp("growing")
     paths = {silo: folder / f"{silo}.csv" for silo in SILOS}
     for silo, path in paths.items():
-        polars.from_arrow(load()[silo]).select(COLUMNS).write_csv(path)
+        polars.DataFrame(load()[silo]).select(COLUMNS).write_csv(path)
     with consortium.settled("min_rows = 10\n", audit="updates", sources=paths):
         yield paths
 

@@ -141,7 +141,7 @@ def _copied(step: StudyStep, folder: Path) -> StudyStep:
                 f"up to date."
             )
         model = copy.copy(step.estimator())
-        vars(model).pop("components_", None)
+        model.__dict__.pop("components_", None)
         path.parent.mkdir(parents=True, exist_ok=True)
         save(model, path)
     return replace(step, update=path)
