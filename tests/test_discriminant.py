@@ -279,52 +279,9 @@ def test_missing_values_are_named(data):
 def test_ill_posed_requests_are_refused_with_the_remedy():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((30, 40)), np.arange(30) % 2
-    # Ledoit and Wolf's formula takes fourth powers over all columns by all columns.
-    for shrinkage in (None, 0.0, "auto"):
+    for shrinkage in (None, 0.0):
         text = refusal(X, y, policy=Policy.open(), shrinkage=shrinkage)
         assert "40 columns, but 30 rows" in text
         assert "Choose a shrinkage, 0.1 for instance" in text
     X = rng.standard_normal((60, 3))
     assert "collinear" in refusal(np.column_stack([X, X[:, 0]]), np.arange(60) % 2)
-
-
-# --- More columns than rows ----------------------------------------------------------
-
-
-@pytest.mark.parametrize("options", [{}, {"priors": [0.2, 0.3, 0.5]}])
-def test_more_columns_than_rows_equal_the_pooled_twin(options):
-    rng = np.random.default_rng(0)
-    y = np.arange(105) % 3
-    X = rng.standard_normal((105, 150)) * np.linspace(0.1, 3.0, 150) + 5.0
-    X += 0.3 * rng.standard_normal((3, 150))[y]
-    options = {"shrinkage": 0.3, **options}
-
-    federation = silos(X, y, m=5, policy=Policy.open())
-    ours = LinearDiscriminantAnalysis(**options).fit(federation, "class")
-
-    theirs, new = pooled(X, y, **options), rng.standard_normal((9, 150)) + 5.0
-    for name in ("means_", "coef_", "intercept_", "explained_variance_ratio_"):
-        assert_close(getattr(ours, name), getattr(theirs, name), 1e-8)
-    signs = np.sign(np.sum(ours.scalings_ * theirs.scalings_[:, :2], axis=0))
-    assert_close(ours.transform(new), theirs.transform(new) * signs, 1e-8)
-    # No silo sends, and nobody forms, as many numbers as columns squared.
-    assert max(int(np.prod(line.shape)) for line in federation.ledger) < 150**2
-
-
-def test_a_plan_for_more_columns_than_rows():
-    rng = np.random.default_rng(0)
-    y = np.arange(60) % 3
-    X = rng.standard_normal((60, 80)) + rng.standard_normal((3, 80))[y]
-    model = LinearDiscriminantAnalysis(shrinkage=0.3, classes=[0, 1, 2])
-    federation = silos(X, y, policy=Policy.open())
-    planned = plan(model, federation, "class", n_rows=60)
-    assert len(federation.ledger) == 0
-    model.fit(federation, "class")
-    assert [(x.step, x.name, x.shape) for x in planned.releases] == [
-        (x.step, x.name, x.shape) for x in federation.ledger
-    ]
-    # Nobody said how many rows there are: then there are many.
-    whole = plan(model, federation, "class")
-    assert any(line.shape == (80, 80) for line in whole.releases)
-    with pytest.raises(DataError, match="n_rows=1"):
-        plan(model, federation, "class", n_rows=1)
