@@ -167,8 +167,9 @@ class Dealings:
         """Refuse a step that nobody approved, or that was answered for others."""
         if self._asks_people and not self._told(request.study).approves(request.step):
             raise Refusal("approval")
-        about = view, parties, request.study, self._mixtures(request, view)
-        self._history.check(self._policy, *about)
+        about = view, parties, request.study
+        mixtures = mixtures_in(self._policy, request, view)
+        self._history.check(self._policy, *about, mixtures)
         self._budget.check(_cost(request))
 
     def released(
@@ -180,7 +181,7 @@ class Dealings:
         parties: tuple[str, ...],
     ) -> None:
         """Write a round before its reply leaves."""
-        rho, mixtures = _cost(request), self._mixtures(request, view)
+        rho, mixtures = _cost(request), mixtures_in(self._policy, request, view)
         if self._journal is not None:
             self._journal.released(
                 self._identity,
@@ -197,11 +198,6 @@ class Dealings:
             )
         self._budget.record(rho)
         self._history.record(self._policy, view, parties, request.study, mixtures)
-
-    def _mixtures(self, request: Request, view: View | IdColumn) -> dict[str, int]:
-        if isinstance(view, IdColumn):
-            return {}
-        return mixtures_in(self._policy, request, view)
 
     def check_refusals(self, study: str) -> None:
         """Refuse a study whose refusals told enough."""

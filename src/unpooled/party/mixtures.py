@@ -16,6 +16,7 @@ import numpy as np
 from unpooled.arrays import Array
 from unpooled.ledger import canonical
 from unpooled.party.evidence import features_digest
+from unpooled.party.history import IdColumn
 from unpooled.party.operations import Derive, array_digest
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import Request
@@ -24,13 +25,17 @@ from unpooled.party.view import View
 from unpooled.secure.message import digest
 
 
-def mixtures_in(policy: Policy, request: Request, view: View) -> dict[str, int]:
+def mixtures_in(
+    policy: Policy, request: Request, view: View | IdColumn
+) -> dict[str, int]:
     """Return how many mixtures a request asks about, each set of them by a name.
 
     The same directions, asked again, have the same name. Where a silo allows the whole
     covariance of the columns, directions of it tell nothing more and are left out.
     """
     found = {}
+    if isinstance(view, IdColumn):
+        return found
     for position, operation in enumerate(request.operations):
         if isinstance(operation, Derive):
             step = find_step(operation.step)
