@@ -73,7 +73,7 @@ class InSpan:
         whole = np.tensordot(shares, C, 1) + apart
         return cls(count, Z, unit, np.concatenate([C, whole[None]]))
 
-    def units(self) -> dict[str, Array]:
+    def units(self) -> dict[str, Any]:
         """Return what rows are divided by for their fourth powers."""
         scales = self._scales() * self.unit
         return {"scales": scales[:-1], "scale": scales[-1]}
@@ -145,7 +145,7 @@ def fit_ledoit_wolf(
         ]
     )
     inner = InSpan.of_classes(found.count, inside, Z, unit, C)
-    about = {"classes": found.names, "means": found.means, "mean": mean}
+    about: dict[str, Any] = {"classes": found.names, "means": found.means, "mean": mean}
     told = federation.sum(within.fourths, **about, **inner.units())
     if federation.coordinator.planned:
         model.scalings_ = Z[:, :k]

@@ -188,7 +188,7 @@ def ledoit_wolf_covariances(
 
 def ledoit_wolf_units(
     C: Float[Array, "c p p"], count: Float[Array, " c"], means: Float[Array, "c p"]
-) -> dict[str, Array]:
+) -> dict[str, Any]:
     """Return the mean and the deviations by which rows are standardised."""
     total, mean = _all_rows(C, count, means)
     scales = np.array([_deviations(S) for S in C])
