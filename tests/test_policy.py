@@ -657,7 +657,7 @@ def test_open_allows_everything():
     policy.check_dominance(1.0)
     policy.check_classes([1])
     policy.check_columns(["anything"])
-    policy.check_step(everybody, "disclosed")
+    policy.check_step(everybody)
     assert policy.allow_roster_change
     assert policy.min_changed_rows == 0
 
