@@ -196,10 +196,10 @@ def test_coordinator_sees_no_values(rows):
         "n_samples_", "n_components_", "n_iter_", "mixing_steps_", "spectral_gap_",
         "kept_", "n_features_in_",
     }  # fmt: skip
-    # Nor in what it sends: the first block is random, all else is sealed.
+    # Nor in what it sends: the silos draw the first block, all else is sealed.
     sent = [decode(data) for _, data in silos.wire.sent]
     clear = {n for m in sent for n, a in m.arrays.items() if a.dtype != np.uint8}
-    assert clear == {"public.start"}
+    assert clear == set()
 
 
 def test_policies_decide(rows):
