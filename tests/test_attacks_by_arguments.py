@@ -33,7 +33,7 @@ MEAN, SQUARES = np.full(3, 5.0), np.full(3, 1e3)
 def told_by_one(victim: str) -> Array:
     """Have all others multiply by zeros, and open the "total" of an image."""
     rogue = Rogue(silos(TABLES)).enter()
-    how = {"mean": MEAN, "squares": SQUARES, "V": np.eye(3)[:, :2]}
+    how = {"mean": MEAN, "squares": SQUARES, "V": np.eye(3)[:, :2], "N": 90}
     real = rogue.request("pca.local_image", how)
     blank = replace(real, public=how | {"V": np.zeros((3, 2))})
     replies = {}
