@@ -230,7 +230,7 @@ def test_the_context_knows_the_view():
 
 def test_the_context_knows_the_arguments():
     veil = Veiled(1, "total", (3,), np.ones((3, 4), np.uint64), "uint256")
-    given = request().public
+    given = dict(request().public)
     asked = [
         given,
         given | {"mean": np.array([0.0, 1.0, 2.5])},

@@ -10,7 +10,6 @@ from sklearn.base import clone
 import unpooled as up
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.federation.base import Federation
-from unpooled.secure.plain import PlainSum
 from wire import Silos, silos
 
 N = 60
@@ -56,7 +55,7 @@ STARTED = {
 }
 
 
-def joined(m: int, rules: Any) -> Silos:
+def joined(m: int, rules: Any, **options: Any) -> Silos:
     rng = np.random.default_rng(5)
     common = rng.standard_normal((N, 2))
     parts: dict[str, Any] = {}
@@ -66,7 +65,7 @@ def joined(m: int, rules: Any) -> Silos:
         if i == 0:
             parts[name]["kind"] = np.arange(N) % 2
     policy = {**rules, "min_rows_per_class": 1}
-    return silos(parts, partition="columns", label="kind", policy=policy)
+    return silos(parts, partition="columns", label="kind", policy=policy, **options)
 
 
 def told_to_the_coordinator(here: Silos, monkeypatch: Any) -> list[tuple[str, Any]]:
@@ -151,9 +150,7 @@ def test_transforms_and_attributes_go_where_policies_allow():
 
 def test_masks_off_the_parties_alone_open_nothing():
     """Unmasked, a total for the parties passes the coordinator in clear."""
-    here = joined(3, PARTIES_ONLY)
-    here.federation.coordinator.protection = "plain"
-    here.federation.coordinator._sum = PlainSum()
+    here = joined(3, PARTIES_ONLY, secure_sum="plain")
     with pytest.raises(ReleaseRefusedError, match="allow_row_level"):
         fitted(HIDDEN["kernel"][0], here.federation)
 
