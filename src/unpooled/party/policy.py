@@ -163,8 +163,17 @@ class Policy:
     ) -> None:
         """Refuse a step, or a way of seeing its values, that is not allowed.
 
-        `to` and `protection` say who opens a total, `chosen` which arguments come from
-        the coordinator and not from a total that the parties alone can open.
+        Parameters
+        ----------
+        step : Step
+            What is asked for.
+        to : {"coordinator", "parties"}, default "coordinator"
+            Who opens totals.
+        protection : {"masked", "plain"}, default "masked"
+            How they travel.
+        chosen : iterable of str
+            The arguments that come from the coordinator, and not from a total that the
+            parties alone can open.
         """
         if self.allowed_steps is not None and not self.lists_step(step.name):
             raise Refusal("allowed_steps")
