@@ -9,6 +9,8 @@ runs that alternate. Writes results/gep.md.
 """
 
 import argparse
+import importlib.metadata
+import os
 import platform
 import statistics
 import time
@@ -19,15 +21,17 @@ import numpy as np
 import sklearn
 import sklearn.cross_decomposition
 import sklearn.discriminant_analysis
-from cca_zoo.linear import GCCA, RidgeCCA
+from cca_zoo.linear import GCCA, MCCA, RidgeCCA
 
 import unpooled as up
 
 HERE = Path(__file__).resolve().parent
+# Columns grow, then rows, then silos.
 GRID = [
-    {"p": 20, "N": 2_000, "m": 4},
-    {"p": 200, "N": 2_000, "m": 4},
+    {"p": 20, "N": 5_000, "m": 4},
+    {"p": 200, "N": 5_000, "m": 4},
     {"p": 1_000, "N": 5_000, "m": 4},
+    {"p": 200, "N": 20_000, "m": 4},
     {"p": 200, "N": 50_000, "m": 4},
     {"p": 200, "N": 20_000, "m": 16},
 ]
@@ -38,8 +42,8 @@ PEOPLE = [
     {"p": 20, "N": 10_000, "m": 2},
     {"p": 20, "N": 100_000, "m": 2},
     {"p": 200, "N": 10_000, "m": 2},
-    # Our peer forms the products of every two people.
     {"p": 20, "N": 1_000, "m": 5},
+    {"p": 20, "N": 10_000, "m": 5},
 ]
 
 
@@ -91,13 +95,24 @@ def views(p, N, m):
 def people_problems(own):
     """Return name -> (our model, the peer's fit), of parties' own columns."""
     if len(own) > 2:
-        return {"CCA(3), cca_zoo GCCA": (up.CCA(3), lambda: GCCA(3).fit(own))}
-    pls = partial(sklearn.cross_decomposition.PLSCanonical, algorithm="svd")
+        joint = up.CCA(3, criterion="sumcor", regularisation=0.1)
+        return {
+            "CCA(3), cca_zoo GCCA": (up.CCA(3), lambda: GCCA(3).fit(own)),
+            "CCA(3) sumcor with a ridge, cca_zoo MCCA": (
+                joint,
+                lambda: MCCA(3, shrinkage=0.1).fit(own),
+            ),
+        }
+    theirs = sklearn.cross_decomposition
     return {
         "CCA(3), cca_zoo": (up.CCA(3), lambda: RidgeCCA(3).fit(own)),
         "PLSCanonical(3), scikit-learn": (
             up.PLSCanonical(3),
-            lambda: pls(3).fit(*own),
+            lambda: theirs.PLSCanonical(3, algorithm="svd").fit(*own),
+        ),
+        "PLSRegression(3), scikit-learn": (
+            up.PLSRegression(3),
+            lambda: theirs.PLSRegression(3).fit(*own),
         ),
     }
 
@@ -162,15 +177,17 @@ def main():
     parser.add_argument("--quick", action="store_true", help="fewer and smaller")
     quick = parser.parse_args().quick
     grid, repeats = (GRID[:2], 1) if quick else (GRID, 5)
-    people = PEOPLE[:1] if quick else PEOPLE
+    people = [PEOPLE[0], PEOPLE[-2]] if quick else PEOPLE
     lines = [line for size in grid for line in measured(**size, repeats=repeats)]
     others = [x for size in people for x in measured_people(**size, repeats=repeats)]
     text = [
         "# Generalised eigenproblems",
         "",
         f"`benchmarks/gep.py`, median of {repeats} runs, masked sums, all silos in one "
-        f"process; Python {platform.python_version()}, NumPy {np.__version__}, "
-        f"scikit-learn {sklearn.__version__}.",
+        f"process on {os.cpu_count()} cores; Python {platform.python_version()}, NumPy "
+        f"{np.__version__}, scikit-learn {sklearn.__version__}, cca_zoo "
+        f"{importlib.metadata.version('cca-zoo')}. The peers have all data in one "
+        f"place and protect nothing.",
         "",
         "Silos with rows of their own, of p columns together:",
         "",

@@ -1,4 +1,4 @@
-"""Discriminants: scikit-learn's answer on the pooled rows."""
+"""Discriminant analysis on a federation: the pooled answer, and what is refused."""
 
 import numpy as np
 import pandas as pd
@@ -7,19 +7,20 @@ import sklearn.datasets
 import sklearn.discriminant_analysis
 from numpy.testing import assert_allclose, assert_array_equal
 
-from classed_silos import LABEL, NEW, assert_same, data, pooled, silos
 from twins import assert_close
 from unpooled import (
     PCA,
     LinearDiscriminantAnalysis,
     Policy,
     load,
+    plan,
     save,
+    simulate,
 )
+from unpooled.errors import DataError, ReleaseRefusedError
 
-# Fixtures of another module.
-__all__ = ["data"]
-
+P, LABEL = 5, "x5"
+NEW = np.random.default_rng(2).standard_normal((9, P)) * 3.0
 OPTIONS = {
     "plain": {},
     "one component": {"n_components": 1},
@@ -29,6 +30,41 @@ OPTIONS = {
     "priors": {"priors": [0.2, 0.3, 0.5]},
     "priors and Ledoit-Wolf": {"priors": [0.2, 0.3, 0.5], "shrinkage": "auto"},
 }
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Rows of three unequal classes that overlap, of different scales and means."""
+    rng = np.random.default_rng(1)
+    y = np.repeat([0, 1, 2], [50, 40, 30])
+    X = rng.standard_normal((120, P)) + 1.5 * rng.standard_normal((3, P))[y]
+    order = rng.permutation(120)
+    return X[order] * [1, 10, 0.1, 1, 1] + [0, 100, 0, -5, 0], y[order]
+
+
+def pooled(X, y, **options):
+    made = sklearn.discriminant_analysis.LinearDiscriminantAnalysis
+    return made(solver="eigen", **options).fit(X, y)
+
+
+def assert_same(ours, theirs, new=NEW):
+    # Totals are right to twelve digits, and the condition of S_w is below 1e2.
+    k = theirs._max_components
+    assert_array_equal(ours.classes_, theirs.classes_)
+    for name in ("means_", "covariance_", "priors_", "coef_", "intercept_"):
+        assert_close(getattr(ours, name), getattr(theirs, name))
+    ratio = theirs.explained_variance_ratio_
+    assert_allclose(ours.explained_variance_ratio_, ratio, rtol=1e-9)
+    V = theirs.scalings_[:, :k]
+    peaks = V[np.abs(V).argmax(axis=0), np.arange(k)]
+    assert_close(ours.scalings_, V * np.sign(peaks))
+    assert_close(ours.transform(new), theirs.transform(new) * np.sign(peaks))
+    assert_close(ours.decision_function(new), theirs.decision_function(new))
+    assert_allclose(ours.predict_proba(new), theirs.predict_proba(new), atol=1e-9)
+    # A probability of 1e-300 has a logarithm of some hundreds.
+    log = theirs.predict_log_proba(new)
+    assert_allclose(ours.predict_log_proba(new), log, rtol=1e-8, atol=1e-8)
+    assert_array_equal(ours.predict(new), theirs.predict(new))
 
 
 def test_equals_the_pooled_twin(federate, data):
@@ -54,6 +90,13 @@ def check(federate, data, **options):
     ours = LinearDiscriminantAnalysis(**options).fit(federation, LABEL)
     assert_same(ours, pooled(X, y, **options), NEW + X.mean(axis=0))
     assert ours.n_samples_ == 120
+
+
+def silos(X, y, m=3, label="class", **options):
+    """Put rows into silos in turn, as data frames with a label."""
+    frame = pd.DataFrame(X, columns=[f"v{j}" for j in range(X.shape[1])])
+    frame[label] = y
+    return simulate({f"silo{i}": frame[i::m] for i in range(m)}, label=label, **options)
 
 
 @pytest.mark.parametrize("shrinkage", [None, "auto"])
@@ -99,6 +142,31 @@ def test_given_classes_save_a_round(data):
     assert max(line.round for line in known.ledger) == 3
 
 
+def test_releases_only_what_the_docstring_says(data):
+    X, y = data
+    federation = silos(X, y)
+    planned = plan(LinearDiscriminantAnalysis(classes=[0, 1, 2]), federation, "class")
+
+    LinearDiscriminantAnalysis().fit(federation, "class")
+
+    left = [
+        (line.step, line.name, line.shape, line.visibility)
+        for line in federation.ledger
+        if line.direction == "out"
+    ]
+    assert left == [
+        ("discriminant.local_names", "cells", (64, 16), "summed"),
+        ("discriminant.local_class_totals", "count", (3,), "summed"),
+        ("discriminant.local_class_totals", "total", (3, P), "summed"),
+        ("discriminant.local_within_squares", "squares", (P,), "summed"),
+        ("discriminant.local_within_scatter", "scatter", (P, P), "summed"),
+    ]
+    assert federation.ledger.verify()
+    out = [line for line in planned.releases if line.direction == "out"]
+    assert [(x.step, x.name, x.shape, x.visibility) for x in out] == left[1:]
+    assert planned.refusals == ()
+
+
 def test_transform_of_a_federation_is_a_view(data):
     X, y = data
     federation = silos(X, y)
@@ -135,24 +203,85 @@ def test_unnormalised_priors_are_normalised_with_a_warning(data):
     assert_allclose(ours.priors_, [0.25, 0.25, 0.5])
 
 
-# --- More columns than rows ----------------------------------------------------------
+# --- Refusals ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{}, {"priors": [0.2, 0.3, 0.5]}])
-def test_more_columns_than_rows_equal_the_pooled_twin(options):
+def refusal(X, y, label="class", wrong=DataError, policy=None, **options):
+    federation = silos(X, y, policy=policy)
+    with pytest.raises(wrong) as refused:
+        LinearDiscriminantAnalysis(**options).fit(federation, label)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"n_components": 3}, r"min\(n_features, n_classes - 1\)=2"),
+        ({"n_components": 0}, "n_components=0"),
+        ({"shrinkage": 2}, "shrinkage=2"),
+        ({"shrinkage": "some"}, "shrinkage='some'"),
+        ({"priors": [0.5, 0.5]}, "must be 3 positive numbers"),
+        ({"solver": "svd"}, "solver='svd'"),
+        ({"classes": [0, 1]}, "not among the study's classes"),
+        ({"classes": [0, 1, 2, 3]}, r"No silo has a row of the classes \[3\]"),
+        ({"classes": [0, 1, "two"]}, "both numbers and texts"),
+        ({"label": None}, "Name the label column"),
+        ({"label": "v1"}, "is not the label that the silos carry"),
+    ],
+)
+def test_arguments_are_checked(data, options, says):
+    with pytest.raises(DataError, match=says):
+        raise DataError(refusal(*data, **options))
+
+
+def test_a_rare_class_is_refused_before_anything_leaves(data):
+    X, y = data
+    y = np.where(np.arange(120) == 7, 3, y)
+    federation = silos(X, y)
+    with pytest.raises(ReleaseRefusedError, match=r"silo1 .* min_rows_per_class"):
+        LinearDiscriminantAnalysis().fit(federation, "class")
+    own = [line for line in federation.ledger if "silo1" in line.parties]
+    assert own == []
+
+
+def test_rare_classes_are_refused_where_one_class_could_be_singled_out(data):
+    X, y = data
+    # Some silo has four rows or fewer of the class 2.
+    federation = simulate(
+        {f"silo{i}": np.column_stack([X, y])[i::8] for i in range(8)}, label=LABEL
+    )
+    model = LinearDiscriminantAnalysis(classes=[0, 1, 2])
+    refused = {step for _, step, rule in plan(model, federation, LABEL).refusals}
+    assert refused <= {"discriminant.local_within_scatter"}
+    with pytest.raises(ReleaseRefusedError, match="min_rows_per_class"):
+        model.fit(federation, LABEL)
+
+
+def test_labels_must_be_there_and_classes_two(data):
+    X, y = data
+    texts = np.array(["a", "b", "c"], dtype=object)[y]
+    texts[5] = None
+    assert "missing_labels" in refusal(X, texts)
+    assert "missing_labels" in refusal(X, np.where(np.arange(120) == 5, np.nan, y))
+    assert "single class 1" in refusal(X, np.ones(120, int))
+    assert "label_values" in refusal(X, np.array(["long " * 10] * 120))
+    many = Policy(min_rows_per_class=0)
+    assert "label_values" in refusal(np.tile(X, (3, 1)), np.arange(360.0), policy=many)
+
+
+def test_missing_values_are_named(data):
+    X, y = data[0].copy(), data[1]
+    X[3, 2] = np.nan
+    assert "silo0 could not answer" in (text := refusal(X, y))
+    assert "missing_values" in text
+
+
+def test_ill_posed_requests_are_refused_with_the_remedy():
     rng = np.random.default_rng(0)
-    y = np.arange(105) % 3
-    X = rng.standard_normal((105, 150)) * np.linspace(0.1, 3.0, 150) + 5.0
-    X += 0.3 * rng.standard_normal((3, 150))[y]
-    options = {"shrinkage": 0.3, **options}
-
-    federation = silos(X, y, m=5, policy=Policy.open())
-    ours = LinearDiscriminantAnalysis(**options).fit(federation, "class")
-
-    theirs, new = pooled(X, y, **options), rng.standard_normal((9, 150)) + 5.0
-    for name in ("means_", "coef_", "intercept_", "explained_variance_ratio_"):
-        assert_close(getattr(ours, name), getattr(theirs, name), 1e-8)
-    signs = np.sign(np.sum(ours.scalings_ * theirs.scalings_[:, :2], axis=0))
-    assert_close(ours.transform(new), theirs.transform(new) * signs, 1e-8)
-    # No silo sends, and nobody forms, as many numbers as columns squared.
-    assert max(int(np.prod(line.shape)) for line in federation.ledger) < 150**2
+    X, y = rng.standard_normal((30, 40)), np.arange(30) % 2
+    for shrinkage in (None, 0.0):
+        text = refusal(X, y, policy=Policy.open(), shrinkage=shrinkage)
+        assert "40 columns, but 30 rows" in text
+        assert "Choose a shrinkage, 0.1 for instance" in text
+    X = rng.standard_normal((60, 3))
+    assert "collinear" in refusal(np.column_stack([X, X[:, 0]]), np.arange(60) % 2)

@@ -6,11 +6,11 @@ import sklearn.cross_decomposition as theirs_of
 from cca_zoo.linear import PLS
 from numpy.testing import assert_allclose
 
-from unpooled import PLSSVD, PLSCanonical, Policy, load, plan, save, simulate
+from party_views import N, chosen, federated, related
+from unpooled import PLSSVD, PLSCanonical, load, plan, save
 from unpooled.errors import ConvergenceError, DataError, ReleaseRefusedError
 from unpooled.linalg.score_pairs import errors, extended, score_pairs
 
-N = 150
 TWINS = {
     "PLSSVD": (PLSSVD, theirs_of.PLSSVD, {}),
     "PLSCanonical": (PLSCanonical, theirs_of.PLSCanonical, {"algorithm": "svd"}),
@@ -19,32 +19,10 @@ TWINS = {
 RTOL = 1e-8
 
 
-def related(sizes, n=N, seed=0):
-    """Return views with three common factors, in units a thousand times apart."""
-    rng = np.random.default_rng(seed)
-    common = rng.standard_normal((n, 3)) * [2.0, 1.0, 0.5]
-    return {
-        name: (common @ rng.standard_normal((3, p)) + rng.standard_normal((n, p)) + p)
-        * np.geomspace(1.0, 1000.0, p)
-        for name, p in zip(("bank", "shop", "insurer"), sizes, strict=False)
-    }
-
-
-def federated(views, **options):
-    options = {"policy": Policy.open(), **options}
-    return simulate(views, partition="columns", **options)
-
-
 def assert_same_scores(ours, theirs, rtol=RTOL):
     """Compare scores, not only directions; up to the sign of each pair."""
     for z, t in zip(*(np.vstack(list(s)).T for s in (ours, theirs)), strict=True):
         assert np.linalg.norm(z - t * np.sign(z @ t)) <= rtol * np.linalg.norm(t)
-
-
-def chosen(part):
-    """Return which rows a part of a federation has."""
-    operation = part.operations[-1]
-    return operation.chosen(0, N, N)
 
 
 @pytest.mark.parametrize("name", TWINS)
@@ -205,10 +183,10 @@ def test_ties_are_not_said_to_be_pairs():
 def test_errors_vanish_when_a_basis_is_whole():
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal((2, 40, 6))
-    whole = score_pairs(X, Y, 3, deflated=True)
+    whole = score_pairs(X, Y, 3, deflated=(True, True))
     assert errors(X, np.eye(6), whole, deflated=True)[1].max() < 1e-12
     few = extended(np.zeros((6, 0)), rng.standard_normal((6, 3)), 3)
-    part = score_pairs(X @ few, Y, 3, deflated=True)
+    part = score_pairs(X @ few, Y, 3, deflated=(True, True))
     residuals, sines = errors(X, few, part, deflated=True)
     assert sines.max() > 0.01
     wider = extended(few, residuals, 4)

@@ -80,6 +80,7 @@ OURS = {
     CCA: {
         "solver",
         "regularisation",
+        "criterion",
         "ridge",
         "factors",
         "init",
@@ -93,11 +94,13 @@ OURS = {
         "max_iter",
         "init",
         "random_state",
+        "scores",
     },
     KernelPCA: {"approximation", "n_landmarks", "scores"},
     PCA: {"max_iter", "privacy", "bits", "rank", "topology", "scores"},
     PLSSVD: {"solver", "tol", "max_iter", "scores", "random_state"},
     PLSCanonical: {"solver", "scores", "random_state"},
+    PLSRegression: {"solver", "scores", "random_state"},
     PowerTransformer: {"comparison", "tol", "allow_coordinator_party", "reference"},
 }
 OTHER_DEFAULTS = {
@@ -107,6 +110,8 @@ OTHER_DEFAULTS = {
     (PCA, "tol"),
     (PLSCanonical, "tol"),
     (PLSCanonical, "max_iter"),
+    (PLSRegression, "tol"),
+    (PLSRegression, "max_iter"),
     (LinearDiscriminantAnalysis, "solver"),
 }
 # Attributes that scikit-learn's twin does not have.

@@ -1,4 +1,4 @@
-"""The report has pictures of discriminants and correlations, and nobody's scores."""
+"""Pictures of discriminants and correlations; scores where silos showed them."""
 
 import numpy as np
 import pandas as pd
@@ -22,13 +22,18 @@ from unpooled.report.wording import what_came_in, what_left, what_stayed
 
 
 @pytest.fixture(scope="module")
-def federation():
+def parties():
     rng = np.random.default_rng(0)
     y = np.arange(150) % 3
     X = rng.standard_normal((150, 5)) + 2.0 * rng.standard_normal((3, 5))[y]
     X[:, 3:] += X[:, :2]
     frame = pd.DataFrame(X, columns=list("abcde")).assign(kind=np.array(list("xyz"))[y])
-    return simulate({f"silo{i}": frame[i::3] for i in range(3)}, label="kind")
+    return {f"silo{i}": frame[i::3] for i in range(3)}
+
+
+@pytest.fixture(scope="module")
+def federation(parties):
+    return simulate(parties, label="kind")
 
 
 def exhibits(model, federation):
@@ -45,6 +50,29 @@ def test_discriminants(federation):
     assert len(table.rows) == 3
     assert "stay in the silos" in shown["Classes"].text
     assert "Discriminant directions" in shown
+
+
+@pytest.mark.parametrize("criterion", ["maxvar", "sumcor"])
+def test_three_parties_have_generalised_correlations(criterion):
+    rng = np.random.default_rng(0)
+    views = {name: rng.standard_normal((60, 3)) for name in "abc"}
+    people = simulate(views, partition="columns", policy=Policy.open())
+    model = CCA(2, regularisation=0.2, criterion=criterion).fit(people)
+    shown = exhibits(model, people)
+    [table] = shown["Generalised correlations"].tables
+    assert len(table.rows) == 2
+
+
+def test_people_are_drawn_where_silos_show_them(parties, federation):
+    open_ones = simulate(parties, label="kind", policy=Policy.open())
+    model = LinearDiscriminantAnalysis(scores="coordinator").fit(open_ones, "kind")
+    assert len(model.scores_) == len(model.score_classes_) == 150
+    shown = exhibits(model, open_ones)["Classes"]
+    assert "The 150 people drawn" in shown.text
+    plain = LinearDiscriminantAnalysis().fit(open_ones, "kind")
+    without = exhibits(plain, open_ones)["Classes"]
+    assert "stay in the silos" in without.text
+    assert len(str(shown.picture)) > len(str(without.picture)) + 150 * 10
 
 
 def test_two_classes_have_no_plane(federation):

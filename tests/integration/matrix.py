@@ -65,6 +65,15 @@ CASES: dict[str, Case] = {
     "CCA-krylov": Case(
         {"n_components": 2, "solver": "krylov", "random_state": 0}, partition="columns"
     ),
+    "CCA-sumcor": Case(
+        {
+            "n_components": 1,
+            "criterion": "sumcor",
+            "regularisation": 0.5,
+            "random_state": 0,
+        },
+        partition="columns",
+    ),
     "CCA-dcca-power": Case(
         {"n_components": 1, "solver": "dcca-power", "random_state": 0},
         IMPUTED,
@@ -90,6 +99,9 @@ CASES: dict[str, Case] = {
         {"n_components": 2}, partition="columns", silos=SILOS[:2]
     ),
     "PLSRegression": Case({"n_components": 2}, IMPUTED, y=SIGNS),
+    "PLSRegression-columns": Case(
+        {"n_components": 2}, partition="columns", silos=SILOS[:2]
+    ),
     "PLSSVD": Case({"n_components": 2}, IMPUTED, y=SIGNS),
     "LinearDiscriminantAnalysis-dgep-eigh": Case(
         {"n_components": 1, "solver": "dgep-eigh"}, IMPUTED

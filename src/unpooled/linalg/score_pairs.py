@@ -47,7 +47,11 @@ class ScorePairs:
 
 
 def score_pairs(
-    own: Float[Array, "N w"], other: Float[Array, "N _"], k: int, *, deflated: bool
+    own: Float[Array, "N w"],
+    other: Float[Array, "N _"],
+    k: int,
+    *,
+    deflated: tuple[bool, bool],
 ) -> ScorePairs:
     """Return k pairs of two views' images.
 
@@ -57,9 +61,10 @@ def score_pairs(
         Images; columns of zeros where a basis has fewer directions.
     k : int
         At most w and v.
-    deflated : bool
-        Take each view's score out of it before the next pair (PLSCanonical), rather
-        than singular vectors all at once (PLSSVD).
+    deflated : pair of bool
+        Whether the own view's score is taken out of it before the next pair, and the
+        other's out of that one: of neither view (PLSSVD, singular vectors all at once),
+        of both (PLSCanonical), or of the one that predicts (PLSRegression).
     """
     left, right = own, other
     k = min(k, own.shape[1], other.shape[1])
@@ -68,11 +73,12 @@ def score_pairs(
     U, s, Vt = scipy.linalg.svd(left.T @ right)
     first = s[0]
     for j in range(k):
-        if deflated and j:
-            left, right = _without(left, t[:, j - 1]), _without(right, u[:, j - 1])
+        if any(deflated) and j:
+            left = _without(left, t[:, j - 1]) if deflated[0] else left
+            right = _without(right, u[:, j - 1]) if deflated[1] else right
             U, s, Vt = scipy.linalg.svd(left.T @ right)
         # Each pair is the first of what is left, or the one of its own rank.
-        i = 0 if deflated else j
+        i = 0 if any(deflated) else j
         if s[i] <= NOTHING * first:
             break
         t[:, j], u[:, j] = left @ U[:, i], right @ Vt[i]
@@ -90,6 +96,17 @@ def errors(
     deflated: bool,
 ) -> tuple[Float[Array, "p k"], Float[Array, " k"]]:
     """Return what the own basis lacks, and the sines of angles that this may cost.
+
+    Parameters
+    ----------
+    X : (N, p) array
+        The own view.
+    basis : (p, w) array
+        Of the pairs' weights.
+    pairs : ScorePairs
+        Within that basis.
+    deflated : bool
+        Whether the own view's scores were taken out of it.
 
     Returns
     -------
@@ -113,6 +130,12 @@ def errors(
     sines = np.where(tied, 1e6, lengths / np.where(tied, 1.0, pairs.gaps))
     sines = np.where(pairs.weights.any(axis=0), np.minimum(sines, 1e6), 0.0)
     return residuals, sines
+
+
+def cosines(T: Float[Array, "N k"], U: Float[Array, "N k"]) -> Float[Array, " k"]:
+    """Return the cosine between each pair of columns; 0 where one has no length."""
+    lengths = np.linalg.norm(T, axis=0) * np.linalg.norm(U, axis=0)
+    return np.einsum("Nk,Nk->k", T, U) / np.where(lengths > 0, lengths, 1.0)
 
 
 def extended(

@@ -38,12 +38,11 @@ from unpooled.models import (
     moments,
     oneshot_views,
     pairs,
-    pls_columns,
     twoviews,
 )
 from unpooled.models import span as spans
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.cca_columns import ColumnSteps, fit_columns
+from unpooled.models.cca_columns import fit_columns
 from unpooled.models.eigenproblem import Pair, diagnosis_of
 from unpooled.models.oneshot_views import OneShot, one_shot_pairs, root_of
 from unpooled.models.span import Span
@@ -73,29 +72,14 @@ SPAN = Span(local_spread, local_span)
 ONE_SHOT = OneShot(local_whitened, local_squared, local_factors)
 STEPS = Steps(local_total, local_squares, local_scatter)
 PAIR = Pair(local_canonical, local_pair, local_radii)
-local_gram, local_mixture = adopted(
-    __name__, cca_columns.local_gram, cca_columns.local_mixture
-)
-own_basis, own_weights, shown_scores = adopted(
-    __name__, cca_columns.own_basis, cca_columns.own_weights, twoviews.shown_scores
-)
-own_ridge, local_image, local_pairs, own_ridge_weights = adopted(
-    __name__,
-    cca_columns.own_ridge,
-    pls_columns.local_image,
-    pls_columns.local_pairs,
-    cca_columns.own_ridge_weights,
-)
-COLUMNS = ColumnSteps(
-    own_basis,
-    local_gram,
-    local_mixture,
-    own_weights,
-    pls_columns.ColumnSteps(own_ridge, local_image, local_pairs),
-    own_ridge_weights,
-)
+local_gram, local_mixture, own_basis, own_weights = cca_columns.STEPS
+own_ridge, local_image, local_pairs, own_ridge_weights = cca_columns.PAIRED
+own_start, local_shared, local_products = cca_columns.JOINED[:3]
+local_residuals, own_joint_weights = cca_columns.JOINED[3:]
+(shown_scores,) = adopted(__name__, twoviews.shown_scores)
 SOLVERS = ("exact", "dgep-eigh", "dgep-power", "dcca-power")
 COLUMN_SOLVERS = ("exact", "gram", "krylov")
+CRITERIA = ("maxvar", "sumcor")
 
 
 @final
@@ -115,6 +99,10 @@ class CCA(Predicting, FederatedEstimator):
         "gram" or "krylov", or "exact", which chooses by the number of rows.
     regularisation : float in [0, 1], default 0.0
         c: covariances within the views are ``(1 - c) S + c I``.
+    criterion : {"maxvar", "sumcor"}, default "maxvar"
+        Three or more parties with columns of their own: the variance of what all share
+        (generalised CCA), or the sum of covariances between parties (multiset CCA).
+        They differ with `regularisation` only.
     ridge : float or None, default None
         One-shot only: added to the diagonal of each silo's covariances. None:
         pseudo-inverse roots.
@@ -137,8 +125,11 @@ class CCA(Predicting, FederatedEstimator):
         Only "exact": correlations of the pairs of scores, descending; with
         `regularisation` in the order of the regularised problem.
     eigenvalues_ : (k,) array
-        Only on a column partition: of the MAXVAR problem, λ = 1 + ρ for two parties
-        without `regularisation`, and not for two with it. Weights stay with parties.
+        Only on a column partition: of the problem, which is λ = 1 + ρ for two parties
+        without `regularisation`, and ρ with "sumcor"; not for two with it. Weights stay
+        with parties.
+    n_iter_ : int
+        Only with "sumcor" and `regularisation`: blocks of directions.
     x_weights_ : (p, k) array
         Only on a row partition. Orthonormal; in each the entry of largest magnitude is
         positive. One-shot: unit vectors of the silos' whitened coordinates.
@@ -195,7 +186,8 @@ class CCA(Predicting, FederatedEstimator):
     matrix, in one round. Never released: a row, a score, or any silo's own moments. On
     a column partition the totals are about people (Gram matrices, or their images), and
     silos must allow it; `transform` then shows scores, silo by silo. Two parties with
-    `regularisation` open totals without the coordinator, as those of `PLSSVD`.
+    `regularisation` open totals without the coordinator, as those of `PLSSVD`; so do
+    more with "sumcor", and the coordinator sees products of mixtures of columns alone.
 
     See Also
     --------
@@ -215,6 +207,7 @@ class CCA(Predicting, FederatedEstimator):
         scale: bool | None = None,
         solver: str = "exact",
         regularisation: float = 0.0,
+        criterion: str = "maxvar",
         ridge: float | None = None,
         factors: bool = False,
         max_iter: int = 10,
@@ -226,6 +219,7 @@ class CCA(Predicting, FederatedEstimator):
         self.scale = scale
         self.solver = solver
         self.regularisation = regularisation
+        self.criterion = criterion
         self.ridge = ridge
         self.factors = factors
         self.max_iter = max_iter
@@ -235,12 +229,17 @@ class CCA(Predicting, FederatedEstimator):
 
     def _fit(self, federation: Federation, y: Any) -> None:
         check_share("regularisation", self.regularisation)
+        # Which attributes there are depends on solver and partition.
+        for name in [one for one in vars(self) if one.endswith("_")]:
+            delattr(self, name)
+        if self.criterion not in CRITERIA:
+            raise DataError(f"criterion={self.criterion!r}; choose one of {CRITERIA}.")
         by_columns = federation.partition == "columns"
         solvers = COLUMN_SOLVERS if by_columns else SOLVERS
         if self.solver not in solvers:
             raise DataError(f"solver={self.solver!r}; choose one of {solvers}.")
         if by_columns:
-            return fit_columns(self, federation, COLUMNS)
+            return fit_columns(self, federation)
         first, second = views_of(federation, y)
         k = component_count(self.n_components, min(len(first), len(second)))
         if self.solver == "exact":

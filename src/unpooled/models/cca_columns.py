@@ -10,6 +10,9 @@ without regularisation λ = 1 + ρ, ρ the canonical correlations. What the coor
 sees are totals, but of entries about people: a summed Gram matrix is all rows up to a
 rotation, and with two parties a total less one's own is the other's.
 
+Of three or more, ``criterion="sumcor"`` with regularisation is the sum of covariances,
+multiset CCA: `unpooled.models.multiset`. Without, it has the same weights as MAXVAR.
+
 Two parties with regularisation are paired as `unpooled.models.pls_columns` does it: the
 pairs of X_1 C_1^(-1/2) and X_2 C_2^(-1/2) of largest covariance are those of canonical
 ridge analysis, as on a row partition. MAXVAR would give others.
@@ -21,8 +24,7 @@ Carroll, Generalization of canonical correlation analysis to three or more sets 
 variables, 1968.
 """
 
-from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -33,11 +35,11 @@ from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.krylov import block_width, leading_ritz_pairs
-from unpooled.models.moments import complete
-from unpooled.models.pls_columns import ColumnSteps as PartySteps
+from unpooled.models import multiset, pls_columns
 from unpooled.models.pls_columns import Search, pair_parties, start_of
+from unpooled.models.whitened import unwhitened, whitened
 from unpooled.party.bounds import CauchySchwarz
-from unpooled.party.step import Step, kept, release, stays, summed
+from unpooled.party.step import LIBRARY, adopted, kept, release, stays, summed
 
 # Up to here a Gram matrix is cheaper than the rounds of a Krylov iteration.
 _MOST_GRAM_ROWS = 1000
@@ -54,10 +56,7 @@ _AS_PAIRS = {"exact": "auto", "gram": "direct", "krylov": "krylov"}
 )
 def own_basis(X: Float[Array, "N p"], *, regularisation: float) -> dict[str, Any]:
     """Whiten the silo's own columns; nothing leaves."""
-    mean = complete(X).mean(axis=0)
-    U, s, Vt = _thin(X - mean)
-    spread = s / np.sqrt(len(X) - 1)
-    basis = U * (spread / _roots(spread, regularisation)) @ Vt
+    mean, basis = whitened(X, regularisation)
     return {"basis": basis, "mean": mean}
 
 
@@ -100,10 +99,8 @@ def own_weights(
     X: Float[Array, "N p"], kept: Any, *, H: Float[Array, "N k"], regularisation: float
 ) -> dict[str, Any]:
     """Keep the weights that give the silo's scores; nothing leaves."""
-    U, s, Vt = _thin(X - kept["mean"])
-    root = _roots(s / np.sqrt(len(X) - 1), regularisation)
     # C^(-1) Xᵀ H / sqrt(N - 1)
-    return {"weights": Vt.T @ ((s / root**2)[:, None] * (U.T @ H)) / _root_n(X)}
+    return {"weights": unwhitened(X, kept["basis"].T @ H, regularisation)}
 
 
 @kept(
@@ -132,25 +129,31 @@ def own_ridge_weights(
     X: Float[Array, "N p"], kept: Any, *, regularisation: float, k: int
 ) -> dict[str, Any]:
     """Keep the weights in units of the silo's columns, C^(-1/2) w; nothing leaves."""
-    _, s, Vt = _thin(X - kept["mean"])
-    root = _roots(s / _root_n(X), regularisation)
-    return {"weights": Vt.T @ (Vt @ kept["weights"] / root[:, None])}
+    return {"weights": unwhitened(X, kept["weights"], regularisation)}
 
 
-@final
-@dataclass(frozen=True)
-class ColumnSteps:
-    """The steps of this module under a model's name (`adopted`)."""
+# `unpooled.models.cca` has them too, where silos look them up.
+_HOME = f"{LIBRARY}cca"
+STEPS = adopted(_HOME, local_gram, local_mixture, own_basis, own_weights)
+PAIRED = adopted(
+    _HOME,
+    own_ridge,
+    pls_columns.local_image,
+    pls_columns.local_pairs,
+    own_ridge_weights,
+)
+JOINED = adopted(
+    _HOME,
+    multiset.own_start,
+    multiset.local_shared,
+    multiset.local_products,
+    multiset.local_residuals,
+    multiset.own_joint_weights,
+)
+_GRAM, _IMAGE, _BASIS, _WEIGHTS = STEPS
 
-    basis: Step
-    gram: Step
-    image: Step
-    weights: Step
-    ridge: PartySteps
-    ridge_weights: Step
 
-
-def fit_columns(model: Any, federation: Federation, steps: ColumnSteps) -> None:
+def fit_columns(model: Any, federation: Federation) -> None:
     """Fit a `CCA` whose parties are the views; sets its attributes."""
     N, c = int(federation.n_rows or 0), float(model.regularisation)
     widths = [len(own) for own in federation.columns_of.values()]
@@ -159,39 +162,53 @@ def fit_columns(model: Any, federation: Federation, steps: ColumnSteps) -> None:
     if len(widths) == 2:
         model.x_columns_, model.y_columns_ = map(list, federation.columns_of.values())
         if c > 0.0:
-            return _fit_ridge(model, federation, steps, k)
-    federation.keep(steps.basis, regularisation=c)
+            return _fit_ridge(model, federation, k)
+    elif c > 0.0 and model.criterion == "sumcor":
+        return _fit_joint(model, federation, k)
+    federation.keep(_BASIS, regularisation=c)
     gram = model.solver == "gram" or (model.solver == "exact" and N <= _MOST_GRAM_ROWS)
     # How long rows are that c = 1 does not whiten nobody knows, so nothing bounds G.
     if gram and c < 1.0:
         # Of each party, whitened rows are at most 1 / (1 - c) long, squared.
         squares = np.full(N, len(widths) / (1.0 - c))
-        G = federation.sum(steps.gram, squares=squares)["gram"]
+        G = federation.sum(_GRAM, squares=squares)["gram"]
         values, vectors = scipy.linalg.eigh(G)
         values, H = values[::-1], vectors[:, : -k - 1 : -1]
         if len(widths) == 2 and c == 0.0:
             every = np.clip(values[: min(widths)] - 1.0, 0.0, 1.0)
             model.all_correlations_ = every
     else:
-        values, H = _leading(model, federation, steps.image, k)
+        values, H = _leading(model, federation, k)
     H = with_positive_peaks(H)
-    federation.keep(steps.weights, H=H, regularisation=c)
-    model.eigenvalues_ = values[:k].copy()
+    federation.keep(_WEIGHTS, H=H, regularisation=c)
+    # A view's covariance with itself, which "sumcor" leaves out, is 1 without a ridge.
+    model.eigenvalues_ = values[:k] - (1.0 if model.criterion == "sumcor" else 0.0)
     if len(widths) == 2:
-        model.canonical_correlations_ = model.eigenvalues_ - 1.0
+        model.canonical_correlations_ = values[:k] - 1.0
 
 
-def _fit_ridge(model: Any, federation: Federation, steps: ColumnSteps, k: int) -> None:
+def _fit_ridge(model: Any, federation: Federation, k: int) -> None:
     c, solver = float(model.regularisation), _AS_PAIRS[model.solver]
     search = Search(solver, _TOL, _MOST_ROUNDS, model.random_state)
-    how, start = {"deflated": False}, {"regularisation": c}
-    told, _ = pair_parties("CCA", federation, steps.ridge, start, search, k, **how)
-    federation.keep(steps.ridge_weights, regularisation=c, k=k)
+    how, start = {"deflated": ()}, {"regularisation": c}
+    pairs = pls_columns.ColumnSteps(*PAIRED[:3])
+    told, _ = pair_parties("CCA", federation, pairs, start, search, k, **how)
+    federation.keep(PAIRED[3], regularisation=c, k=k)
     model.canonical_correlations_ = told["correlations"]
 
 
+def _fit_joint(model: Any, federation: Federation, k: int) -> None:
+    if model.solver == "gram":
+        raise DataError(
+            'solver="gram": with a regularisation "sumcor" leaves out of the sum what '
+            "each silo has in common with itself, which a Gram matrix of all silos "
+            'does not tell. Choose solver="krylov".'
+        )
+    multiset.fit_multiset(model, federation, multiset.ColumnSteps(*JOINED), k)
+
+
 def _leading(
-    model: Any, federation: Federation, image: Step, k: int
+    model: Any, federation: Federation, k: int
 ) -> tuple[Float[Array, " k"], Float[Array, "N k"]]:
     N, seed = int(federation.n_rows or 0), model.random_state
     rng = check_random_state(federation.random_state if seed is None else seed)
@@ -199,10 +216,10 @@ def _leading(
     if federation.coordinator.planned:
         # Nobody knows the number of rounds before; there are at most so many.
         for _ in range(_MOST_ROUNDS):
-            federation.sum(image, V=start)
+            federation.sum(_IMAGE, V=start)
         return np.ones(k), np.eye(N, k)
     pairs = leading_ritz_pairs(
-        lambda V: federation.sum(image, V=V)["image"],
+        lambda V: federation.sum(_IMAGE, V=V)["image"],
         start,
         k,
         tol=_TOL,
@@ -225,21 +242,3 @@ def _component_count(k: Any, widths: list[int], N: int, c: float) -> int:
             f"regularisation, 0.1 for instance, or leave columns out with select."
         )
     return int(k)
-
-
-def _thin(
-    Z: Float[Array, "N p"],
-) -> tuple[Float[Array, "N l"], Float[Array, " l"], Float[Array, "l p"]]:
-    """Return singular values above rounding, with their vectors."""
-    U, s, Vt = scipy.linalg.svd(Z, full_matrices=False)
-    firm = s > max(Z.shape) * np.finfo(float).eps * s.max(initial=0.0)
-    return U[:, firm], s[firm], Vt[firm]
-
-
-def _roots(spread: Float[Array, " l"], c: float) -> Float[Array, " l"]:
-    """Return the square roots of the eigenvalues of ``(1 - c) S + c I``."""
-    return np.sqrt((1.0 - c) * spread**2 + c)
-
-
-def _root_n(X: Float[Array, "N p"]) -> float:
-    return float(np.sqrt(len(X) - 1))

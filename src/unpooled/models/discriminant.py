@@ -26,7 +26,6 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
-from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.pencil import leading_pencil_pairs
 from unpooled.models import (
     classes,
@@ -34,6 +33,7 @@ from unpooled.models import (
     moments,
     oneshot,
     pairs,
+    people,
     span,
     within,
 )
@@ -45,6 +45,8 @@ from unpooled.models.classes import (
     class_values,
     pooled_class_means,
 )
+from unpooled.models.discriminant_auto import fit_ledoit_wolf
+from unpooled.models.discriminant_span import fit_in_span
 from unpooled.models.eigenproblem import Pair
 from unpooled.models.linear import (
     ILL_POSED,
@@ -54,7 +56,8 @@ from unpooled.models.linear import (
     direction_count,
 )
 from unpooled.models.oneshot import OneShot, OneShotDirections
-from unpooled.models.span import Span, coordinates, row_space
+from unpooled.models.people import people_of
+from unpooled.models.span import Span
 from unpooled.models.within import Within, covariances
 from unpooled.party.step import adopted, derived
 
@@ -81,6 +84,7 @@ local_discriminant, local_pair, local_radii = adopted(
 )
 SOLVERS = ("exact", "dgep-eigh", "dgep-power")
 local_spread, local_span = adopted(__name__, span.local_spread, span.local_span)
+(shown_people,) = adopted(__name__, people.shown_people)
 WITHIN = Within(
     local_within_squares,
     local_within_scatter,
@@ -144,7 +148,10 @@ class LinearDiscriminantAnalysis(
     init : (p, k) array, optional
         One-shot only: where the power method starts; drawn at random when omitted.
     random_state : int, optional
-        Seed of that draw.
+        Seed of that draw, and of whom silos show.
+    scores : {"coordinator"} or None, default None
+        Only "exact": with "coordinator" every silo shows where some of its people lie
+        along the directions, for a picture. Their policies must allow it.
 
     Attributes
     ----------
@@ -168,6 +175,11 @@ class LinearDiscriminantAnalysis(
         Only "exact": of the linear decision functions; (1, p) with two classes.
     intercept_ : (c,) array
         Only "exact": their constants; (1,) with two classes.
+    scores_ : (n, k) array
+        Only with `scores`: coordinates of at most 500 people of each silo, drawn at
+        random.
+    score_classes_ : (n,) array
+        Only with `scores`: their classes.
     n_samples_ : int
         Only "exact": N, the rows of all silos.
     n_features_in_ : int
@@ -188,7 +200,8 @@ class LinearDiscriminantAnalysis(
     these distances; with ``shrinkage="auto"`` the latter by class, and fourth powers of
     rows' lengths. Never released: a row, which silo has which class, or any silo's own
     counts, means or scatter. A class that one silo alone has is that silo's: its size
-    and mean are then known, and guarded by the silo's `min_rows_per_class`.
+    and mean are then known, and guarded by the silo's `min_rows_per_class`. Only with
+    `scores` are people's coordinates shown, silo by silo.
 
     See Also
     --------
@@ -214,6 +227,7 @@ class LinearDiscriminantAnalysis(
         max_iter: int = 10,
         init: Any = None,
         random_state: int | None = None,
+        scores: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.solver = solver
@@ -225,6 +239,7 @@ class LinearDiscriminantAnalysis(
         self.max_iter = max_iter
         self.init = init
         self.random_state = random_state
+        self.scores = scores
 
     def _fit(self, federation: Federation, y: Any) -> None:
         check_options(self, SOLVERS)
@@ -239,12 +254,14 @@ class LinearDiscriminantAnalysis(
         k = direction_count(self.n_components, p, c)
         priors = class_priors(self.priors, count)
         found, wide = Classes(names, count, means), N - c < p
-        if wide and self.shrinkage in (None, 0, "auto"):
+        if wide and self.shrinkage in (None, 0):
             raise DataError(ILL_POSED.format(p=p, N=N, c=c))
         self.classes_, self.priors_, self.means_ = class_values(names), priors, means
         self.n_samples_ = N
         if wide:
-            return self._fit_in_span(federation, found, k)
+            fit = fit_ledoit_wolf if self.shrinkage == "auto" else fit_in_span
+            fit(self, federation, SPAN, WITHIN, found, k)
+            return self._show_people(federation, names)
         Sw, St = covariances(
             federation, WITHIN, found, priors, self.priors, self.shrinkage
         )
@@ -254,28 +271,15 @@ class LinearDiscriminantAnalysis(
         self.explained_variance_ratio_ = ratios[:k] / (ratios.sum() or 1.0)
         # V Vᵀ is the inverse of S_w.
         self._decide(means @ V @ V.T)
+        self._show_people(federation, names)
 
-    def _fit_in_span(self, federation: Federation, found: Classes, k: int) -> None:
-        """Fit more columns than rows: in the span of the pooled rows."""
-        (p, s), N = (federation.n_features, float(self.shrinkage)), self.n_samples_
-        mean = found.count @ found.means / N
-        Z = row_space(federation, SPAN, mean, N, p)
-        view = coordinates(federation, mean, Z)
-        inside = Classes(found.names, found.count, (found.means - mean) @ Z)
-        Sw, St = covariances(view, WITHIN, inside, self.priors_, self.priors, None)
-        Sb, unit = St - Sw, s / p * np.eye(len(Sw))
-        within = (1.0 - s) * Sw + Sw.trace() * unit
-        ratios, V = leading_pencil_pairs(
-            (1 - s) * Sb + Sb.trace() * unit, within, len(Sw)
-        )
-        self.scalings_ = with_positive_peaks(Z @ V[:, :k])
-        outside = (p - len(Sw)) * Sb.trace() / Sw.trace()
-        total = ratios.sum() + outside
-        self.explained_variance_ratio_ = ratios[:k] / (total or 1.0)
-        # Across the span the covariance is a multiple of the identity.
-        own = found.means @ Z
-        across = (found.means - own @ Z.T) * (p / s / Sw.trace())
-        self._decide(own @ V @ V.T @ Z.T + across)
+    def _show_people(self, federation: Federation, names: Array) -> None:
+        for name in ("scores_", "score_classes_"):
+            self.__dict__.pop(name, None)
+        if self.scores is not None:
+            where, seed = (names, self.scalings_), self.random_state
+            seen = people_of(federation, shown_people, *where, seed)
+            self.scores_, self.score_classes_ = seen[0], self.classes_[seen[1]]
 
     @property
     def _n_features_out(self) -> int:

@@ -123,6 +123,8 @@ def check_options(model: Any, solvers: Sequence[str]) -> None:
     number = isinstance(s, int | float | np.number) and not isinstance(s, bool)
     if not (s in (None, "auto") or (number and 0 <= s <= 1)):
         raise DataError(f'shrinkage={s!r}; choose None, "auto" or a number in [0, 1].')
+    if model.scores not in (None, "coordinator"):
+        raise DataError(f'scores={model.scores!r}; choose None or "coordinator".')
     k = model.n_components
     if k is not None and not (isinstance(k, int | np.integer) and k >= 1):
         raise DataError(f"n_components={k!r}; choose a whole number of at least 1.")

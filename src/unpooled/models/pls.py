@@ -153,7 +153,7 @@ class PLSSVD(TwoViews, FederatedEstimator):
 
     def _fit(self, federation: Federation, y: Any) -> None:
         if federation.partition == "columns":
-            return fit_columns(self, federation, COLUMNS, deflated=False)
+            return fit_columns(self, federation, COLUMNS, deflated=())
         S = self._moments(federation, y, STEPS, scale=self.scale)
         k = component_count(self.n_components, min(self.n_samples_, *S.xy.shape))
         U, V = leading_singular_pairs(S.xy, k)
@@ -286,7 +286,8 @@ class PLSCanonical(Predicting, FederatedEstimator):
 
     def _fit(self, federation: Federation, y: Any) -> None:
         if federation.partition == "columns":
-            return fit_columns(self, federation, COLUMNS, deflated=True)
+            both = federation.parties
+            return fit_columns(self, federation, COLUMNS, deflated=both)
         S = self._moments(federation, y, STEPS, scale=self.scale)
         k = component_count(self.n_components, min(self.n_samples_, *S.xy.shape))
         self._learn(partial_least_squares(S, k, regression=False))

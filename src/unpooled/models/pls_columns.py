@@ -19,7 +19,7 @@ Numer. Anal. 2 (1965): bases of both sides, widened in turn.
 Wegelin, A survey of partial least squares (PLS) methods, 2000, section 4.1.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -30,7 +30,7 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import ConvergenceError, DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.latent import rotations
-from unpooled.linalg.score_pairs import errors, extended, score_pairs
+from unpooled.linalg.score_pairs import cosines, errors, extended, score_pairs
 from unpooled.models.moments import complete
 from unpooled.models.twoviews import component_count
 from unpooled.party.bounds import Ceiling
@@ -102,12 +102,13 @@ def local_image(kept: Any, *, block: int, ceiling: float) -> dict[str, Any]:
 )
 def local_pairs(
     kept: Any,
+    party: str,
     *,
     image: Float[Array, "N l"],
     width: int,
     wider: int,
     k: int,
-    deflated: bool,
+    deflated: Sequence[str],
 ) -> dict[str, Any]:
     """Pair both silos' images; tell errors, and keep weights and a wider basis."""
     Z, Q, block = kept["rows"], kept["basis"], image.shape[1]
@@ -115,23 +116,27 @@ def local_pairs(
     seen = image - own[:, -block:]
     if width > block:
         seen = np.hstack([kept["seen"], seen])
-    pairs = score_pairs(own, seen, min(k + _MORE, block), deflated=deflated)
-    residuals, sines = errors(Z, Q, pairs, deflated=deflated)
+    both = deflations(party, deflated)
+    pairs = score_pairs(own, seen, min(k + _MORE, block), deflated=both)
+    residuals, sines = errors(Z, Q, pairs, deflated=both[0])
     W = Q @ pairs.weights[:, :k]
     t, u = pairs.own[:, :k], pairs.other[:, :k]
-    lengths = np.linalg.norm(t, axis=0) * np.linalg.norm(u, axis=0)
-    correlations = np.einsum("Nk,Nk->k", t, u) / np.where(lengths > 0, lengths, 1.0)
-    if deflated:
+    if both[0]:
         squares = np.einsum("Nk,Nk->k", t, t)
         W = rotations(W, Z.T @ t / np.where(squares > 0, squares, 1.0))
     return {
         "squares": sines[:k] ** 2,
         # Both silos know them, so that each gives half.
-        "correlations": correlations / 2.0,
+        "correlations": cosines(t, u) / 2.0,
         "seen": seen,
         "basis": extended(Q, residuals, block),
         "weights": W / kept["spread"][:, None],
     }
+
+
+def deflations(party: str, deflated: Sequence[str]) -> tuple[bool, bool]:
+    """Return whether a party's own view is deflated, and the other's."""
+    return party in deflated, any(other != party for other in deflated)
 
 
 @final
@@ -155,13 +160,18 @@ class Search:
     random_state: Any
 
 
-def fit_columns(
-    model: Any, federation: Federation, steps: ColumnSteps, *, deflated: bool
-) -> None:
-    """Fit a PLS model of the two parties' views; sets its attributes."""
+def search_of(model: Any) -> Search:
+    """Return how a PLS model wants directions to be found."""
     if model.solver not in SOLVERS:
         raise DataError(f"solver={model.solver!r}; choose one of {SOLVERS}.")
-    search = Search(model.solver, model.tol, model.max_iter, model.random_state)
+    return Search(model.solver, model.tol, model.max_iter, model.random_state)
+
+
+def fit_columns(
+    model: Any, federation: Federation, steps: ColumnSteps, *, deflated: Sequence[str]
+) -> None:
+    """Fit a PLS model of the two parties' views; sets its attributes."""
+    search = search_of(model)
     widths = [len(own) for own in federation.columns_of.values()]
     k = component_count(model.n_components, min(int(federation.n_rows or 0), *widths))
     start = {"scaled": bool(model.scale)}
@@ -181,7 +191,7 @@ def pair_parties(
     search: Search,
     k: int,
     *,
-    deflated: bool,
+    deflated: Sequence[str],
 ) -> tuple[dict[str, Array], int]:
     """Pair the rows that the parties keep; return what the last round told.
 
@@ -199,8 +209,8 @@ def pair_parties(
         How directions are found.
     k : int
         Number of pairs.
-    deflated : bool
-        See `score_pairs`.
+    deflated : sequence of str
+        The parties whose scores are taken out of their view; see `score_pairs`.
     """
     if len(federation.parties) != 2:
         raise DataError(
@@ -224,7 +234,7 @@ def pair_parties(
     rng = check_random_state(federation.random_state if seed is None else seed)
     federation.keep(steps.basis, block=block, seed=rng.randint(2**31), **start)
     most = min(int(search.max_iter), -(-whole // block) + 1)
-    how = {"k": k, "deflated": deflated}
+    how = {"k": k, "deflated": list(deflated)}
     return _agreed(federation, steps, block, most, search.tol, how)
 
 

@@ -4,7 +4,8 @@
     the leading pair of S_xy, again and again, after each deflating S_xx and S_xy by
     what the pair's score of the first view explains
 
-What is deflated are covariances, never rows: `unpooled.linalg.latent`.
+What is deflated are covariances, never rows: `unpooled.linalg.latent`. On a column
+partition each party is a view: `unpooled.models.pls_regression_columns`.
 
 References
 ----------
@@ -15,15 +16,52 @@ from typing import Any, final
 
 from unpooled.federation.base import Federation
 from unpooled.linalg.latent import partial_least_squares
-from unpooled.models import moments
+from unpooled.models import moments, pls_columns, pls_regression_columns, twoviews
 from unpooled.models.base import FederatedEstimator
+from unpooled.models.pls_columns import ColumnSteps as PartySteps
+from unpooled.models.pls_regression_columns import (
+    ColumnSteps,
+    fit_columns,
+    gather,
+    of_party,
+    predicted,
+)
 from unpooled.models.twoviews import Predicting, Steps, component_count
 from unpooled.party.step import adopted
 
 local_total, local_squares, local_scatter = adopted(
     __name__, moments.local_total, moments.local_squares, moments.local_scatter
 )
+own_basis, local_image, local_pairs, shown_scores = adopted(
+    __name__,
+    pls_columns.own_basis,
+    pls_columns.local_image,
+    pls_columns.local_pairs,
+    twoviews.shown_scores,
+)
+local_length, local_slopes, local_scores = adopted(
+    __name__,
+    pls_regression_columns.local_length,
+    pls_regression_columns.local_slopes,
+    pls_regression_columns.local_scores,
+)
+own_predictions, shown_predictions, shown_model = adopted(
+    __name__,
+    pls_regression_columns.own_predictions,
+    pls_regression_columns.shown_predictions,
+    pls_regression_columns.shown_model,
+)
 STEPS = Steps(local_total, local_squares, local_scatter)
+COLUMNS = ColumnSteps(
+    PartySteps(own_basis, local_image, local_pairs),
+    local_length,
+    local_slopes,
+    local_scores,
+    own_predictions,
+    shown_predictions,
+    shown_model,
+)
+_OF_VIEWS = ("weights", "loadings", "rotations", "mean", "std")
 
 
 @final
@@ -36,6 +74,21 @@ class PLSRegression(Predicting, FederatedEstimator):
         k, at most min(N, p).
     scale : bool, default True
         Divide columns by their deviations first.
+    solver : {"auto", "direct", "krylov"}, default "auto"
+        Column partitions only: the parties show each other their rows along as many
+        directions as there are, at once, or along a few, round by round; "auto" takes
+        what sends fewer bytes. Both give the same answer.
+    tol : float, default 1e-9
+        Column partitions only: largest sine of the angle between weights and what they
+        tend to, by residuals and the gap to neighbouring covariances.
+    max_iter : int, default 100
+        Column partitions only: most rounds of directions.
+    scores : {"coordinator", "parties"} or None, default "coordinator"
+        Column partitions only: who may have predictions beside the party whose columns
+        they are, and the scores that `transform` gives: the coordinator; with "parties"
+        no other has predictions; with None nobody predicts.
+    random_state : int, optional
+        Column partitions only: seed of the first directions of "krylov".
 
     Attributes
     ----------
@@ -74,6 +127,12 @@ class PLSRegression(Predicting, FederatedEstimator):
         Correlations of the first view's columns with its scores.
     y_correlations_ : (q, k) array
         Correlations of the second view's columns with its scores.
+    n_iter_ : int
+        Only on a column partition: rounds of directions.
+    x_party_ : str
+        Only on a column partition: who predicts.
+    y_party_ : str
+        Only on a column partition: whose columns are predicted.
     n_samples_ : int
         N, the rows of all silos.
     n_features_in_ : int
@@ -84,7 +143,10 @@ class PLSRegression(Predicting, FederatedEstimator):
     Raises
     ------
     DataError
-        Missing values, fewer than two rows, or `n_components` beyond its bound.
+        Missing values, fewer than two rows, `n_components` beyond its bound, or other
+        than two parties with columns of their own.
+    ConvergenceError
+        On a column partition, when rounds were not enough for `tol`.
 
     Notes
     -----
@@ -92,18 +154,78 @@ class PLSRegression(Predicting, FederatedEstimator):
     the means; products of every two columns' distances, of both views. Never released:
     a row, a score, or any silo's own moments.
 
+    On a column partition `y` of `fit` names the party whose columns are predicted, the
+    second where it is left out. The totals are about people, as those of `PLSSVD`: rows
+    along directions of the parties' columns, which the two alone open, and of which
+    each can take its own part off. The coordinator sees how large errors are, and the
+    correlations of the scores. Each party keeps its weights and the slopes of its own
+    columns. ``predict(federation)`` gives the second party the first's scores and keeps
+    what they predict there; with ``scores="coordinator"`` it then shows it. The second
+    party's own columns are not read for it. Asking for `coef_`, or any attribute about
+    columns, asks both parties to disclose what they keep.
+
     See Also
     --------
     sklearn.cross_decomposition.PLSRegression : its twin on pooled rows, which finds
         each pair by power iterations and stops at `tol`.
     """
 
-    def __init__(self, n_components: int = 2, *, scale: bool = True) -> None:
+    _partitions = ("rows", "columns")
+    _shown = shown_scores
+    _kept_by_silos = (
+        *(f"{side}_{name}_" for name in _OF_VIEWS for side in "xy"),
+        "coef_",
+        "intercept_",
+    )
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        scale: bool = True,
+        solver: str = "auto",
+        tol: float = 1e-9,
+        max_iter: int = 100,
+        scores: str | None = "coordinator",
+        random_state: int | None = None,
+    ) -> None:
         self.n_components = n_components
         self.scale = scale
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.scores = scores
+        self.random_state = random_state
 
     def _fit(self, federation: Federation, y: Any) -> None:
+        if federation.partition == "columns":
+            return fit_columns(self, federation, COLUMNS, y)
         S = self._moments(federation, y, STEPS, scale=self.scale)
         k = component_count(self.n_components, min(self.n_samples_, len(S.xx)))
         self._learn(partial_least_squares(S, k, regression=True))
         self._correlate(S)
+
+    def _inputs(self, federation: Federation, y: Any) -> Federation:
+        if federation.partition == "columns":
+            return of_party(federation, self.x_party_)
+        return super()._inputs(federation, y)
+
+    def _gather(self, federation: Federation) -> None:
+        gather(self, federation, COLUMNS)
+
+    def predict(self, X: Any) -> Any:
+        """Return the second view's columns as the first predicts them.
+
+        Parameters
+        ----------
+        X : (n, p) array-like or Federation
+            Rows of the first view. Of a federation by columns the party that has the
+            second view gets the predictions.
+
+        Returns
+        -------
+        (n, q) array, or None where that party alone has them
+        """
+        if isinstance(X, Federation) and hasattr(self, "kept_"):
+            return predicted(self, X, COLUMNS)
+        return super().predict(X)

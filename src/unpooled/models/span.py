@@ -121,6 +121,25 @@ def row_space(
     return scipy.linalg.block_diag(*bases)
 
 
+def scaled_row_space(
+    federation: Federation, steps: Span, mean: Float[Array, " p"], N: int
+) -> tuple[Float[Array, "p q"], Float[Array, " p"]]:
+    """Return the same of rows whose columns are standardised, and their deviations.
+
+    Columns in small units count as much as others, and keep their digits. Of constant
+    columns the deviation is given as 1.
+    """
+    squares = federation.sum(steps.spread, mean=mean)["squares"]
+    rounding = (N * np.finfo(float).eps * mean) ** 2
+    scale = np.where(squares / N > rounding, np.sqrt(squares / N), 1.0)
+    V = np.random.default_rng(0).standard_normal((len(mean), N + 7))
+    public = {"mean": mean, "squares": squares, "V": V / scale[:, None]}
+    image = federation.sum(steps.image, **public)["image"]
+    if federation.coordinator.planned:
+        image = np.eye(*image.shape)
+    return _range(image / scale[:, None], N - 1), scale
+
+
 def _range(image: Float[Array, "p q"], most: int) -> Float[Array, "p l"]:
     U, s, _ = scipy.linalg.svd(image, full_matrices=False)
     return U[:, : min(most, int((s > _ROUNDING * s[0]).sum()))]

@@ -112,6 +112,7 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     kept_: str
     _bases: tuple[Array, Array] | None = None
     _shown: Step | None = None
+    _kept_by_silos: tuple[str, ...] = ()
     _check_rows: Any
     _check_transformed: Any
     _taught: Any
@@ -195,7 +196,8 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             The second is given with `y`.
         """
         check_is_fitted(self)
-        if hasattr(self, "kept_"):
+        asked = isinstance(X, Federation) or not self._kept_by_silos
+        if hasattr(self, "kept_") and asked:
             return self._scores_of(X)
         (x_rotations, y_rotations), means = self._rotations(), self.x_mean_
         if isinstance(X, Federation):
@@ -233,7 +235,7 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """Return the fitted twin of `sklearn.cross_decomposition`, of the same name."""
         import sklearn.cross_decomposition
 
-        if hasattr(self, "kept_"):
+        if hasattr(self, "kept_") and not self._kept_by_silos:
             raise DataError("The parties keep their weights, so there is no twin.")
         check_is_fitted(self, "x_mean_")
         kind = getattr(sklearn.cross_decomposition, type(self).__name__)

@@ -214,14 +214,29 @@ def _ledoit_wolf(
     C: Float[Array, "p p"], scale: Float[Array, " p"], n: Any, fourth: Any
 ) -> Float[Array, "p p"]:
     R, p = C / scale / scale[:, None], len(C)
-    mu = R.trace() / p
-    squared = float((R**2).sum())
+    share = ledoit_wolf_share(p, R.trace() / p, float((R**2).sum()), n, fourth)
+    return shrunk(R, share) * scale * scale[:, None]
+
+
+def ledoit_wolf_share(p: int, mu: float, squared: float, n: Any, fourth: Any) -> float:
+    """Return how much of a covariance of standardised columns is its mean variance.
+
+    Parameters
+    ----------
+    p : int
+        Columns.
+    mu : float
+        Mean of the diagonal.
+    squared : float
+        Squares of all entries, added.
+    n, fourth : float
+        Rows, and the fourth powers of their lengths, added.
+    """
     beta = (fourth / n - squared) / (p * n)
     delta = squared / p - mu**2
     beta = min(beta, delta)
     # A covariance that is a multiple of the identity already has nothing to shrink.
-    shrinkage = 0.0 if beta <= 0 or p == 1 else beta / delta
-    return shrunk(R, shrinkage) * scale * scale[:, None]
+    return 0.0 if beta <= 0 or p == 1 else beta / delta
 
 
 def _fourths(Z: Float[Array, "n p"]) -> Float[Array, " n"]:

@@ -1,6 +1,7 @@
 """Pictures and tables of discriminants and canonical correlations.
 
-No score of a person is among them: class means and correlations of columns are totals.
+Class means and correlations of columns are totals. Scores of people are among them only
+where the silos showed some: `LinearDiscriminantAnalysis(scores="coordinator")`.
 """
 
 from collections.abc import Sequence
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from unpooled.arrays import Array, Float
 from unpooled.report import planes
 from unpooled.report.exhibits import Exhibit
 from unpooled.report.tables import Table, number, per_cent, signed
@@ -26,12 +28,15 @@ def discriminants(model: Any, name: str) -> list[Exhibit]:
     classes = [str(one) for one in model.classes_]
     if means.shape[1] < 2 or len(classes) > MOST:
         return shown
+    people = _people(model, classes)
     picture = planes.classes(
         means,
         classes,
         name,
         f"The means of {len(classes)} classes in the plane of the first two "
-        f"discriminants. The numbers are in the table below.",
+        f"discriminants{', and people around them' if people else ''}. The numbers of "
+        f"the classes are in the table below.",
+        people,
     )
     table = Table(
         "",
@@ -43,10 +48,24 @@ def discriminants(model: Any, name: str) -> list[Exhibit]:
     )
     text = (
         "Means of the classes along the first two directions. A circle has the radius "
-        "of one standard deviation within classes. People are not drawn: their "
-        "coordinates stay in the silos."
+        "of one standard deviation within classes. "
+    )
+    text += (
+        f"The {sum(map(len, people.values())):,} people drawn are those whose "
+        f"coordinates the silos showed, as their policies allow."
+        if people
+        else "People are not drawn: their coordinates stay in the silos."
     )
     return [*shown, Exhibit("Classes", text, [table], picture)]
+
+
+def _people(model: Any, classes: Sequence[str]) -> dict[str, Float[Array, "_ 2"]]:
+    """Return where people lie, by class, as far as silos showed them."""
+    found = vars(model)
+    if "scores_" not in found:
+        return {}
+    names = np.array([str(one) for one in found["score_classes_"]])
+    return {one: found["scores_"][names == one, :2] for one in classes}
 
 
 def canonical(model: Any, name: str) -> list[Exhibit]:
@@ -74,6 +93,20 @@ def canonical(model: Any, name: str) -> list[Exhibit]:
     if len(r) < 2 or not hasattr(model, "x_correlations_"):
         return shown
     return [*shown, _circle(model, f"{name}-circle")]
+
+
+def generalised(model: Any) -> Exhibit:
+    """Return how much three or more parties' scores have in common, pair by pair."""
+    rows = [(f"{j + 1}", number(float(v))) for j, v in enumerate(model.eigenvalues_)]
+    what = {
+        "maxvar": "The eigenvalue is the number of parties where their scores are the "
+        "same, and 1 where they have nothing in common (without a regularisation)",
+        "sumcor": "The eigenvalue is the sum of covariances between the parties’ "
+        "scores, which have a sum of variances of 1, regularisation included",
+    }[model.criterion]
+    text = f"How strongly the scores of all parties go together. {what}."
+    table = Table("", ("Scores", "Eigenvalue"), rows)
+    return Exhibit("Generalised correlations", text, [table])
 
 
 def _circle(model: Any, name: str) -> Exhibit:

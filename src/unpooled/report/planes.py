@@ -1,6 +1,9 @@
-"""Pictures of two directions at once, and of correlations: never of people."""
+"""Pictures of two directions at once, and of correlations.
 
-from collections.abc import Sequence
+People are drawn where silos showed their scores, which their policies must allow.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,8 @@ from unpooled.arrays import Array, Bool, Float
 from unpooled.report.figures import ACCENT, INK, SECOND, drawing, settings, short, svg
 
 _SIDE = 380
+# With two colours, enough to tell twelve classes apart.
+_MARKERS = "os^Dvx"
 
 
 @settings()
@@ -56,7 +61,11 @@ def shares(model: Any, prefix: str, name: str, description: str) -> Markup:
 
 @settings()
 def classes(
-    means: Float[Array, "c 2"], names: Sequence[str], name: str, description: str
+    means: Float[Array, "c 2"],
+    names: Sequence[str],
+    name: str,
+    description: str,
+    people: Mapping[str, Float[Array, "_ 2"]],
 ) -> Markup:
     """Draw classes in the plane of two discriminants, each with a circle of radius 1.
 
@@ -68,9 +77,18 @@ def classes(
         Of the classes.
     name, description : str
         Of the picture.
+    people : mapping of str to (n, 2) array
+        By class, where people lie; nobody where the silos did not show them.
     """
     figure, axes = drawing(height=_SIDE, left=44, right=12, top=10, bottom=42)
     low, high = means.min(axis=0) - 1.6, means.max(axis=0) + 1.6
+    for j, one in enumerate(names):
+        own = people.get(one, np.zeros((0, 2)))
+        if len(own):
+            low, high = np.minimum(low, own.min(axis=0)), np.maximum(high, own.max(0))
+            marker = _MARKERS[j // 2 % len(_MARKERS)]
+            look = {"color": (ACCENT, SECOND)[j % 2], "alpha": 0.45, "markersize": 3}
+            axes.plot(*own.T, marker, markeredgewidth=0.6, fillstyle="none", **look)
     _square(axes, low, high)
     for (x, y), one in zip(means, names, strict=True):
         axes.add_patch(Circle((x, y), 1.0, fill=False, edgecolor=SECOND, linewidth=1.0))

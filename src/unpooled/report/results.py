@@ -8,7 +8,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.report import figures
-from unpooled.report.directions import canonical, discriminants
+from unpooled.report.directions import canonical, discriminants, generalised
 from unpooled.report.exhibits import Exhibit
 from unpooled.report.facts import Facts, subject
 from unpooled.report.kernels import spectrum
@@ -59,6 +59,8 @@ def _of(facts: Facts, model: Any, index: int) -> list[Exhibit]:
         shown.append(spectrum(model, f"kernel-{index}"))
     if {"canonical_correlations_", "score_correlations_"} & set(vars(model)):
         shown += canonical(model, f"canonical-{index}")
+    elif {"eigenvalues_", "criterion"} <= set(vars(model)):
+        shown.append(generalised(model))
     if hasattr(model, "signal_to_noise_"):
         shown.append(_signal(model))
     if "components_" in vars(model):

@@ -10,38 +10,8 @@ from typing import final
 from unpooled.federation.comparing import computed_for
 from unpooled.ledger import Release
 from unpooled.report.facts import Facts, declaration, subject_of_step
+from unpooled.report.told import TOLD
 
-# Public arguments carry no meaning in a declaration; these are what the library's
-# steps call the numbers that silos are told.
-_TOLD = {
-    "mean": "the mean of each column over all silos",
-    "scale": "the number that each column is divided by",
-    "squares": "the total of each column’s squared distances from its mean",
-    "statistics": "the value that fills each column’s missing cells",
-    "components": "the directions found from earlier totals",
-    "classes": "the names of the classes",
-    "means": "the mean of each column over the rows of each class",
-    "weights": "how much each class counts",
-    "salts": "numbers that choose the cells of class names",
-    "rotations": "the weights of columns in each score",
-    "scalings": "the discriminant directions",
-    "basis": "directions that all rows lie in",
-    "axes": "principal components of all columns",
-    "U": "directions over the people, found from earlier totals",
-    "V": "a block of mixtures, which the next total is of",
-    "length": "how far people lie apart along each direction",
-    "variance": "the variance along each component",
-    "scores": "the scores of people, which only the silos can open",
-    "chosen": "which people the others are compared with",
-    "sums": "sums over all columns about people, which only the silos can open",
-    "image": "people’s coordinates in the newest directions, added over silos",
-    "H": "a variable that all parties share, one number for each person",
-    "lambdas": "the exponent that makes each column look normal",
-    "lam": "candidates for the exponents of columns",
-    "column": "which column each candidate is for",
-    "centre": "where each column lies, on a logarithmic scale",
-    "spread": "how wide each column is, on a logarithmic scale",
-}
 # Characters that change the order of the text around them: a column's name must not be
 # able to turn a sentence about it round.
 _TURNING = frozenset(
@@ -137,8 +107,8 @@ def meaning(line: Release) -> str:
     declared = declaration(line.step, line.name)
     if declared is not None and declared.meaning:
         return declared.meaning.replace("'", "’")
-    if line.direction == "in" and line.visibility != "kept" and line.name in _TOLD:
-        return _TOLD[line.name]
+    if line.direction == "in" and line.visibility != "kept" and line.name in TOLD:
+        return TOLD[line.name]
     if line.direction == "in" and (proven := _proven(line)):
         return proven
     return f"the array “{line.name}” of the step {line.step}"
@@ -148,7 +118,7 @@ def _proven(line: Release) -> str:
     """Say what is shown to silos as evidence of a fit; its name is step and array."""
     step, _, name = line.name.rpartition(".")
     declared = declaration(step, name)
-    what = declared.meaning if declared and declared.meaning else _TOLD.get(name, "")
+    what = declared.meaning if declared and declared.meaning else TOLD.get(name, "")
     if not what:
         return ""
     if line.visibility == "public":

@@ -1,0 +1,40 @@
+"""What the library's steps call the numbers that silos are told, in plain words.
+
+Public arguments carry no meaning in a declaration.
+"""
+
+TOLD = {
+    "mean": "the mean of each column over all silos",
+    "scale": "the number that each column is divided by",
+    "squares": "the total of each column’s squared distances from its mean",
+    "statistics": "the value that fills each column’s missing cells",
+    "components": "the directions found from earlier totals",
+    "classes": "the names of the classes",
+    "means": "the mean of each column over the rows of each class",
+    "weights": "how much each class counts",
+    "salts": "numbers that choose the cells of class names",
+    "rotations": "the weights of columns in each score",
+    "scalings": "the discriminant directions",
+    "basis": "directions that all rows lie in",
+    "axes": "principal components of all columns",
+    "U": "directions over the people, found from earlier totals",
+    "V": "a block of mixtures, which the next total is of",
+    "length": "how far people lie apart along each direction",
+    "variance": "the variance along each component",
+    "scores": "the scores of people, which only the silos can open",
+    "chosen": "which people the others are compared with",
+    "sums": "sums over all columns about people, which only the silos can open",
+    "image": "people’s coordinates in the newest directions, added over silos",
+    "H": "a variable that all parties share, one number for each person",
+    "norm": "the length of the first view’s rows, which only the silos can open",
+    "back": "what the newest directions have in common with earlier ones",
+    "turn": "how the newest directions are mixed, so that they are orthonormal",
+    "Y": "how directions are mixed into what was found so far",
+    "theta": "how strongly what was found so far goes together",
+    "like": "one number for each direction that was found",
+    "lambdas": "the exponent that makes each column look normal",
+    "lam": "candidates for the exponents of columns",
+    "column": "which column each candidate is for",
+    "centre": "where each column lies, on a logarithmic scale",
+    "spread": "how wide each column is, on a logarithmic scale",
+}
