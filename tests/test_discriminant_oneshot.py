@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from classed_silos import P, data, silos
+from test_discriminant import P, data, silos
 from twins import assert_close
 from unpooled import LinearDiscriminantAnalysis, Policy
 from unpooled.errors import DataError
