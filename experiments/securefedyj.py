@@ -189,10 +189,12 @@ def hard() -> str:
         "sign of the derivative. On columns like these that does not hold: a sign is "
         "only as good as what it is the sign of, and the sums of ψ and ψ² as printed "
         "overflow or have no digits left where the variance vanishes beside the mean. "
-        "Xu and Cormode (arXiv 2510.04995) build data on which such searches fail. "
-        "Ours computes the same sign about a public reference, a coarse centre and "
-        "spread that secure comparisons find, and is right on all of them. We did not "
-        "repeat their experiments, nor run the paper's own code.\n",
+        "Xu and Cormode (arXiv 2510.04995) build data on which such searches fail: the "
+        "six columns of three equal values and a near one are those of their Table 1 "
+        "for Yeo-Johnson, whose optima overflow in double, quadruple and octuple "
+        "precision. Ours computes the same sign about a public reference, a coarse "
+        "centre and spread that secure comparisons find, and is right on all of them, "
+        "in float64. We did not run the paper's own code.\n",
     ]
     return "\n".join(lines)
 

@@ -40,5 +40,13 @@ def made_up() -> dict[str, Any]:
         "all negative": -(1e4 + rng.gamma(2, 1, 400)),
         "tiny, positive": 1e-12 * rng.gamma(2, 1, 400),
         "tiny": 1e-12 * bell,
+        # Xu and Cormode, arXiv 2510.04995, Table 1: optima whose ψ overflows in double,
+        # quadruple and octuple precision.
+        **{
+            f"three of {tens:+.0f}, one {gap:g} off": np.array([tens] * 3 + [near])
+            for tens in (10.0, -10.0)
+            for gap in (1e-1, 1e-3, 1e-4)
+            for near in [tens - np.sign(tens) * gap]
+        },
         "missing": np.where(rng.random(400) < 0.3, np.nan, np.exp(bell)),
     }

@@ -92,7 +92,8 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
     lambdas_ : (p,) array
         λ of each column; 1, the identity, for constant columns.
     mean_ : (p,) array
-        Mean of the transformed column; only with `standardize`.
+        Mean of the transformed column; only with `standardize`. Infinite where float64
+        cannot hold it; `transform` does not use it.
     var_ : (p,) array
         Its variance, with denominator N; only with `standardize`. Infinite or 0 where
         float64 cannot hold it; `transform` does not use it.
@@ -248,8 +249,9 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         self.shifted_scale_ = np.where(
             flat, 1.0 / np.where(flat, factor, 1.0), np.sqrt(variance)
         )
-        with np.errstate(over="ignore", under="ignore"):
-            self.mean_ = origin + factor * mean
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            # An origin that float64 cannot hold stays so, whatever lies about it.
+            self.mean_ = np.where(np.isinf(origin), origin, origin + factor * mean)
             self.var_ = np.where(flat, 0.0, factor**2 * variance)
 
     def _reference(self) -> dict[str, Any]:

@@ -182,9 +182,12 @@ class BoundedCode(Code):
 
     def decode(self, words: Shaped[Array, " d"]) -> Float[Array, " d"]:
         """Return the total in units of the bound."""
-        values = words.view(np.int64) / self._scale
-        if (np.abs(values) > SLACK).any():
-            raise AggregationError(OUTSIDE)
+        signed, values = words.view(np.int64), np.empty(len(words))
+        for start in range(0, len(values), CHUNK):
+            part = values[start : start + CHUNK]
+            np.divide(signed[start : start + CHUNK], self._scale, out=part)
+            if (np.abs(part) > SLACK).any():
+                raise AggregationError(OUTSIDE)
         return values
 
     def add(self, total: Shaped[Array, " d"], words: Shaped[Array, " d"]) -> None:
