@@ -36,6 +36,8 @@ HIDDEN = {
     "ridge": (up.CCA(1, regularisation=0.3), 2),
     "pls": (up.PLSCanonical(1), 2),
     "pls svd": (up.PLSSVD(1), 2),
+    "pls regression": (up.PLSRegression(1, scores="parties"), 2),
+    "sumcor": (up.CCA(1, regularisation=0.3, criterion="sumcor"), 3),
 }
 SHOWN = {
     "gram": (up.PCA(2, svd_solver="gram", scores="parties"), 3),
