@@ -4,10 +4,12 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from unpooled.errors import AggregationError
 from unpooled.secure.comparison import Computation
@@ -116,7 +118,36 @@ def test_a_party_that_dies_ends_in_an_error():
             party.close()
 
 
-def test_a_process_ends_when_its_parent_is_gone():
+def test_a_key_in_a_file_opens_nothing_without_the_password(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    party = Computation(0, 3)
+    try:
+        (key,) = tmp_path.rglob("party_0.key")
+        assert key.parent.stat().st_mode & 0o077 == 0
+        with pytest.raises(TypeError, match="assword"):
+            load_pem_private_key(key.read_bytes(), None)
+    finally:
+        party.close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_file_is_left_once_processes_compute(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    parties = began()
+    try:
+        assert len(list(tmp_path.rglob("*.key"))) == 3
+        for party in parties:
+            party.tested()
+        assert not list(tmp_path.iterdir())
+        values = [{"a": np.array([float(i)]), "b": np.zeros(1)} for i in range(3)]
+        for negative, _ in ask(parties, CUBIC, values):
+            assert negative.tolist() == [True]  # -27 - 1/4
+    finally:
+        for party in parties:
+            party.close()
+
+
+def test_a_process_ends_when_its_parent_is_gone(tmp_path):
     code = (
         "import sys, time; from unpooled.secure.comparison import Computation\n"
         "parties = [Computation(i, 3) for i in range(3)]\n"
@@ -127,7 +158,10 @@ def test_a_process_ends_when_its_parent_is_gone():
         "time.sleep(600)\n"
     )
     parent = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     assert parent.stdout is not None
     children = [int(pid) for pid in parent.stdout.readline().split()]
@@ -139,6 +173,7 @@ def test_a_process_ends_when_its_parent_is_gone():
     while any(os.path.exists(f"/proc/{pid}") for pid in children):
         assert time.monotonic() < until, "a process holds shares after its parent"
         time.sleep(0.1)
+    assert not list(tmp_path.iterdir()), "a key outlives those who used it"
 
 
 def test_two_parties_cannot_compute():

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 from integration.matrix import in_one_process
-from integration.rows import SILOS, write_rows
+from integration.rows import SILOS
+from server_end import ServerEnd
 from unpooled.errors import StudyError
-from unpooled.federation.local import LocalChannel
 from unpooled.models.files import load
-from unpooled.party.founding import Charter, found, pin
 from unpooled.party.silo import Silo
-from unpooled.study.outcomes import error_of, plan_from, read_results
+from unpooled.study.outcomes import error_of, plan_from
 from unpooled.study.remote import PART, News, coordinate
 
 STEPS = """
@@ -30,48 +29,23 @@ def study(name="case-PCA", steps=STEPS, head='label = "num"', silos=SILOS):
 
 
 @pytest.fixture
-def silos(tmp_path):
-    """Three silos as `unpooled silo init` and `pin` make them: their folders."""
-    folders = {silo: tmp_path / silo / "local" for silo in SILOS}
-    for silo, local in folders.items():
-        rows = write_rows(silo, tmp_path)
-        found(local, Charter(silo, str(rows), label="num"))
-        (local / "policy.toml").write_text("min_rows = 10\n")
-    lines = [local / f"{silo}.public" for silo, local in folders.items()]
-    for local in folders.values():
-        pin(local / "roster.toml", lines)
-    return folders
+def server(tmp_path):
+    return ServerEnd(tmp_path)
 
 
 @pytest.fixture
-def kit(tmp_path, silos):
-    lines = [local / f"{silo}.public" for silo, local in silos.items()]
-    local = tmp_path / "server" / "local"
-    local.mkdir(parents=True)
-    pin(local / "roster.toml", lines)
-    return local.parent
+def silos(server):
+    return server.silos
 
 
 @pytest.fixture
-def asks(tmp_path, silos, kit):
-    """Ask the server's end for something; return what the submitter would get."""
-    numbers = iter(range(100))
+def kit(server):
+    return server.kit
 
-    def ask(do, text, file="study.toml"):
-        def channel(parties, timeout):
-            doors = {
-                party: Silo.from_file(silos[party] / "silo.toml").party().handle
-                for party in parties
-                if party in silos
-            }
-            return LocalChannel(doors)
 
-        results, news = tmp_path / f"results-{next(numbers)}", News()
-        asked = {"do": do, "file": file, "text": text}
-        coordinate(asked, channel, kit=kit, results=results, news=news)
-        return read_results(results / "outcome.json")
-
-    return ask
+@pytest.fixture
+def asks(server):
+    return server.ask
 
 
 def test_a_run_gives_what_one_process_gives(asks, tmp_path):
@@ -223,3 +197,25 @@ def test_results_are_handed_over_in_parts(tmp_path):
     with zipfile.ZipFile(io.BytesIO(got)) as archive:
         assert archive.read("outcome.json") == content
     assert news.answer({"part": size})["part"] == ""
+
+
+def test_a_private_study_spends_what_each_silo_allows(asks, silos):
+    pytest.importorskip("opendp")
+    for local in silos.values():
+        rules = "min_rows = 10\nrequire_privacy = true\nprivacy_budget = 12.0\n"
+        (local / "policy.toml").write_text(rules)
+    head = 'label = "num"\ncolumns = ["age", "sex", "cp"]'
+    private = (
+        '[[steps]]\nmodel = "PCA"\nn_components = 1\nprivacy = { epsilon = 10.0, '
+        "delta = 1e-5, row_norm = 40.0, centre = [50.0, 0.5, 3.0] }\n"
+    )
+
+    outcome, place = asks("run", study("first", private, head))
+    assert outcome["error"] is None
+    ((_, model),) = place.models()
+    assert model.privacy_["epsilon"] == 10.0
+    # Every party was opened anew, as in another job: the log is what knows.
+    outcome, _ = asks("run", study("second", private, head))
+    assert outcome["error"]["rule"] == "privacy_budget"
+    small = private.replace("10.0,", "2.0,")
+    assert asks("run", study("third", small, head))[0]["error"] is None

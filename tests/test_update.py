@@ -22,6 +22,7 @@ from unpooled.data.table import ArrayTable, Block
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models import update
 from unpooled.party.reusing import run_reusing
+from unpooled.party.sofar import Reused
 from unpooled.party.view import View
 from wire import silos
 
@@ -131,7 +132,7 @@ def test_blocks_may_end_anywhere(rows, monkeypatch):
         for start in range(0, table.n_rows, 7):
             yield Block(start, table._X[start : start + 7], {})
 
-    kept, public = {}, {"origin": rows[0]}
+    kept, public = Reused(), {"origin": rows[0]}
     for n in (50, 50, 53, 140, 139):
         table = ArrayTable(rows[:n])
         view = View(table, [])

@@ -72,10 +72,12 @@ def within(seconds: float, do: Callable[..., Any], *given: Any, **options: Any) 
     return results[0]
 
 
-def assert_ledger_tells_what_left(consortium: Consortium, study: str, ledger) -> None:
+def assert_ledger_tells_what_left(
+    consortium: Consortium, study: str, ledger, silos: tuple[str, ...] = ()
+) -> None:
     """Every line that a silo wrote is in the ledger, and the other way round."""
     assert ledger.verify()
-    for silo in consortium.silos:
+    for silo in silos or consortium.silos:
         journal = Journal(consortium.kit(silo) / "state" / "audit.sqlite")
         assert journal.verify()
         assert journal.check_against(ledger, silo) == 0, silo

@@ -3,12 +3,12 @@
 import contextlib
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
 import unpooled as up
 from integration.comparing import assert_equal_models, lines
+from integration.computing import batches, processes
 from integration.consortium import study_text
 from integration.mishaps import (
     as_soon_as,
@@ -29,7 +29,6 @@ report = false
 """
 COLUMNS = 'label = "num"\ncolumns = ["age", "chol"]'
 PATIENCE = 400.0
-SLOPES = "power.compared_slopes"
 
 
 def asked(consortium, name, silos=SILOS, step=STEP):
@@ -51,23 +50,6 @@ def alone(folder, name, silos=SILOS, step=STEP, rules="min_rows = 10"):
 def begin(consortium, study, resume=False):
     start = study.resume if resume else study.run
     return within(PATIENCE, start, kit=consortium.coordinator)
-
-
-def processes(consortium, silo):
-    """Return the computing processes of a silo: children of its job."""
-    jobs = set(consortium.jobs(silo))
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if b"unpooled.secure.computing" in (entry / "cmdline").read_bytes():
-                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
-                found += [int(entry.name)] if int(parent) in jobs else []
-    return found
-
-
-def batches(ledger):
-    """Count the batches of candidates that silos were asked for."""
-    return sum(line.step == SLOPES and line.name == "lam" for line in ledger)
 
 
 def test_three_silos_find_what_one_process_finds(consortium, tmp_path):

@@ -82,7 +82,7 @@ def approve(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
     text = journal.study(study).text
     if not text:
         _unknown(study, journal)
-    announced = read_announced(silo.party(), study, text)
+    announced = read_announced(silo.party(), study, text, silo.pinned())
     show_announced(console(), study, text, announced)
     if not yes:
         if not sys.stdin.isatty():

@@ -66,6 +66,7 @@ def show_announced(
         plan_table(plan),
         f"{count(plan.rounds, 'round')}; this silo sends {size(plan.bytes)} "
         f"and receives {size(plan.bytes_in)} ({plan.protection}).",
+        *(Text(printable(note)) for note in plan.notes),
     )
     if plan.protection == "plain":
         warning = "Plain sums: this silo's own values are seen, not only totals."

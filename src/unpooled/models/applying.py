@@ -1,11 +1,14 @@
 """Applying a fitted model to a silo's own rows, in the silo, block by block.
 
-table ─> block ─> model.transform ─> CSV or Parquet beside the rows' ids and labels
+table ─> block ─> transform, step by step ─> CSV or Parquet beside ids and labels
+
+Each step takes its columns by their names: a model of two views, for one, leaves those
+of the second view, which the steps before it had as well.
 """
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,11 +47,7 @@ def apply(model: Any, table: Table, path: Path) -> tuple[int, list[str]]:
         raise DataError(f"{path} is neither {' nor '.join(_FORMATS)}.")
     if path.exists():
         raise DataError(f"{path} exists. Give another file, or move it away.")
-    if not hasattr(model, "transform"):
-        raise StudyError(
-            f"A {type(model).__name__} does not transform rows; there is nothing to "
-            f"write."
-        )
+    _check(model)
     hidden = path.with_name(f".{secrets.token_hex(4)}{path.suffix}")
     try:
         os.close(os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -60,6 +59,27 @@ def apply(model: Any, table: Table, path: Path) -> tuple[int, list[str]]:
     finally:
         hidden.unlink(missing_ok=True)
     return written
+
+
+def _check(model: Any) -> None:
+    last = _parts(model)[-1]
+    if not hasattr(last, "transform"):
+        raise StudyError(
+            f"A {type(last).__name__} does not transform rows; there is nothing to "
+            f"write."
+        )
+    for part in _parts(model):
+        if "kept_" in vars(part):
+            raise StudyError(
+                f"This {type(part).__name__} is of people whose columns several silos "
+                f"have: no silo's own rows are enough to apply it. The study that "
+                f"fitted it may have told their scores (scores=), to whom it said."
+            )
+
+
+def _parts(model: Any) -> list[Any]:
+    steps = [part for _, part in model.steps] if hasattr(model, "steps") else [model]
+    return [part for part in steps if part not in (None, "passthrough")]
 
 
 def _written(
@@ -88,8 +108,12 @@ def _batches(model: Any, table: Table) -> "Iterator[pyarrow.RecordBatch]":
     others = [name for name in (table.ids, table.label) if name is not None]
     schema: pyarrow.Schema | None = None
     for block in table.blocks(columns, others):
-        values = np.asarray(model.transform(block.X), float)
-        names = [*others, *_names(model, values.shape[1], others)]
+        values, found = np.asarray(block.X, float), list(columns)
+        for part in _parts(model):
+            chosen = values[:, _places(part, found)]
+            values = np.asarray(part.transform(chosen), float)
+            found = _names(part, values.shape[1], others)
+        names = [*others, *found]
         arrays = [_other(block, name, schema) for name in others]
         arrays += [pyarrow.array(column) for column in values.T]
         batch = pyarrow.record_batch(arrays, names=names)
@@ -123,6 +147,15 @@ def _columns(model: Any, table: Table) -> list[str]:
         raise DataError(f"The model needs the columns {', '.join(missing)}, which this "
                         f"silo does not have.")  # fmt: skip
     return wanted
+
+
+def _places(part: Any, names: Sequence[str]) -> list[int]:
+    """Return where a step's columns are among those that it is handed."""
+    wanted = [str(name) for name in getattr(part, "feature_names_in_", names)]
+    if not set(wanted) <= set(names):
+        # It says itself what is wrong with so many.
+        return list(range(len(names)))
+    return [names.index(name) for name in wanted]
 
 
 def _names(model: Any, width: int, others: list[str]) -> list[str]:

@@ -176,6 +176,12 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return self._rotations()[0].shape[1]
 
     def _rotations(self) -> tuple[Array, Array]:
+        if not hasattr(self, "x_rotations_"):
+            raise DataError(
+                "One-shot solvers find directions of columns that each silo whitened "
+                "for itself; rows of all silos have no scores along them. Fit with "
+                'solver="exact".'
+            )
         return self.x_rotations_, self.y_rotations_
 
     def transform(self, X: Any, y: Any = None) -> Any:

@@ -29,6 +29,12 @@ from unpooled.party.step import LIBRARY, Fit, adopted, release, summed
 # units in the last place of float64, 2e-12 here.
 _FAR = 1e4
 
+_TELLS = (
+    "An update tells more than a fit: next to the totals of the fit before, those of "
+    "the rows that came, went or changed, and of one silo alone where only that one "
+    "did. Where the mean has moved by many spreads, three rounds of a fit follow."
+)
+
 
 @summed(
     reuses=True,
@@ -91,6 +97,8 @@ def updated(
 ) -> Spectrum | None:
     """Return the answer for the present rows; None where the mean has moved too far."""
     p = len(origin)
+    if federation.coordinator.planned:
+        federation.coordinator.notes.append(_TELLS)
     totals = federation.sum(pca_moments, origin=origin)
     N, mean, S = moments_of(Fit({"origin": origin}, totals))
     if N < 2:

@@ -28,6 +28,7 @@ from unpooled.party.noising import cost
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.refusals import Refusals
 from unpooled.party.request import Request
+from unpooled.party.sofar import Reused
 from unpooled.party.step import find_step
 from unpooled.party.view import View
 from unpooled.secure.message import Message
@@ -39,6 +40,7 @@ APPROVALS = ("none", "each-study")
 MODEL_SUFFIX = ".unpooled"
 # Names become folders and files; those of study files have this form.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_TOTALS = "totals"
 _MOST_TEXT = 2**18
 _MOST_MODEL_BYTES = 2**28
 _MOST_MODELS = 100
@@ -98,14 +100,18 @@ class Dealings:
         """Return what is remembered of a study, as the journal has it by now."""
         told = self._told(name)
         if name not in self.studies:
-            self.studies[name] = Study(self._shelf(name, told.forgotten))
+            self.studies[name] = Study(
+                self._shelf(name, told.forgotten),
+                reused=self._reused(name, told.forgotten),
+            )
         study = self.studies[name]
         if self._journal is not None:
             if told.lines != len(study.ledger):
                 study.ledger = self._journal.ledger(name)
             study.fitted, study.answered = set(told.fitted), dict(told.answered)
             if told.forgotten != self._forgotten.setdefault(name, told.forgotten):
-                study.kept, study.reused = self._shelf(name, told.forgotten), {}
+                study.kept = self._shelf(name, told.forgotten)
+                study.reused = self._reused(name, told.forgotten)
             self._forgotten[name] = told.forgotten
         return study
 
@@ -115,6 +121,13 @@ class Dealings:
         if self._journal is None or not NAME.fullmatch(study):
             return Shelf()
         return Shelf(_kept_beside(self._journal) / study / str(forgotten))
+
+    def _reused(self, study: str, forgotten: int) -> Reused:
+        if self._journal is None or not NAME.fullmatch(study):
+            return Reused()
+        kept = _kept_beside(self._journal)
+        own = kept / study / str(forgotten) / _TOTALS
+        return Reused(own, lambda: kept.glob(f"*/*/{_TOTALS}"))
 
     def own_lines(self, name: str) -> list[Release]:
         """Return the lines of a study that were sealed under the present key."""

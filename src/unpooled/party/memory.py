@@ -14,6 +14,7 @@ from unpooled.errors import StudyError
 from unpooled.ledger import Ledger
 from unpooled.linalg.moments import pack, unpack
 from unpooled.party.policy import Refusal
+from unpooled.party.sofar import Reused
 from unpooled.secure.message import digest
 
 # A step that ran, with the transforms in front of it.
@@ -199,15 +200,15 @@ class Study:
         Rounds that were answered, by the SHA-256 of the request.
     ledger : Ledger
         The silo's own record of what crossed its door.
-    reused : dict
-        What `unpooled.party.reusing` keeps.
+    reused : Reused
+        Totals that steps add to when rows were appended.
     """
 
     kept: Shelf = field(default_factory=Shelf)
     fitted: set[Ran] = field(default_factory=set)
     answered: dict[str, Answered] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)
-    reused: dict[Any, Any] = field(default_factory=dict)
+    reused: Reused = field(default_factory=Reused)
 
     def as_record(self) -> dict[str, Any]:
         """Return what a party must know to go on after a restart, as JSON values.

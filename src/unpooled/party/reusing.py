@@ -4,48 +4,22 @@
     next time     the same digest over rows 1 .. n ── the step on the rows behind, added
                   another one (a row was replaced or moved) ── the step on all rows
 
-Only for steps that are additive over rows. What is kept lives as long as the study in
-this process; a silo that lost it computes all of it again, with the same answer.
+Only for steps that are additive over rows. A silo that lost what it kept computes all
+of it again, with the same answer.
 """
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.ledger import canonical
 from unpooled.party.operations import array_digest
+from unpooled.party.sofar import Reused, Sofar
 from unpooled.party.step import Step
 from unpooled.party.view import View
-
-# By view and step: another set of public arguments takes the place of the last one.
-Reused = dict[tuple[str, str], "Sofar"]
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Sofar:
-    """What a step gave for the first rows of a view.
-
-    Attributes
-    ----------
-    asked : bytes
-        Its public arguments.
-    n_rows : int
-        How many rows.
-    digest : bytes
-        Of these rows, in their order.
-    totals : mapping of str to array
-        What they gave.
-    """
-
-    asked: bytes
-    n_rows: int
-    digest: bytes
-    totals: Mapping[str, Array]
 
 
 def run_reusing(
@@ -57,17 +31,16 @@ def run_reusing(
     ----------
     key : str
         The view's digest.
-    reused : dict
+    reused : Reused
         Is read, and given what this run found.
     """
-    asked, known = _asked(public), reused.get((key, step.name))
-    if known is not None and known.asked != asked:
-        known = None
+    asked = _asked(public)
+    known = reused.find(key, step.name, asked, view.n_rows)
     found = _added(step, view, public, asked, known)
     if found is None:
         found = _added(step, view, public, asked, None)
     assert found is not None
-    reused[key, step.name] = found
+    reused.put(key, step.name, found)
     return {name: value.copy() for name, value in found.totals.items()}
 
 
@@ -78,8 +51,6 @@ def _added(
     first = 0 if known is None else known.n_rows
     totals = {} if known is None else {n: v.copy() for n, v in known.totals.items()}
     rows, seen = hashlib.blake2b(), 0
-    if view.n_rows < first:
-        return None
     for X in _cut(view, first):
         rows.update(np.ascontiguousarray(X).data)
         seen += len(X)

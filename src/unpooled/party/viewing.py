@@ -8,7 +8,7 @@ from unpooled.party.memory import KeptArrays, Shelf, Study, shared_shelf
 from unpooled.party.operations import split_address
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import Request
-from unpooled.party.reusing import Reused
+from unpooled.party.sofar import Reused
 from unpooled.party.transforms import Transforms
 from unpooled.party.view import View
 from unpooled.secure.message import digest
@@ -45,7 +45,7 @@ class Views:
 
     @property
     def reused(self) -> Reused:
-        """What steps gave that reuse it, while the study lasts."""
+        """What steps gave that reuse it."""
         return self._study.reused
 
     def of(self, request: Request) -> View:

@@ -1,5 +1,11 @@
-"""A key and a certificate of one process, for one session."""
+"""A key and a certificate of one process, for one session.
 
+MPyC reads its key from a file. What is written there is sealed under a password that is
+in the memory of the two processes alone: a file that is left behind, because both were
+killed, opens nothing.
+"""
+
+import secrets
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -7,14 +13,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
     Encoding,
-    NoEncryption,
     PrivateFormat,
 )
 
 
-def make_certificate(folder: Path, party: int) -> bytes:
-    """Write a new key and its certificate where MPyC reads them; return the latter.
+def make_certificate(folder: Path, party: int) -> tuple[bytes, str]:
+    """Write a new key and its certificate where MPyC reads them.
 
     Parameters
     ----------
@@ -22,6 +28,13 @@ def make_certificate(folder: Path, party: int) -> bytes:
         The process's working directory; nobody else may read it.
     party : int
         Its number; MPyC asks for the name that follows from it.
+
+    Returns
+    -------
+    certificate : bytes
+        In PEM.
+    password : str
+        Of the key's file.
     """
     config = folder / ".config"
     config.mkdir(mode=0o700)
@@ -41,7 +54,9 @@ def make_certificate(folder: Path, party: int) -> bytes:
         .sign(key, SHA256())
         .public_bytes(Encoding.PEM)
     )
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    password = secrets.token_hex(32)
+    sealed = BestAvailableEncryption(password.encode())
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, sealed)
     (config / f"party_{party}.key").write_bytes(private)
     (config / f"party_{party}.crt").write_bytes(certificate)
-    return certificate
+    return certificate, password

@@ -67,9 +67,12 @@ class Computation:
                 "Fewer than three parties cannot compute together.", rule="two_parties"
             )
         self.party, self.n_parties = party, n_parties
-        self._folder = tempfile.TemporaryDirectory(prefix="unpooled-")
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="unpooled-", ignore_cleanup_errors=True
+        )
         self.port = _free_port()
-        self.certificate = make_certificate(Path(self._folder.name), party)
+        made = make_certificate(Path(self._folder.name), party)
+        self.certificate, self._password = made
         self._child: subprocess.Popen[str] | None = None
         self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
 
@@ -105,21 +108,17 @@ class Computation:
             )
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
+        self._tell(self._password)
         self._test()
 
     def ask(self, polynomial: Polynomial, values: list[list[int]]) -> None:
         """Hand this party's part of a batch to the process, and return at once."""
-        if self._child is None or self._child.stdin is None:
-            raise AggregationError("Nobody computes.", rule="comparison")
         batch = {
             "bits": polynomial.bits,
             "values": [list(map(str, row)) for row in values],
             "terms": [[str(c), factors] for c, factors in polynomial.scaled_terms()],
         }
-        # Where the process has ended, the next answer tells.
-        with suppress(OSError):
-            self._child.stdin.write(json.dumps(batch) + "\n")
-            self._child.stdin.flush()
+        self._tell(json.dumps(batch))
 
     def signs(
         self,
@@ -177,6 +176,14 @@ class Computation:
             self._listener.join()
         self._folder.cleanup()
 
+    def _tell(self, line: str) -> None:
+        if self._child is None or self._child.stdin is None:
+            raise AggregationError("Nobody computes.", rule="comparison")
+        # Where the process has ended, the next answer tells.
+        with suppress(OSError):
+            self._child.stdin.write(line + "\n")
+            self._child.stdin.flush()
+
     def _test(self) -> None:
         """Have signs computed that are known, about zero and at the ring's ends."""
         self.ask(_TEST, _TEST.integers(_test_values(self.party)))
@@ -199,6 +206,9 @@ class Computation:
             raise AggregationError(
                 "The computing parties' arithmetic is not exact.", rule="comparison"
             )
+        # The process has read what it needs: whoever is killed from here on leaves
+        # nothing behind. Where a folder in use cannot go, it goes at the end.
+        self._folder.cleanup()
 
     def _listen(self) -> None:
         child = self._child

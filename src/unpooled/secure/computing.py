@@ -1,6 +1,7 @@
 """The process in which one party computes signs with the others, by MPyC.
 
-    parent ── one JSON line per batch: integers, a polynomial ──> stdin
+    parent ── the password of its key, then a JSON line per batch: integers, a
+              polynomial ──> stdin
     stdout ── one JSON line: the signs, and what they cost ──> parent
     MPyC   <── shares over TLS, on the ports of the command line ──> the other parties
 
@@ -15,6 +16,7 @@ import asyncio
 import json
 import os
 import resource
+import ssl
 import sys
 import threading
 from typing import Any, TextIO
@@ -34,6 +36,7 @@ def main() -> None:
     """Connect, prove that signs are exact, and answer batches until stdin closes."""
     # MPyC prints the tracebacks of its coroutines; only answers may reach the parent.
     answers, sys.stdout = sys.stdout, sys.stderr
+    _unseal_keys(sys.stdin.readline().strip())
     from mpyc import asyncoro, runtime
 
     runtime.pickle = _NoPickle()
@@ -90,6 +93,16 @@ def _polynomial(mpc: Any, total: Any, terms: list[Any]) -> Any:
     for (coefficient, _), row in zip(terms, factors, strict=True):
         value = value + (row[0] * int(coefficient) if row else int(coefficient))
     return value
+
+
+def _unseal_keys(password: str) -> None:
+    """Let MPyC, which knows of no password, read its key from a sealed file."""
+    read = ssl.SSLContext.load_cert_chain
+
+    def unsealed(self: ssl.SSLContext, certificate: str, keyfile: str) -> None:
+        read(self, certificate, keyfile, password)
+
+    ssl.SSLContext.load_cert_chain = unsealed  # type: ignore[method-assign]
 
 
 def _count_messages(asyncoro: Any) -> list[int]:

@@ -16,8 +16,10 @@ from unpooled.federation.planning import DryRounds, Plan, with_matching
 from unpooled.party.request import Request, view_arrays
 from unpooled.party.runtime import Party
 from unpooled.secure.message import decode, encode
+from unpooled.secure.roster import Roster
 from unpooled.study.content import read_steps, target_of
 from unpooled.study.definition import pipeline_of
+from unpooled.study.earlier import part_of
 
 # Columns of another silo, whose number this one is not told: so many that no model
 # finds too few.
@@ -47,8 +49,12 @@ class Announced:
     steps: tuple[str, ...]
 
 
-def read_announced(party: Party, name: str, text: str) -> Announced:
+def read_announced(
+    party: Party, name: str, text: str, roster: Roster | None = None
+) -> Announced:
     """Plan an announced study at a party.
+
+    With the roster that the silo pins, the plan says who would compute for all.
 
     Raises
     ------
@@ -63,8 +69,7 @@ def read_announced(party: Party, name: str, text: str) -> Announced:
             f"{head.name('name')}. Deny it: unpooled silo deny {name}"
         )
     steps = read_steps(top)
-    protection = head.text("secure_sum", choices=("masked", "plain")) or "masked"
-    dry = DryRounds(tuple(top.section("parties")), name, protection)
+    dry = _rounds(tuple(top.section("parties")), head, roster)
     label = head.text("label")
     partition = head.text("partition", choices=("rows", "columns")) or "rows"
     columns = head.names("columns") or party.table.columns
@@ -79,17 +84,14 @@ def read_announced(party: Party, name: str, text: str) -> Announced:
         how = how_to_match(partition, head.text("ids"), head.flag("aligned", False))
         layout = replace(_seen_from(party, dry.parties), matching=how)
     federation = Federation(dry, layout=layout, named=True, label=label)
-    pipeline = pipeline_of((step.name, step.estimator()) for step in steps)
+    # What the updated model's file holds, a silo need not know for a plan.
+    pipeline = pipeline_of((step.name, part_of(step, known=False)) for step in steps)
     target = target_of(steps, label)
     pipeline.fit(federation, *([] if target is None else [target]))
-    rules = [
-        (asked, _rule(party, asked, dry.parties, partition)) for asked in dry.requests
-    ]
-    refusals = [(party.name, asked.step, rule) for asked, rule in rules if rule]
     lines = with_matching(federation, dry.lines)
     own = tuple(line for line in lines if party.name in line.parties)
-    about = dry.parties, protection, tuple(dry.notes)
-    plan = Plan(own, tuple(dict.fromkeys(refusals)), *about)
+    about = _refusals(party, dry, partition), dry.parties, dry.protection
+    plan = Plan(own, *about, tuple(dry.notes))
     # A solver may choose among a model's steps by what it finds: all of that model's.
     families = {line.step.rpartition(".")[0] + ".*" for line in plan.releases}
     return Announced(
@@ -100,15 +102,38 @@ def read_announced(party: Party, name: str, text: str) -> Announced:
     )
 
 
+def _rounds(
+    parties: tuple[str, ...], head: Section, roster: Roster | None
+) -> DryRounds:
+    protection = head.text("secure_sum", choices=("masked", "plain")) or "masked"
+    dry = DryRounds(parties, head.name("name"), protection)
+    if roster is not None and set(parties) <= set(roster):
+        dry.roster = roster.part(parties)
+    return dry
+
+
 def _seen_from(party: Party, parties: tuple[str, ...]) -> Layout:
     """Return a column partition as one silo knows it: its own columns and rows."""
+    own, rows = party.table.columns, party.table.n_rows
+    # Nor may they be so many that a model finds too few rows.
+    unknown = max(len(own), min(_UNKNOWN, rows - len(own) - 2))
     columns = {
-        name: party.table.columns
+        name: own
         if name == party.name
-        else tuple(f"{name}: {j}" for j in range(_UNKNOWN))
+        else tuple(f"{name}: {j}" for j in range(unknown))
         for name in parties
     }
-    return Layout("columns", columns, party.table.n_rows)
+    return Layout("columns", columns, rows)
+
+
+def _refusals(
+    party: Party, dry: DryRounds, partition: str
+) -> tuple[tuple[str, str, str], ...]:
+    rules = [
+        (asked, _rule(party, asked, dry.parties, partition)) for asked in dry.requests
+    ]
+    found = [(party.name, asked.step, rule) for asked, rule in rules if rule]
+    return tuple(dict.fromkeys(found))
 
 
 def _rule(

@@ -10,6 +10,7 @@ from unpooled.data.toml import Section, is_plain, read_text, suggestion
 from unpooled.errors import StudyError
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.catalogue import estimators, parameter_names
+from unpooled.models.files import load
 from unpooled.party.policy import Policy
 
 
@@ -41,16 +42,33 @@ class StudyStep:
         Of the model's constructor.
     y : tuple of str or None
         Columns of the second view, for models of two views.
+    update : Path or None
+        File of a fitted model that is brought up to date, instead of fitting anew.
     """
 
     name: str
     model: str
     parameters: Mapping[str, Any]
     y: tuple[str, ...] | None = None
+    update: Path | None = None
 
     def estimator(self) -> FederatedEstimator:
-        """Return a new estimator, not fitted."""
-        return estimators()[self.model](**self.parameters)
+        """Return a new estimator, or the fitted one that the step updates.
+
+        Raises
+        ------
+        StudyError
+            When there is no file of such a model.
+        """
+        if self.update is None:
+            return estimators()[self.model](**self.parameters)
+        model = load(self.update)
+        if (found := type(model).__name__) != self.model:
+            raise StudyError(
+                f"{self.update} holds a {found}, and step {self.name} updates a "
+                f"{self.model}. A run has each step's own file in its folder models/."
+            )
+        return model
 
 
 def read_silos(top: Section, folder: Path) -> dict[str, Silo]:
@@ -119,8 +137,11 @@ def _policy(section: Section) -> Policy:
     return Policy.of(section.content)
 
 
-def read_steps(top: Section) -> tuple[StudyStep, ...]:
-    """Read [[steps]]: models that are installed, with parameters that they have."""
+def read_steps(top: Section, folder: Path = Path()) -> tuple[StudyStep, ...]:
+    """Read [[steps]]: models that are installed, with parameters that they have.
+
+    Relative paths of models to update start at `folder`.
+    """
     tables = top.content.get("steps")
     if not isinstance(tables, list) or not tables:
         top.fail("[[steps]]", 'needs at least one table with a key model = "..."')
@@ -135,15 +156,33 @@ def read_steps(top: Section) -> tuple[StudyStep, ...]:
             hint = suggestion(model, known)
             section.fail("model", f'"{model}" is unknown. {hint}Known are '
                          f"{', '.join(known)}")  # fmt: skip
-        parameters = {k: v for k, v in table.items() if k not in ("model", "name", "y")}
+        own = ("model", "name", "y", "update")
+        parameters = {k: v for k, v in table.items() if k not in own}
         inner = Section(top.file, section.title, parameters)
         inner.only(parameter_names(known[model]), f"parameter of {model}")
         for key, value in parameters.items():
             if not is_plain(value):
                 section.fail(key, "must be a number, a text, true, false or a list")
         name = section.name("name") if "name" in section else ""
-        steps.append(StudyStep(name, model, parameters, section.names("y")))
+        y, update = section.names("y"), _read_update(section, model, folder)
+        steps.append(StudyStep(name, model, parameters, y, update))
     return _named(top, steps)
+
+
+def _read_update(section: Section, model: str, folder: Path) -> Path | None:
+    file = section.text("update")
+    if file is None:
+        return None
+    known = estimators()
+    if not hasattr(known[model], "update"):
+        able = [name for name, kind in known.items() if hasattr(kind, "update")]
+        section.fail("update", f"a {model} cannot be brought up to date; known to be "
+                     f"able are {', '.join(able)}")  # fmt: skip
+    for key in section:
+        if key not in ("model", "name", "update"):
+            section.fail(key, "an update keeps what the model was fitted with; leave "
+                         "it out, or leave out update to fit anew")  # fmt: skip
+    return folder / Path(file).expanduser()
 
 
 def target_of(steps: Sequence[StudyStep], label: str | None) -> Any:

@@ -4,7 +4,7 @@
                       random_state, timeout
 [parties.<name>]      source, missing, block_mb, policy; none where silos have theirs
 [policy]              rules of the parties that bring none of their own
-[[steps]]             model, name, and the model's own parameters
+[[steps]]             model, name, and the model's own parameters; or update
 [outputs]             folder, report
 """
 
@@ -22,6 +22,7 @@ from unpooled.federation.planning import Plan, plan
 from unpooled.ledger import Ledger
 from unpooled.party.runtime import Party
 from unpooled.study.content import Silo, StudyStep, read_silos, read_steps, target_of
+from unpooled.study.earlier import part_of
 
 if TYPE_CHECKING:
     from unpooled.study.running import Run
@@ -135,7 +136,7 @@ class Study:
             random_state=head.whole("random_state"),
             timeout=_seconds(head),
             silos=read_silos(top, path.parent),
-            steps=read_steps(top),
+            steps=read_steps(top, path.parent),
             folder=path.parent / folder,
             report=outputs.flag("report", True),
         )
@@ -146,7 +147,7 @@ class Study:
 
     def pipeline(self) -> Any:
         """Return the steps as a scikit-learn Pipeline, not fitted."""
-        return pipeline_of((step.name, step.estimator()) for step in self.steps)
+        return pipeline_of((step.name, part_of(step)) for step in self.steps)
 
     def plan(self, *, kit: str | Path | None = None) -> Plan:
         """Tell what a run would exchange, and which silo would refuse, and run nothing.

@@ -4,6 +4,7 @@
     ├── study.toml            the study file as it was read
     ├── state.json            what is finished; written last, so what it names is there
     ├── models/01-<step>.unpooled, ...      after each finished step
+    ├── earlier/*.unpooled    models to bring up to date, as they were
     ├── progress.json         what a long step has reached, while it runs
     ├── pipeline.unpooled     all steps, at the end
     ├── ledger.jsonl          one line per array that crossed a silo's door

@@ -14,6 +14,7 @@ import io
 import json
 import logging
 import shutil
+import tempfile
 import threading
 import zipfile
 from collections.abc import Callable, Mapping
@@ -42,6 +43,7 @@ from unpooled.party.runtime import Party
 from unpooled.secure.message import Message
 from unpooled.secure.roster import Roster
 from unpooled.study.definition import Study
+from unpooled.study.earlier import with_carried
 from unpooled.study.folder import EVIDENCE, RunFolder
 from unpooled.study.outcomes import error_record, record_of
 from unpooled.study.running import resume, run
@@ -119,7 +121,8 @@ def coordinate(
     Parameters
     ----------
     asked : mapping
-        "do" ("plan", "run" or "resume"), "file" and "text" of the study.
+        "do" ("plan", "run" or "resume"), "file" and "text" of the study, and the
+        "models" that it updates.
     open_channel : callable
         Makes the channel to parties, with their time for an answer.
     kit : Path
@@ -134,7 +137,9 @@ def coordinate(
     try:
         study = Study.from_text(Path(str(asked["file"])), str(asked["text"]))
         place = kit / "studies" / study.name
-        _do(str(asked["do"]), study, open_channel, kit, place, news)
+        with tempfile.TemporaryDirectory() as work:
+            study = with_carried(study, asked.get("models"), Path(work))
+            _do(str(asked["do"]), study, open_channel, kit, place, news)
     except BaseException as reason:
         if not isinstance(reason, UnpooledError):
             log.exception("The study failed")

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unpooled.study.earlier import rows_before
 from unpooled.study.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -49,8 +50,27 @@ def facts_of_run(place: RunFolder) -> "Facts":
         feature_names=tuple(state.columns),
         policies={party: _limits(rules) for party, rules in state.policies.items()}
         or None,
-        notes=[*[SIMULATED] * state.simulated, *_interruptions(place)],
+        notes=[
+            *[SIMULATED] * state.simulated,
+            *_updates(place),
+            *_interruptions(place),
+        ],
     )
+
+
+def _updates(place: RunFolder) -> list[str]:
+    found = []
+    for name, model in place.models():
+        if (before := rows_before(place.path, name)) is not None:
+            found.append(
+                f"{name} was fitted before, over {before:,} rows, and this study "
+                f"brought it up to date, over {model.n_samples_:,}. Whoever has the "
+                f"totals of both can subtract them, which leaves totals over the rows "
+                f"that came, went or changed in between, and over one silo’s alone "
+                f"where only that one changed, joined or left. The silos’ rules "
+                f"allow_roster_change and min_changed_rows say what they let happen."
+            )
+    return found
 
 
 def _interruptions(place: RunFolder) -> list[str]:

@@ -24,8 +24,9 @@ from unpooled.ledger import Ledger
 from unpooled.models.files import save
 from unpooled.party.memory import Shelf
 from unpooled.party.runtime import Party
-from unpooled.study.content import target_of
+from unpooled.study.content import StudyStep, target_of
 from unpooled.study.definition import Listener, Study, pipeline_of
+from unpooled.study.earlier import part_of, with_earlier
 from unpooled.study.folder import RunFolder, State, check_free, digest_of, told
 from unpooled.study.progress import begun, forget_progress
 from unpooled.study.reporting import write_report
@@ -98,6 +99,7 @@ def run(
     )
     place = RunFolder.create(path, state, study.text)
     with place.alone():
+        study = with_earlier(study, path)
         _remember(study, place, parties)
         place.log(f"Started study {study.name}.")
         coordinator.proofs = place.proofs()
@@ -124,6 +126,7 @@ def resume(
         _check_same(study, place)
         if place.state.done:
             return result_of(study, place)
+        study = with_earlier(study, path)
         federation, parties = (assemble or study.assembled)(
             place.ledger, place.next_round
         )
@@ -135,7 +138,7 @@ def resume(
             view = _transformed(federation, [model for _, model in place.models()])
             _plan(
                 study,
-                pipeline_of((step.name, step.estimator()) for step in rest),
+                pipeline_of((step.name, part_of(step)) for step in rest),
                 view,
                 planned,
             )
@@ -162,7 +165,7 @@ def _go_on(
         rest = study.steps[len(finished) :]
         for number, step in enumerate(rest, 1):
             first = place.next_round
-            model = begun(step, place.path).fit(view, target_of([step], study.label))
+            model = _fitted(study, step, place.path, view)
             memories = {n: member.studies[study.name] for n, member in parties.items()}
             place.finish(step.name, model, memories)
             forget_progress(place.path)
@@ -181,6 +184,13 @@ def _go_on(
         place.write_state()
         place.log("Done.")
     return result_of(study, place)
+
+
+def _fitted(study: Study, step: StudyStep, folder: Path, view: Federation) -> Any:
+    model: Any = begun(step, folder)
+    if step.update is not None:
+        return model.update(view)
+    return model.fit(view, target_of([step], study.label))
 
 
 def _remember(study: Study, place: RunFolder, parties: dict[str, Party]) -> None:

@@ -11,6 +11,7 @@ from unpooled.errors import AggregationError, StudyError
 from unpooled.federation.planning import Plan
 from unpooled.federation.submission import Submission, is_over, submission
 from unpooled.study.definition import Listener, Study
+from unpooled.study.earlier import carried
 from unpooled.study.folder import RunFolder, check_free, digest_of
 from unpooled.study.outcomes import error_of, plan_from, read_results
 from unpooled.study.running import Planned, Run, result_of
@@ -99,6 +100,8 @@ def _carry_out(
 ) -> None:
     _check(study)
     asked = {"version": 1, "do": what, "file": study.path.name, "text": study.text}
+    if models := carried(study, again=what == "resume"):
+        asked["models"] = models
     with submission(kit) as session:
         _check_present(study, session)
         job = session.submit(study.name, tuple(study.silos), asked)

@@ -1,0 +1,68 @@
+"""The server's end of studies, with silos behind their real doors in this process."""
+
+from pathlib import Path
+
+from integration.rows import SILOS, write_rows
+from unpooled.federation.local import LocalChannel
+from unpooled.party.founding import Charter, found, pin
+from unpooled.party.silo import Silo
+from unpooled.study.outcomes import read_results
+from unpooled.study.remote import News, coordinate
+
+
+class ServerEnd:
+    """A server's kit, and silos as `unpooled silo init` and `pin` make them.
+
+    Attributes
+    ----------
+    silos : dict of str to Path
+        Each silo's folder ``local``.
+    kit : Path
+        The server's.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        names=SILOS,
+        write=write_rows,
+        *,
+        label: str | None = "num",
+        partition="rows",
+        rules="min_rows = 10\n",
+    ) -> None:
+        self.folder, self._asked = folder, 0
+        self.silos = {silo: folder / silo / "local" for silo in names}
+        for silo, local in self.silos.items():
+            source = str(write(silo, folder))
+            found(local, Charter(silo, source, label=label, partition=partition))
+            (local / "policy.toml").write_text(rules)
+        self.kit = folder / "server"
+        (self.kit / "local").mkdir(parents=True)
+        lines = [local / f"{silo}.public" for silo, local in self.silos.items()]
+        for local in (*self.silos.values(), self.kit / "local"):
+            pin(local / "roster.toml", lines)
+
+    def ask(self, do, text, file="study.toml", **more):
+        """Ask for something; return what the submitter gets: an outcome, a folder.
+
+        Every party is opened anew from its silo's files, as in a job of its own.
+        """
+        self._asked += 1
+        results = self.folder / f"results-{self._asked}"
+        asked = {"do": do, "file": file, "text": text, **more}
+        coordinate(asked, self._channel, kit=self.kit, results=results, news=News())
+        return read_results(results / "outcome.json")
+
+    def party(self, silo):
+        """Open a silo's door."""
+        return Silo.from_file(self.silos[silo] / "silo.toml").party()
+
+    def _channel(self, parties, timeout):
+        return LocalChannel(
+            {
+                party: self.party(party).handle
+                for party in parties
+                if party in self.silos
+            }
+        )

@@ -1,0 +1,81 @@
+"""What a person at a silo is shown before a study begins, for every estimator."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from integration.matrix import CASES, RULES, text_of
+from integration.rows import SILOS, WRITERS
+from server_end import ServerEnd
+from unpooled.cli.logbook import show_announced
+from unpooled.errors import AggregationError
+from unpooled.report.facts import declaration
+from unpooled.secure.roster import Roster
+from unpooled.study import Study
+from unpooled.study.announced import read_announced
+
+
+@pytest.fixture(scope="module")
+def parties(tmp_path_factory):
+    """A silo of each kind of data, as it stands before any study."""
+    found = {}
+    for partition, rules in RULES.items():
+        folder = tmp_path_factory.mktemp(partition)
+        how = {"partition": partition, "rules": rules}
+        found[partition] = ServerEnd(folder, SILOS, WRITERS[partition], **how)
+    return found
+
+
+def told(lines):
+    return [(x.step, x.name, x.visibility, x.direction) for x in lines]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_silo_plans_what_the_coordinator_plans(parties, name, tmp_path):
+    case = CASES[name]
+    party = parties[case.partition].party(SILOS[0])
+
+    announced = read_announced(party, f"case-{name}", text_of(name))
+
+    sources = {silo: WRITERS[case.partition](silo, tmp_path) for silo in SILOS}
+    study = Study.from_text(tmp_path / "study.toml", text_of(name, sources))
+    planned = study.plan()
+    lines = [line for line in planned.releases if SILOS[0] in line.parties]
+    if case.partition == "rows":
+        # How often models of columns ask depends on the other silos' columns.
+        assert told(announced.plan.releases) == told(lines)
+    families = {line.step.rpartition(".")[0] + ".*" for line in lines}
+    assert set(announced.steps) == families
+    assert not announced.plan.refusals
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_line_that_is_shown_has_a_meaning(parties, name):
+    party = parties[CASES[name].partition].party(SILOS[0])
+    announced = read_announced(party, f"case-{name}", text_of(name))
+    window = Console(file=io.StringIO(), width=100)
+
+    show_announced(window, f"case-{name}", text_of(name), announced)
+
+    for line in announced.plan.releases:
+        if line.direction == "out":
+            declared = declaration(line.step, line.name)
+            assert getattr(declared, "meaning", ""), (line.step, line.name)
+
+
+def test_who_computes_for_all_is_said(parties):
+    many = [f"s{k}" for k in range(6)]
+    text = text_of("PowerTransformer").replace(f"[parties.{SILOS[1]}]", "")
+    text = text.replace(
+        f"[parties.{SILOS[2]}]", "".join(f"[parties.{name}]\n" for name in many)
+    )
+    keys = {name: bytes([k]) * 32 for k, name in enumerate((SILOS[0], *many))}
+    party = parties["rows"].party(SILOS[0])
+
+    def notes(roster):
+        return read_announced(party, "case-PowerTransformer", text, roster).plan.notes
+
+    assert "by the committee s1, s3, s4" in notes(Roster(keys, ("s1", "s3", "s4")))[0]
+    with pytest.raises(AggregationError, match="only by a committee of 3 to 5"):
+        notes(Roster(keys))
