@@ -38,19 +38,6 @@ def test_what_is_kept_anew_takes_the_place_of_the_old(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_an_array_lies_with_its_origin(tmp_path):
-    shelf = Shelf(tmp_path)
-    shelf.put(VIEW, "mean", np.arange(4.0), symmetric=False, origin="ab12")
-    shelf.put(VIEW, "square", np.eye(3), symmetric=True)
-    for one in (shelf, Shelf(tmp_path)):
-        assert (one.get(VIEW, "mean") == np.arange(4.0)).all()
-        assert [one.origin(VIEW, n) for n in ("mean", "square")] == ["ab12", ""]
-        assert (one.get(VIEW, "square") == np.eye(3)).all()
-    shelf.put(VIEW, "mean", np.arange(3.0), symmetric=False, origin="cd34")
-    assert Shelf(tmp_path).origin(VIEW, "mean") == "cd34"
-    assert len(list(tmp_path.iterdir())) == 2
-
-
 class Killed(BaseException):
     """Ends a run from within, as Ctrl-C would."""
 

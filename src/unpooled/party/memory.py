@@ -19,15 +19,11 @@ from unpooled.secure.message import digest
 
 # A step that ran, with the transforms in front of it.
 Ran = tuple[str, tuple[str, ...]]
-# An array, the side of the square that it is a triangle of (else 0), and its origin.
-_Stored = tuple[Array, int, str]
 
 
 @final
 class Shelf:
     """Arrays that stay in the silo, by view and name; symmetric ones as a triangle.
-
-    With each lies its origin: a digest of what was asked when it was made.
 
     Parameters
     ----------
@@ -36,46 +32,38 @@ class Shelf:
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._arrays: dict[tuple[str, str], _Stored] = {}
+        self._arrays: dict[tuple[str, str], tuple[Array, int]] = {}
         self._folder = folder
 
-    def put(
-        self, view: str, name: str, value: Array, *, symmetric: bool, origin: str = ""
-    ) -> None:
+    def put(self, view: str, name: str, value: Array, *, symmetric: bool) -> None:
         """Keep an array, in place of an earlier one of the same name."""
         size = len(value) if symmetric else 0
         stored = pack(value) if symmetric else value
-        self._arrays[view, name] = (stored, size, origin)
+        self._arrays[view, name] = (stored, size)
         if self._folder is not None:
-            end = f"{origin}.{size}" if origin else f"{size}"
-            self._write(self._folder, f"{view}.{name}", end, stored)
+            self._write(self._folder, f"{view}.{name}", stored, size)
 
     def get(self, view: str, name: str) -> Array | None:
         """Return an array in whole, or None."""
-        stored, size, _ = self._stored(view, name)
+        stored, size = self._stored(view, name)
         return unpack(stored, size) if size and stored is not None else stored
 
     def triangle(self, view: str, name: str) -> Array | None:
         """Return a symmetric array as it lies here, its triangle, or None."""
-        stored, size, _ = self._stored(view, name)
+        stored, size = self._stored(view, name)
         return stored if size else None
 
-    def origin(self, view: str, name: str) -> str:
-        """Return what was asked when an array was made, as `put` was told."""
-        return self._stored(view, name)[2]
-
-    def _stored(self, view: str, name: str) -> "_Stored | tuple[None, int, str]":
+    def _stored(self, view: str, name: str) -> tuple[Array | None, int]:
         if (view, name) not in self._arrays and self._folder is not None:
-            # The file's name ends with these, so nothing else need be believed.
+            # The file's name ends with the size, so nothing else need be believed.
             for path in self._folder.glob(f"{view}.{name}.*.npy"):
                 stored = np.load(path, allow_pickle=False)
-                *origin, size = path.stem.removeprefix(f"{view}.{name}.").split(".")
-                self._arrays[view, name] = (stored, int(size), "".join(origin))
-        return self._arrays.get((view, name), (None, 0, ""))
+                self._arrays[view, name] = (stored, int(path.stem.rpartition(".")[2]))
+        return self._arrays.get((view, name), (None, 0))
 
-    def _write(self, folder: Path, key: str, end: str, stored: Array) -> None:
+    def _write(self, folder: Path, key: str, stored: Array, size: int) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        hidden, path = folder / f".{key}.npy", folder / f"{key}.{end}.npy"
+        hidden, path = folder / f".{key}.npy", folder / f"{key}.{size}.npy"
         with hidden.open("wb") as stream:
             np.save(stream, stored, allow_pickle=False)
         # In one go: a process that dies here leaves the earlier array, or this one.
@@ -102,22 +90,14 @@ def shared_shelf(party: str, study: str) -> Shelf | None:
 
 @final
 class KeptArrays:
-    """What a step reads as `kept`: arrays that earlier steps kept for the same view.
-
-    Attributes
-    ----------
-    origins : dict of str to str
-        Of the arrays that were read so far, by name.
-    """
+    """What a step reads as `kept`: arrays that earlier steps kept for the same view."""
 
     def __init__(self, view: str, shelves: Sequence[Shelf]) -> None:
         self._view, self._shelves = view, shelves
-        self.origins: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> Array:
         for shelf in self._shelves:
             if (value := shelf.get(self._view, name)) is not None:
-                self.origins[name] = shelf.origin(self._view, name)
                 return value
         raise Refusal("nothing_kept")
 
@@ -125,7 +105,6 @@ class KeptArrays:
         """Return the triangle of a symmetric array; a step may release it as it is."""
         for shelf in self._shelves:
             if (value := shelf.triangle(self._view, name)) is not None:
-                self.origins[name] = shelf.origin(self._view, name)
                 return value
         raise Refusal("nothing_kept")
 

@@ -251,10 +251,10 @@ class Session:
         inbox: Inbox,
         public: Mapping[str, Any],
     ) -> dict[str, Array]:
-        label, kept = self._label_for(step), self._views.kept_for(request)
         if step.reuses:
             known = self._views.reused
             return run_reusing(step, view, request.view_digest(), public, known)
+        label, kept = self._label_for(step), self._views.kept_for(request)
         own = {"kept": kept, "inbox": inbox, "party": self.party}
         return run_step(step, view, label, own, public)
 
@@ -296,7 +296,7 @@ class Session:
             return PlainSum().conceal(flat, code_for(declared, 1), b"")
         context, place = request.context(name), self.parties.index(self.party)
         code = code_for(declared, len(self.parties), public, context, place)
-        words = total.conceal(flat, code, self._views.bound(context))
+        words = total.conceal(flat, code, context)
         veiled = request.to == "parties" and self.protection == "masked"
         if veiled and self.party == self.parties[0]:
             veil(words, code, self._key_of_group(), context)

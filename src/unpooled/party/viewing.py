@@ -3,7 +3,6 @@
 from typing import Any, final
 
 from unpooled.data.table import Table
-from unpooled.ledger import canonical
 from unpooled.party.memory import KeptArrays, Shelf, Study, shared_shelf
 from unpooled.party.operations import split_address
 from unpooled.party.policy import Policy, Refusal
@@ -11,7 +10,6 @@ from unpooled.party.request import Request
 from unpooled.party.sofar import Reused
 from unpooled.party.transforms import Transforms
 from unpooled.party.view import View
-from unpooled.secure.message import digest
 
 
 @final
@@ -40,8 +38,6 @@ class Views:
         self._of_fit = Shelf()
         self._transforms = Transforms(policy, study)
         self._views: dict[str, View] = {}
-        # What the step that runs reads of earlier ones.
-        self._read = KeptArrays("", ())
 
     @property
     def reused(self) -> Reused:
@@ -73,24 +69,13 @@ class Views:
     def kept_for(self, request: Request) -> KeptArrays:
         """Return what a request's step reads as `kept`."""
         if request.kept_of:
-            self._read = self.kept(request.kept_of)
-        else:
-            shelves = (self._of_fit, self._study.kept)
-            self._read = KeptArrays(request.view_digest(), shelves)
-        return self._read
+            return self.kept(request.kept_of)
+        return KeptArrays(request.view_digest(), (self._of_fit, self._study.kept))
 
     def keep(self, request: Request, until: str, name: str, **value: Any) -> None:
         """Keep an array to the end of the "fit" or of the "study"."""
         where = self._study.kept if until == "study" else self._of_fit
-        origin = digest(self.bound(request.context(name)))
-        where.put(request.view_digest(), name, origin=origin, **value)
-
-    def bound(self, context: bytes) -> bytes:
-        """Bind the masks of a release to what made the kept arrays that it is of.
-
-        Where silos had made theirs by other arguments, masks do not cancel.
-        """
-        return context + canonical(self._read.origins)
+        where.put(request.view_digest(), name, **value)
 
     def check_transforms(self, request: Request, view: View) -> None:
         """Refuse transforms that were not fitted, or that single a row out."""
