@@ -142,6 +142,30 @@ def test_significance_needs_no_further_release(views):
     assert_allclose(found.wilks[0], np.prod(1 - np.square(r)), rtol=1e-7)
 
 
+@pytest.mark.parametrize("criterion", ["maxvar", "sumcor"])
+def test_many_people_are_paired_by_the_two_parties(criterion):
+    rng = np.random.default_rng(1)
+    common = rng.standard_normal((1200, 2))
+    pair = {
+        name: common @ rng.standard_normal((2, p)) + rng.standard_normal((1200, p))
+        for name, p in {"bank": 5, "shop": 4}.items()
+    }
+    federation = federated(pair)
+    ours = CCA(2, criterion=criterion).fit(federation)
+    theirs = RidgeCCA(4).fit(list(pair.values()))
+    scores = theirs.transform(list(pair.values()))
+    r = [np.corrcoef(scores[0][:, j], scores[1][:, j])[0, 1] for j in range(4)]
+    assert_same_scores(ours.transform(federation), [Z[:, :2] for Z in scores])
+    assert_allclose(ours.canonical_correlations_, r[:2], rtol=1e-9)
+    assert_allclose(ours.significance().wilks[0], np.prod(1 - np.square(r)), rtol=1e-9)
+    shift = 1.0 if criterion == "maxvar" else 0.0
+    assert_allclose(ours.eigenvalues_, np.array(r[:2]) + shift, rtol=1e-9)
+    # The coordinator opened nothing about people.
+    assert {line.name for line in federation.ledger if line.direction == "out"} == {
+        *("image", "squares", "correlations", "scores")
+    }
+
+
 def test_what_leaves_are_totals_about_people(views):
     federation = federated(views)
     planned = plan(CCA(2), federation)
@@ -171,6 +195,9 @@ def test_ill_posed_requests_are_refused_with_the_remedy():
     wide = {"a": rng.standard_normal((30, 20)), "b": rng.standard_normal((30, 15))}
     with pytest.raises(DataError, match="Choose a regularisation"):
         CCA(1).fit(federated(wide))
+    three = {name: rng.standard_normal((30, 20)) for name in "abc"}
+    with pytest.raises(DataError, match="Choose a regularisation"):
+        CCA(1).fit(federated(three))
     ours = CCA(1, regularisation=0.5).fit(federation := federated(wide))
     theirs = RidgeCCA(1, shrinkage=0.5).fit(list(wide.values()))
     assert_same_scores(

@@ -112,7 +112,7 @@ def test_the_coordinator_sees_mixtures_of_columns_and_no_people(secure_sum):
         for line in federation.ledger
         if line.direction == "out"
     ]
-    wanted = []
+    wanted = [("cca.own_start", "squares", (), "summed")]
     for width in range(5, 5 * model.n_iter_ + 1, 5):
         wanted += [
             ("cca.local_shared", "image", (N, 5), "summed"),
@@ -124,7 +124,9 @@ def test_the_coordinator_sees_mixtures_of_columns_and_no_people(secure_sum):
     assert left == wanted
     # As many blocks as there can be directions are planned, and two more.
     out = [line for line in planned.releases if line.direction == "out"]
-    assert len(out) == 5 * (3 + 2) >= len(left)
+    assert len(out) == 1 + 5 * (3 + 2) >= len(left)
+    # 8 bytes for each number, under a bound that all know.
+    assert out[1].bytes == 8 * N * 5
     assert [(x.step, x.name, x.shape, x.visibility) for x in out][: len(left)] == left
 
 

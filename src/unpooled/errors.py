@@ -103,6 +103,11 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the step would show this silo's own value, not a total",
             "Use a method that needs totals only, or let the silo set allow_disclosed.",
         ),
+        "factor_columns": (
+            "the silo's matrix has a higher rank than its factors may have columns",
+            "Allow the factors as many columns as the largest silo has rows, or let "
+            "the silos add squares (factors=False).",
+        ),
         "allow_row_level": (
             "the release has an axis over people",
             'Let the silo set allow_row_level, to "parties" where the parties alone '

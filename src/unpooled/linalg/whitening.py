@@ -22,9 +22,26 @@ def whitened_cross(
     ridge : float
         r; 0 for pseudo-inverse roots.
     """
+    left, right = whitened_factors(X, Y, ridge)
+    return left @ right.T
+
+
+def whitened_factors(
+    X: Float[Array, "n p"], Y: Float[Array, "n q"], ridge: float
+) -> tuple[Float[Array, "p l"], Float[Array, "q l"]]:
+    """Return factors whose product, ``left @ right.T``, is `whitened_cross`.
+
+    They have no more columns than rows of the views have dimensions, by decreasing
+    length, which is the same in both.
+    """
     (Ux, sx, Vx), (Uy, sy, Vy) = _thin(X), _thin(Y)
     inner = (sx / np.sqrt(sx**2 + ridge))[:, None] * (Ux.T @ Uy)
-    return Vx @ (inner * (sy / np.sqrt(sy**2 + ridge))) @ Vy.T
+    U, s, Wt = scipy.linalg.svd(
+        inner * (sy / np.sqrt(sy**2 + ridge)), full_matrices=False
+    )
+    firm = s > max(inner.shape) * np.finfo(float).eps * s.max(initial=0.0)
+    root = np.sqrt(s[firm])
+    return Vx @ (U[:, firm] * root), Vy @ (Wt[firm].T * root)
 
 
 def whitened_rows(

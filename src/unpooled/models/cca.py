@@ -61,18 +61,20 @@ local_total, local_squares, local_scatter = adopted(
 local_canonical, local_pair, local_radii = adopted(
     __name__, pairs.local_canonical, eigenproblem.local_pair, eigenproblem.local_radii
 )
-local_whitened, local_squared, local_factors = adopted(
+local_whitened, local_squared, local_factors, local_low_rank = adopted(
     __name__,
     oneshot_views.local_whitened,
     oneshot_views.local_squared,
     oneshot_views.local_factors,
+    oneshot_views.local_low_rank,
 )
 local_spread, local_span = adopted(__name__, spans.local_spread, spans.local_span)
 SPAN = Span(local_spread, local_span)
-ONE_SHOT = OneShot(local_whitened, local_squared, local_factors)
+ONE_SHOT = OneShot(local_whitened, local_squared, local_factors, local_low_rank)
 STEPS = Steps(local_total, local_squares, local_scatter)
 PAIR = Pair(local_canonical, local_pair, local_radii)
-local_gram, local_mixture, own_basis, own_weights = cca_columns.STEPS
+local_gram, own_squares, local_mixture = cca_columns.STEPS[:3]
+own_basis, own_weights = cca_columns.STEPS[3:]
 own_ridge, local_image, local_pairs, own_ridge_weights = cca_columns.PAIRED
 own_start, local_shared, local_products = cca_columns.JOINED[:3]
 local_residuals, own_joint_weights = cca_columns.JOINED[3:]
@@ -106,10 +108,11 @@ class CCA(Predicting, FederatedEstimator):
     ridge : float or None, default None
         One-shot only: added to the diagonal of each silo's covariances. None:
         pseudo-inverse roots.
-    factors : bool, default False
+    factors : bool or int, default False
         "dcca-power" only: silos show their own K_i, p × q numbers that single rows can
         be told from where they are few, in place of adding squares, p² + q² numbers.
-        Their policies must allow it.
+        Their policies must allow it. A number: factors of K_i of so many columns, for
+        silos of fewer rows than that; nobody then forms K_i.
     max_iter : int, default 10
         One-shot only: steps of the power method.
     init : (p + q, k) array, optional
@@ -186,8 +189,9 @@ class CCA(Predicting, FederatedEstimator):
     matrix, in one round. Never released: a row, a score, or any silo's own moments. On
     a column partition the totals are about people (Gram matrices, or their images), and
     silos must allow it; `transform` then shows scores, silo by silo. Two parties with
-    `regularisation` open totals without the coordinator, as those of `PLSSVD`; so do
-    more with "sumcor", and the coordinator sees products of mixtures of columns alone.
+    `regularisation`, or with more than 1,000 people, open totals without the
+    coordinator, as those of `PLSSVD`; so do more with "sumcor", and the coordinator
+    sees products of mixtures of columns alone.
 
     See Also
     --------
@@ -209,7 +213,7 @@ class CCA(Predicting, FederatedEstimator):
         regularisation: float = 0.0,
         criterion: str = "maxvar",
         ridge: float | None = None,
-        factors: bool = False,
+        factors: bool | int = False,
         max_iter: int = 10,
         init: Any = None,
         scores: str | None = "coordinator",

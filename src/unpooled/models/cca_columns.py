@@ -13,9 +13,10 @@ rotation, and with two parties a total less one's own is the other's.
 Of three or more, ``criterion="sumcor"`` with regularisation is the sum of covariances,
 multiset CCA: `unpooled.models.multiset`. Without, it has the same weights as MAXVAR.
 
-Two parties with regularisation are paired as `unpooled.models.pls_columns` does it: the
-pairs of X_1 C_1^(-1/2) and X_2 C_2^(-1/2) of largest covariance are those of canonical
-ridge analysis, as on a row partition. MAXVAR would give others.
+Two parties with regularisation, or more people than a Gram matrix is for, are paired as
+`unpooled.models.pls_columns` does it: the pairs of X_1 C_1^(-1/2) and X_2 C_2^(-1/2) of
+largest covariance are those of canonical ridge analysis, as on a row partition. MAXVAR
+would give others with a ridge, and takes more rounds without.
 
 References
 ----------
@@ -38,7 +39,7 @@ from unpooled.linalg.krylov import block_width, leading_ritz_pairs
 from unpooled.models import multiset, pls_columns
 from unpooled.models.pls_columns import Search, pair_parties, start_of
 from unpooled.models.whitened import unwhitened, whitened
-from unpooled.party.bounds import CauchySchwarz
+from unpooled.party.bounds import CauchySchwarz, Trace
 from unpooled.party.step import LIBRARY, adopted, kept, release, stays, summed
 
 # Up to here a Gram matrix is cheaper than the rounds of a Krylov iteration.
@@ -77,15 +78,27 @@ def local_gram(kept: Any, *, squares: Float[Array, " N"]) -> dict[str, Any]:
 
 @summed(
     by="party",
+    squares=release("", meaning="squares of all whitened rows, added over silos"),
+)
+def own_squares(kept: Any) -> dict[str, Any]:
+    """Add the squares of the silo's whitened rows."""
+    return {"squares": np.array(np.sum(kept["basis"] ** 2))}
+
+
+@summed(
+    by="party",
     takes={"V": "N l"},
     image=release(
         "N l",
+        bound=Trace("squares"),
         meaning="products of people's whitened rows with l public mixtures of people, "
         "added over silos",
     ),
 )
-def local_mixture(kept: Any, *, V: Float[Array, "N l"]) -> dict[str, Any]:
-    """Apply the products of the silo's whitened rows to a public block."""
+def local_mixture(
+    kept: Any, *, V: Float[Array, "N l"], squares: float
+) -> dict[str, Any]:
+    """Apply the products of the silo's whitened rows to an orthonormal block."""
     basis = kept["basis"]
     return {"image": basis @ (basis.T @ V)}
 
@@ -129,12 +142,12 @@ def own_ridge_weights(
     X: Float[Array, "N p"], kept: Any, *, regularisation: float, k: int
 ) -> dict[str, Any]:
     """Keep the weights in units of the silo's columns, C^(-1/2) w; nothing leaves."""
-    return {"weights": unwhitened(X, kept["weights"], regularisation)}
+    return {"weights": unwhitened(X, kept["weights"][:, :k], regularisation)}
 
 
 # `unpooled.models.cca` has them too, where silos look them up.
 _HOME = f"{LIBRARY}cca"
-STEPS = adopted(_HOME, local_gram, local_mixture, own_basis, own_weights)
+STEPS = adopted(_HOME, local_gram, own_squares, local_mixture, own_basis, own_weights)
 PAIRED = adopted(
     _HOME,
     own_ridge,
@@ -150,7 +163,7 @@ JOINED = adopted(
     multiset.local_residuals,
     multiset.own_joint_weights,
 )
-_GRAM, _IMAGE, _BASIS, _WEIGHTS = STEPS
+_GRAM, _SQUARES, _IMAGE, _BASIS, _WEIGHTS = STEPS
 
 
 def fit_columns(model: Any, federation: Federation) -> None:
@@ -161,8 +174,8 @@ def fit_columns(model: Any, federation: Federation) -> None:
     model.n_samples_ = N
     if len(widths) == 2:
         model.x_columns_, model.y_columns_ = map(list, federation.columns_of.values())
-        if c > 0.0:
-            return _fit_ridge(model, federation, k)
+        if c > 0.0 or (model.solver == "exact" and N > _MOST_GRAM_ROWS):
+            return _fit_pairs(model, federation, k, min(widths))
     elif c > 0.0 and model.criterion == "sumcor":
         return _fit_joint(model, federation, k)
     federation.keep(_BASIS, regularisation=c)
@@ -178,7 +191,7 @@ def fit_columns(model: Any, federation: Federation) -> None:
             every = np.clip(values[: min(widths)] - 1.0, 0.0, 1.0)
             model.all_correlations_ = every
     else:
-        values, H = _leading(model, federation, k)
+        values, H = _leading(model, federation, k, c)
     H = with_positive_peaks(H)
     federation.keep(_WEIGHTS, H=H, regularisation=c)
     # A view's covariance with itself, which "sumcor" leaves out, is 1 without a ridge.
@@ -187,14 +200,22 @@ def fit_columns(model: Any, federation: Federation) -> None:
         model.canonical_correlations_ = values[:k] - 1.0
 
 
-def _fit_ridge(model: Any, federation: Federation, k: int) -> None:
+def _fit_pairs(model: Any, federation: Federation, k: int, most: int) -> None:
     c, solver = float(model.regularisation), _AS_PAIRS[model.solver]
+    solver = pls_columns.chosen_solver("CCA", federation, solver, k)
+    # All correlations, for their test, where they cost nothing more.
+    every = most if c == 0.0 and solver == "direct" else k
     search = Search(solver, _TOL, _MOST_ROUNDS, model.random_state)
-    how, start = {"deflated": ()}, {"regularisation": c}
+    how, start = {"deflated": (), "certain": k}, {"regularisation": c}
     pairs = pls_columns.ColumnSteps(*PAIRED[:3])
-    told, _ = pair_parties("CCA", federation, pairs, start, search, k, **how)
+    told, _ = pair_parties("CCA", federation, pairs, start, search, every, **how)
     federation.keep(PAIRED[3], regularisation=c, k=k)
-    model.canonical_correlations_ = told["correlations"]
+    r = np.clip(told["correlations"], -1.0, 1.0)
+    model.canonical_correlations_ = r[:k].copy()
+    if c == 0.0:
+        model.eigenvalues_ = r[:k] + (model.criterion == "maxvar")
+        if solver == "direct":
+            model.all_correlations_ = r
 
 
 def _fit_joint(model: Any, federation: Federation, k: int) -> None:
@@ -208,18 +229,21 @@ def _fit_joint(model: Any, federation: Federation, k: int) -> None:
 
 
 def _leading(
-    model: Any, federation: Federation, k: int
+    model: Any, federation: Federation, k: int, c: float
 ) -> tuple[Float[Array, " k"], Float[Array, "N k"]]:
     N, seed = int(federation.n_rows or 0), model.random_state
     rng = check_random_state(federation.random_state if seed is None else seed)
     start = rng.standard_normal((N, block_width(N, k)))
+    # Along any direction whitened rows of a party have squares of at most 1 / (1 - c).
+    squares = len(federation.parties) / (1.0 - c) if c < 1.0 else 0.0
+    squares = squares or float(federation.sum(_SQUARES)["squares"])
     if federation.coordinator.planned:
         # Nobody knows the number of rounds before; there are at most so many.
         for _ in range(_MOST_ROUNDS):
-            federation.sum(_IMAGE, V=start)
+            federation.sum(_IMAGE, V=start, squares=squares)
         return np.ones(k), np.eye(N, k)
     pairs = leading_ritz_pairs(
-        lambda V: federation.sum(_IMAGE, V=V)["image"],
+        lambda V: federation.sum(_IMAGE, V=V, squares=squares)["image"],
         start,
         k,
         tol=_TOL,
@@ -235,7 +259,9 @@ def _component_count(k: Any, widths: list[int], N: int, c: float) -> int:
             f"n_components={k!r}; choose a whole number from 1 to {most}, the fewest "
             f"columns of a party, or N - 1."
         )
-    if c == 0.0 and max(sum(widths) if len(widths) == 2 else 0, *widths) >= N - 1:
+    # So many dimensions of N - 1 have a part in common, whatever the columns are.
+    shared = sum(widths) - (len(widths) - 1) * (N - 1)
+    if c == 0.0 and (shared >= 0 or max(widths) >= N - 1):
         raise DataError(
             f"Parties with {widths} columns, but {N} rows: correlations of 1 can be "
             f"had from anything, and which are found is arbitrary. Choose a "

@@ -3,6 +3,7 @@
     max Σ_{i≠j} cov(X_i w_i, X_j w_j)   with   Σ_i w_iᵀ C_i w_i = 1,
     C_i = (1 - c) S_i + c I             v_i = C_i^(1/2) w_i,  Q_i as in cca_columns
 
+    silos ── squares of all whitened rows ──> Σ, a bound on what follows
     each keeps  its entries V_i of a basis, and their images
     iteration   silos ── Q_i V_i, the newest columns ──> Σ = U, opened by the silos
                 each takes its own part off:  (M V)_i = Q_iᵀ (U - Q_i V_i)
@@ -36,6 +37,7 @@ from unpooled.linalg.joint_ritz import JointRitz, pair_errors
 from unpooled.linalg.krylov import block_width
 from unpooled.linalg.ritz import FLOOR
 from unpooled.models.whitened import unwhitened, whitened
+from unpooled.party.bounds import Ceiling
 from unpooled.party.step import Step, kept, release, stays, summed
 
 _MOST_ROUNDS, _TOL = 100, 1e-10
@@ -43,9 +45,10 @@ _MOST_ROUNDS, _TOL = 100, 1e-10
 _TIED = 1e-6
 
 
-@kept(
+@summed(
     by="party",
     takes={"block": "size l"},
+    squares=release("", meaning="squares of all whitened rows, added over silos"),
     rows=stays("N p", until="fit", meaning="the silo's rows, whitened"),
     mean=stays("p", meaning="the mean of each of the silo's columns"),
     fresh=stays("p l", until="fit", meaning="directions among the silo's columns"),
@@ -53,14 +56,15 @@ _TIED = 1e-6
 def own_start(
     X: Float[Array, "N p"], *, block: int, regularisation: float, seed: int
 ) -> dict[str, Any]:
-    """Whiten the silo's own columns, and choose directions; nothing leaves."""
+    """Whiten the silo's own columns, and choose directions; tell their size alone."""
     mean, rows = whitened(X, regularisation)
     # The same mixtures of people in all silos, so that all together are one direction.
     mixtures = np.random.default_rng(seed).standard_normal((len(X), block))
     mixtures = scipy.linalg.qr(mixtures, mode="economic")[0]
     fresh = np.zeros((X.shape[1], block))
     fresh[:, : mixtures.shape[1]] = rows.T @ mixtures
-    return {"rows": rows, "mean": mean, "fresh": fresh}
+    squares = np.array(np.sum(rows**2))
+    return {"squares": squares, "rows": rows, "mean": mean, "fresh": fresh}
 
 
 @summed(
@@ -68,13 +72,19 @@ def own_start(
     takes={"back": "q l", "turn": "l l", "wider": "size c"},
     image=release(
         "N l",
+        bound=Ceiling("ceiling"),
         meaning="people's whitened rows along l mixtures of all silos' columns, added, "
         "for the silos alone",
     ),
     basis=stays("p c", until="fit", meaning="directions among the silo's columns"),
 )
 def local_shared(
-    kept: Any, *, back: Float[Array, "q l"], turn: Float[Array, "l l"], wider: int
+    kept: Any,
+    *,
+    back: Float[Array, "q l"],
+    turn: Float[Array, "l l"],
+    wider: int,
+    ceiling: float,
 ) -> dict[str, Any]:
     """Make directions orthonormal over all silos; send the rows along them."""
     fresh, first = kept["fresh"], wider == len(turn)
@@ -164,22 +174,31 @@ def fit_multiset(
     rng = check_random_state(federation.random_state if seed is None else seed)
     block = block_width(federation.n_features, k)
     start = {"block": block, "seed": rng.randint(2**31)}
-    federation.keep(steps.start, regularisation=c, **start)
+    told = federation.sum(steps.start, regularisation=c, **start)
+    # What unit vectors make of a row is no longer than all rows are; with some room,
+    # for they are of unit length but for rounding.
+    ceiling = 1.01 * float(np.sqrt(told["squares"])) or 1.0
     most = min(_MOST_ROUNDS, -(-federation.n_features // block) + 2)
-    theta, Y, model.n_iter_ = _solved(federation, steps, block, k, most)
+    theta, Y, model.n_iter_ = _solved(federation, steps, ceiling, block, k, most)
     federation.keep(steps.weights, Y=Y, regularisation=c)
     model.eigenvalues_ = theta
 
 
 def _solved(
-    federation: Federation, steps: ColumnSteps, block: int, k: int, most: int
+    federation: Federation,
+    steps: ColumnSteps,
+    ceiling: float,
+    block: int,
+    k: int,
+    most: int,
 ) -> tuple[Float[Array, " k"], Float[Array, "q k"], int]:
     """Return the k leading values, their vectors' coordinates, and blocks that took."""
     found, planned = JointRitz(), federation.coordinator.planned
-    back, turn, worst = np.zeros((block, block)), np.eye(block), np.inf
+    # The first directions are the rows' products with unit vectors.
+    back, turn, worst = np.zeros((block, block)), np.eye(block) / ceiling, np.inf
     for i in range(1, most + 1):
-        size = {"back": back, "turn": turn, "wider": i * block}
-        image = federation.sum(steps.shared, to="parties", **size)["image"]
+        new = {"back": back, "turn": turn, "wider": i * block, "ceiling": ceiling}
+        image = federation.sum(steps.shared, to="parties", **new)["image"]
         told = federation.sum(steps.products, image=image, width=i * block)
         found.extend(told["overlaps"], told["products"])
         if planned:

@@ -11,17 +11,19 @@ References
 Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, section 4.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from unpooled.arrays import Array, Float, Int
+from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.latent import leading_singular_pairs, with_positive_left_peaks
 from unpooled.linalg.oneshot import power_eigenvectors, starting_block
-from unpooled.linalg.whitening import whitened_cross
+from unpooled.linalg.whitening import whitened_cross, whitened_factors
 from unpooled.models.eigenproblem import roots
 from unpooled.models.moments import complete
 from unpooled.party.step import Step, disclosed, release, summed
@@ -60,6 +62,32 @@ def local_factors(
     return {"K": whitened_views(X, x, y, ridge)}
 
 
+@disclosed(
+    by="party",
+    takes={**VIEWS, "columns": "size l"},
+    left=release("k l", meaning=f"a factor of {_WHITENED}"),
+    right=release("q l", meaning=f"the other factor of {_WHITENED}"),
+)
+def local_low_rank(
+    X: Float[Array, "n p"],
+    *,
+    x: Int[Array, " k"],
+    y: Int[Array, " q"],
+    ridge: float,
+    columns: int,
+) -> dict[str, Any]:
+    """Show factors of the silo's own K_i, which is never formed; zeros fill them up."""
+    Z = complete(X) - X.mean(axis=0)
+    left, right = whitened_factors(Z[:, x], Z[:, y], ridge)
+    room = columns - left.shape[1]
+    if room < 0:
+        raise DataError("The factors need more columns.", rule="factor_columns")
+    return {
+        "left": np.pad(left, ((0, 0), (0, room))),
+        "right": np.pad(right, ((0, 0), (0, room))),
+    }
+
+
 def whitened_views(
     X: Float[Array, "n p"], x: Int[Array, " k"], y: Int[Array, " q"], ridge: float
 ) -> Float[Array, "k q"]:
@@ -82,6 +110,7 @@ class OneShot:
     whitened: Step
     squared: Step
     factors: Step
+    low_rank: Step
 
 
 def one_shot_pairs(
@@ -91,8 +120,10 @@ def one_shot_pairs(
     start = starting_block(model.init, view.n_features, k, model.random_state)
     if model.solver == "dcca-power":
         # Without pairs ±ρ the spectrum has a gap again.
-        step = steps.factors if model.factors else steps.squared
-        return power_of_squares(view, step, public, start, model.max_iter)
+        if not model.factors:
+            return power_of_squares(view, steps.squared, public, start, model.max_iter)
+        shown = shown_matrices(view, steps, public, model.factors)
+        return power_of_factors(shown, start, model.max_iter)
     K = view.sum(steps.whitened, **public)["K"]
     if model.solver == "dgep-power":
         return power_of_dilation(K, start, model.max_iter)
@@ -129,7 +160,7 @@ def power_of_squares(
     view : Federation
         Columns of both views.
     step : Step
-        `local_squared`, or `local_factors`, from which squares are never formed.
+        `local_squared`.
     public : mapping
         Its arguments.
     start : (p + q, k) array
@@ -138,22 +169,45 @@ def power_of_squares(
         How many steps.
     """
     p = len(public["x"])
-    if step.verb == "summed":
-        totals = view.sum(step, **public)
-        left, right = totals["left"], totals["right"]
-        return (
-            power_eigenvectors(lambda W: left @ W, start[:p], max_iter),
-            power_eigenvectors(lambda V: right @ V, start[p:], max_iter),
+    totals = view.sum(step, **public)
+    left, right = totals["left"], totals["right"]
+    return (
+        power_eigenvectors(lambda W: left @ W, start[:p], max_iter),
+        power_eigenvectors(lambda V: right @ V, start[p:], max_iter),
+    )
+
+
+def shown_matrices(
+    view: Federation, steps: OneShot, public: Mapping[str, Any], factors: Any
+) -> list[LinearOperator]:
+    """Return every silo's K_i as it shows it, or as factors; one round."""
+    if factors is True:
+        told = view.collect(steps.factors, **public).values()
+        return [aslinearoperator(own["K"]) for own in told]
+    if not isinstance(factors, int | np.integer) or factors < 1:
+        raise DataError(
+            f"factors={factors!r}; choose False, True, or how many columns factors of "
+            f"each silo's matrix may have."
         )
-    shown = [own["K"] for own in view.collect(step, **public).values()]
+    told = view.collect(steps.low_rank, columns=int(factors), **public).values()
+    return [
+        aslinearoperator(own["left"]) @ aslinearoperator(own["right"].T) for own in told
+    ]
+
+
+def power_of_factors(
+    shown: Sequence[LinearOperator], start: Float[Array, "l k"], max_iter: int
+) -> tuple[Float[Array, "p k"], Float[Array, "q k"]]:
+    """Return the same from every K_i; no square is formed."""
+    p = int(shown[0].shape[0])
     return (
         power_eigenvectors(
-            lambda W: np.sum([K @ (K.T @ W) for K in shown], axis=0),
+            lambda W: np.sum([K.matmat(K.rmatmat(W)) for K in shown], axis=0),
             start[:p],
             max_iter,
         ),
         power_eigenvectors(
-            lambda V: np.sum([K.T @ (K @ V) for K in shown], axis=0),
+            lambda V: np.sum([K.rmatmat(K.matmat(V)) for K in shown], axis=0),
             start[p:],
             max_iter,
         ),

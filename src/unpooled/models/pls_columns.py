@@ -192,6 +192,7 @@ def pair_parties(
     k: int,
     *,
     deflated: Sequence[str],
+    certain: int | None = None,
 ) -> tuple[dict[str, Array], int]:
     """Pair the rows that the parties keep; return what the last round told.
 
@@ -211,31 +212,43 @@ def pair_parties(
         Number of pairs.
     deflated : sequence of str
         The parties whose scores are taken out of their view; see `score_pairs`.
+    certain : int, optional
+        How many pairs have to be within the tolerance; all k when omitted.
     """
     if len(federation.parties) != 2:
         raise DataError(
             f"{name} takes the views of 2 parties, not of {len(federation.parties)}; "
             f"CCA takes any number."
         )
-    # More directions than columns, or rows, there are not.
-    whole = min(
-        int(federation.n_rows or 0), max(map(len, federation.columns_of.values()))
-    )
-    few = min(k + _MORE, whole)
-    solver = search.solver
-    if solver == "auto":
-        solver = "direct" if whole <= _USUAL_ROUNDS * few else "krylov"
-        federation.coordinator.notes.append(
-            f"{name} chose the solver {solver}: all {whole:,} directions at once, or "
-            f"{few} in each of about {_USUAL_ROUNDS} rounds."
-        )
+    whole, few = _directions(federation, k)
+    solver = chosen_solver(name, federation, search.solver, k)
     block = whole if solver == "direct" else few
     seed = search.random_state
     rng = check_random_state(federation.random_state if seed is None else seed)
     federation.keep(steps.basis, block=block, seed=rng.randint(2**31), **start)
     most = min(int(search.max_iter), -(-whole // block) + 1)
     how = {"k": k, "deflated": list(deflated)}
-    return _agreed(federation, steps, block, most, search.tol, how)
+    return _agreed(federation, steps, block, most, search.tol, how, certain or k)
+
+
+def chosen_solver(name: str, federation: Federation, solver: str, k: int) -> str:
+    """Return what "auto" stands for: what sends fewer bytes; and tell a plan why."""
+    if solver != "auto":
+        return solver
+    whole, few = _directions(federation, k)
+    chosen = "direct" if whole <= _USUAL_ROUNDS * few else "krylov"
+    federation.coordinator.notes.append(
+        f"{name} chose the solver {chosen}: all {whole:,} directions at once, or "
+        f"{few} in each of about {_USUAL_ROUNDS} rounds."
+    )
+    return chosen
+
+
+def _directions(federation: Federation, k: int) -> tuple[int, int]:
+    """Return how many directions there are at most, and how many to begin with."""
+    widths = map(len, federation.columns_of.values())
+    whole = min(int(federation.n_rows or 0), max(widths))
+    return whole, min(k + _MORE, whole)
 
 
 def _agreed(
@@ -245,6 +258,7 @@ def _agreed(
     most: int,
     tol: float,
     how: dict[str, Any],
+    certain: int,
 ) -> tuple[dict[str, Array], int]:
     """Show directions until weights stand still; return what the last round told."""
     i, planned = 0, federation.coordinator.planned
@@ -253,7 +267,7 @@ def _agreed(
         image = federation.sum(steps.image, to="parties", block=block, ceiling=2.0)
         sizes = {"width": i * block, "wider": (i + 1) * block}
         told = federation.sum(steps.pairs, image=image["image"], **sizes, **how)
-        worst = float(np.sqrt(np.max(told["squares"])))
+        worst = float(np.sqrt(np.max(told["squares"][:certain])))
         if i >= most if planned else worst <= tol:
             return told, i
         if i >= most:

@@ -85,7 +85,8 @@ def classes(
     for j, one in enumerate(names):
         own = people.get(one, np.zeros((0, 2)))
         if len(own):
-            low, high = np.minimum(low, own.min(axis=0)), np.maximum(high, own.max(0))
+            low = np.minimum(low, own.min(axis=0) - 0.3)
+            high = np.maximum(high, own.max(axis=0) + 0.3)
             marker = _MARKERS[j // 2 % len(_MARKERS)]
             look = {"color": (ACCENT, SECOND)[j % 2], "alpha": 0.45, "markersize": 3}
             axes.plot(*own.T, marker, markeredgewidth=0.6, fillstyle="none", **look)
