@@ -21,5 +21,9 @@ def processes(consortium: Consortium, silo: str) -> list[int]:
 
 
 def batches(ledger) -> int:
-    """Count the batches of candidates that silos were asked for."""
-    return sum(line.step == SLOPES and line.name == "lam" for line in ledger)
+    """Count the batches of candidates that silos were asked for.
+
+    Of a round that broke off the ledger may have lines twice: of the silos that
+    answered, and of one that was killed before its answer arrived.
+    """
+    return len({x.round for x in ledger if (x.step, x.name) == (SLOPES, "lam")})
