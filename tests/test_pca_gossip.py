@@ -10,15 +10,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 
 import unpooled as up
-import wire
-from test_gossip import connected, neighbours, path
-from unpooled.errors import ConvergenceError, DataError, ReleaseRefusedError
-from unpooled.models import pca_gossip
+from gossiping_silos import K, N, P, federate, gossip, rows
+from test_gossip import connected, path
 from unpooled.party.step import disclosed
-from unpooled.secure.message import decode
 
-N, P, K = 40, 12, 3
-OPEN = up.Policy.open()
+# Fixtures of another module.
+__all__ = ["rows"]
+
 TOPOLOGIES = ["complete", "ring", "star", "path"]
 # `tol` is 1e-9 of a sine; scores are of unit length times singular values.
 RTOL = 1e-8
@@ -29,26 +27,11 @@ def each_one_s(kept, *, wanted: int):
     return {"scores": kept["scores"], "variance": kept["variance"]}
 
 
-@pytest.fixture(scope="module")
-def rows():
-    rng = np.random.default_rng(7)
-    return rng.standard_normal((N, P)) @ rng.standard_normal((P, P)) + 3.0
-
-
-def federate(X, m=4, **options):
-    parts = up.partition_columns(X, m)
-    return up.simulate(parts, partition="columns", **{"policy": OPEN, **options})
-
-
 def graph_of(topology, m):
     if topology in ("complete", "ring", "star"):
         return topology
     near = path(m) if topology == "path" else topology
     return {f"silo{i + 1}": [f"silo{j + 1}" for j in near[i]] for i in range(m)}
-
-
-def gossip(k=K, **options):
-    return up.PCA(k, svd_solver="gossip", **{"random_state": 0, **options})
 
 
 def signed(scores):
@@ -155,78 +138,6 @@ def test_rounds_follow_from_the_graph(rows):
     assert_allclose(model.spectral_gap_, 1 / 4)
 
 
-def test_releases_only_what_the_docstring_says(rows):
-    federation = federate(rows, 3)
-    gossip(topology="ring").fit(federation)
-
-    out = {
-        (x.step, x.name, x.shape, x.visibility)
-        for x in federation.ledger
-        if x.direction == "out"
-    }
-    width = 7
-    assert {x for x in out if width in x[2] or not x[2]} == {
-        ("pca.gossip_image", "image", (N, width), "exchanged"),
-        ("pca.gossip_passed", "block", (N, width), "exchanged"),
-        ("pca.gossip_ready", "ready", (), "summed"),
-        ("pca.gossip_ready", "unsure", (), "summed"),
-    }
-    assert {(name, how) for _, name, _, how in out} == {
-        ("image", "exchanged"), ("block", "exchanged"), ("vectors", "exchanged"),
-        ("values", "exchanged"), ("ready", "summed"), ("unsure", "summed"),
-    }  # fmt: skip
-    assert federation.ledger.verify()
-
-
-def test_coordinator_sees_no_values(rows):
-    """What the coordinator holds: sealed bytes, two counts, and N."""
-    parts = up.partition_columns(rows, 3)
-    silos = wire.silos(parts, partition="columns", policy=OPEN)
-
-    model = gossip(topology="complete").fit(silos.federation)
-
-    for party, data in silos.wire.received:
-        message = decode(data, silos.roster, party)
-        for name, array in message.arrays.items():
-            assert name in ("ready", "unsure") or array.dtype == np.uint8
-    opened = {x.name for x in silos.ledger if x.visibility in ("summed", "disclosed")}
-    assert opened == {"ready", "unsure"}
-    told = {n: v for n, v in vars(model).items() if n.endswith("_") and n[0] != "_"}
-    assert set(told) == {
-        "n_samples_", "n_components_", "n_iter_", "mixing_steps_", "spectral_gap_",
-        "kept_", "n_features_in_",
-    }  # fmt: skip
-    # Nor in what it sends: the first block is random, all else is sealed.
-    sent = [decode(data) for _, data in silos.wire.sent]
-    clear = {n for m in sent for n, a in m.arrays.items() if a.dtype != np.uint8}
-    assert clear == {"public.start"}
-
-
-def test_policies_decide(rows):
-    for rules, rule in (
-        ({"allow_row_level": True}, "allow_disclosed"),
-        ({"allow_disclosed": True}, "allow_row_level"),
-        ({}, "allow_disclosed"),
-    ):
-        federation = federate(rows, policy=up.Policy.of(rules))
-        planned = up.plan(gossip(), federation)
-        assert rule in {refused for _, _, refused in planned.refusals}
-        with pytest.raises(ReleaseRefusedError, match=rule):
-            gossip().fit(federation)
-        assert {x.visibility for x in federation.ledger} <= {"kept", "public"}
-
-
-def test_plan_is_a_bound_and_says_why(rows):
-    federation = federate(rows)
-    planned = up.plan(gossip(topology="ring"), federation)
-    gossip(topology="ring").fit(federation)
-    run = {(x.step, x.name, x.parties, x.peers) for x in federation.ledger}
-    assert run <= {(x.step, x.name, x.parties, x.peers) for x in planned.releases}
-    assert planned.rounds >= len({x.round for x in federation.ledger})
-    assert "spectral gap 0.5" in str(planned)
-    assert "Neighbours see each other's images" in str(planned)
-
-
 def test_a_saved_model_scores_new_rows(rows, tmp_path):
     federation = federate(rows)
     model = gossip(topology="ring").fit(federation)
@@ -255,108 +166,3 @@ def test_constant_columns_have_no_loadings():
     model = gossip(2).fit(federate(np.full((20, 6), 4.0), 3))
     assert_array_equal(model.explained_variance_, 0.0)
     assert_array_equal(model.components_, 0.0)
-
-
-def test_too_few_iterations_are_an_error(rows):
-    with pytest.raises(ConvergenceError, match="After 1 blocks 0 of 4 silos"):
-        gossip(max_iter=1).fit(federate(rows))
-
-
-def test_averages_that_do_not_hold_together_are_refused(rows, monkeypatch):
-    """Too few steps of mixing: silos disagree, or QᵀGQ is not symmetric."""
-    monkeypatch.setattr(pca_gossip, "mixed", lambda own, *rest: own)
-    with pytest.raises(DataError, match="averages"):
-        gossip(topology="ring").fit(federate(rows, 4))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"k": 0.9}, 'n_components=0.9: svd_solver="gossip" finds a number'),
-        ({"k": None}, "n_components=None"),
-        ({"k": 13}, "n_components=13"),
-        ({"topology": "tree"}, "topology='tree'"),
-        ({"topology": {"silo1": ["silo2"]}}, "The topology is about"),
-        ({"bits": 8}, "bits=8 and rank=None are of a scatter"),
-    ],
-)
-def test_what_cannot_be_is_refused_before_anything_leaves(rows, options, message):
-    federation = federate(rows)
-    with pytest.raises(DataError, match=message):
-        gossip(**options).fit(federation)
-    assert len(federation.ledger) == 0
-
-
-def test_rows_and_holes_are_refused(rows):
-    with pytest.raises(DataError, match='choose "auto" or'):
-        gossip().fit(up.simulate(up.partition_rows(rows, 3), policy=OPEN))
-    holes = rows.copy()
-    holes[3, 4] = np.nan
-    with pytest.raises(DataError, match="missing_values"):
-        gossip().fit(federate(holes))
-
-
-# --- What neighbours learn ------------------------------------------------------------
-
-
-def images_seen(party, X, m, topology, monkeypatch):
-    """What one silo sees of its first neighbour: blocks, and images of them."""
-    seen, blocks = [], []
-    real = pca_gossip._mixed
-
-    def watch(kept, inbox, momentum, rate):
-        if inbox.party == party and not momentum:
-            other = next(name for name in inbox if name != party)
-            seen.append(np.array(inbox[other]["image"]))
-            blocks.append(np.array(kept["block"]))
-        return real(kept, inbox, momentum, rate)
-
-    monkeypatch.setattr(pca_gossip, "_mixed", watch)
-    gossip(topology=topology).fit(federate(X, m))
-    return np.hstack(blocks), np.hstack(seen)
-
-
-def rebuilt(V, Y):
-    """The Gram matrix of least rank with these images: Y (VᵀY)⁺ Yᵀ."""
-    return Y @ np.linalg.pinv(V.T @ Y, rcond=1e-10) @ Y.T
-
-
-def test_a_few_images_rebuild_a_neighbour_s_gram(rows, monkeypatch):
-    """A silo of 3 columns is read whole off its first image, of width 7."""
-    V, Y = images_seen("silo1", rows, 4, "complete", monkeypatch)
-    theirs = up.partition_columns(rows, 4)["silo2"]
-    centred = theirs - theirs.mean(axis=0)
-    G = centred @ centred.T
-    found = rebuilt(V[:, :7], Y[:, :7])
-    assert_allclose(found, G, atol=1e-8 * np.abs(G).max())
-    # And its rows, up to a rotation of its columns.
-    values, U = np.linalg.eigh(found)
-    own = U[:, -3:] * np.sqrt(values[-3:])
-    turn = np.linalg.lstsq(own, centred, rcond=None)[0]
-    assert_allclose(own @ turn, centred, atol=1e-6)
-    assert_allclose(turn @ turn.T, np.eye(3), atol=1e-6)
-
-
-def test_control_fewer_images_than_columns_do_not(monkeypatch):
-    X = np.random.default_rng(1).standard_normal((60, 40))
-    V, Y = images_seen("silo1", X, 2, "complete", monkeypatch)
-    theirs = up.partition_columns(X, 2)["silo2"]
-    centred = theirs - theirs.mean(axis=0)
-    G = centred @ centred.T
-    few = np.abs(rebuilt(V[:, :14], Y[:, :14]) - G).max()
-    many = np.abs(rebuilt(V, Y) - G).max()
-    assert few > 0.1 * np.abs(G).max()
-    assert Y.shape[1] >= 20
-    assert many < 1e-6 * np.abs(G).max()
-
-
-def test_mixing_tells_of_those_further_away():
-    """On a path a - b - c, what b tells after one step holds c's value."""
-    a, b, c = np.random.default_rng(0).standard_normal((3, 5))
-    rate = 0.3
-    told = b - rate * (2 * b - a - c)
-    assert_allclose((told - b) / rate + 2 * b - a, c, atol=1e-12)
-
-
-def test_graphs_of_the_tests_are_those_of_the_library():
-    assert neighbours("star", 4) == [[1, 2, 3], [0], [0], [0]]

@@ -1,5 +1,6 @@
 """Requests: data in, and the ledger lines that both ends write from them alone."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from unpooled.errors import AggregationError
 from unpooled.models import imputer, pca, scaler
 from unpooled.party.lines import code_for, ledger_lines
 from unpooled.party.operations import Derive, Rows, Select
-from unpooled.party.request import Request, Veiled, view_arrays
+from unpooled.party.request import Request, Veiled, release_context, view_arrays
 from unpooled.party.step import release
 from unpooled.secure.fixed_point import BoundedCode, WideCode
 from unpooled.secure.message import decode, encode
@@ -225,3 +226,29 @@ def test_the_context_knows_the_view():
     ]
     contexts = {request(operations=chain).context("total") for chain in chains}
     assert len(contexts) == len(chains)
+
+
+def test_the_context_knows_the_arguments():
+    veil = Veiled(1, "total", (3,), np.ones((3, 4), np.uint64), "uint256")
+    given = dict(request().public)
+    asked = [
+        given,
+        given | {"mean": np.array([0.0, 1.0, 2.5])},
+        given | {"n": 6},
+        given | {"text": "a"},
+        given | {"veiled": veil},
+        given | {"veiled": replace(VEILED, name="other")},
+    ]
+    contexts = {request(public=public).context("total") for public in asked}
+    contexts.add(request(kept_of="s.1").context("total"))
+    assert len(contexts) == len(asked) + 1
+    # A veiled total's shape is what each end makes of it.
+    public = given | {"veiled": replace(VEILED, shape=())}
+    assert request(public=public).context("total") in contexts
+
+
+def test_evidence_is_opened_in_the_context_of_its_round():
+    asked = request(public={"mean": np.arange(3.0), "n": 5})
+    then = asked.answered(3, {"a": "00"}, "masked")
+    again = type(then).from_record(then.as_record())
+    assert release_context(again, "total") == asked.context("total")

@@ -1,13 +1,12 @@
-"""Views: chains of operations as data; the silo evaluates them, and numpy agrees."""
+"""Views: what a silo reads is what NumPy says the operations give."""
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from unpooled.data.sources import open_source
@@ -19,18 +18,11 @@ from unpooled.party.operations import (
     Derive,
     Rows,
     Select,
-    array_digest,
-    array_key,
-    operation_from_json,
 )
 from unpooled.party.view import View
+from viewed_tables import NAMES, ROWS, table_of
 
-NAMES = ("x0", "x1", "x2")
 assert local_observed  # its module must be loaded for the transforms' names
-
-
-def table_of(n: int, p: int = 3, seed: int = 0) -> Any:
-    return open_source(np.random.default_rng(seed).standard_normal((n, p)))
 
 
 def read(view: View) -> np.ndarray:
@@ -39,20 +31,6 @@ def read(view: View) -> np.ndarray:
 
 def source(n: int) -> np.ndarray:
     return np.random.default_rng(0).standard_normal((n, 3))
-
-
-ROWS = st.builds(
-    lambda of, fold, complement, seed: Rows(fold % of, of, 0.0, complement, seed),
-    st.integers(1, 7),
-    st.integers(0, 6),
-    st.booleans(),
-    st.integers(-1, 5),
-) | st.builds(
-    lambda share, complement, seed: Rows(0, 0, share, complement, seed),
-    st.floats(0, 1),
-    st.booleans(),
-    st.integers(-1, 5),
-)
 
 
 @given(ROWS, st.integers(0, 60), st.integers(1, 25))
@@ -158,186 +136,6 @@ def test_unknown_columns(columns):
     for chain in ([Select(columns)], [Rows(0, 2, 0.0, False, 1), Select(columns)]):
         with pytest.raises(LookupError, match="unknown_columns"):
             View(table_of(20), chain)
-
-
-# --- as they travel -------------------------------------------------------------------
-
-
-def there_and_back(chain: list[Any]) -> list[Any]:
-    arrays = {
-        array_key(position, name, array_digest(value)): value
-        for position, operation in enumerate(chain)
-        if isinstance(operation, Derive)
-        for name, value in operation.arrays().items()
-    }
-    texts = [json.dumps(operation.as_json()) for operation in chain]
-    return [
-        operation_from_json(json.loads(text), position, arrays)
-        for position, text in enumerate(texts)
-    ]
-
-
-@given(st.lists(ROWS | st.just(Select(("x1", "x0"))), max_size=5))
-def test_operations_travel(chain):
-    assert there_and_back(chain) == chain
-
-
-def test_transforms_travel_with_their_arrays_on_the_side():
-    public = {"statistics": np.array([1.0, -0.0, np.nan]), "word": "x", "n": 5}
-    chain = [Select(NAMES), Derive("imputer.imputed", NAMES, public)]
-    _, back = there_and_back(chain)
-    assert (back.step, back.columns) == ("imputer.imputed", NAMES)
-    assert back.public["statistics"].tobytes() == public["statistics"].tobytes()
-    assert (back.public["word"], back.public["n"]) == ("x", 5)
-    text = json.dumps(chain[1].as_json())
-    assert "NaN" not in text
-    assert array_digest(public["statistics"]) in text
-
-
-GOOD = {
-    "operation": "rows",
-    "fold": 1,
-    "of": 3,
-    "share": 0.0,
-    "complement": False,
-    "seed": 4,
-}
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"fold": -1},
-        {"fold": 3},
-        {"fold": 1.0},
-        {"fold": True},
-        {"fold": "1"},
-        {"of": -3},
-        {"of": 2.5},
-        {"of": 0},
-        {"of": 10**30},
-        {"of": None},
-        {"share": -0.1},
-        {"share": 1.1},
-        {"share": "0.5"},
-        {"share": None},
-        {"share": [0.5]},
-        {"share": float("nan")},
-        {"complement": 0},
-        {"complement": "yes"},
-        {"seed": 1.5},
-        {"seed": "4"},
-        {"seed": None},
-        {"seed": [1, 2]},
-        {"operation": "row"},
-        {"operation": None},
-        {"operation": "eval"},
-    ],
-)
-def test_other_rows_are_refused(change):
-    assert operation_from_json(GOOD, 0, {}) == Rows(1, 3, 0.0, False, 4)
-    with pytest.raises((ValueError, TypeError)):
-        operation_from_json({**GOOD, **change}, 0, {})
-
-
-@pytest.mark.parametrize("absent", GOOD)
-def test_rows_want_all_their_fields(absent):
-    with pytest.raises(KeyError):
-        operation_from_json({k: v for k, v in GOOD.items() if k != absent}, 0, {})
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        {},
-        [],
-        5,
-        None,
-        "select",
-        {"operation": "select"},
-        {"operation": "select", "columns": 5},
-        {"operation": "derive"},
-        {"operation": "derive", "step": "x.y", "columns": [], "public": 5},
-        {"operation": "derive", "step": "x.y", "columns": [], "public": {"a": {}}},
-        {"operation": "derive", "step": "x.y", "columns": [],
-         "public": {"a": {"array": "00"}}},
-        {"operation": "derive", "step": "x.y", "columns": [],
-         "public": {"a": {"array": []}}},
-    ],
-)  # fmt: skip
-def test_what_is_no_operation_is_refused(record):
-    with pytest.raises((KeyError, TypeError, ValueError, AttributeError)):
-        operation_from_json(record, 0, {})
-
-
-def test_every_place_and_name_makes_another_array():
-    keys = {array_key(p, n, "d") for p in (0, 1, 11) for n in ("a", "b", "1.a")}
-    assert len(keys) == 9
-
-
-# --- dominance ------------------------------------------------------------------------
-
-
-def share_by_hand(X: np.ndarray) -> float:
-    shares = [0.0]
-    for column in X.T:
-        there = column[~np.isnan(column)]
-        if len(there) and np.ptp(there) > 0:
-            squares = (there - there.mean()) ** 2
-            shares.append(squares.max() / squares.sum())
-    return max(shares)
-
-
-# Means as large as 1e8 spreads, also where the first row's cell is missing.
-@given(st.integers(0, 1000), st.sampled_from([0.0, 1.0, 1e6, 1e8]), st.booleans())
-@example(63, 1e6, True)
-def test_the_largest_share_is_that_of_the_definition(seed, mean, holes):
-    rng = np.random.default_rng(seed)
-    X = mean + rng.standard_normal((int(rng.integers(1, 30)), 3))
-    X[0, 1] *= 3
-    if holes:
-        X[rng.random(X.shape) < 0.3] = np.nan
-    view = View(open_source(X), [Select(NAMES)])
-    assert view.row_shares().max() == pytest.approx(share_by_hand(X), rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("columns", "share"),
-    [
-        ([[1.0] * 10], 0.0),
-        ([[0.1] * 10], 0.0),
-        ([[np.nan] * 10], 0.0),
-        ([[np.nan] * 9 + [5.0]], 0.0),
-        ([[0.0] * 9 + [1.0]], 0.9),
-        ([[0.0] * 9 + [-1e100]], 0.9),
-        ([[0.0] * 9 + [1.0], [np.nan] * 10], 0.9),
-        # A large offset hides nobody, down to the last bit of a number.
-        ([[1e12] * 9 + [1e12 + 1]], 0.9),
-        ([[1e15] * 9 + [1e15 + 0.125]], 0.9),
-        ([[np.nan] + [1e15] * 9 + [1e15 + 0.125], [0.0] * 11], 0.9),
-        # Nor do squares that overflow.
-        ([[0.0] * 9 + [1e200]], np.inf),
-        ([[-1e308] * 9 + [1e308]], np.inf),
-    ],
-)
-def test_shares_of_odd_columns(columns, share):
-    view = View(open_source(np.array(columns).T), [])
-    assert view.row_shares().max() == pytest.approx(share)
-
-
-def test_a_table_without_rows_has_no_shares():
-    nobody = Rows(0, 0, 0.0, False, -1)
-    assert View(table_of(20), [nobody]).row_shares().max() == 0.0
-
-
-def test_shares_are_of_the_rows_of_the_view():
-    X = np.random.default_rng(1).standard_normal((40, 3))
-    X[7, 2] = 1e3
-    kept = Rows(0, 0, 0.5, False, -1)
-    left = Rows(0, 0, 0.5, True, -1)
-    assert View(open_source(X), [kept]).row_shares().max() > 0.9
-    assert View(open_source(X), [left]).row_shares().max() < 0.5
-    assert View(open_source(X), [Select(("x0",)), kept]).row_shares().max() < 0.5
 
 
 # --- transforms that the silo does not take -------------------------------------------

@@ -110,7 +110,8 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "allow_row_level": (
             "the release has an axis over people",
-            "Let the silo allow row-level releases for this study (allow_row_level).",
+            'Let the silo set allow_row_level, to "parties" where the parties alone '
+            'open the release (scores="parties"), else to true.',
         ),
         "allow_roster_change": (
             "a column was answered about for another set of parties before, and the "

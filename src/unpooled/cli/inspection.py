@@ -125,7 +125,7 @@ def _value(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
         return printable(", ".join(value))
-    return f"{value:g}"
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 def _committee(roster: Roster) -> list[Text]:

@@ -132,7 +132,7 @@ def check_hardened(kit: Path) -> None:
             f"{path} lets jobs do more than a study needs. Jobs may name "
             f"{' and '.join(classes)} only, the list must be enforced, silos look at "
             f"a job's files ({GUARD}), and no log is streamed. Restore the file from "
-            f"the kit as you got it."
+            f"the kit as you got it; if an earlier version made that, provision anew."
         )
 
 

@@ -13,7 +13,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -134,8 +133,10 @@ def _iterated(
 
 def _begin(model: Any, federation: Federation, width: int) -> None:
     seed = federation.random_state if model.random_state is None else model.random_state
-    start = check_random_state(seed).standard_normal((federation.n_rows, width))
-    federation.keep(STEPS.begun, start=scipy.linalg.qr(start, mode="economic")[0])
+    rng = check_random_state(seed)
+    if not isinstance(seed, int | np.integer):
+        seed = rng.randint(2**31 - 1)
+    federation.keep(STEPS.begun, seed=int(seed), width=width)
 
 
 def _most_iterations(model: Any, federation: Federation, width: int) -> int:

@@ -28,6 +28,7 @@ spectrum decays slowly.
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.linalg
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
@@ -57,15 +58,16 @@ _DISAGREE = 1e-6
 
 @kept(
     by="party",
-    takes={"start": "N l"},
+    takes={"width": "size l"},
     mean=stays("p", meaning="the means of the silo's own columns"),
     block=stays("N l", meaning="l random mixtures of people", until="fit"),
 )
-def gossip_begun(
-    X: Float[Array, "N p"], *, start: Float[Array, "N l"]
-) -> dict[str, Any]:
-    """Take the means of the silo's own columns, and the first block."""
-    return {"mean": finite_sums(X) / len(X), "block": start}
+def gossip_begun(X: Float[Array, "N p"], *, seed: int, width: int) -> dict[str, Any]:
+    """Take the means of the silo's own columns, and draw the first block."""
+    # Drawn here, as every silo draws it: whoever asks could choose mixtures of one.
+    start = np.random.RandomState(seed).standard_normal((len(X), width))
+    block = scipy.linalg.qr(start, mode="economic")[0]
+    return {"mean": finite_sums(X) / len(X), "block": block}
 
 
 @exchanged(

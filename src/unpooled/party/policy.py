@@ -8,14 +8,15 @@ that silently does nothing.
 import dataclasses
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, final
 
 from unpooled.errors import StudyError
-from unpooled.party.step import Declared, Step
+from unpooled.party.declared import ROW_AXES, Declared
+from unpooled.party.step import Step
 
 
 class Refusal(Exception):  # noqa: N818 - a reply, caught at the door
@@ -47,8 +48,9 @@ class Policy:
         Largest share of a derived column's scatter that one row may carry.
     allow_disclosed : bool, default False
         Whether the silo's own value may be seen (`collect`, `exchange`).
-    allow_row_level : bool, default False
-        Whether a release may have an axis over people.
+    allow_row_level : bool or "parties", default False
+        Whether a release may have an axis over people; with "parties" only where the
+        parties alone open it, so that the coordinator sees nobody's numbers.
     allow_roster_change : bool, default False
         Whether a column may be answered about again for another set of parties.
     min_changed_rows : int, default 10
@@ -73,7 +75,7 @@ class Policy:
     max_feature_ratio: float = 0.33
     max_row_share: float = 0.5
     allow_disclosed: bool = False
-    allow_row_level: bool = False
+    allow_row_level: bool | str = False
     allow_roster_change: bool = False
     min_changed_rows: int = 10
     require_privacy: bool = False
@@ -152,18 +154,48 @@ class Policy:
         if n_parties < self.min_parties:
             raise Refusal("min_parties")
 
-    def check_step(self, step: Step, visibility: str) -> None:
-        """Refuse a step, or a way of seeing its values, that is not allowed."""
+    def check_step(
+        self,
+        step: Step,
+        to: str = "coordinator",
+        protection: str = "masked",
+        chosen: Iterable[str] = (),
+    ) -> None:
+        """Refuse a step, or a way of seeing its values, that is not allowed.
+
+        Parameters
+        ----------
+        step : Step
+            What is asked for.
+        to : {"coordinator", "parties"}, default "coordinator"
+            Who opens totals.
+        protection : {"masked", "plain"}, default "masked"
+            How they travel.
+        chosen : iterable of str
+            The arguments that come from the coordinator, and not from a total that the
+            parties alone can open.
+        """
         if self.allowed_steps is not None and not self.lists_step(step.name):
             raise Refusal("allowed_steps")
+        # A number that weighs people as somebody likes is as good as one for each.
+        if self.allow_row_level is not True and _weighs_people(step, chosen):
+            raise Refusal("allow_row_level")
         for declared in step.leaves.values():
-            seen = visibility in ("disclosed", "exchanged")
+            seen = step.verb in ("disclosed", "exchanged")
             if seen and not self.allow_disclosed:
                 raise Refusal("allow_disclosed")
-            if declared.level == "row" and not self.allow_row_level:
+            if declared.level == "row" and not self._shows(step.verb, to, protection):
                 raise Refusal("allow_row_level")
             if self.require_privacy and declared.noise is None:
                 raise Refusal("require_privacy")
+
+    def _shows(self, verb: str, to: str, protection: str) -> bool:
+        """Whether who can open a release may see what it says of people."""
+        if self.allow_row_level != "parties":
+            return bool(self.allow_row_level)
+        # Without masks a total for the parties passes the coordinator in clear.
+        veiled = (verb, to, protection) == ("summed", "parties", "masked")
+        return veiled or verb == "exchanged"
 
     def check_columns(self, source_columns: Sequence[str]) -> None:
         """Refuse to read a column that is not on the silo's list."""
@@ -211,6 +243,11 @@ class Policy:
         return not {name, "*"}.isdisjoint(self.allowed_steps or ())
 
 
+def _weighs_people(step: Step, arguments: Iterable[str]) -> bool:
+    axes = (step.takes.get(name, "").split() for name in arguments)
+    return any(ROW_AXES & set(letters) for letters in axes)
+
+
 def _listed(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
@@ -222,6 +259,8 @@ def _check_value(name: str, default: Any, value: Any) -> None:
         wanted = "a list of names"
     elif isinstance(default, bool):
         good, wanted = isinstance(value, bool), "true or false"
+        if name == "allow_row_level":
+            good, wanted = good or value == "parties", f'{wanted}, or "parties"'
     else:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         good, wanted = number and value >= 0, "a number that is not negative"

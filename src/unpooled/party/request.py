@@ -23,7 +23,7 @@ from unpooled.party.operations import (
     view_digest,
 )
 from unpooled.party.topology import Graph, graph_of
-from unpooled.secure.message import Message
+from unpooled.secure.message import Message, digest
 
 # What neighbours told, in a message.
 _INBOX = "inbox."
@@ -99,22 +99,30 @@ class Request:
         return view_digest(self.operations)
 
     def context(self, name: str) -> bytes:
-        """Return what separates the masks of this release from all others."""
-        return canonical(
-            [
-                self.study,
-                self.session,
-                self.round,
-                self.step,
-                self.to,
-                self.view_digest(),
-                name,
-            ]
-        )
+        """Return what separates the masks of this release from all others.
+
+        The arguments are part of it: where parties were asked with different ones,
+        masks do not cancel. Else whoever asks could have all but one answer zeros.
+        """
+        where = [self.study, self.session, self.round, self.step, self.to]
+        return canonical([*where, self.view_digest(), self._arguments, name])
+
+    @cached_property
+    def _arguments(self) -> str:
+        veiled = {
+            name: [value.round, value.name, array_digest(value.words)]
+            for name, value in self.public.items()
+            if isinstance(value, Veiled)
+        }
+        return _digest_of(proof.public_record(self.chosen), veiled, self.kept_of)
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """The arguments that whoever asks knows: all but veiled totals."""
+        return {n: v for n, v in self.public.items() if not isinstance(v, Veiled)}
 
     def answered(self, n_features: int, keys: Mapping[str, str], how: str) -> Answered:
         """Return what to remember of it: `keys` by party, `how` totals travelled."""
-        shown = {n: v for n, v in self.public.items() if not isinstance(v, Veiled)}
         return Answered(
             study=self.study,
             session=self.session,
@@ -123,7 +131,7 @@ class Request:
             view=self.view_digest(),
             features=proof.features_digest(self.operations),
             n_features=n_features,
-            public=proof.public_record(shown),
+            public=proof.public_record(self.chosen),
             keys=keys,
             protection=how,
         )
@@ -273,5 +281,11 @@ def view_arrays(operations: Sequence[Operation]) -> dict[str, Array]:
 
 def release_context(asked: Answered, name: str) -> bytes:
     """Return `Request.context` of a round that was opened at the coordinator."""
-    where = [asked.study, asked.session, asked.round, asked.step]
-    return canonical([*where, "coordinator", asked.view, name])
+    where = [asked.study, asked.session, asked.round, asked.step, "coordinator"]
+    return canonical([*where, asked.view, _digest_of(asked.public), name])
+
+
+def _digest_of(
+    public: Mapping[str, Any], veiled: Mapping[str, Any] = {}, kept_of: str = ""
+) -> str:
+    return digest(canonical([public, veiled, kept_of]))

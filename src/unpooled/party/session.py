@@ -164,7 +164,7 @@ class Session:
         view = self._views.of(request)
         policy = self._policy
         policy.check_parties(len(self.parties))
-        policy.check_step(step, step.verb)
+        policy.check_step(step, request.to, self.protection, request.chosen)
         label = [self._table.label] if "y" in step.reads and self._table.label else []
         policy.check_columns([*view.source_columns, *label])
         policy.check_rows(view.n_rows, view.left_out)

@@ -56,7 +56,7 @@ def said(key: str, value: Any) -> str:
     if isinstance(value, int | float):
         return "no limit" if math.isinf(value) else plain_number(value)
     if isinstance(value, str):
-        return value
+        return "to silos only" if value == "parties" else value
     names = [str(name) for name in value]
     return "all" if "*" in names else ", ".join(names) or "none"
 
@@ -69,7 +69,8 @@ def loosened(policy: Mapping[str, Any]) -> list[str]:
         if key.startswith("min_") or key == "require_privacy":
             looser = value < default
         elif key.startswith(("max_", "allow_", "privacy_")):
-            looser = value > default
+            asked = isinstance(default, bool)
+            looser = value is not default if asked else value > default
         else:
             # A wildcard also admits transforms that no study fitted.
             looser = key == "allowed_steps" and "*" in (value or ())

@@ -124,6 +124,8 @@ def _policy(section: Section) -> Policy:
     section.only(tuple(Policy.__dataclass_fields__))
     for key in section:
         default = getattr(Policy(), key)
+        if (key, section.content[key]) == ("allow_row_level", "parties"):
+            continue
         if isinstance(default, bool):
             section.flag(key, default)
         elif isinstance(default, int):

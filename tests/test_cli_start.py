@@ -1,0 +1,169 @@
+"""`unpooled silo start` and `unpooled serve`, up to real processes."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+
+import kit_folders
+from silo_command import FILE, free_port, kit, run, source
+from unpooled.federation.hardening import harden
+
+# Fixtures of another module.
+__all__ = ["kit", "source"]
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """What the command would become, in place of becoming it."""
+    monkeypatch.setattr("unpooled.federation.kits.need_engine", lambda: None)
+    calls = []
+
+    def become(*call):
+        calls.append(call)
+        raise SystemExit(0)
+
+    monkeypatch.setattr("os.execve", become)
+    return calls
+
+
+def test_start_becomes_the_silo_s_process(kit, source, started):
+    run("silo", "init", "--kit", kit, "--source", source)
+
+    run("silo", "start", "--kit", kit)
+
+    ((program, command, _),) = started
+    assert program == sys.executable
+    assert "nvflare.private.fed.app.client.client_train" in command
+
+
+@pytest.mark.parametrize("lost", ["policy.toml", "roster.toml", "identity.key"])
+def test_start_refuses_a_silo_that_could_not_answer(kit, source, started, lost):
+    run("silo", "init", "--kit", kit, "--source", source)
+    (kit / "local" / lost).unlink()
+
+    assert lost in run("silo", "start", "--kit", kit, code=1)
+    assert started == []
+
+
+def test_start_refuses_a_kit_that_lets_jobs_do_more(kit, source, started):
+    run("silo", "init", "--kit", kit, "--source", source)
+    kit_folders.write(kit / "local" / "resources.json", {"class_allow_list": ["*"]})
+
+    assert "more than a study needs" in run("silo", "start", "--kit", kit, code=1)
+    assert started == []
+
+
+def test_start_refuses_another_silo_s_kit(kit, source, started):
+    run("silo", "init", "--kit", kit, "--source", source, "--name", "hungary")
+
+    assert "made for va" in run("silo", "start", "--kit", kit, code=1)
+    assert started == []
+
+
+def test_serve_becomes_the_server(tmp_path, started):
+    harden(kit := kit_folders.server(tmp_path / "server"))
+
+    run("serve", kit)
+
+    assert "nvflare.private.fed.app.server.server_train" in started[0][1]
+
+
+def test_serve_refuses_a_silo_s_kit(kit, started):
+    assert "not the server's" in run("serve", kit, code=1)
+    assert started == []
+
+
+@pytest.mark.slow
+@pytest.mark.federation
+def test_server_and_silos_run_from_the_command(tmp_path, source):
+    pytest.importorskip("nvflare", reason="nvflare absent")
+    from unpooled.federation.submission import submission
+
+    file, kits = tmp_path / "federation.toml", tmp_path / "kits"
+    file.write_text(FILE.format(port=free_port(), admin_port=free_port()))
+    run("provision", file, "--out", kits)
+    va = kits / "silos" / "va"
+    run("silo", "init", "--kit", va, "--source", source)
+    processes = []
+    try:
+        for arguments in (("serve", kits / "server"), ("silo", "start", "--kit", va)):
+            with (tmp_path / f"{arguments[0]}.log").open("wb") as log:
+                processes.append(_process(arguments, log))
+        _wait_for(lambda: "answers as it should" in run("silo", "check", "--kit", va))
+
+        def present():
+            with submission(kits / "coordinator", 5.0) as session:
+                return "va" in session.present()
+
+        _wait_for(present)
+        for strange in (_expired(kits, tmp_path), _of_a_stranger(kits, tmp_path)):
+            told = run("silo", "check", "--kit", strange, code=1)
+            assert "not as this federation's server" in told
+    finally:
+        for process in processes:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    assert (kits / "server" / "state" / "jobs").is_dir()
+
+
+def _expired(kits, folder):
+    """A kit whose certificate is the authority's, but of the year before."""
+    kit = shutil.copytree(kits / "silos" / "va", folder / "expired")
+    _certify(kit, kits / "authority" / "rootCA.key", timedelta(days=-1))
+    return kit
+
+
+def _of_a_stranger(kits, folder):
+    """A kit whose certificate only looks like the authority's."""
+    kit = shutil.copytree(kits / "silos" / "va", folder / "strange")
+    _certify(kit, kit / "startup" / "client.key", timedelta(days=300))
+    return kit
+
+
+def _certify(kit, authority, left):
+    """Give a kit another certificate of the same names."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    path = kit / "startup" / "client.crt"
+    old = x509.load_pem_x509_certificate(path.read_bytes())
+    end = datetime.now(UTC) + left
+    issuer = load_pem_private_key(authority.read_bytes(), None)
+    new = x509.CertificateBuilder(
+        old.issuer, old.subject, old.public_key(), x509.random_serial_number(),
+        end - timedelta(days=360), end,
+    ).sign(cast(Any, issuer), SHA256())  # fmt: skip
+    path.write_bytes(new.public_bytes(Encoding.PEM))
+
+
+def _process(arguments, log):
+    script = "from unpooled.cli import main; main()"
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        start_new_session=True,
+    )
+
+
+def _wait_for(holds, patience=120.0):
+    until = time.monotonic() + patience
+    while True:
+        try:
+            if holds():
+                return
+        except Exception:
+            if time.monotonic() > until:
+                raise
+        assert time.monotonic() < until
+        time.sleep(0.5)
