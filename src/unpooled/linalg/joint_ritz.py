@@ -124,6 +124,9 @@ def _bordered(
 
 def _inverse_root(S: Float[Array, "q q"]) -> Float[Array, "q _"]:
     """Return R with ``R.T @ S @ R = I``, of as many columns as S has rank."""
-    values, vectors = scipy.linalg.eigh(S)
+    # In units of each column, whose lengths may differ; zeros stay.
+    lengths = np.sqrt(np.maximum(S.diagonal(), 0.0))
+    unit = np.where(lengths > 0, 1.0 / np.where(lengths > 0, lengths, 1.0), 0.0)
+    values, vectors = scipy.linalg.eigh(S * unit * unit[:, None])
     firm = values > _DEPENDENT * max(values[-1], 0.0)
-    return vectors[:, firm] / np.sqrt(values[firm])
+    return unit[:, None] * vectors[:, firm] / np.sqrt(values[firm])

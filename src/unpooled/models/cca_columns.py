@@ -175,7 +175,10 @@ def fit_columns(model: Any, federation: Federation) -> None:
     if len(widths) == 2:
         model.x_columns_, model.y_columns_ = map(list, federation.columns_of.values())
         if c > 0.0 or (model.solver == "exact" and N > _MOST_GRAM_ROWS):
-            return _fit_pairs(model, federation, k, min(widths))
+            solver = _AS_PAIRS[model.solver]
+            solver = pls_columns.chosen_solver("CCA", federation, solver, k)
+            if c > 0.0 or solver == "direct":
+                return _fit_pairs(model, federation, k, min(widths), solver)
     elif c > 0.0 and model.criterion == "sumcor":
         return _fit_joint(model, federation, k)
     federation.keep(_BASIS, regularisation=c)
@@ -200,9 +203,10 @@ def fit_columns(model: Any, federation: Federation) -> None:
         model.canonical_correlations_ = values[:k] - 1.0
 
 
-def _fit_pairs(model: Any, federation: Federation, k: int, most: int) -> None:
-    c, solver = float(model.regularisation), _AS_PAIRS[model.solver]
-    solver = pls_columns.chosen_solver("CCA", federation, solver, k)
+def _fit_pairs(
+    model: Any, federation: Federation, k: int, most: int, solver: str
+) -> None:
+    c = float(model.regularisation)
     # All correlations, for their test, where they cost nothing more.
     every = most if c == 0.0 and solver == "direct" else k
     search = Search(solver, _TOL, _MOST_ROUNDS, model.random_state)

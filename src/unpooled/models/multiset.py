@@ -40,9 +40,10 @@ from unpooled.models.whitened import unwhitened, whitened
 from unpooled.party.bounds import Ceiling
 from unpooled.party.step import Step, kept, release, stays, summed
 
-_MOST_ROUNDS, _TOL = 100, 1e-10
-# Beyond this, pairs whose residuals are rounding are ties.
-_TIED = 1e-6
+_MOST_ROUNDS, _TOL = 100, 1e-9
+# Residuals of this share of an eigenvalue may be rounding, after many blocks; pairs
+# that they leave further than this from what they tend to are ties.
+_ROUNDING, _TIED = 1e-12, 1e-6
 
 
 @summed(
@@ -209,10 +210,11 @@ def _solved(
         if planned:
             back = Y
             continue
-        floor = FLOOR * float(np.abs(theta).max())
+        top = float(np.abs(theta).max())
+        floor, rounding = FLOOR * top, _ROUNDING * top
         lengths = np.sqrt(rest["squares"].diagonal())
         worst = float(pair_errors(theta, lengths, k).max())
-        if worst <= _TOL or (lengths[:k].max() <= floor and worst <= _TIED):
+        if worst <= _TOL or (lengths[:k].max() <= rounding and worst <= _TIED):
             return theta[:k], Y[:, :k], i
         back, turn = found.continuation(rest["overlap"], rest["squares"], floor)
     if planned:
