@@ -70,3 +70,14 @@ def test_what_is_not_fitted_or_no_federation_is_refused():
         facts_of(model, rows())
     with pytest.raises(DataError, match="not int"):
         facts_of(3, federation)
+
+
+def test_a_report_asks_no_silo_for_what_it_keeps(tmp_path):
+    parts, rules = up.partition_columns(rows(), 3), {"allow_row_level": True}
+    federation = up.simulate(parts, partition="columns", policy=rules)
+    steps = [("scaler", up.StandardScaler()), ("pca", up.PCA(2))]
+    model = Pipeline(steps).fit(federation)
+    before = len(federation.ledger)
+    assert facts_of(model, federation).n_rows == len(rows())
+    up.report(model, federation, tmp_path / "report.html")
+    assert len(federation.ledger) == before

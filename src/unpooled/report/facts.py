@@ -75,7 +75,8 @@ class Facts:
         counts = [0]
         for _, model in self.models:
             for name in ("n_samples_", "n_samples_seen_"):
-                counts.append(int(np.max(getattr(model, name, 0))))
+                # Not `getattr`: what silos keep would be asked for.
+                counts.append(int(np.max(vars(model).get(name, 0))))
         return max(counts) or None
 
     def lines(self, direction: str) -> list[Release]:
