@@ -135,7 +135,7 @@ def line_of(name, sizes, ledger, ours, theirs):
     rounds = max(line.round for line in ledger)
     a, b = statistics.median(ours), statistics.median(theirs)
     return (
-        f"| {name} | {sizes} | {a:.2f} | {b:.2f} | {a / b:.1f} | {rounds} | {sent:,} |"
+        f"| {name} | {sizes} | {a:.3f} | {b:.3f} | {a / b:.1f} | {rounds} | {sent:,} |"
     )
 
 
