@@ -1,0 +1,81 @@
+"""Public docstrings: a sentence first, then what there is, in its order."""
+
+import inspect
+
+import pytest
+
+import unpooled
+from public_names import CLASSES, PUBLIC, described, entries, parameters, sections
+
+
+def public_methods(cls):
+    """Return the class's own public methods, not scikit-learn's."""
+    found = {}
+    for base in reversed(cls.__mro__):
+        if base.__module__.startswith("unpooled."):
+            found |= {
+                name: value
+                for name, value in vars(base).items()
+                if not name.startswith("_") and callable(getattr(cls, name))
+            }
+    return {name: getattr(cls, name) for name in found}
+
+
+METHODS = [
+    pytest.param(getattr(unpooled, cls), name, id=f"{cls}.{name}")
+    for cls in CLASSES
+    for name in public_methods(getattr(unpooled, cls))
+]
+
+
+# --- Docstrings ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_first_line_is_a_sentence(name):
+    first, *rest = sections(getattr(unpooled, name))[""]
+    assert first.endswith((".", ";", ",", ":")) or rest, first
+    assert len(first.split()) >= 3
+    assert len(first) <= 88
+    assert not rest or not rest[0], "the first line stands alone"
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_parameters_are_documented_in_their_order(name):
+    thing = getattr(unpooled, name)
+    documented = entries(thing, "Parameters")
+    if name in ("Federation", "Plan", "Study"):
+        # Made by the library, never by hand: what they hold is documented instead.
+        assert entries(thing, "Attributes")
+        return
+    assert documented == parameters(thing)
+    assert all(described(thing, "Parameters").values())
+
+
+@pytest.mark.parametrize(("cls", "name"), METHODS)
+def test_methods_are_documented(cls, name):
+    method = getattr(cls, name)
+    assert inspect.getdoc(method), f"{cls.__name__}.{name} has no docstring"
+    documented = entries(method, "Parameters")
+    if documented:
+        assert documented == parameters(method)
+    elif wanted := parameters(method):
+        # A one-liner may do where it says all there is to say.
+        assert len(wanted) <= 3, f"{cls.__name__}.{name} should document {wanted}"
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_defaults_are_the_ones_documented(name):
+    thing = getattr(unpooled, name)
+    heads = [line for line in sections(thing).get("Parameters", []) if " : " in line]
+    for parameter in inspect.signature(thing).parameters.values():
+        default = parameter.default
+        if not heads or default in (parameter.empty, None, ()):
+            continue
+        said = f"default {default}".replace("'", '"')
+        if isinstance(default, str):
+            said = f'default "{default}"'
+        if isinstance(default, float):
+            said = f"default {default}".replace("e-0", "e-")
+        head = next(h for h in heads if parameter.name in h.split(" : ")[0].split(", "))
+        assert head.endswith(said)
