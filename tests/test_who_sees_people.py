@@ -150,6 +150,38 @@ def test_transforms_and_attributes_go_where_policies_allow():
         pls.transform(pair.federation)
 
 
+def test_predictions_go_where_the_page_says(monkeypatch):
+    here = joined(3, WISHED)
+    seen = told_to_the_coordinator(here, monkeypatch)
+    labels = fitted(STARTED["mmvfl"][0], here.federation)
+    assert not [step for step, array in seen if N in np.shape(array)]
+    assert labels.predict(here.federation).shape == (N,)
+    assert [step for step, array in seen if N in np.shape(array)]
+
+    pair = joined(2, PARTIES_ONLY)
+    pls = clone(HIDDEN["pls regression"][0]).fit(pair.federation)
+    seen = told_to_the_coordinator(pair, monkeypatch)
+    assert pls.predict(pair.federation) is None
+    assert not [step for step, array in seen if N in np.shape(array)]
+    pls.scores = "coordinator"
+    with pytest.raises(ReleaseRefusedError, match="allow_row_level"):
+        pls.predict(pair.federation)
+
+
+@pytest.mark.parametrize("attribute", ["u_", "scores_"])
+def test_directions_of_neighbours_are_shown_when_asked_for(attribute, monkeypatch):
+    wished, hidden = joined(3, WISHED), joined(3, PARTIES_ONLY)
+    model = up.VFedAKPCA(1, **NEIGHBOURS, random_state=0)
+    seen = told_to_the_coordinator(wished, monkeypatch)
+    shown = clone(model).fit(wished.federation)
+    assert not [step for step, array in seen if N in np.shape(array)]
+    assert N in np.shape(getattr(shown, attribute))
+    assert [step for step, array in seen if N in np.shape(array)]
+    refused = clone(model).fit(hidden.federation)
+    with pytest.raises(ReleaseRefusedError, match="allow_row_level"):
+        getattr(refused, attribute)
+
+
 def test_masks_off_the_parties_alone_open_nothing():
     """Unmasked, a total for the parties passes the coordinator in clear."""
     here = joined(3, PARTIES_ONLY, secure_sum="plain")

@@ -18,7 +18,7 @@ WORDS: Mapping[str, str] = {
     "allow_disclosed": "May the silo’s own values be seen, not only totals?",
     "allow_row_level": "May anything with entries for single people leave?",
     "allow_roster_change": "May a question be answered again for other silos?",
-    "roster_period_days": "After how many days a question may be answered so",
+    "roster_period_days": "Days until a question is free for other silos",
     "min_changed_rows": "Fewest rows that differ before a question is answered again",
     "require_privacy": "Must random noise be added to what leaves?",
     "privacy_budget": "Privacy budget, as ε of all private releases together",
