@@ -77,8 +77,8 @@ def test_totals_for_the_parties_end_to_end(three):
     assert echo == 3 * 90.0 * SIZE
     assert three.ledger.verify(three.roster)
     assert [(x.name, x.visibility, x.direction) for x in three.ledger] == [
-        ("total", "summed", "out"),
-        ("total", "summed", "in"),
+        ("total", "veiled", "out"),
+        ("total", "veiled", "in"),
         ("echo", "summed", "out"),
     ]
 

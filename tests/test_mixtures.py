@@ -115,8 +115,23 @@ def test_a_fit_of_many_columns_has_room():
     wide += 0.1 * rng.standard_normal(wide.shape)
     federation = up.simulate(up.partition_rows(wide, 3))
     fit = up.PCA(3, svd_solver="krylov", random_state=0).fit(federation)
-    # 400 rows of each silo allow 132 directions, of 500 columns.
-    assert 1 < fit.n_iter_ * 7 <= 132
+    # A third of the 500 columns, for there are fewer rows in each silo.
+    assert 1 < fit.n_iter_ * 7 <= 165
+
+
+def test_no_more_directions_than_rows_whatever_the_columns():
+    wide = {name: rows(30, 400, seed=i) for i, name in enumerate("abc")}
+    here = silos(wide)
+    names = tuple(f"x{j}" for j in range(400))
+    rogue = Rogue(here, columns=names).enter()
+    chain = (Select(names),)
+    total = rogue.totals("pca.local_total", None, chain)
+    mean = total["total"] / total["count"]
+    squares = rogue.totals("pca.local_spread", {"mean": mean}, chain)["squares"]
+    for first, rule in ((0, ""), (15, ""), (30, "max_feature_ratio")):
+        V = np.eye(400)[:, first : first + 15]
+        public = {"mean": mean, "squares": squares, "V": V, "N": 90}
+        assert set(rogue.rules("pca.local_image", public, chain).values()) == {rule}
 
 
 def waves(seed: int, size: int = 12) -> tuple[Operation, ...]:

@@ -9,7 +9,8 @@ import threading
 
 import pytest
 
-from test_remote import STEPS, kit, silos, study  # noqa: F401
+from server_end import ServerEnd
+from test_remote import STEPS, study
 from unpooled.errors import AggregationError, StudyError
 from unpooled.federation.local import LocalChannel
 from unpooled.federation.submission import Submission
@@ -17,13 +18,11 @@ from unpooled.party.silo import Silo
 from unpooled.study import Study, submitting
 from unpooled.study.remote import News, coordinate
 
-pytestmark = pytest.mark.filterwarnings("ignore:The fixture:pytest.PytestWarning")
-
 
 class Server:
     """What NVFlare's session answers, with jobs that are threads here."""
 
-    def __init__(self, kit, silos, folder):  # noqa: F811
+    def __init__(self, kit, silos, folder):
         self.kit, self.silos, self.folder = kit, silos, folder
         self.present, self.state = set(silos), "RUNNING"
         self.news, self.jobs, self.stopped = News(), [], []
@@ -81,8 +80,9 @@ class Server:
 
 
 @pytest.fixture
-def server(kit, silos, tmp_path, monkeypatch):  # noqa: F811
-    made = Server(kit, silos, tmp_path)
+def server(tmp_path, monkeypatch):
+    end = ServerEnd(tmp_path)
+    made = Server(end.kit, end.silos, tmp_path)
 
     @contextlib.contextmanager
     def submission(kit, patience=15.0):
@@ -187,8 +187,10 @@ def test_a_job_that_never_begins_is_stopped(server, asked, state):
     assert server.stopped == ["job-1"]
 
 
-def test_a_failed_study_leaves_its_ledger_and_no_job(server, asked, silos):  # noqa: F811
-    (silos["va"] / "policy.toml").write_text("min_rows = 10\nallowed_steps = []\n")
+def test_a_failed_study_leaves_its_ledger_and_no_job(server, asked):
+    (server.silos["va"] / "policy.toml").write_text(
+        "min_rows = 10\nallowed_steps = []\n"
+    )
 
     with pytest.raises(Exception, match="allowed_steps"):
         asked.run(kit=server.kit)

@@ -82,7 +82,8 @@ class History:
             raise Refusal("allow_roster_change")
         if mixtures:
             every = {**told.mixtures(view.source_columns), **mixtures}
-            policy.check_made(sum(every.values()), view.n_rows)
+            p = len(view.source_columns)
+            policy.check_mixtures(sum(every.values()), p, view.n_rows)
         if isinstance(view, View):
             self._versions.check(policy, view.table, view.source_columns)
             self._fillings.check(policy, view, study)

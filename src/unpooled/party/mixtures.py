@@ -5,7 +5,7 @@
 
 Products with p directions are the covariance, column by column, and totals of enough
 waves are solved for rows. So a silo counts the mixtures of its columns that it answered
-about, and takes no more in all than the columns that it allows in one covariance.
+about, and takes no more in all than a policy has room for (`Policy.check_mixtures`).
 """
 
 from collections.abc import Iterator, Mapping

@@ -43,7 +43,8 @@ class Policy:
     max_feature_ratio : float, default 0.33
         Largest ratio of features to the silo's rows in a release over pairs of
         features; with more features than rows a covariance can be solved for records.
-        Of mixtures of features that somebody chose, all that were ever asked for count.
+        Where there are more, somebody may choose mixtures of them: over all requests
+        as many as this ratio of the features or of the rows, and never more than rows.
     max_row_share : float, default 0.5
         Largest share of a derived column's scatter that one row may carry.
     allow_disclosed : bool, default False
@@ -226,6 +227,16 @@ class Policy:
     def check_made(self, n_columns: int, n_rows: int) -> None:
         """Refuse columns, or mixtures of them, in number too near that of rows."""
         if not self.allows_pairs(n_columns, n_rows):
+            raise Refusal("max_feature_ratio")
+
+    def check_mixtures(self, n_mixtures: int, n_columns: int, n_rows: int) -> None:
+        """Refuse mixtures of columns, over all requests, that tell their covariance.
+
+        Its columns are one mixture each, so no more than `max_feature_ratio` of them;
+        and as many mixtures as rows determine the rows' scatter.
+        """
+        room = self.max_feature_ratio * max(n_columns, n_rows)
+        if n_mixtures > min(room, n_rows) and not self.allows_pairs(n_mixtures, n_rows):
             raise Refusal("max_feature_ratio")
 
     def allows_pairs(self, n_features: int, n_rows: int) -> bool:
