@@ -95,8 +95,9 @@ def test_a_party_that_dies_is_waited_for_and_no_batch_is_repeated(consortium, tm
 
     model = alone(tmp_path, study.name).models["powertransformer"]
     assert_equal_models(done.models["powertransformer"], model)
-    # Each stopped fit had asked for one batch more than it finished, at most.
-    assert model.n_iter_ <= batches(done.ledger) <= model.n_iter_ + 2
+    # Each stopped fit had asked for one batch more than it finished, at most; and each
+    # resumed one asks again for the ends of cells, by which silos check the transform.
+    assert model.n_iter_ <= batches(done.ledger) <= model.n_iter_ + 4
     steps = [line.step for line in done.ledger if line.name == "period"]
     assert steps == ["power.compared_lengths", "power.compared_sides"]
     assert_ledger_tells_what_left(consortium, study.name, done.ledger)

@@ -270,6 +270,7 @@ def test_a_member_that_dies_is_waited_for_and_no_batch_is_repeated(six, exact):
 
     model = done.models["powertransformer"]
     assert_same_exponents(model, exact)
-    # Each stopped fit had asked for one batch more than it finished, at most.
-    assert model.n_iter_ <= batches(done.ledger) <= model.n_iter_ + 2
+    # Each stopped fit had asked for one batch more than it finished, at most; and each
+    # resumed one asks again for the ends of cells, by which silos check the transform.
+    assert model.n_iter_ <= batches(done.ledger) <= model.n_iter_ + 4
     assert_ledger_tells_what_left(six, name, done.ledger, SIX)
