@@ -189,8 +189,10 @@ def six(eight):
     with contextlib.ExitStack() as changes:
         for name in (*EIGHT, "server"):
             changes.enter_context(eight.changed(name, "roster.toml", roster))
+        # The heart study has asked all eight about the same columns.
+        rules = f"{ROWS}allow_roster_change = true\n"
         for silo in SIX:
-            changes.enter_context(eight.changed(silo, "policy.toml", ROWS))
+            changes.enter_context(eight.changed(silo, "policy.toml", rules))
         yield eight
 
 
