@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from unpooled.arrays import Array
 from unpooled.ledger import canonical
 from unpooled.party.evidence import features_digest
 from unpooled.party.history import IdColumn
-from unpooled.party.operations import Derive, array_digest
+from unpooled.party.operations import Derive
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import Request
 from unpooled.party.step import Step, find_step
@@ -46,13 +45,14 @@ def mixtures_in(
     if not policy.allows_pairs(len(view.columns), view.n_rows):
         features = features_digest(request.operations)
         for block in _blocks(find_step(request.step), request.public):
-            name = digest(canonical([features, array_digest(block)]))
-            found[name] = block.shape[1]
+            told = request.chosen_record[block]["array"]
+            name = digest(canonical([features, told]))
+            found[name] = request.public[block].shape[1]
     return found
 
 
-def _blocks(step: Step, public: Mapping[str, Any]) -> Iterator[Array]:
-    """Yield the arguments that mix columns, for releases with an axis over mixtures."""
+def _blocks(step: Step, public: Mapping[str, Any]) -> Iterator[str]:
+    """Name the arguments that mix columns, for releases with an axis over mixtures."""
     told = {letter for leaf in step.leaves.values() for letter in leaf.letters}
     for name, axes in step.takes.items():
         first, *rest = axes.split()
@@ -61,4 +61,4 @@ def _blocks(step: Step, public: Mapping[str, Any]) -> Iterator[Array]:
         if not isinstance(public.get(name), np.ndarray):
             # A total that the silos alone open: nobody could count its directions.
             raise Refusal("arguments")
-        yield public[name]
+        yield name

@@ -114,12 +114,17 @@ class Request:
             for name, value in self.public.items()
             if isinstance(value, Veiled)
         }
-        return _digest_of(proof.public_record(self.chosen), veiled, self.kept_of)
+        return _digest_of(self.chosen_record, veiled, self.kept_of)
 
     @property
     def chosen(self) -> dict[str, Any]:
         """The arguments that whoever asks knows: all but veiled totals."""
         return {n: v for n, v in self.public.items() if not isinstance(v, Veiled)}
+
+    @cached_property
+    def chosen_record(self) -> dict[str, Any]:
+        """The same as JSON values, arrays by their digests."""
+        return proof.public_record(self.chosen)
 
     def answered(self, n_features: int, keys: Mapping[str, str], how: str) -> Answered:
         """Return what to remember of it: `keys` by party, `how` totals travelled."""
@@ -131,7 +136,7 @@ class Request:
             view=self.view_digest(),
             features=proof.features_digest(self.operations),
             n_features=n_features,
-            public=proof.public_record(self.chosen),
+            public=self.chosen_record,
             keys=keys,
             protection=how,
             rows=proof.rows_digest(self.operations),
