@@ -33,10 +33,6 @@ class Told:
             of = frozenset(columns)
             self._mixtures |= {name: (size, of) for name, size in mixtures.items()}
 
-    def roster(self, column: str) -> tuple[str, ...] | None:
-        """Return the parties for which something about a column was last answered."""
-        return self._rosters.get(column, (None, ""))[0]
-
     def rosters(
         self, columns: Iterable[str], now: str, days: float | None
     ) -> set[tuple[str, ...]]:
