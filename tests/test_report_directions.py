@@ -157,7 +157,8 @@ def test_every_array_of_a_fit_by_columns_has_words(people, model):
     facts = facts_of(model, people)
     for told in (what_left, what_came_in, what_stayed):
         said = [s for c in told(facts) for p in c.passages for s in p.sentences]
-        assert said
+        # Fourier features ask with empty arrays only, which are not told.
+        assert said or (told is what_came_in and model.n_landmarks)
         # What the page says of an array that it has no phrase for.
         assert not [one.text for one in said if "the array" in one.text.lower()]
 

@@ -11,6 +11,8 @@ from sklearn.pipeline import make_pipeline
 import unpooled as up
 from report_pages import Page, fitted, rows
 from unpooled.data import heart_disease
+from unpooled.federation.costs import RoundRecord
+from unpooled.report.costs import costs
 from unpooled.report.facts import facts_of
 from unpooled.report.html import render, report
 
@@ -101,6 +103,21 @@ def test_time_and_bytes_add_up(heart, page):
     assert f"{sum(record.bytes_out for record in heart.rounds):,}" in total
     assert f"{sum(record.bytes_in for record in heart.rounds):,}" in total
     assert "agreeing on fresh keys, 3 times" in page.text
+
+
+def test_rounds_that_alternate_are_told_by_step(heart):
+    rounds = [
+        RoundRecord(i + 1, f"pca.step{i % 2}", 0.5, 10 + i % 2, 1) for i in range(60)
+    ]
+
+    table = costs(dataclasses.replace(heart, rounds=rounds))
+
+    labels = [(row[0], row[1], row[4]) for row in table.rows]
+    assert labels == [
+        ("1 to 59, 30 of them", "pca.step0", "300"),
+        ("2 to 60, 30 of them", "pca.step1", "330"),
+        ("All", "", "630"),
+    ]
 
 
 def test_head_of_the_chain_and_keys_can_be_compared(heart, page):

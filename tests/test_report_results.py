@@ -1,5 +1,7 @@
 """Results in the report: every number, means where they are new, fitting units."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -8,8 +10,8 @@ from report_pages import Page, facts, rows
 from unpooled.report.facts import facts_of
 from unpooled.report.html import render
 from unpooled.report.phrases import byte_size
-from unpooled.report.results import results
-from unpooled.report.tables import duration, number
+from unpooled.report.results import _attributes, results
+from unpooled.report.tables import duration, number, probability
 
 
 def test_numbers_under_every_picture(heart, page):
@@ -56,6 +58,43 @@ def test_means_of_other_columns_are():
     assert result.exhibits[-1].tables[0].head == ("Column", "Mean")
 
 
+def test_columns_that_silos_keep_to_themselves_are_said_to_be_kept():
+    parts = up.partition_columns(rows(60, 6), 3)
+    people = up.simulate(parts, partition="columns")
+
+    (result,) = results(facts_of(up.StandardScaler().fit(people), people))
+
+    assert [one.heading for one in result.exhibits] == ["Kept in the silos"]
+    assert result.exhibits[0].tables == []
+
+
+def test_numbers_of_transformed_columns_are_not_taken_for_the_columns_own():
+    some = facts(4, model=up.PowerTransformer(comparison="summed"))
+
+    ((exhibit,),) = [result.exhibits for result in results(some)]
+
+    head = ("Column", "Exponent", "Mean, transformed", "Deviation, transformed")
+    assert exhibit.tables[0].head == head
+    model = some.models[0][1]
+    for row, exponent, variance in zip(
+        exhibit.tables[0].rows, model.lambdas_, model.var_, strict=True
+    ):
+        assert row[1] == number(exponent)
+        assert row[3] == number(variance**0.5)
+
+
+def test_models_without_a_picture_tell_numbers_as_numbers():
+    fitted = {"n_turns_": 52, "gain_": 0.25, "A_": np.eye(3), "kept_": "x", "tol": 1}
+
+    exhibit = _attributes(SimpleNamespace(**fitted))
+
+    assert dict(exhibit.tables[0].rows) == {
+        "A_": "3 × 3 numbers",
+        "gain_": "0.2500",
+        "n_turns_": "52",
+    }
+
+
 def test_missing_cells_are_counted_over_all_silos_only():
     X = rows()
     X[:7, 1] = np.nan
@@ -83,6 +122,21 @@ def test_missing_cells_are_counted_over_all_silos_only():
 )
 def test_numbers_have_four_digits(x, text):
     assert number(x) == text
+
+
+@pytest.mark.parametrize(
+    ("p", "text"),
+    [
+        (9.463e-115, "9.5 × 10⁻¹¹⁵"),
+        (0.0050264, "0.0050"),
+        (0.6278, "0.63"),
+        (0.0, "0"),
+        (1.0, "1.000"),
+        (float("nan"), "none"),
+    ],
+)
+def test_p_values_have_two_digits(p, text):
+    assert probability(p) == text
 
 
 def test_sizes_and_times_are_in_fitting_units():

@@ -1,14 +1,20 @@
 """What the report says of every array that left, came in or stayed."""
 
+import sys
+
+import numpy as np
+import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
 
 import unpooled as up
 from report_pages import facts, rows
 from unpooled.ledger import Ledger, Release
-from unpooled.party.step import summed
+from unpooled.models.catalogue import estimators
+from unpooled.party.step import Step, summed
 from unpooled.report.facts import facts_of
 from unpooled.report.html import Facts
+from unpooled.report.told import TOLD
 from unpooled.report.wording import sentence, what_came_in, what_left, what_stayed
 
 
@@ -123,6 +129,59 @@ def test_equal_rounds_in_a_row_are_told_once():
     assert [passage.label for passage in chapter.passages] == ["Rounds 1 to 50"]
     (said,) = chapter.passages[0].sentences
     assert said.text.endswith("(7 numbers, 224 bytes from each silo, each time).")
+
+
+def test_every_argument_of_a_step_has_words():
+    """A size is a number in the question; it is no array, and not in the ledger."""
+    wanting = {
+        f"{step.name} {name}: {axes}"
+        for estimator in estimators().values()
+        for step in vars(sys.modules[estimator.__module__]).values()
+        if isinstance(step, Step)
+        for name, axes in step.takes.items()
+        if not axes.startswith("size")
+        and not (name in step.declared and step.declared[name].meaning)
+        and not TOLD.keys() & {name, f"{name} {axes}"}
+    }
+
+    assert wanting == set()
+
+
+def test_what_was_shown_is_not_said_to_be_a_total():
+    parts = {name: rows(60, 2, seed) for seed, name in enumerate("abc")}
+    parts["a"] = np.column_stack([parts["a"], np.arange(60) % 2])
+    federation = up.simulate(
+        {name: pd.DataFrame(X).add_prefix(name) for name, X in parts.items()},
+        partition="columns",
+        label="a2",
+        policy=up.Policy.open(),
+    )
+    model = up.MMVFL(beta=5.0, tol=1e-2).fit(federation, y="a2")
+    assert set(model.coef_) == set("abc")
+
+    said = what_stayed(facts_of(model, federation))[0].passages[0].sentences[0]
+
+    assert said.text.startswith("How each own column counts towards each class")
+    assert "Only its total" not in said.fate
+    assert "It was shown to the coordinator as it is, in round" in said.fate
+
+
+def test_empty_arrays_are_not_told():
+    parts = up.partition_columns(rows(60, 6), 3)
+    people = up.simulate(parts, partition="columns", policy=up.Policy.open())
+    model = up.VFedPCA(1, rounds=2).fit(people)
+
+    some = facts_of(model, people)
+
+    assert any(0 in line.shape for line in some.lines("in"))
+    texts = [
+        one.text
+        for chapter in what_came_in(some)
+        for passage in chapter.passages
+        for one in passage.sentences
+    ]
+    assert texts
+    assert not [text for text in texts if " 0 bytes" in text or "The array" in text]
 
 
 def test_step_without_a_meaning_is_named():

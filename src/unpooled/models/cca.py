@@ -1,4 +1,4 @@
-"""Canonical correlation analysis of two views that silos have of their rows.
+"""Canonical correlation analysis of two or more views of the same rows.
 
     "exact"   three rounds of moments ──> S_xx, S_xy, S_yy
               max aᵀ S_xy b  with  aᵀ S_xx a = bᵀ S_yy b = 1

@@ -1,4 +1,4 @@
-"""Merging the silos' own vectors into one, as paper 000 does, and who sees what of it.
+"""Merging the silos' own vectors into one, as VFedPCA does, and who sees what of it.
 
     u = Σ w_i a_i,   w_i = α_i / Σ α  (13),  or 1 / m  ("equal")
 

@@ -1,4 +1,4 @@
-"""Merging directions among neighbours: Algorithm 5 of paper 000, without a server.
+"""Merging directions among neighbours: Algorithm 5 of VFedPCA, without a server.
 
     each silo   its own direction a_i and eigenvalue α_i, to its neighbours as they are
     each silo   u_i = Σ w_j a_j over itself and its neighbours                (13), (15)

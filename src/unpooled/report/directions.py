@@ -12,7 +12,7 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.report import planes
 from unpooled.report.exhibits import Exhibit
-from unpooled.report.tables import Table, number, per_cent, signed
+from unpooled.report.tables import Table, number, per_cent, probability, signed
 
 MOST = 30
 
@@ -22,7 +22,10 @@ def discriminants(model: Any, name: str) -> list[Exhibit]:
     shares = np.asarray(model.explained_variance_ratio_)
     rows = [(f"{j + 1}", per_cent(share)) for j, share in enumerate(shares)]
     table = Table("", ("Direction", "Share"), rows)
-    text = "Shares of each direction in the variance between classes over that within."
+    text = (
+        "How much of what separates the classes lies along each direction: its share "
+        "of the variance between classes, in units of that within."
+    )
     shown = [Exhibit("Discriminant directions", text, [table])]
     means = model.means_ @ model.scalings_[:, :2]
     classes = [str(one) for one in model.classes_]
@@ -78,8 +81,9 @@ def canonical(model: Any, name: str) -> list[Exhibit]:
     if hasattr(model, "all_correlations_"):
         test = model.significance()
         head += ["Wilks’ lambda", "Bartlett’s statistic", "p-value"]
-        found = (test.wilks, test.statistic, test.p_value)
+        found = (test.wilks, test.statistic)
         columns += [[number(float(one)) for one in own[: len(r)]] for own in found]
+        columns.append([probability(float(one)) for one in test.p_value[: len(r)]])
     table = Table("", tuple(head), list(zip(*columns, strict=True)))
     picture = planes.bars(
         r,
@@ -89,6 +93,11 @@ def canonical(model: Any, name: str) -> list[Exhibit]:
         f"numbers are in the table below.",
     )
     text = "How strongly the scores of the two views go together, pair by pair."
+    if len(head) > 2:
+        text += (
+            " Bartlett’s test asks whether this correlation and all that follow could "
+            "be 0; its p-value holds for normal rows."
+        )
     shown = [Exhibit(title, text, [table], picture)]
     if len(r) < 2 or not hasattr(model, "x_correlations_"):
         return shown
@@ -131,8 +140,10 @@ def _circle(model: Any, name: str) -> Exhibit:
         for j in order
     ]
     text = (
-        "Correlations of each column with the scores of its own view. Columns near the "
-        "circle are told by the two pairs, columns near its centre are not."
+        "Correlations of each column with the scores of its own view; the first view’s "
+        "columns are blue, the second’s are orange. The two pairs of scores say nearly "
+        "everything about a column near the circle, and little about one near its "
+        "centre."
     )
     note = (
         "" if len(names) <= MOST else f"Of {len(names):,} columns, the {MOST} farthest."

@@ -192,8 +192,16 @@ def subject_of_step(step: str) -> str:
 def first_line(module: str) -> str:
     """Return the first line of a module's docstring, without its full stop."""
     text = (getattr(sys.modules.get(module), "__doc__", None) or "").strip()
-    line = re.split(r"\n|(?<=\w)\.(?:\s|$)", text, maxsplit=1)[0].strip()
+    line = re.split(r"\n|(?<=[\w)])\.(?:\s|$)", text, maxsplit=1)[0].strip()
     return line.replace("'", "’")
+
+
+def arguments(step: str) -> Mapping[str, str]:
+    """Return the axes of a step's public arrays, by name; none of an unknown step."""
+    try:
+        return find_step(step).takes
+    except ReleaseRefusedError:
+        return {}
 
 
 def declaration(step: str, name: str) -> Declared | None:

@@ -52,8 +52,8 @@ def _text(model: Any) -> str:
         text += f", approximated by {model.n_landmarks:,} {way}."
     return (
         f"{text} Eigenvalues are those of the kernel matrix of {model.n_samples_:,} "
-        f"people, centred, and undivided: divided by N − 1 they are variances along "
-        f"the components. People are not drawn."
+        f"people, centred; divided by {model.n_samples_ - 1:,} they are variances "
+        f"along the components. Bars are relative to the first. People are not drawn."
     )
 
 

@@ -13,10 +13,13 @@ from matplotlib.patches import Circle
 
 from unpooled.arrays import Array, Bool, Float
 from unpooled.report.figures import ACCENT, INK, SECOND, drawing, settings, short, svg
+from unpooled.report.labels import beside
 
 _SIDE = 380
 # With two colours, enough to tell twelve classes apart.
 _MARKERS = "os^Dvx"
+# Of a name in the circle, where 143 pixels are 1: a letter's width, a line's height.
+_LETTER, _LINE = 0.048, 0.095
 
 
 @settings()
@@ -96,7 +99,7 @@ def classes(
         axes.plot([x], [y], "o", color=ACCENT, markersize=5)
         axes.text(x, y + 0.12, short(one, 14), ha="center", va="bottom", color=INK)
     axes.set_xlabel("first discriminant", color=INK, labelpad=6)
-    axes.set_ylabel("second", color=INK)
+    axes.set_ylabel("second discriminant", color=INK)
     return svg(figure, name, "Classes by discriminants", description)
 
 
@@ -126,11 +129,14 @@ def circle(
     axes.add_patch(Circle((0, 0), 1.0, fill=False, edgecolor=INK, linewidth=0.8))
     axes.axhline(0, color=INK, alpha=0.2, linewidth=0.8)
     axes.axvline(0, color=INK, alpha=0.2, linewidth=0.8)
-    for (x, y), one, own in zip(points, names, first, strict=True):
+    said = [short(one, 12) for one in names]
+    places = beside(points, [_LETTER * len(one) for one in said], _LINE, 0.03)
+    for (x, y), (u, v), one, own in zip(points, places, said, first, strict=True):
         colour = ACCENT if own else SECOND
         axes.plot([0, x], [0, y], color=colour, linewidth=1.2)
+        axes.plot([x, u], [y, v], color=colour, linewidth=0.6, alpha=0.6)
         ha = "left" if x >= 0 else "right"
-        axes.text(1.03 * x, 1.03 * y, short(one, 12), ha=ha, va="center", color=colour)
+        axes.text(u, v, one, ha=ha, va="center", color=colour, parse_math=False)
     axes.set_xlabel("first pair", color=INK, labelpad=6)
     axes.set_ylabel("second pair", color=INK)
     return svg(figure, name, "Correlation circle", description)

@@ -1,6 +1,6 @@
 """What the fitted models say: tables, each under its picture where there is one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -8,18 +8,29 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.report import figures
+from unpooled.report.columns import by_column
 from unpooled.report.directions import canonical, discriminants, generalised
 from unpooled.report.exhibits import Exhibit
 from unpooled.report.facts import Facts, subject
 from unpooled.report.kernels import spectrum
 from unpooled.report.phrases import counted
+from unpooled.report.selection import selection
 from unpooled.report.site_effects import site_effects
-from unpooled.report.tables import Table, number, per_cent, signed
+from unpooled.report.tables import (
+    Table,
+    left_out,
+    number,
+    per_cent,
+    probability,
+    signed,
+)
 
 MANY_COLUMNS = 30  # beyond this, only the largest loadings of a component are shown
 TOP = 15
 MANY_COMPONENTS = 6  # panels and columns of loadings
 MANY_SHARES = 30  # bars and rows of explained variance
+# Told elsewhere in the report, or of no use to its reader.
+_SAID = ("kept_", "n_features_in_", "feature_names_in_", "n_samples_")
 
 
 @final
@@ -63,9 +74,11 @@ def _of(facts: Facts, model: Any, index: int) -> list[Exhibit]:
         shown.append(generalised(model))
     if hasattr(model, "signal_to_noise_"):
         shown.append(_signal(model))
+    if {"objective_", "classes_"} <= set(vars(model)):
+        shown += selection(model, columns, f"selection-{index}")
     if "components_" in vars(model):
         shown += _loadings(model.components_, columns, f"loadings-{index}")
-    if exhibit := _by_column(model, columns):
+    if exhibit := by_column(model, columns):
         shown.append(exhibit)
     return shown or [_attributes(model)]
 
@@ -93,12 +106,13 @@ def _variance(model: Any, name: str) -> Exhibit:
         "",
         ("Component", "Variance", "Share", "Together"),
         rows,
-        _left_out(k, len(shares), "components", "first"),
+        left_out(k, len(shares), "components", "first"),
     )
     text = (
         f"{counted(len(shares), 'component')} together "
         f"{'explains' if len(shares) == 1 else 'explain'} {per_cent(together[-1])} of "
-        f"the variance of all columns. Variances have the denominator N − 1."
+        f"the variance of all columns. Variances are divided by one less than "
+        f"the number of rows."
     )
     if hasattr(model, "residuals_"):
         text += (
@@ -124,14 +138,14 @@ def _merged(model: Any) -> Exhibit:
         "",
         ("Component", "Variance"),
         [(f"{i + 1}", number(value)) for i, value in enumerate(variance[:k])],
-        _left_out(k, len(variance), "components", "first"),
+        left_out(k, len(variance), "components", "first"),
     )
     text = (
-        f"Variance of all columns along directions merged from the silos’ own "
-        f"in {counted(len(model.history_), 'round')}, with the denominator N − 1. This "
-        f"is the published approximation: PCA on the same silos gives the principal "
-        f"components of all columns together. The variance of all columns was not "
-        f"released, so the directions’ shares of it are not known."
+        f"Variance of all columns along directions merged from the silos’ own in "
+        f"{counted(len(model.history_), 'round')}, divided by one less than the number "
+        f"of people. This is the published approximation: PCA on the same silos gives "
+        f"the principal components of all columns together. The variance of all "
+        f"columns was not released, so the directions’ shares of it are not known."
     )
     return Exhibit("Variance along merged directions", text, [table])
 
@@ -143,7 +157,7 @@ def _signal(model: Any) -> Exhibit:
         "",
         ("Component", "Signal to noise"),
         [(f"{i + 1}", number(ratio)) for i, ratio in enumerate(ratios[:k])],
-        _left_out(k, len(ratios), "components", "first"),
+        left_out(k, len(ratios), "components", "first"),
     )
     text = (
         "Variances hold noise, added for privacy. This is each one divided by the "
@@ -155,7 +169,7 @@ def _signal(model: Any) -> Exhibit:
 def _of_gap(model: Any) -> str:
     if model.gap_ <= 0:
         return "more than all"
-    return f"{float(np.max(model.residuals_)) / model.gap_:.0e}"
+    return probability(float(np.max(model.residuals_)) / model.gap_)
 
 
 def _loadings(
@@ -180,7 +194,7 @@ def _loadings(
             (column, *map(signed, components[:shown, j]))
             for j, column in enumerate(columns)
         ],
-        _left_out(shown, k, "components", "first"),
+        left_out(shown, k, "components", "first"),
     )
     return [Exhibit("Loadings", text, [table], picture)]
 
@@ -196,7 +210,7 @@ def _largest(
     p = components.shape[1]
     text += (
         f" Of the {p:,} columns, the {TOP} with the largest loadings are shown for "
-        f"each component. {_left_out(len(components), k, 'components', 'first')}"
+        f"each component. {left_out(len(components), k, 'components', 'first')}"
     )
     found = []
     for i, values in enumerate(components):
@@ -226,75 +240,32 @@ def _described(values: Float[Array, " p"], columns: Sequence[str]) -> str:
     )
 
 
-# Fitted attributes with one number per column, as a reader would call them.
-_PER_COLUMN: dict[str, str] = {
-    "statistics_": "Value filled in",
-    "mean_": "Mean",
-    "scale_": "Divided by",
-    "lambdas_": "Exponent",
-}
-
-
-def _by_column(model: Any, columns: Sequence[str]) -> Exhibit | None:
-    found = {
-        words: np.asarray(value, dtype=float)
-        for name, words in _PER_COLUMN.items()
-        if _length(value := vars(model).get(name)) == len(columns)
-    }
-    count = vars(model).get("n_samples_seen_")
-    variance = np.max(vars(model).get("explained_variance_", 0.0))
-    if "Mean" in found and np.abs(found["Mean"]).max() <= 1e-9 * np.sqrt(variance):
-        # Columns that were standardised before: what is left is rounding.
-        del found["Mean"]
-    if not found:
-        return None
-    formats: list[Callable[[float], str]] = [number] * len(found)
-    if _length(count) == len(columns):
-        found["Cells with a value"] = np.asarray(count, dtype=float)
-        formats.append(lambda n: f"{n:,.0f}")
-    shown = min(len(columns), MANY_COLUMNS)
-    rows = [
-        (
-            columns[j],
-            *[write(v[j]) for write, v in zip(formats, found.values(), strict=True)],
-        )
-        for j in range(shown)
-    ]
-    note = _left_out(shown, len(columns), "columns", "first")
-    table = Table("", ("Column", *found), rows, note)
-    return Exhibit("By column, over all silos together", "", [table])
-
-
 def _attributes(model: Any) -> Exhibit:
     """Return what can be said of a model that the report has no picture for."""
     rows = []
     for name, value in sorted(vars(model).items()):
-        if not name.endswith("_") or name.startswith("_"):
+        if not name.endswith("_") or name.startswith("_") or name in _SAID:
             continue
-        if isinstance(value, int | float | np.number):
+        if isinstance(value, bool | int | np.integer):
+            rows.append((name, f"{value:,}"))
+        elif isinstance(value, float | np.floating):
             rows.append((name, number(float(value))))
+        elif isinstance(value, np.ndarray) and value.size == 1:
+            rows.append((name, number(float(value.item()))))
         elif isinstance(value, np.ndarray):
-            rows.append(
-                (name, f"array, {' × '.join(map(str, value.shape)) or 'single'}")
-            )
-        else:
-            rows.append((name, type(value).__name__))
-    return Exhibit("Fitted attributes", "", [Table("", ("Attribute", "Value"), rows)])
-
-
-def _length(value: Any) -> int:
-    """Return the length of a vector, and -1 for anything else."""
-    return len(value) if isinstance(value, np.ndarray) and value.ndim == 1 else -1
+            rows.append((name, f"{' × '.join(map(str, value.shape))} numbers"))
+    if not rows and "kept_" in vars(model):
+        text = (
+            "Each silo keeps what it found for its own columns. Nobody asked for it, "
+            "so it is not here."
+        )
+        return Exhibit("Kept in the silos", text, [])
+    text = "By the names that the program gives them; tables of numbers by their size."
+    return Exhibit("What was fitted", text, [Table("", ("Attribute", "Value"), rows)])
 
 
 def _component(i: int, shown: int) -> str:
     return f"component {i + 1}" if shown < 4 else f"{i + 1}"
-
-
-def _left_out(shown: int, all_of_them: int, what: str, which: str) -> str:
-    if shown >= all_of_them:
-        return ""
-    return f"Of {all_of_them:,} {what}, the {which} {shown} are shown."
 
 
 def _lower(text: str) -> str:

@@ -7,9 +7,13 @@ import numpy as np
 from unpooled.report import planes
 from unpooled.report.exhibits import Exhibit
 from unpooled.report.phrases import counted
-from unpooled.report.tables import Table, number, per_cent, plain_number
+from unpooled.report.tables import Table, number, per_cent, plain_number, probability
 
 MOST = 30
+_NO_BOX = (
+    "Box’s M, of equal covariances, is left out: at one silo a column follows from "
+    "others."
+)
 _HEAD = ("Share between silos", "F", "p-value", "p-value, adjusted", "p-value, spreads")
 
 
@@ -17,19 +21,20 @@ def site_effects(model: Any, name: str) -> list[Exhibit]:
     """Return the shares of columns and components, and the tests of all at once."""
     text = (
         f"Which share of each column’s variance is between the means of the "
-        f"{counted(model.n_silos_, 'silo')}, with a test of equal means (one-way "
-        f"analysis of variance; adjusted for the number of columns by Holm’s "
-        f"procedure) and one of equal spreads (Levene). Bars of the first colour have "
-        f"an adjusted p-value below 0.05. No silo’s own mean was released."
+        f"{counted(model.n_silos_, 'silo')}, with a test of equal means (F, of a "
+        f"one-way analysis of variance; p-values adjusted for the number of columns by "
+        f"Holm’s procedure) and one of equal spreads (Levene’s). Blue bars have an "
+        f"adjusted p-value below 0.05, orange ones have not. No silo’s own mean was "
+        f"released."
     )
     shown = [_shares(model, "", "Column", "Differences between silos", text, name)]
     if "wilks_" not in vars(model):
         return shown
     text = (
-        "The same for the scores of all rows along principal components of the "
-        "standardised columns. The angle is between the first components, up to each, "
-        "and those that are found where the silos’ own covariances are added and the "
-        "differences of their means left out."
+        "The same for principal components of the standardised columns, whose loadings "
+        "are below. The angle says how wrong a simpler method would be that adds the "
+        "silos’ own covariances and leaves out that their means differ: it is the "
+        "largest one between its first components, up to each, and these."
     )
     heading = "Site effects by component"
     shown.append(_shares(model, "component_", "Component", heading, text, name))
@@ -48,14 +53,10 @@ def _shares(
     columns = [
         names,
         [per_cent(one) for one in share.tolist()],
+        [number(one) for one in values("f_statistic_")],
         *(
-            [number(one) for one in values(attribute)]
-            for attribute in (
-                "f_statistic_",
-                "p_value_",
-                "p_adjusted_",
-                "spread_p_value_",
-            )
+            [probability(one) for one in values(attribute)]
+            for attribute in ("p_value_", "p_adjusted_", "spread_p_value_")
         ),
     ]
     heads = (head, *_HEAD)
@@ -89,8 +90,8 @@ def _all_at_once(model: Any) -> Exhibit:
             what,
             number(test["statistic"]),
             f"{kind} = {number(test['approximation'])}",
-            ", ".join(plain_number(one) for one in test["dof"]),
-            number(test["p_value"]),
+            " and ".join(plain_number(one) for one in test["dof"]),
+            probability(test["p_value"]),
         )
         for what, (test, kind) in tests.items()
         if test is not None
@@ -99,6 +100,6 @@ def _all_at_once(model: Any) -> Exhibit:
         "Tests of all columns together. They hold for normal rows, and with many rows "
         "find differences that do not matter: look at the shares first."
     )
-    note = "" if model.box_m_ else "Box’s M is left out: a silo has collinear columns."
+    note = "" if model.box_m_ else _NO_BOX
     heads = ("Test", "Statistic", "Compared as", "Degrees of freedom", "p-value")
     return Exhibit("All columns at once", text, [Table("", heads, rows, note)])

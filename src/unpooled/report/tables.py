@@ -50,6 +50,17 @@ def number(x: float) -> str:
     return text.replace("-", "−")
 
 
+def probability(p: float) -> str:
+    """Return a p-value with two significant digits, which are all that it has."""
+    if not 0 < p < 1:
+        return number(p)
+    exponent = math.floor(math.log10(p))
+    if exponent >= -4:
+        return f"{p:.{1 - exponent}f}"
+    mantissa, _, power = f"{p:.1e}".partition("e")
+    return f"{mantissa} × 10{str(int(power)).translate(_RAISED)}"
+
+
 def plain_number(x: int | float) -> str:
     """Return a number that people chose, with the digits they wrote."""
     return f"{x:,g}".replace("-", "−")
@@ -70,6 +81,13 @@ def duration(seconds: float) -> str:
     if seconds < 0.0995:
         return f"{1e3 * seconds:.1f} ms"
     return f"{seconds:,.2f} s"
+
+
+def left_out(shown: int, all_of_them: int, what: str, which: str) -> str:
+    """Return a note on what is not in a table, if anything is not."""
+    if shown >= all_of_them:
+        return ""
+    return f"Of {all_of_them:,} {what}, the {which} {shown} are shown."
 
 
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")

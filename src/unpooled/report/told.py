@@ -1,17 +1,29 @@
 """What the library's steps call the numbers that silos are told, in plain words.
 
-Public arguments carry no meaning in a declaration.
+Public arguments carry no meaning in a declaration. Where a name means several things,
+the axes that steps declare for it stand behind it.
 """
 
 TOLD = {
     "mean": "the mean of each column over all silos",
     "scale": "the number that each column is divided by",
+    "scale k": "the number that each component is divided by",
+    "scales c p": "the numbers that columns are divided by, by class",
+    "sizes k": "the number that each score is divided by",
     "squares": "the total of each column’s squared distances from its mean",
     "statistics": "the value that fills each column’s missing cells",
     "components": "the directions found from earlier totals",
     "classes": "the names of the classes",
     "means": "the mean of each column over the rows of each class",
     "weights": "how much each class counts",
+    "weights m": "how much each silo’s direction counts",
+    "eigenvalues m": "how much each silo’s direction explains",
+    "start N": "where every silo starts its search for a direction",
+    "init N": "where every silo starts its search for a direction",
+    "replaced N l": "the merged direction, which takes the place of the columns",
+    "found N q": "the directions over the people that were found before",
+    "x k": "which columns are the first view",
+    "y q": "which columns are the second view",
     "salts": "numbers that choose the cells of class names",
     "rotations": "the weights of columns in each score",
     "scalings": "the discriminant directions",
@@ -26,6 +38,10 @@ TOLD = {
     "sums": "sums over all columns about people, which only the silos can open",
     "image": "people’s coordinates in the newest directions, added over silos",
     "H": "a variable that all parties share, one number for each person",
+    "consensus N c": "the mean of all pseudo-labels, which only the silos can open",
+    "directions p l": "directions found from rounded totals",
+    "origin p": "the public point that rows are shifted by before they are clipped",
+    "vectors p k": "the eigenvectors that were found",
     "norm": "the length of the first view’s rows, which only the silos can open",
     "back": "what the newest directions have in common with earlier ones",
     "turn": "how the newest directions are mixed, so that they are orthonormal",
@@ -35,6 +51,10 @@ TOLD = {
     "lambdas": "the exponent that makes each column look normal",
     "lam": "candidates for the exponents of columns",
     "column": "which column each candidate is for",
+    "count p": "how many values each column has",
+    "period l": "how wide the scale is on which a column’s logarithms are looked at",
+    "size l": "the power of 2 with which each column’s spread is compared",
+    "angle l": "the point on that scale with which they are compared",
     "centre": "where each column lies, on a logarithmic scale",
     "spread": "how wide each column is, on a logarithmic scale",
 }

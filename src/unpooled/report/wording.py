@@ -7,12 +7,14 @@ from typing import final
 
 from unpooled.federation.comparing import computed_for
 from unpooled.ledger import Release
-from unpooled.report.facts import Facts, declaration, subject_of_step
+from unpooled.report.facts import Facts, arguments, declaration, subject_of_step
 from unpooled.report.phrases import byte_size, listed
 from unpooled.report.told import TOLD
 
 # A chapter of more passages tells those of an iteration together.
 _MANY_PASSAGES = 12
+# How values leave that are more than a part of a total.
+_SHOWN = ("disclosed", "exchanged")
 
 
 @final
@@ -62,8 +64,8 @@ def what_left(facts: Facts) -> list[Chapter]:
 
 
 def what_came_in(facts: Facts) -> list[Chapter]:
-    """Return a sentence for every array that the silos were sent."""
-    return _chapters(facts, facts.lines("in"))
+    """Return a sentence for every array that silos were sent, but for empty ones."""
+    return _chapters(facts, [x for x in facts.lines("in") if 0 not in x.shape])
 
 
 def what_stayed(facts: Facts) -> list[Chapter]:
@@ -97,8 +99,10 @@ def meaning(line: Release) -> str:
     declared = declaration(line.step, line.name)
     if declared is not None and declared.meaning:
         return declared.meaning.replace("'", "’")
-    if line.direction == "in" and line.visibility != "kept" and line.name in TOLD:
-        return TOLD[line.name]
+    if line.direction == "in" and line.visibility != "kept":
+        axes = arguments(line.step).get(line.name, "")
+        if said := TOLD.get(f"{line.name} {axes}") or TOLD.get(line.name):
+            return said
     if line.direction == "in" and (proven := _proven(line)):
         return proven
     return f"the array “{line.name}” of the step {line.step}"
@@ -125,7 +129,7 @@ def whole(facts: Facts, line: Release) -> bool:
 
 def shown_as_they_are(facts: Facts) -> bool:
     """Whether anything left that was not summed, by the step's own declaration."""
-    return any(x.visibility in ("disclosed", "exchanged") for x in facts.lines("out"))
+    return any(x.visibility in _SHOWN for x in facts.lines("out"))
 
 
 def veiled(facts: Facts) -> list[Release]:
@@ -181,19 +185,24 @@ def _kept(facts: Facts, line: Release) -> str:
     text = "Kept in the silo until the study is over, or forgotten there."
     if until == "fit":
         text = "Kept in the silo and forgotten at the end of the fit."
-    later = {
-        one.round
+    later = [
+        one
         for one in facts.lines("out")
         if one.study == line.study
         and one.round > line.round
         and (one.name, one.shape) == (line.name, line.shape)
         and one.step.rpartition(".")[0] == line.step.rpartition(".")[0]
-    }
+    ]
     if not later:
         return text
+    first = min(later, key=lambda one: one.round)
+    shown = [one for one in later if one.visibility in _SHOWN]
     if facts.protection != "masked":
-        return f"{text} It left in round {min(later)}."
-    return f"{text} Only its total over all silos was opened, in round {min(later)}."
+        return f"{text} It left in round {first.round}."
+    if shown:
+        to = "the coordinator" if shown[0].visibility == "disclosed" else "neighbours"
+        return f"{text} It was shown to {to} as it is, in round {shown[0].round}."
+    return f"{text} Only its total over all silos was opened, in round {first.round}."
 
 
 def _told(facts: Facts, line: Release) -> tuple[str, bool]:
@@ -236,9 +245,7 @@ def _chapters(facts: Facts, lines: Iterable[Release]) -> list[Chapter]:
 
 
 def _passage(facts: Facts, rounds: Sequence[Sequence[Release]]) -> Passage:
-    first, last = rounds[0][0].round, rounds[-1][0].round
-    some = f", {len(rounds)} of them" * (last - first >= len(rounds) > 1)
-    label = span(first, last) + some
+    label = rounds_label([lines[0].round for lines in rounds])
     return Passage(label, [sentence(facts, line, len(rounds)) for line in rounds[0]])
 
 
@@ -249,9 +256,11 @@ def _signature(lines: Sequence[Release]) -> list[tuple[object, ...]]:
     ]
 
 
-def span(first: int, last: int) -> str:
-    """Return "Round 3" or "Rounds 3 to 7"."""
-    return f"Round {first}" if first == last else f"Rounds {first} to {last}"
+def rounds_label(numbers: Sequence[int]) -> str:
+    """Return "Round 3", "Rounds 3 to 7", or "Rounds 3 to 7, 3 of them"."""
+    first, last, n = numbers[0], numbers[-1], len(set(numbers))
+    some = f", {n} of them" * (last - first >= n > 1)
+    return (f"Round {first}" if first == last else f"Rounds {first} to {last}") + some
 
 
 def _numbers(line: Release) -> str:
