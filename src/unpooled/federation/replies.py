@@ -127,7 +127,7 @@ def log_lines(
 
 def raise_refusals(step: str, replies: Mapping[str, Message]) -> None:
     """Raise the error of the first party that did not do what was asked."""
-    kind, names = _ANSWERS.get(step, ("released", {"seals"}))
+    kind, names = _ANSWERS.get(step, ("released", {"seals", "origins"}))
     for party, reply in replies.items():
         # What a party that does not compute hands to those that do.
         known = set(reply.header) - ({"shares"} if "." in step else set())
@@ -147,6 +147,20 @@ def raise_refusals(step: str, replies: Mapping[str, Message]) -> None:
         if reply.header.get("error") == "AggregationError":
             raise AggregationError(text, rule=rule)
         raise ReleaseRefusedError(party, step, rule)
+
+
+def check_origins(step: str, replies: Mapping[str, Message]) -> None:
+    """Refuse to open what silos made of arrays that they keep of different rounds.
+
+    Masks would not cancel, and 64 bits of noise may look like a total. It happens where
+    a fit ended after one silo had kept its arrays and before another had.
+    """
+    if len({str(reply.header["origins"]) for reply in replies.values()}) > 1:
+        raise AggregationError(
+            f"The silos did not keep in the same rounds what {step} reads. Fit the "
+            f"model again; a fit that was stopped half-way left some of them behind.",
+            rule="out_of_order",
+        )
 
 
 def released_array(

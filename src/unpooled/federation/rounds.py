@@ -22,6 +22,7 @@ from unpooled.federation.recalling import recall
 from unpooled.federation.relaying import Relay
 from unpooled.federation.replies import (
     Replies,
+    check_origins,
     gather,
     log_lines,
     raise_refusals,
@@ -160,6 +161,7 @@ class Coordinator:
         released = self.run_round(step.name, asked, lambda _: written)
         # A silo that refused has not kept what came with the request.
         self._sent |= fresh | proven
+        check_origins(step.name, released)
         if step.polynomial is None:
             self.proofs.keep(request, extents, released, self.protection)
         if topology is not None:

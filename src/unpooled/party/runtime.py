@@ -19,11 +19,12 @@ from unpooled.party.aligning import Aligning
 from unpooled.party.computing import STAGES
 from unpooled.party.dealings import Answer, Dealings, session_of
 from unpooled.party.journal import Journal
-from unpooled.party.memory import Study, share_shelf
+from unpooled.party.memory import Study
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import Request
 from unpooled.party.sealing import sealed_lines
 from unpooled.party.session import Session
+from unpooled.party.shelf import share_shelf
 from unpooled.secure.agreement import Agreement
 from unpooled.secure.message import Bytes, Message, decode, digest, encode
 from unpooled.secure.roster import Identity, Roster
@@ -58,8 +59,7 @@ class Party:
     models : Path, optional
         The folder for fitted models; without it none are taken.
     partition : {"rows", "columns"}, default "rows"
-        What the silo declared: with "columns" it has other columns about the same
-        people as the other silos. It takes part in studies of this kind only.
+        As the silo declared it; it takes part in studies of this kind only.
     matches : Path, optional
         The folder for files that say which row has which place in a study.
 
