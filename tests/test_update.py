@@ -19,7 +19,7 @@ from unpooled import (
     simulate,
 )
 from unpooled.data.table import ArrayTable, Block
-from unpooled.errors import DataError, ReleaseRefusedError
+from unpooled.errors import AggregationError, DataError, ReleaseRefusedError
 from unpooled.models import update
 from unpooled.party.reusing import run_reusing
 from unpooled.party.sofar import Reused
@@ -152,6 +152,21 @@ def test_a_mean_that_moved_far_is_fitted_anew(rows):
     assert_same_pca(model, pooled(far, 3))
     assert max(x.round for x in present.ledger) == 4
     assert not hasattr(model, "origin_")
+
+
+def test_an_update_that_fails_leaves_the_model_as_it_was(rows):
+    tables = cut(rows[:300], 100, 200)
+    model = PCA(3).fit(open_silos(tables))
+    far = silos({name: part + 1e6 for name, part in tables.items()})
+    # The first step tells that the mean has moved; the fit that follows is cut short.
+    far.wire.on_request = lambda party, data: (
+        None if "pca.local_total" in str(data) else data
+    )
+
+    with pytest.raises(AggregationError, match="did not answer"):
+        model.update(far.federation)
+
+    assert_same_pca(model, pooled(tables, 3))
 
 
 def test_rows_are_transformed_after_an_update(rows):

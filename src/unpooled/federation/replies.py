@@ -1,7 +1,9 @@
 """Checking what comes back: who signed it, which request it answers, what it holds."""
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -11,7 +13,7 @@ from unpooled.errors import RULES, AggregationError, DataError, ReleaseRefusedEr
 from unpooled.federation.channel import Channel
 from unpooled.ledger import Ledger, Release, Seal
 from unpooled.secure.fixed_point import Code
-from unpooled.secure.message import Bytes, Message, decode, digest
+from unpooled.secure.message import Framed, Message, decode, digest, size_of
 from unpooled.secure.roster import Roster
 
 # What answers a message that is not a step: its kind, and what its header holds beside
@@ -35,6 +37,9 @@ _ANSWERS: Mapping[str, tuple[str, set[str]]] = {
     "matching.check": ("released", {"seals", "digest"}),
 }
 _ALWAYS = {"party", "request", "kind"}
+# Bytes from which on a thread of its own costs less than it spares.
+_LARGE = 2**20
+_CHECKERS = 4
 
 
 @final
@@ -56,6 +61,13 @@ class Replies:
     problem: AggregationError | None = None
     bytes_out: int = 0
 
+    def take(self, party: str, check: Callable[[], Message]) -> None:
+        """Add a party's reply if it passes its check, or else note the problem."""
+        try:
+            self.messages[party] = check()
+        except AggregationError as problem:
+            self.problem = self.problem or problem
+
 
 def gather(
     channel: Channel,
@@ -65,20 +77,26 @@ def gather(
     arrived: Callable[[str], None],
 ) -> Replies:
     """Send requests and check every reply; `arrived` is called with each party."""
-    replies = Replies()
-    for party, data in channel.exchange(requests):
-        replies.bytes_out += len(data)
-        try:
-            if party not in requests or party in replies.messages:
-                raise AggregationError(
+    replies, large = Replies(), dict[str, Future[Message]]()
+    # Megabytes are hashed while the next are on their way.
+    with ThreadPoolExecutor(_CHECKERS) as checkers:
+        for party, data in channel.exchange(requests):
+            replies.bytes_out += size_of(data)
+            if party not in requests or party in {*replies.messages, *large}:
+                replies.problem = replies.problem or AggregationError(
                     f"{party} answered {step} twice, or without being asked. The round "
                     f"was not opened.",
                     rule="out_of_order",
                 )
-            replies.messages[party] = _checked(roster, party, requests[party], data)
-        except AggregationError as problem:
-            replies.problem = replies.problem or problem
-        arrived(party)
+            else:
+                check = partial(_checked, roster, party, requests[party], data)
+                if size_of(data) < _LARGE:
+                    replies.take(party, check)
+                else:
+                    large[party] = checkers.submit(check)
+            arrived(party)
+    for party, checking in large.items():
+        replies.take(party, checking.result)
     missing = [party for party in requests if party not in replies.messages]
     if missing and replies.problem is None:
         replies.problem = AggregationError(
@@ -180,7 +198,7 @@ def released_array(
     return array
 
 
-def _checked(roster: Roster, party: str, request: bytes, reply: Bytes) -> Message:
+def _checked(roster: Roster, party: str, request: bytes, reply: Framed) -> Message:
     message = decode(reply, roster, party)
     header = message.header
     if header.get("party") != party or header.get("request") != digest(request):

@@ -225,7 +225,7 @@ class Coordinator:
     def run_round(
         self,
         step: str,
-        requests: dict[str, bytes],
+        requests: Mapping[str, bytes],
         written: Callable[[Mapping[str, Message]], Lines],
     ) -> dict[str, Message]:
         """Ask parties, write down what left, and return the replies.
@@ -290,7 +290,7 @@ class Coordinator:
         self._sent.clear()
         self._relay.clear()
 
-    def exchange(self, requests: dict[str, bytes], step: str) -> Replies:
+    def exchange(self, requests: Mapping[str, bytes], step: str) -> Replies:
         """Send parties messages, and check who signed what came back."""
 
         def arrived(party: str) -> None:

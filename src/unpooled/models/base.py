@@ -43,6 +43,10 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     def fit(self, X: Any, y: Any = None) -> Any:
         """Fit on a federation.
 
+        What an earlier fit found is forgotten first. A fit that fails, for whatever
+        reason, leaves a model that was never fitted: silos may by then have replaced
+        what they kept for the earlier one.
+
         Parameters
         ----------
         X : Federation
@@ -56,26 +60,32 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         """
         import numpy as np
 
+        self._forget()
         federation = check_federation(self, X)
         if federation.partition not in self._partitions:
             raise DataError(
                 f"{type(self).__name__} works on partitions by "
                 f"{' and '.join(self._partitions)}, not by {federation.partition}."
             )
-        with federation.fitting():
-            for name in ("kept_", *self._kept_by_silos):
-                self.__dict__.pop(name, None)
-            self._fit(federation, y)
+        try:
+            with federation.fitting():
+                self._fit(federation, y)
+            inputs = self._inputs(federation, y)
+        except BaseException:
+            self._forget()
+            raise
         if federation.partition == "columns":
             # What the silos keep of the model lives as long as their federation.
             self.kept_, self._silos = federation.kept_here, federation
-        inputs = self._inputs(federation, y)
         self.n_features_in_ = inputs.n_features
         if inputs.named:
             self.feature_names_in_ = np.array(inputs.feature_names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
         return self
+
+    def _forget(self) -> None:
+        """Drop everything that a fit found; parameters stay, and where it stopped."""
+        for name in (*fitted_names(self), "_silos"):
+            self.__dict__.pop(name, None)
 
     def continuing(
         self, reached: Mapping[str, Any] | None, keep: Callable[[dict[str, Any]], None]
@@ -180,10 +190,15 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
 
     def _taught(self, twin: Any) -> Any:
         """Give a twin of another library copies of everything that ends in ``_``."""
-        for name in [n for n in vars(self) if n.endswith("_") and n[0] != "_"]:
+        for name in fitted_names(self):
             value = getattr(self, name)
             setattr(twin, name, value.copy() if isinstance(value, Array) else value)
         return twin
+
+
+def fitted_names(model: Any) -> list[str]:
+    """Return the names of what a fit found: as scikit-learn has it, those in ``_``."""
+    return [name for name in vars(model) if name.endswith("_") and name[0] != "_"]
 
 
 def check_federation(estimator: Any, X: Any) -> Federation:

@@ -233,9 +233,6 @@ class CCA(Predicting, FederatedEstimator):
 
     def _fit(self, federation: Federation, y: Any) -> None:
         check_share("regularisation", self.regularisation)
-        # Which attributes there are depends on solver and partition.
-        for name in [one for one in vars(self) if one.endswith("_")]:
-            delattr(self, name)
         if self.criterion not in CRITERIA:
             raise DataError(f"criterion={self.criterion!r}; choose one of {CRITERIA}.")
         by_columns = federation.partition == "columns"

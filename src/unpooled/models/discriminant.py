@@ -263,8 +263,6 @@ class LinearDiscriminantAnalysis(
         self._show_people(federation, names)
 
     def _show_people(self, federation: Federation, names: Array) -> None:
-        for name in ("scores_", "score_classes_"):
-            self.__dict__.pop(name, None)
         if self.scores is not None:
             where, seed = (names, self.scalings_), self.random_state
             seen = people_of(federation, shown_people, *where, seed)

@@ -164,8 +164,6 @@ class Heterogeneity(SiteTable, FederatedEstimator):
     def _fit(self, federation: Federation, y: Any) -> None:
         p, m = federation.n_features, len(federation.parties)
         k = _component_count(self.n_components, p, m)
-        for name in [one for one in vars(self) if one.endswith("_")]:
-            delattr(self, name)
         N, mean = pooled_mean(federation, local_total)
         self.n_samples_, self.n_silos_ = N, m
         self.columns_ = list(federation.feature_names)

@@ -170,8 +170,6 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
 
     def _fit(self, federation: Federation, y: Any) -> None:
         _check_parameters(self)
-        for name in _OF_SOME_FITS:
-            self.__dict__.pop(name, None)
         if federation.partition == "rows":
             kernel_rows.fit_rows(self, federation)
         else:
@@ -277,10 +275,6 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
         twin.explained_variance_ = self.eigenvalues_ / (N - 1)
         twin.n_components_, twin.n_samples_, twin.n_features_in_ = k, N, size
         return make_pipeline(sampler, twin)
-
-
-# Attributes of fits by one approximation, or on one partition.
-_OF_SOME_FITS = ("component_indices_", "squares_", "eigenvectors_")
 
 
 def _check_parameters(model: KernelPCA) -> None:

@@ -188,8 +188,6 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
                 f"Constant columns are left as they are (λ = 1): {', '.join(names)}.",
                 stacklevel=4,
             )
-        for name in ("mean_", "var_", "shifted_mean_", "shifted_scale_"):
-            self.__dict__.pop(name, None)
         if self.standardize:
             self._standardise(federation, columns)
 

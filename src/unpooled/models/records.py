@@ -16,6 +16,7 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.errors import StudyError
+from unpooled.models.base import fitted_names
 from unpooled.models.catalogue import estimators, parameter_names
 from unpooled.secure.noise import GaussianPrivacy
 
@@ -60,7 +61,7 @@ def record_of(model: Any, arrays: dict[str, Array]) -> dict[str, Any]:
     return {
         "class": kind.__name__,
         "parameters": record(parameter_names(kind)),
-        "fitted": record(name for name in vars(model) if _FITTED.fullmatch(name)),
+        "fitted": record(fitted_names(model)),
     }
 
 

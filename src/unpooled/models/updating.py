@@ -1,5 +1,6 @@
 """Bringing a fitted PCA up to date; part of `PCA`."""
 
+import copy
 from typing import Any
 
 from unpooled.federation.base import Federation
@@ -21,7 +22,8 @@ class UpdatingPCA:
         Returns
         -------
         self
-            As `fit` on the same federation would make it, to 1e-10.
+            As `fit` on the same federation would make it, to 1e-10. Where an update
+            fails the model stays as it was.
 
         Raises
         ------
@@ -42,7 +44,11 @@ class UpdatingPCA:
         with view.fitting():
             found = updated(view, origin, wanted)
         if found is None:
-            return self.fit(view)
+            # Of a fit that fails nothing is left, but an update leaves the model whole.
+            fitted = copy.copy(self).fit(view)
+            self._forget()
+            vars(self).update(vars(fitted))
+            return self
         self._take(found)
         self.origin_ = origin
         return self
