@@ -12,6 +12,7 @@ from unpooled.arrays import Array
 from unpooled.errors import RULES, AggregationError, DataError, ReleaseRefusedError
 from unpooled.federation.channel import Channel
 from unpooled.ledger import Ledger, Release, Seal
+from unpooled.party.matching import STAGES
 from unpooled.secure.fixed_point import Code
 from unpooled.secure.message import Framed, Message, decode, digest, size_of
 from unpooled.secure.roster import Roster
@@ -33,6 +34,7 @@ _ANSWERS: Mapping[str, tuple[str, set[str]]] = {
     "shares": ("shared", set()),
     "signs": ("compared", {"spent", "about"}),
     "leave": ("left", set()),
+    **dict.fromkeys(STAGES, ("released", {"seals"})),
     "matching.common": ("released", {"seals", "digest"}),
     "matching.check": ("released", {"seals", "digest"}),
 }
