@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Three silos, a server and a coordinator on one machine: real processes, real TLS.
+# Three silos, a server and a coordinator on one Linux machine: real processes, real TLS.
 #
 #   deploy/consortium.sh up      provision, found and start everything under $FOLDER
 #   deploy/consortium.sh run     plan and run the heart study, then look at a silo's log
@@ -8,12 +8,13 @@
 # Cleveland reads a CSV file, Hungary a Parquet file, VA a table of PostgreSQL: one that
 # `up` starts for it where PostgreSQL is installed, or POSTGRES, such as
 # postgresql://user@host/db?table=va; else SQLite. FOLDER (default ./consortium) is where
-# everything is; PORT (default 8002) and the next port must be free; PYTHON (default
-# python3) has unpooled with its extras nvflare and sql.
+# everything is; PORT (default 8002) and the next port must be free, and are kept once
+# kits are made; PYTHON (default python3) has unpooled with its extras nvflare and sql.
 set -euo pipefail
 
-FOLDER=$(mkdir -p "${FOLDER:-consortium}" && cd "${FOLDER:-consortium}" && pwd)
+FOLDER=$(realpath -m "${FOLDER:-consortium}")
 PORT=${PORT:-8002}
+[ ! -s "$FOLDER/federation.toml" ] || PORT=$(sed -n 's/^port = //p' "$FOLDER/federation.toml")
 PYTHON=${PYTHON:-python3}
 SILOS=(cleveland hungary va)
 KITS=$FOLDER/kits
@@ -22,15 +23,43 @@ unpooled() {
     "$PYTHON" -m unpooled "$@"
 }
 
-write_rows() {  # the address of VA's table
-    "$PYTHON" - "$FOLDER" "$1" <<'PYTHON'
+fail() {
+    echo "$1" >&2
+    exit 1
+}
+
+can_start() {  # what would else be found out after a minute of waiting
+    "$PYTHON" - "$PORT" <<'PYTHON'
+import socket, sys
+from importlib.util import find_spec
+
+needed = ("unpooled", "nvflare", "adbc_driver_postgresql", "adbc_driver_sqlite")
+if missing := [name for name in needed if find_spec(name) is None]:
+    sys.exit(f"{sys.executable} lacks {', '.join(missing)}. Name the Python of your "
+             f"environment: PYTHON=.venv/bin/python")
+for port in (int(sys.argv[1]), int(sys.argv[1]) + 1):
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind(("", port))
+        except OSError as wrong:
+            sys.exit(f"Port {port}: {wrong.strerror}. Name one by PORT= that is free, as "
+                     f"the next one is.")
+PYTHON
+}
+
+write_rows() {  # again at each start: a table in /tmp may be gone
+    "$PYTHON" - "$FOLDER" "$(va_address)" "${POSTGRES:-}" <<'PYTHON'
 import pathlib, sys
 import pyarrow.csv, pyarrow.parquet
 from unpooled.data.heart_disease import load
 
 folder, address, tables = pathlib.Path(sys.argv[1]), sys.argv[2], load()
+folder.mkdir(parents=True, exist_ok=True)
 pyarrow.csv.write_csv(tables["cleveland"], folder / "cleveland.csv")
 pyarrow.parquet.write_table(tables["hungary"], folder / "hungary.parquet")
+if address == sys.argv[3]:
+    sys.exit()  # a database that somebody named has its rows already
 if address.startswith("sqlite"):
     import adbc_driver_sqlite.dbapi as driver
     place = str(folder / "va.db")
@@ -55,11 +84,7 @@ coordinator = "ada@example.org"
 [silos.va]
 TOML
     unpooled provision "$FOLDER/federation.toml" --out "$KITS"
-    local database
-    database=$(va_address)
-    # A database that somebody named has its rows already.
-    [ "$database" = "${POSTGRES:-}" ] || write_rows "$database"
-    local sources=("$FOLDER/cleveland.csv" "$FOLDER/hungary.parquet" "$database")
+    local sources=("$FOLDER/cleveland.csv" "$FOLDER/hungary.parquet" "$(va_address)")
     for number in "${!SILOS[@]}"; do
         unpooled silo init --kit "$KITS/silos/${SILOS[$number]}" \
             --source "${sources[$number]}" --label num
@@ -102,6 +127,7 @@ start_postgresql() {  # a cluster of its own, on a socket and on no port
     # The path of a socket has at most 107 characters, so it is not under $FOLDER.
     [ -s "$FOLDER/postgresql" ] || mktemp -d /tmp/unpooled-pg.XXXXXX > "$FOLDER/postgresql"
     place=$(cat "$FOLDER/postgresql")
+    [ -d "$place" ] || mkdir -m 700 "$place"
     if [ ! -d "$place/data" ]; then
         [ "$(id -u)" != 0 ] || chown postgres "$place"
         as_server "$bin/initdb" -D "$place/data" -U owner -E UTF8 --auth=trust \
@@ -120,27 +146,36 @@ stop_postgresql() {
 launch() {  # name, then the command that stays in the foreground
     # A session of its own: it outlives this window.
     setsid "$PYTHON" -m unpooled "${@:2}" > "$FOLDER/$1.log" 2>&1 < /dev/null &
-    echo $! > "$FOLDER/$1.pid"
 }
 
 up() {
+    [ -z "$(running)" ] || fail "It is up already. To stop it: $0 down"
+    can_start
+    mkdir -p "$FOLDER"
+    trap down EXIT  # half a consortium is none
     [ -n "${POSTGRES:-}" ] || start_postgresql
-    [ -d "$KITS" ] || found
+    write_rows
+    if [ ! -s "$FOLDER/heart.toml" ]; then
+        [ ! -e "$KITS" ] || fail "$KITS is not finished. Delete it, and start again."
+        found
+    fi
     launch server serve "$KITS/server"
     local until=$((SECONDS + 60))
     until unpooled silo check --kit "$KITS/silos/va" > "$FOLDER/check.txt" 2>&1; do
-        [ $SECONDS -lt $until ] || { cat "$FOLDER/check.txt"; exit 1; }
+        [ $SECONDS -lt $until ] || fail "$(cat "$FOLDER/check.txt" "$FOLDER/server.log")"
         sleep 1
     done
     for silo in "${SILOS[@]}"; do
         launch "$silo" silo start --kit "$KITS/silos/$silo"
     done
-    echo "Started. Next: deploy/consortium.sh run"
+    trap - EXIT
+    echo "Started. Next: $0 run"
 }
 
 run() {
     local until=$((SECONDS + 60)) kit=$KITS/coordinator
     # The silos connect within seconds; before that a plan says who is missing.
+    [ -n "$(running)" ] || fail "Nothing is up. To start it: $0 up"
     until unpooled plan "$FOLDER/heart.toml" --kit "$kit"; do
         [ $SECONDS -lt $until ] || exit 1
         sleep 2
@@ -150,21 +185,17 @@ run() {
 }
 
 down() {
-    for name in "${SILOS[@]}" server; do
-        [ -f "$FOLDER/$name.pid" ] || continue
-        local kit=$KITS/silos/$name pid
-        [ "$name" = server ] && kit=$KITS/server
-        # Jobs are processes of their own; all have their kit as an argument.
-        for pid in $(cat "$FOLDER/$name.pid") $(of_kit "$kit"); do
-            kill -TERM "$pid" 2> /dev/null || true
-        done
-        rm -f "$FOLDER/$name.pid"
-    done
+    local until=$((SECONDS + 20))
+    while [ -n "$(running)" ]; do
+        if [ $SECONDS -lt $until ]; then kill -TERM $(running); else kill -KILL $(running); fi
+        sleep 0.5
+    done 2> /dev/null || true
     stop_postgresql
 }
 
-of_kit() {  # processes that have a folder as one of their arguments
-    grep -slzxF -- "$1" /proc/[0-9]*/cmdline | cut -d / -f 3
+running() {  # jobs are processes of their own; all have their kit as an argument
+    printf '%s\n' "$KITS/server" "${SILOS[@]/#/$KITS/silos/}" \
+        | { grep -slzxF -f - /proc/[0-9]*/cmdline || true; } | cut -d / -f 3
 }
 
 case "${1:-}" in

@@ -4,9 +4,12 @@ tests/integration/test_deploy.py runs the script.
 """
 
 import configparser
+import os
 import re
 import shutil
+import socket
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -24,15 +27,49 @@ def command_in(text):
     return re.findall(r"[a-z]+", words)
 
 
-def test_the_script_is_a_script():
-    script = DEPLOY / "consortium.sh"
+def script(folder, word="", **surroundings):
+    """Run the script for a folder, and return how that went."""
+    return subprocess.run(
+        ["bash", str(DEPLOY / "consortium.sh"), word],
+        env=os.environ
+        | {"FOLDER": str(folder), "PYTHON": sys.executable}
+        | surroundings,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
-    assert script.stat().st_mode & 0o100
-    subprocess.run(["bash", "-n", str(script)], check=True)
-    told = subprocess.run(["bash", str(script)], capture_output=True, text=True)
+
+def test_the_script_is_a_script(tmp_path):
+    path = DEPLOY / "consortium.sh"
+
+    assert path.stat().st_mode & 0o100
+    subprocess.run(["bash", "-n", str(path)], check=True)
+    told = script(tmp_path / "new")
     assert told.returncode == 2
     assert "up" in told.stdout
     assert "PORT" in told.stdout
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_script_starts_nothing_where_it_cannot_go_on(tmp_path):
+    with socket.create_server(("localhost", 0)) as taken:
+        port = taken.getsockname()[1]
+        busy = script(tmp_path / "new", "up", PORT=str(port))
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o700)
+    bare = script(tmp_path / "new", "up", PYTHON=str(python))
+    idle = script(tmp_path / "new", "run")
+
+    assert [one.returncode == 0 for one in (busy, bare, idle)] == [False] * 3
+    assert f"Port {port}" in busy.stderr
+    assert "lacks" in bare.stderr
+    assert "nvflare" in bare.stderr
+    assert "Nothing is up" in idle.stderr
+    assert not (tmp_path / "new").exists()
+    assert script(tmp_path / "new", "down").returncode == 0
 
 
 def test_the_unit_is_one(tmp_path):

@@ -93,7 +93,7 @@ def all_present(folder):
 
 def test_the_page_names_extras_that_there_are():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    (named,) = re.findall(r'^pip install "unpooled\[(.+)\]"$', INSTALL)
+    (named,) = re.findall(r'^pip install "\.\[(.+)\]"$', INSTALL)
     assert set(named.split(",")) <= set(extras["optional-dependencies"])
 
 

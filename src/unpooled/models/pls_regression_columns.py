@@ -95,10 +95,11 @@ def local_scores(
     like: Float[Array, " k"],
 ) -> dict[str, Any]:
     """Score rows, in the silo that has the first view."""
+    mean, weights = kept["mean"], kept["weights"]
     if party != first:
         # Its columns may be what is to be predicted, and empty.
         return {"scores": np.zeros((len(X), len(like)))}
-    return {"scores": (complete(X) - kept["mean"]) @ kept["weights"]}
+    return {"scores": (complete(X) - mean) @ weights}
 
 
 @kept(
@@ -123,9 +124,8 @@ def shown_predictions(
     X: Float[Array, "N p"], kept: Any, party: str, *, first: str, columns: int
 ) -> dict[str, Any]:
     """Show what was predicted, in the silo that has the second view."""
-    if party == first:
-        return {"predictions": np.zeros((len(X), columns))}
-    return {"predictions": kept["predictions"]}
+    own = kept["predictions"]
+    return {"predictions": np.zeros((len(X), columns)) if party == first else own}
 
 
 @disclosed(
