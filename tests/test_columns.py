@@ -14,8 +14,8 @@ from unpooled.errors import DataError, ReleaseRefusedError, UnpooledError
 from unpooled.federation.planning import would_refuse
 from unpooled.federation.rounds import Coordinator
 from unpooled.models.base import FederatedEstimator
-from unpooled.party.memory import KeptArrays
 from unpooled.party.running import run_step
+from unpooled.party.shelf import KeptArrays
 from unpooled.party.step import derived, disclosed, kept, release, stays, summed
 from unpooled.party.view import View
 from wire import Rogue, silos

@@ -26,6 +26,15 @@ def test_small_messages_travel_within_the_call(ends, more):
     assert ends._unpacked(packed) == data
 
 
+def test_pieces_travel_apart(ends):
+    pieces = [b"front", memoryview(bytes(ends._INLINE + 1)), memoryview(b"few")]
+
+    packed = ends._packed(pieces)
+
+    assert [type(piece) for piece in packed] == [bytes, np.ndarray, bytes]
+    assert ends._framed(packed) == pieces
+
+
 def test_an_empty_reply_stays_empty(ends):
     assert ends._unpacked(ends._packed(b"")) == b""
 

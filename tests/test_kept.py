@@ -2,40 +2,52 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 
 import unpooled as up
-from unpooled.party.memory import Shelf
+from unpooled.party.shelf import Shelf
 
 VIEW, OTHER = "a" * 64, "b" * 64
+
+
+FIRST, SECOND = "1" * 64, "2" * 64
 
 
 def test_a_shelf_with_a_folder_outlives_its_process(tmp_path):
     square = np.arange(9.0).reshape(3, 3) + np.arange(9.0).reshape(3, 3).T
     first = Shelf(tmp_path / "kept")
-    first.put(VIEW, "mean", np.arange(4.0), symmetric=False)
-    first.put(VIEW, "scatter", square, symmetric=True)
-    first.put(VIEW, "number", np.array(2.5), symmetric=False)
+    first.put(VIEW, "mean", np.arange(4.0), symmetric=False, origin=FIRST)
+    first.put(VIEW, "scatter", square, symmetric=True, origin=SECOND)
+    first.put(VIEW, "number", np.array(2.5), symmetric=False, origin=FIRST)
 
-    again = Shelf(tmp_path / "kept")
-
-    assert (again.get(VIEW, "mean") == np.arange(4.0)).all()
-    assert (again.get(VIEW, "scatter") == square).all()
-    assert (again.triangle(VIEW, "scatter") == square[np.triu_indices(3)]).all()
-    assert again.get(VIEW, "number") == 2.5
-    assert again.triangle(VIEW, "mean") is None
-    assert again.get(VIEW, "me") is None
-    assert again.get(OTHER, "mean") is None
+    for shelf in (first, Shelf(tmp_path / "kept")):
+        assert_array_equal(value_of(shelf.get(VIEW, "mean"), FIRST), np.arange(4.0))
+        assert_array_equal(value_of(shelf.get(VIEW, "scatter"), SECOND), square)
+        triangle = value_of(shelf.triangle(VIEW, "scatter"), SECOND)
+        assert_array_equal(triangle, square[np.triu_indices(3)])
+        assert value_of(shelf.get(VIEW, "number"), FIRST) == 2.5
+        assert shelf.triangle(VIEW, "mean") is None
+        assert shelf.get(VIEW, "me") is None
+        assert shelf.get(OTHER, "mean") is None
     assert Shelf().get(VIEW, "mean") is None
 
 
 def test_what_is_kept_anew_takes_the_place_of_the_old(tmp_path):
     shelf = Shelf(tmp_path)
-    shelf.put(VIEW, "scatter", np.eye(3), symmetric=True)
-    shelf.put(VIEW, "scatter", np.arange(3.0), symmetric=False)
-    assert (Shelf(tmp_path).get(VIEW, "scatter") == np.arange(3.0)).all()
+    shelf.put(VIEW, "scatter", np.eye(3), symmetric=True, origin=FIRST)
+    shelf.put(VIEW, "scatter", np.arange(3.0), symmetric=False, origin=SECOND)
+    for one in (shelf, Shelf(tmp_path)):
+        assert_array_equal(value_of(one.get(VIEW, "scatter"), SECOND), np.arange(3.0))
+        assert one.triangle(VIEW, "scatter") is None
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def value_of(found, origin):
+    """What a shelf found, if it is of this origin."""
+    assert found is not None
+    assert found[1] == origin
+    return found[0]
 
 
 class Killed(BaseException):

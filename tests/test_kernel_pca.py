@@ -11,8 +11,8 @@ from sklearn.preprocessing import StandardScaler
 import unpooled as up
 from twins import assert_close
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.party.memory import shared_shelf
 from unpooled.party.operations import split_address
+from unpooled.party.shelf import shared_shelf
 
 N, P = 60, 7
 OPEN = up.Policy.open()
@@ -127,7 +127,9 @@ def _kept(federation, name):
     study, view = split_address(federation.kept_here)
     shelf = shared_shelf("silo0", study)
     assert shelf is not None
-    return shelf.get(view, name)
+    found = shelf.get(view, name)
+    assert found is not None
+    return found[0]
 
 
 def test_releases_what_the_docstring_says(rows):

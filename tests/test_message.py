@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 from unpooled.errors import AggregationError
-from unpooled.secure.message import decode, digest, encode
+from unpooled.secure.message import decode, digest, encode, framed, joined, pieces
 from unpooled.secure.roster import Identity, Roster
 
 IDENTITY = Identity()
@@ -55,6 +55,53 @@ def test_what_is_sent_arrives(header, arrays):
         assert got.tobytes() == array.tobytes()
         assert not got.flags.writeable
         assert message.digests[name] == digest(expected.tobytes())
+
+
+@given(st.dictionaries(st.text(), JSON), st.dictionaries(st.text(), ARRAY, max_size=3))
+def test_pieces_are_the_message(header, arrays):
+    apart = pieces(header, arrays, IDENTITY)
+
+    assert joined(apart) == encode(header, arrays, IDENTITY)
+    whole, message = decode(joined(apart)), decode(apart, ROSTER, "a")
+    assert (message.header, message.digests) == (whole.header, whole.digests)
+    for name, array in whole.arrays.items():
+        assert message.arrays[name].tobytes() == array.tobytes()
+        assert not message.arrays[name].flags.writeable
+
+
+def test_no_large_array_is_copied():
+    words = np.arange(2**16, dtype=np.uint64)
+    sent = framed(HEADER, {"words": words}, IDENTITY)
+
+    assert isinstance(sent, list)
+    assert np.shares_memory(decode(sent, ROSTER, "a").arrays["words"], words)
+    assert isinstance(framed(HEADER, {"words": words[:9]}, IDENTITY), bytes)
+
+
+PIECES = pieces(HEADER, ARRAYS, IDENTITY)
+
+
+@pytest.mark.parametrize(
+    "altered",
+    [
+        [],
+        PIECES[:1],
+        PIECES[:-1],
+        [*PIECES, b""],
+        [PIECES[0], PIECES[2], PIECES[1]],
+        [PIECES[0], PIECES[1], bytes(PIECES[2])[:-1]],
+        [PIECES[0], PIECES[1], bytes(len(PIECES[2]))],
+        [bytes(PIECES[0]) + bytes(64), *PIECES[1:]],
+        [bytes(PIECES[0])[:-1], *PIECES[1:]],
+        [PIECES[0], joined(PIECES[1:])],
+    ],
+    ids=lambda altered: f"{len(altered)} pieces",
+)
+def test_altered_pieces_are_refused(altered):
+    with pytest.raises(AggregationError) as wrong:
+        decode(altered, ROSTER, "a")
+
+    assert wrong.value.rule == "malformed_message"
 
 
 def test_known_digests_are_not_believed_by_the_receiver():

@@ -24,7 +24,7 @@ from unpooled.party.request import Request, view_arrays
 from unpooled.party.runtime import Party
 from unpooled.party.step import find_step
 from unpooled.secure.masking import MaskedSum
-from unpooled.secure.message import Message, decode, encode
+from unpooled.secure.message import Message, decode, encode, joined
 from unpooled.secure.plain import PlainSum
 from unpooled.secure.roster import Roster
 
@@ -73,7 +73,7 @@ class Wire(Channel):
             altered = self.on_request(party, data)
             if altered is not None:
                 asked[party] = altered
-        replies = [(name, bytes(data)) for name, data in self._inner.exchange(asked)]
+        replies = [(name, joined(data)) for name, data in self._inner.exchange(asked)]
         self.received += replies
         yield from self.on_replies(replies)
 
@@ -99,7 +99,7 @@ class Silos:
 
     def answers(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
         """Knock at doors."""
-        return {p: self.parties[p].handle(data) for p, data in requests.items()}
+        return {p: joined(self.parties[p].handle(data)) for p, data in requests.items()}
 
 
 class Doors(Protocol):

@@ -25,7 +25,7 @@ from unpooled.federation import nvflare
 from unpooled.federation.channel import Channel
 from unpooled.federation.jobs import SERVER_CONFIG, write_job
 from unpooled.federation.submission import is_over, submission
-from unpooled.secure.message import decode, encode
+from unpooled.secure.message import decode, encode, joined
 
 ASK = "tests.ask"
 PATIENCE = 240.0
@@ -53,7 +53,7 @@ class CapturedServer:
                 for party, text in asked["requests"].items()
             }
             texts = {
-                party: base64.b64encode(reply).decode()
+                party: base64.b64encode(joined(reply)).decode()
                 for party, reply in channel.exchange(requests)
             }
             self._said = {"number": asked["number"], "replies": texts}

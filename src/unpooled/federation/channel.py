@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Callable, Iterator, Mapping
 
-from unpooled.secure.message import Bytes
+from unpooled.secure.message import Framed
 
 
 class Channel(abc.ABC):
@@ -26,7 +26,7 @@ class Channel(abc.ABC):
     deliver: Callable[[str, tuple[str, str], bytes], object] | None = None
 
     @abc.abstractmethod
-    def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Bytes]]:
+    def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Framed]]:
         """Send each party its request and yield (party, reply) as replies arrive.
 
         A party that does not answer is left out, in whatever time the channel allows;

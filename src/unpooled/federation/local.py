@@ -17,6 +17,7 @@ from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger
 from unpooled.party.policy import Policy
 from unpooled.party.runtime import Party
+from unpooled.secure.message import Framed
 from unpooled.secure.roster import MOST_COMPUTING, Identity, Roster
 
 
@@ -30,11 +31,11 @@ class LocalChannel(Channel):
         `Party.handle` by party.
     """
 
-    def __init__(self, doors: Mapping[str, Callable[[bytes], bytes]]) -> None:
+    def __init__(self, doors: Mapping[str, Callable[[bytes], Framed]]) -> None:
         self.parties = tuple(doors)
         self._doors = dict(doors)
 
-    def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
+    def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Framed]]:
         """Yield each party's reply as soon as it is made."""
         for name, request in requests.items():
             yield name, self._doors[name](request)

@@ -27,7 +27,7 @@ from unpooled.errors import AggregationError
 from unpooled.federation.channel import Channel
 from unpooled.party.runtime import Party
 from unpooled.party.silo import Silo
-from unpooled.secure.message import Bytes
+from unpooled.secure.message import Bytes, Framed
 
 log = logging.getLogger("unpooled.engine")
 
@@ -70,10 +70,10 @@ class NVFlareChannel(Channel):
         # A silo that lost the job does not get it back: asking is waiting in vain.
         self._gone: set[str] = set()
 
-    def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Bytes]]:
+    def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Framed]]:
         """Yield each silo's reply as it arrives; who is late or lost is left out."""
         asked = {name: requests[name] for name in requests if name not in self._gone}
-        arrived: queue.SimpleQueue[tuple[str, Bytes | None]] = queue.SimpleQueue()
+        arrived: queue.SimpleQueue[tuple[str, Framed | None]] = queue.SimpleQueue()
         for data in {id(data): data for data in asked.values()}.values():
             names = [name for name in asked if asked[name] is data]
             call = collab.get_clients(names)(timeout=self._timeout, blocking=False)
@@ -104,7 +104,7 @@ class NVFlareChannel(Channel):
 
 def _pass_on(
     replies: Any,
-    arrived: "queue.SimpleQueue[tuple[str, Bytes | None]]",
+    arrived: "queue.SimpleQueue[tuple[str, Framed | None]]",
     names: Sequence[str],
 ) -> None:
     """Pass on the replies of a call, and None for each silo that gave none."""
@@ -112,7 +112,7 @@ def _pass_on(
     try:
         for name, reply in replies:
             missing.discard(name)
-            arrived.put((name, _unpacked(reply)))
+            arrived.put((name, _framed(reply)))
         for name, reason in replies.failures.items():
             # The kind alone: a silo's own words stay in the silo.
             log.warning("%s did not answer: %s", name, reason.cause_type)
@@ -136,12 +136,24 @@ def _one_way(proxies: Sequence[Any]) -> Callable[[tuple[str, str], str, bytes], 
     return carry
 
 
-def _packed(data: bytes) -> bytes | Array:
-    return data if len(data) <= _INLINE else np.frombuffer(data, np.uint8)
+def _packed(data: Framed) -> bytes | Array | list[bytes | Array]:
+    if isinstance(data, list):
+        return [_packed_piece(piece) for piece in data]
+    return _packed_piece(data)
 
 
-def _unpacked(message: Any) -> Bytes:
-    return message if isinstance(message, bytes) else np.asarray(message).data
+def _packed_piece(piece: Bytes) -> bytes | Array:
+    return bytes(piece) if len(piece) <= _INLINE else np.frombuffer(piece, np.uint8)
+
+
+def _framed(message: Any) -> Framed:
+    if isinstance(message, list):
+        return [_unpacked(piece) for piece in message]
+    return _unpacked(message)
+
+
+def _unpacked(piece: Any) -> Bytes:
+    return piece if isinstance(piece, bytes) else np.asarray(piece).data
 
 
 @final

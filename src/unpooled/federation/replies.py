@@ -1,7 +1,9 @@
 """Checking what comes back: who signed it, which request it answers, what it holds."""
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -10,8 +12,9 @@ from unpooled.arrays import Array
 from unpooled.errors import RULES, AggregationError, DataError, ReleaseRefusedError
 from unpooled.federation.channel import Channel
 from unpooled.ledger import Ledger, Release, Seal
+from unpooled.party.matching import STAGES
 from unpooled.secure.fixed_point import Code
-from unpooled.secure.message import Bytes, Message, decode, digest
+from unpooled.secure.message import Framed, Message, decode, digest, size_of
 from unpooled.secure.roster import Roster
 
 # What answers a message that is not a step: its kind, and what its header holds beside
@@ -31,10 +34,14 @@ _ANSWERS: Mapping[str, tuple[str, set[str]]] = {
     "shares": ("shared", set()),
     "signs": ("compared", {"spent", "about"}),
     "leave": ("left", set()),
+    **dict.fromkeys(STAGES, ("released", {"seals"})),
     "matching.common": ("released", {"seals", "digest"}),
     "matching.check": ("released", {"seals", "digest"}),
 }
 _ALWAYS = {"party", "request", "kind"}
+# Bytes from which on a thread of its own costs less than it spares.
+_LARGE = 2**20
+_CHECKERS = 4
 
 
 @final
@@ -56,6 +63,13 @@ class Replies:
     problem: AggregationError | None = None
     bytes_out: int = 0
 
+    def take(self, party: str, check: Callable[[], Message]) -> None:
+        """Add a party's reply if it passes its check, or else note the problem."""
+        try:
+            self.messages[party] = check()
+        except AggregationError as problem:
+            self.problem = self.problem or problem
+
 
 def gather(
     channel: Channel,
@@ -65,20 +79,26 @@ def gather(
     arrived: Callable[[str], None],
 ) -> Replies:
     """Send requests and check every reply; `arrived` is called with each party."""
-    replies = Replies()
-    for party, data in channel.exchange(requests):
-        replies.bytes_out += len(data)
-        try:
-            if party not in requests or party in replies.messages:
-                raise AggregationError(
+    replies, large = Replies(), dict[str, Future[Message]]()
+    # Megabytes are hashed while the next are on their way.
+    with ThreadPoolExecutor(_CHECKERS) as checkers:
+        for party, data in channel.exchange(requests):
+            replies.bytes_out += size_of(data)
+            if party not in requests or party in {*replies.messages, *large}:
+                replies.problem = replies.problem or AggregationError(
                     f"{party} answered {step} twice, or without being asked. The round "
                     f"was not opened.",
                     rule="out_of_order",
                 )
-            replies.messages[party] = _checked(roster, party, requests[party], data)
-        except AggregationError as problem:
-            replies.problem = replies.problem or problem
-        arrived(party)
+            else:
+                check = partial(_checked, roster, party, requests[party], data)
+                if size_of(data) < _LARGE:
+                    replies.take(party, check)
+                else:
+                    large[party] = checkers.submit(check)
+            arrived(party)
+    for party, checking in large.items():
+        replies.take(party, checking.result)
     missing = [party for party in requests if party not in replies.messages]
     if missing and replies.problem is None:
         replies.problem = AggregationError(
@@ -127,7 +147,7 @@ def log_lines(
 
 def raise_refusals(step: str, replies: Mapping[str, Message]) -> None:
     """Raise the error of the first party that did not do what was asked."""
-    kind, names = _ANSWERS.get(step, ("released", {"seals"}))
+    kind, names = _ANSWERS.get(step, ("released", {"seals", "origins"}))
     for party, reply in replies.items():
         # What a party that does not compute hands to those that do.
         known = set(reply.header) - ({"shares"} if "." in step else set())
@@ -149,6 +169,20 @@ def raise_refusals(step: str, replies: Mapping[str, Message]) -> None:
         raise ReleaseRefusedError(party, step, rule)
 
 
+def check_origins(step: str, replies: Mapping[str, Message]) -> None:
+    """Refuse to open what silos made of arrays that they keep of different rounds.
+
+    Masks would not cancel, and 64 bits of noise may look like a total. It happens where
+    a fit ended after one silo had kept its arrays and before another had.
+    """
+    if len({str(reply.header["origins"]) for reply in replies.values()}) > 1:
+        raise AggregationError(
+            f"The silos did not keep in the same rounds what {step} reads. Fit the "
+            f"model again; a fit that was stopped half-way left some of them behind.",
+            rule="out_of_order",
+        )
+
+
 def released_array(
     message: Message, name: str, numbers: int, code: Code | None
 ) -> Array:
@@ -166,7 +200,7 @@ def released_array(
     return array
 
 
-def _checked(roster: Roster, party: str, request: bytes, reply: Bytes) -> Message:
+def _checked(roster: Roster, party: str, request: bytes, reply: Framed) -> Message:
     message = decode(reply, roster, party)
     header = message.header
     if header.get("party") != party or header.get("request") != digest(request):

@@ -22,6 +22,7 @@ from unpooled.federation.recalling import recall
 from unpooled.federation.relaying import Relay
 from unpooled.federation.replies import (
     Replies,
+    check_origins,
     gather,
     log_lines,
     raise_refusals,
@@ -160,6 +161,7 @@ class Coordinator:
         released = self.run_round(step.name, asked, lambda _: written)
         # A silo that refused has not kept what came with the request.
         self._sent |= fresh | proven
+        check_origins(step.name, released)
         if step.polynomial is None:
             self.proofs.keep(request, extents, released, self.protection)
         if topology is not None:
@@ -223,7 +225,7 @@ class Coordinator:
     def run_round(
         self,
         step: str,
-        requests: dict[str, bytes],
+        requests: Mapping[str, bytes],
         written: Callable[[Mapping[str, Message]], Lines],
     ) -> dict[str, Message]:
         """Ask parties, write down what left, and return the replies.
@@ -288,7 +290,7 @@ class Coordinator:
         self._sent.clear()
         self._relay.clear()
 
-    def exchange(self, requests: dict[str, bytes], step: str) -> Replies:
+    def exchange(self, requests: Mapping[str, bytes], step: str) -> Replies:
         """Send parties messages, and check who signed what came back."""
 
         def arrived(party: str) -> None:

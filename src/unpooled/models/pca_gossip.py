@@ -80,8 +80,8 @@ def gossip_image(
     X: Float[Array, "N p"], kept: Any, inbox: Any, *, width: int
 ) -> dict[str, Any]:
     """Apply the silo's own Gram matrix to the block that was passed on."""
-    found = _passed(inbox, "block")
-    block = kept["block"] if found is None else found["block"]
+    own, found = kept["block"], _passed(inbox, "block")
+    block = own if found is None else found["block"]
     return {"image": gram_image(X, kept["mean"], block), "block": block}
 
 
@@ -152,16 +152,13 @@ def gossip_ready(
 @exchanged(by="party", takes={"width": "size l"}, block=release("N l", meaning=_BLOCK))
 def gossip_passed(kept: Any, inbox: Any, *, width: int, lead: str) -> dict[str, Any]:
     """Make the next block, in the middle; elsewhere pass on what came, or zeros."""
+    Q, Y, rest = (kept[name] for name in ("basis", "images", "rest"))
     found = _passed(inbox, "block")
     if found is not None:
         return {"block": found["block"]}
     if inbox.party == lead:
-        return {
-            "block": continuation(kept["basis"], kept["images"], kept["rest"])[
-                :, :width
-            ]
-        }
-    return {"block": np.zeros((len(kept["rest"]), width))}
+        return {"block": continuation(Q, Y, rest)[:, :width]}
+    return {"block": np.zeros((len(rest), width))}
 
 
 @exchanged(
@@ -172,10 +169,10 @@ def gossip_passed(kept: Any, inbox: Any, *, width: int, lead: str) -> dict[str, 
 )
 def gossip_found(kept: Any, inbox: Any, *, wanted: int, lead: str) -> dict[str, Any]:
     """Pass on the solution of the silo in the middle, so that all have the same."""
+    Q, Y = kept["basis"], kept["images"]
     found = _passed(inbox, "vectors")
     if found is not None:
         return {name: found[name] for name in ("vectors", "values")}
-    Q, Y = kept["basis"], kept["images"]
     if inbox.party != lead:
         return {"vectors": np.zeros((len(Q), wanted)), "values": np.zeros(wanted)}
     pairs, _, _ = ritz_pairs(Q, Y, wanted)

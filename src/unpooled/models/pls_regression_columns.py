@@ -26,10 +26,10 @@ from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.latent import rotations
 from unpooled.linalg.score_pairs import cosines, score_pairs
+from unpooled.models.choices import check_choice, component_count
 from unpooled.models.moments import complete
 from unpooled.models.pls_columns import ColumnSteps as PartySteps
 from unpooled.models.pls_columns import deflations, pair_parties, search_of
-from unpooled.models.twoviews import component_count
 from unpooled.party.step import Step, disclosed, kept, release, stays, summed
 
 SCORES = ("coordinator", "parties", None)
@@ -95,10 +95,11 @@ def local_scores(
     like: Float[Array, " k"],
 ) -> dict[str, Any]:
     """Score rows, in the silo that has the first view."""
+    mean, weights = kept["mean"], kept["weights"]
     if party != first:
         # Its columns may be what is to be predicted, and empty.
         return {"scores": np.zeros((len(X), len(like)))}
-    return {"scores": (complete(X) - kept["mean"]) @ kept["weights"]}
+    return {"scores": (complete(X) - mean) @ weights}
 
 
 @kept(
@@ -123,9 +124,8 @@ def shown_predictions(
     X: Float[Array, "N p"], kept: Any, party: str, *, first: str, columns: int
 ) -> dict[str, Any]:
     """Show what was predicted, in the silo that has the second view."""
-    if party == first:
-        return {"predictions": np.zeros((len(X), columns))}
-    return {"predictions": kept["predictions"]}
+    own = kept["predictions"]
+    return {"predictions": np.zeros((len(X), columns)) if party == first else own}
 
 
 @disclosed(
@@ -159,8 +159,7 @@ class ColumnSteps:
 
 def fit_columns(model: Any, federation: Federation, steps: ColumnSteps, y: Any) -> None:
     """Fit a `PLSRegression` of one party's view on the other's; sets its attributes."""
-    if model.scores not in SCORES:
-        raise DataError(f"scores={model.scores!r}; choose one of {SCORES}.")
+    check_choice("scores", model.scores, SCORES)
     search, own = search_of(model), federation.columns_of
     first, second = roles(federation, y)
     N = int(federation.n_rows or 0)

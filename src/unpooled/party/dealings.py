@@ -23,12 +23,13 @@ from unpooled.party.budget import Budget
 from unpooled.party.history import History, IdColumn
 from unpooled.party.journal import Journal
 from unpooled.party.matching import STAGES
-from unpooled.party.memory import Answered, Remembered, Shelf, Study
+from unpooled.party.memory import Answered, Remembered, Study
 from unpooled.party.mixtures import mixtures_in
 from unpooled.party.noising import cost
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.refusals import Refusals
 from unpooled.party.request import Request
+from unpooled.party.shelf import Shelf
 from unpooled.party.sofar import Reused
 from unpooled.party.step import find_step
 from unpooled.party.view import View
@@ -307,9 +308,8 @@ def _write(path: Path, content: Array) -> None:
 
 def _cost(request: Request) -> float:
     # Stages of matching are no steps: no noise could leave who is common as it is.
-    if request.step in STAGES:
-        return 0.0
-    return cost(find_step(request.step), request.public)
+    name = request.step
+    return 0.0 if name in STAGES else cost(find_step(name), request.public)
 
 
 def session_of(message: Message) -> tuple[str, str]:

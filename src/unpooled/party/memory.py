@@ -1,112 +1,18 @@
 """What a party remembers: between the rounds of a fit, and between fits of a study."""
 
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, final
-from weakref import WeakValueDictionary
 
-import numpy as np
-
-from unpooled.arrays import Array
 from unpooled.errors import StudyError
 from unpooled.ledger import Ledger
-from unpooled.linalg.moments import pack, unpack
-from unpooled.party.policy import Refusal
+from unpooled.party.shelf import Shelf
 from unpooled.party.sofar import Reused
 from unpooled.secure.message import digest
 
 # A step that ran, with the transforms in front of it.
 Ran = tuple[str, tuple[str, ...]]
-
-
-@final
-class Shelf:
-    """Arrays that stay in the silo, by view and name; symmetric ones as a triangle.
-
-    Parameters
-    ----------
-    folder : Path, optional
-        Where each is written too, so that it outlives the process; made when needed.
-    """
-
-    def __init__(self, folder: Path | None = None) -> None:
-        self._arrays: dict[tuple[str, str], tuple[Array, int]] = {}
-        self._folder = folder
-
-    def put(self, view: str, name: str, value: Array, *, symmetric: bool) -> None:
-        """Keep an array, in place of an earlier one of the same name."""
-        size = len(value) if symmetric else 0
-        stored = pack(value) if symmetric else value
-        self._arrays[view, name] = (stored, size)
-        if self._folder is not None:
-            self._write(self._folder, f"{view}.{name}", stored, size)
-
-    def get(self, view: str, name: str) -> Array | None:
-        """Return an array in whole, or None."""
-        stored, size = self._stored(view, name)
-        return unpack(stored, size) if size and stored is not None else stored
-
-    def triangle(self, view: str, name: str) -> Array | None:
-        """Return a symmetric array as it lies here, its triangle, or None."""
-        stored, size = self._stored(view, name)
-        return stored if size else None
-
-    def _stored(self, view: str, name: str) -> tuple[Array | None, int]:
-        if (view, name) not in self._arrays and self._folder is not None:
-            # The file's name ends with the size, so nothing else need be believed.
-            for path in self._folder.glob(f"{view}.{name}.*.npy"):
-                stored = np.load(path, allow_pickle=False)
-                self._arrays[view, name] = (stored, int(path.stem.rpartition(".")[2]))
-        return self._arrays.get((view, name), (None, 0))
-
-    def _write(self, folder: Path, key: str, stored: Array, size: int) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        hidden, path = folder / f".{key}.npy", folder / f"{key}.{size}.npy"
-        with hidden.open("wb") as stream:
-            np.save(stream, stored, allow_pickle=False)
-        # In one go: a process that dies here leaves the earlier array, or this one.
-        hidden.replace(path)
-        for other in folder.glob(f"{key}.*.npy"):
-            if other != path:
-                other.unlink()
-
-
-# In one process a silo has a party in every federation that it is in. What it kept for
-# a fit lives as long as the federation of the fit, or a model fitted on it, does.
-_SHARED: WeakValueDictionary[tuple[str, str], Shelf] = WeakValueDictionary()
-
-
-def share_shelf(party: str, study: str, shelf: Shelf) -> None:
-    """Let a silo's other parties in this process read what it keeps for a study."""
-    _SHARED[party, study] = shelf
-
-
-def shared_shelf(party: str, study: str) -> Shelf | None:
-    """Return what a silo keeps in this process for a study, by whichever party."""
-    return _SHARED.get((party, study))
-
-
-@final
-class KeptArrays:
-    """What a step reads as `kept`: arrays that earlier steps kept for the same view."""
-
-    def __init__(self, view: str, shelves: Sequence[Shelf]) -> None:
-        self._view, self._shelves = view, shelves
-
-    def __getitem__(self, name: str) -> Array:
-        for shelf in self._shelves:
-            if (value := shelf.get(self._view, name)) is not None:
-                return value
-        raise Refusal("nothing_kept")
-
-    def triangle(self, name: str) -> Array:
-        """Return the triangle of a symmetric array; a step may release it as it is."""
-        for shelf in self._shelves:
-            if (value := shelf.triangle(self._view, name)) is not None:
-                return value
-        raise Refusal("nothing_kept")
 
 
 @final

@@ -11,6 +11,7 @@ from unpooled.errors import AggregationError
 from unpooled.party.inbox import RULE, Exchange, Inbox
 from unpooled.party.policy import Refusal
 from unpooled.party.request import Request
+from unpooled.party.shelf import Origins
 from unpooled.party.step import Step
 
 
@@ -61,6 +62,7 @@ class Neighbours:
         keys: Mapping[str, bytes],
         request: Request,
         own: Mapping[str, Float[Array, "..."]],
+        origins: Origins,
     ) -> dict[str, Array]:
         """Return what the party tells, sealed for each of its neighbours."""
         if not all(np.isfinite(value).all() for value in own.values()):
@@ -68,7 +70,7 @@ class Neighbours:
                 "A value for neighbours is not finite; find it in the step's result.",
                 rule="fixed_point_range",
             )
-        contexts = {name: request.context(name) for name in own}
+        contexts = {name: origins.bound(request.context(name)) for name in own}
         graph = request.topology or {}
         self._last = Exchange(self._party, keys, graph, contexts, own)
         return {name: self._last.sealed(name) for name in own}

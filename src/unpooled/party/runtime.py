@@ -19,13 +19,14 @@ from unpooled.party.aligning import Aligning
 from unpooled.party.computing import STAGES
 from unpooled.party.dealings import Answer, Dealings, session_of
 from unpooled.party.journal import Journal
-from unpooled.party.memory import Study, share_shelf
+from unpooled.party.memory import Study
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import Request
 from unpooled.party.sealing import sealed_lines
 from unpooled.party.session import Session
+from unpooled.party.shelf import share_shelf
 from unpooled.secure.agreement import Agreement
-from unpooled.secure.message import Bytes, Message, decode, digest, encode
+from unpooled.secure.message import Bytes, Framed, Message, decode, digest, framed
 from unpooled.secure.roster import Identity, Roster
 
 log = logging.getLogger("unpooled.party")
@@ -58,8 +59,7 @@ class Party:
     models : Path, optional
         The folder for fitted models; without it none are taken.
     partition : {"rows", "columns"}, default "rows"
-        What the silo declared: with "columns" it has other columns about the same
-        people as the other silos. It takes part in studies of this kind only.
+        As the silo declared it; it takes part in studies of this kind only.
     matches : Path, optional
         The folder for files that say which row has which place in a study.
 
@@ -98,9 +98,9 @@ class Party:
         self._door = threading.Lock()
         self._sessions: dict[tuple[str, str], Session] = {}
         # (study, session) -> (round, digest of its request, the reply's bytes)
-        self._answered: dict[tuple[str, str], tuple[int, str, bytes]] = {}
+        self._answered: dict[tuple[str, str], tuple[int, str, Framed]] = {}
 
-    def handle(self, request: Bytes) -> bytes:
+    def handle(self, request: Bytes) -> Framed:
         """Answer one message. Never raises: a mistake inside is a reply too."""
         with self._door:  # an engine may call from several threads
             return self._handle(request)
@@ -110,7 +110,7 @@ class Party:
         if (session := self._sessions.get(where)) is not None:
             session.carried(peer, message)
 
-    def _handle(self, request: Bytes) -> bytes:
+    def _handle(self, request: Bytes) -> Framed:
         asked: dict[str, Any] = {}
         try:
             message = decode(request)
@@ -152,15 +152,15 @@ class Party:
         header: dict[str, Any],
         arrays: dict[str, Array],
         digests: Mapping[str, str] | None = None,
-    ) -> bytes:
+    ) -> Framed:
         # The digest ties the reply to the request as it arrived, so an altered,
         # replayed or reordered request shows at the coordinator.
         header = {"party": self.name, "request": digest(request), **header}
-        return encode(header, arrays, self._identity, digests)
+        return framed(header, arrays, self._identity, digests)
 
     def _refusal(
         self, request: Bytes, asked: dict[str, Any], reason: Exception
-    ) -> bytes:
+    ) -> Framed:
         if isinstance(reason, Refusal | UnpooledError):
             log.info("%s refused a request: %s", self.name, reason)
         else:
@@ -275,7 +275,7 @@ class Party:
         self._answered.pop(session_of(message), None)
         return {"kind": "left"}, {}
 
-    def _handle_step(self, message: Message, data: Bytes) -> bytes:
+    def _handle_step(self, message: Message, data: Bytes) -> Framed:
         key, session = session_of(message), self._session(message)
         self._dealings.check_refusals(key[0])
         if self._dealings.was_forgotten(key[0]):

@@ -180,7 +180,7 @@ class Session:
     def answer(
         self, request: Request
     ) -> tuple[list[tuple[Release, str]], dict[str, Array], dict[str, Any]]:
-        """Run a step; return its ledger lines, what may leave, and sealed shares."""
+        """Run a step; return its ledger lines, what may leave, and what else to say."""
         if self._sum is None:
             raise Refusal("out_of_order")
         step, view = self.check(request)
@@ -194,10 +194,10 @@ class Session:
         # What is not finite is refused when it is encoded; a warning would be noise.
         with np.errstate(all="ignore"):
             totals = self._totals(step, view, request, inbox, public)
-        arrays, more = dict[str, Array](), dict[str, Any]()
+        arrays = dict[str, Array]()
+        more: dict[str, Any] = {"origins": self._views.origins.digest()}
         if step.polynomial is not None:
-            shares = self.computing.take(step, sizes, totals, request.round)
-            more = {"shares": shares}
+            more["shares"] = self.computing.take(step, sizes, totals, request.round)
         else:
             arrays = self._parted(self._sum, step, request, sizes, totals, public)
         self._view_arrays |= view_arrays(request.operations)
@@ -241,7 +241,8 @@ class Session:
         if set(totals) != set(step.declared):
             raise Refusal("declaration")
         if own:
-            arrays |= self._neighbours.told(self._keys, request, own)
+            origins = self._views.origins
+            arrays |= self._neighbours.told(self._keys, request, own, origins)
         return arrays
 
     def _totals(
@@ -252,11 +253,11 @@ class Session:
         inbox: Inbox,
         public: Mapping[str, Any],
     ) -> dict[str, Array]:
+        kept = self._views.kept_for(request)
         if step.reuses:
             known = self._views.reused
             return run_reusing(step, view, request.view_digest(), public, known)
         label = self._table.label if "y" in step.reads else None
-        kept = self._views.kept_for(request)
         own = {"kept": kept, "inbox": inbox, "party": self.party}
         return run_step(step, view, label, own, public)
 
@@ -295,7 +296,7 @@ class Session:
             return PlainSum().conceal(flat, code_for(declared, 1), b"")
         context, place = request.context(name), self.parties.index(self.party)
         code = code_for(declared, len(self.parties), public, context, place)
-        words = total.conceal(flat, code, context)
+        words = total.conceal(flat, code, self._views.origins.bound(context))
         veiled = request.to == "parties" and self.protection == "masked"
         if veiled and self.party == self.parties[0]:
             veil(words, code, self._key_of_group(), context)

@@ -5,10 +5,10 @@
 
 The declaration is the only source for checking, policy, codes, ledger, plan, report and
 documentation. A step is a pure function of the silo's rows (`X`, `y`), of what was kept
-there (`kept`), of the party's name (`party`) and of public arguments (keyword-only),
-and returns one array per declared name. With ``by="rows"``, the default, it must be
-additive over rows: a silo may run it block by block, over files larger than memory, and
-add.
+there (`kept`, the same names in every silo), of the party's name (`party`) and of
+public arguments (keyword-only), and returns one array per declared name. With
+``by="rows"``, the default, it must be additive over rows: a silo may run it block by
+block, over files larger than memory, and add.
 """
 
 import importlib

@@ -16,8 +16,8 @@ from unpooled.data.table import Block, Table, rows_per_block
 from unpooled.errors import DataError
 from unpooled.ledger import canonical
 from unpooled.party.dominance import row_shares
-from unpooled.party.memory import KeptArrays
 from unpooled.party.operations import Derive, Operation, Rows, Select
+from unpooled.party.shelf import KeptArrays
 from unpooled.party.step import Step, find_step
 from unpooled.secure.message import digest
 

@@ -3,13 +3,15 @@
 from typing import Any, final
 
 from unpooled.data.table import Table
-from unpooled.party.memory import KeptArrays, Shelf, Study, shared_shelf
+from unpooled.party.memory import Study
 from unpooled.party.operations import split_address
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.request import Request
+from unpooled.party.shelf import KeptArrays, Origins, Shelf, shared_shelf
 from unpooled.party.sofar import Reused
 from unpooled.party.transforms import Transforms
 from unpooled.party.view import View
+from unpooled.secure.message import digest
 
 
 @final
@@ -30,6 +32,11 @@ class Views:
         What is remembered between fits.
     partition : {"rows", "columns"}
         As the silo declared it.
+
+    Attributes
+    ----------
+    origins : Origins
+        Of the kept arrays that the step which runs has read, in transforms too.
     """
 
     def __init__(
@@ -42,6 +49,7 @@ class Views:
         partition: str,
     ) -> None:
         self.party, self.partition = party, partition
+        self.origins = Origins()
         self._table, self._study = table, study
         self._of_fit = Shelf()
         self._transforms = Transforms(policy, study, committee)
@@ -72,18 +80,21 @@ class Views:
             raise Refusal("nothing_kept") from wrong
         other = shared_shelf(self.party, study)
         shelves = [self._study.kept, *([] if other is None else [other])]
-        return KeptArrays(view, shelves)
+        return KeptArrays(view, shelves, self.origins)
 
     def kept_for(self, request: Request) -> KeptArrays:
-        """Return what a request's step reads as `kept`."""
+        """Return what a request's step, which is to run now, reads as `kept`."""
+        self.origins = Origins()
         if request.kept_of:
             return self.kept(request.kept_of)
-        return KeptArrays(request.view_digest(), (self._of_fit, self._study.kept))
+        shelves = (self._of_fit, self._study.kept)
+        return KeptArrays(request.view_digest(), shelves, self.origins)
 
     def keep(self, request: Request, until: str, name: str, **value: Any) -> None:
         """Keep an array to the end of the "fit" or of the "study"."""
         where = self._study.kept if until == "study" else self._of_fit
-        where.put(request.view_digest(), name, **value)
+        origin = digest(self.origins.bound(request.context(name)))
+        where.put(request.view_digest(), name, origin=origin, **value)
 
     def check_transforms(self, request: Request, view: View) -> None:
         """Refuse transforms that were not fitted, or that single a row out."""

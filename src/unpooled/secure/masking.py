@@ -25,7 +25,7 @@ Bonawitz et al., Practical Secure Aggregation for Privacy-Preserving Machine Lea
 CCS 2017, section 4, the masking with one-time pads.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import final
 
 import numpy as np
@@ -35,12 +35,15 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from unpooled.arrays import Array, Float, Shaped
 from unpooled.errors import AggregationError
-from unpooled.secure.fixed_point import Code
+from unpooled.secure.fixed_point import CHUNK, Code
 from unpooled.secure.protocol import SecureSum
 
 # Bytes of key stream made at a time: they stay in the cache until they are added.
 _CHUNK = 2**18
 _ZEROS = bytes(_CHUNK)
+
+# Adds words to others, or subtracts them, in place.
+_Apply = Callable[[Shaped[Array, "..."], Shaped[Array, "..."]], None]
 
 
 @final
@@ -76,8 +79,11 @@ class MaskedSum(SecureSum):
 
     def cover(self, words: Shaped[Array, "..."], code: Code, context: bytes) -> None:
         """Put this party's masks for the context on words, in place."""
-        for peer, key in self._keys.items():
-            _mask(words, code, key, context, negative=peer < self.party)
+        masks = [
+            (key, code.subtract if peer < self.party else code.add)
+            for peer, key in self._keys.items()
+        ]
+        _mask(words, code, masks, context)
 
     def reveal(
         self, concealed: Iterable[Shaped[Array, "..."]], code: Code
@@ -89,16 +95,18 @@ class MaskedSum(SecureSum):
         self, concealed: Iterable[Shaped[Array, "..."]], code: Code
     ) -> Shaped[Array, "..."]:
         """Return the words of the total, which `unveil` may still have to open."""
-        parts = iter(concealed)
-        total = next(parts).copy()
-        for part in parts:
-            code.add(total, part)
+        first, *others = concealed
+        total = first.copy()
+        for start in range(0, len(total), CHUNK):
+            chunk = slice(start, start + CHUNK)
+            for part in others:
+                code.add(total[chunk], part[chunk])
         return total
 
 
 def veil(words: Shaped[Array, "..."], code: Code, key: bytes, context: bytes) -> None:
     """Add the mask that hides a total from the coordinator; one party does this."""
-    _mask(words, code, key, b"veil" + context, negative=False)
+    _mask(words, code, [(key, code.add)], b"veil" + context)
 
 
 def unveil(
@@ -113,30 +121,29 @@ def unveiled(
 ) -> Shaped[Array, "..."]:
     """Return the words of a total that was veiled."""
     words = total.copy()
-    _mask(words, code, key, b"veil" + context, negative=True)
+    _mask(words, code, [(key, code.subtract)], b"veil" + context)
     return words
 
 
 def _mask(
     words: Shaped[Array, "..."],
     code: Code,
-    key: bytes,
+    masks: Sequence[tuple[bytes, _Apply]],
     context: bytes,
-    *,
-    negative: bool,
 ) -> None:
-    apply = code.subtract if negative else code.add
+    """Put the masks of keys on words, in place; all on a chunk while it is at hand."""
     # Chunks hold whole numbers: 32 bytes, the widest word, divides their size.
     rows = _CHUNK // code.bytes_per_number
-    for start, pad in _pads(key, context, words):
-        first = start // code.bytes_per_number
-        part = words[first : first + rows]
-        apply(part, pad.reshape(part.shape))
+    streams = [_pads(key, context, words) for key, _ in masks]
+    for number, pads in enumerate(zip(*streams, strict=True)):
+        part = words[number * rows : (number + 1) * rows]
+        for pad, (_, apply) in zip(pads, masks, strict=True):
+            apply(part, pad.reshape(part.shape))
 
 
 def _pads(
     key: bytes, context: bytes, words: Shaped[Array, "..."]
-) -> Iterator[tuple[int, Shaped[Array, " c"]]]:
+) -> Iterator[Shaped[Array, " c"]]:
     """Yield the key stream of a (key, context) as words, a chunk at a time.
 
     The same buffer is yielded each time.
@@ -149,4 +156,4 @@ def _pads(
     for start in range(0, n_bytes, _CHUNK):
         size = min(_CHUNK, n_bytes - start)
         stream.update_into(_ZEROS[:size], buffer)
-        yield start, np.frombuffer(buffer, word, size // word.itemsize)
+        yield np.frombuffer(buffer, word, size // word.itemsize)

@@ -23,12 +23,16 @@ from unpooled.secure.roster import Identity, Roster
 
 # As they came in: what arrived in an array is read where it lies.
 Bytes = bytes | memoryview
+# A message as it travels: in one piece, or what comes before its arrays and each array.
+Framed = Bytes | list[Bytes]
 
 _MAGIC = b"UNPOOLED1"
 _PREFIX = struct.Struct(f"<{len(_MAGIC)}sI")
 _SIGNATURE = 64
 _ALIGNMENT = 64
 _HEADER_LIMIT = 2**24
+# Bytes of a message from which on it is not put into one piece.
+_LARGE = 2**18
 _DTYPES = ("<f8", "<i8", "<u8", "<u4", "<u2", "|u1", "|b1")
 
 
@@ -80,8 +84,11 @@ def pieces(
     arrays: Mapping[str, Array],
     identity: Identity | None = None,
     digests: Mapping[str, str] | None = None,
-) -> list[Any]:
-    """Return what `encode` joins: buffers to write one by one, no array copied."""
+) -> list[Bytes]:
+    """Return what `encode` joins: what comes before the arrays, and each where it lies.
+
+    `decode` reads pieces too, so an array of gigabytes is never there twice.
+    """
     digests = digests or {}
     parts = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     manifest = [
@@ -92,10 +99,32 @@ def pieces(
     front = _PREFIX.pack(_MAGIC, len(text)) + text
     signature = identity.sign(front) if identity else bytes(_SIGNATURE)
     padding = bytes(-(len(front) + _SIGNATURE) % _ALIGNMENT)
-    return [front, signature, padding, *(part.data for part in parts.values())]
+    flat = [part.reshape(-1).view(np.uint8).data for part in parts.values()]
+    return [front + signature + padding, *flat]
 
 
-def decode(data: Bytes, roster: Roster | None = None, party: str = "") -> Message:
+def framed(
+    header: Mapping[str, Any],
+    arrays: Mapping[str, Array],
+    identity: Identity,
+    digests: Mapping[str, str] | None = None,
+) -> Framed:
+    """Return a message in one piece, or where that is large in `pieces`."""
+    parts = pieces(header, arrays, identity, digests)
+    return joined(parts) if size_of(parts) < _LARGE else parts
+
+
+def size_of(data: Framed) -> int:
+    """Return the bytes of a message."""
+    return sum(map(len, data)) if isinstance(data, list) else len(data)
+
+
+def joined(data: Framed) -> bytes:
+    """Return a message in one piece."""
+    return b"".join(data) if isinstance(data, list) else bytes(data)
+
+
+def decode(data: Framed, roster: Roster | None = None, party: str = "") -> Message:
     """Read a message, checking its form, its digests and, with a roster, who signed.
 
     Raises
@@ -103,27 +132,21 @@ def decode(data: Bytes, roster: Roster | None = None, party: str = "") -> Messag
     AggregationError
         With the rule "malformed_message" or "wrong_signature".
     """
-    view = memoryview(data).toreadonly()
     try:
-        magic, length = _PREFIX.unpack_from(view)
-        if magic != _MAGIC or length > _HEADER_LIMIT:
-            raise ValueError("not a message of this version")
-        front = view[: _PREFIX.size + length]
-        signature = bytes(view[len(front) : len(front) + _SIGNATURE])
-        if len(signature) != _SIGNATURE:
-            raise ValueError("truncated")
+        parts = data if isinstance(data, list) else [data]
+        view, *rest = (memoryview(part).toreadonly() for part in parts)
+        front, signature, start = _front(view)
         if roster is not None:
-            roster.check(party, bytes(front), signature)
-        content = _strict_json(bytes(front[_PREFIX.size :]))
+            roster.check(party, _PREFIX.pack(_MAGIC, len(front)) + front, signature)
+        content = _strict_json(front)
         header, manifest = content["header"], content["arrays"]
         if set(content) != {"header", "arrays"} or not isinstance(header, dict):
             raise ValueError("header")
-        end = len(front) + _SIGNATURE
-        start = end + -end % _ALIGNMENT
-        # Neither signature nor digests cover the padding: it must not carry anything.
-        if bytes(view[end:start]) != bytes(start - end):
-            raise ValueError("padding")
-        arrays, digests = _arrays(view[start:], manifest)
+        if not isinstance(data, list):
+            rest = _cut(view[start:], _sizes(manifest))
+        elif len(view) != start:
+            raise ValueError("trailing bytes")
+        arrays, digests = _arrays(rest, manifest)
     except (
         ValueError,
         TypeError,
@@ -137,9 +160,7 @@ def decode(data: Bytes, roster: Roster | None = None, party: str = "") -> Messag
             "truncated or altered, or comes from another version.",
             rule="malformed_message",
         ) from wrong
-    return Message(
-        header, arrays, digests, bytes(front[_PREFIX.size :]), bytes(signature)
-    )
+    return Message(header, arrays, digests, front, signature)
 
 
 def signed_by(
@@ -168,27 +189,56 @@ def signed_by(
     return header, digests
 
 
-def _arrays(
-    payload: memoryview, manifest: Any
-) -> tuple[dict[str, Array], dict[str, str]]:
-    arrays, digests, start = {}, {}, 0
-    for name, dtype, shape, expected in manifest:
-        if dtype not in _DTYPES or not isinstance(name, str) or name in arrays:
+def _front(view: memoryview) -> tuple[bytes, bytes, int]:
+    """Return a message's JSON text, its signature, and where its arrays begin."""
+    magic, length = _PREFIX.unpack_from(view)
+    if magic != _MAGIC or length > _HEADER_LIMIT:
+        raise ValueError("not a message of this version")
+    signed = _PREFIX.size + length
+    end = signed + _SIGNATURE
+    if len(view) < end:
+        raise ValueError("truncated")
+    start = end + -end % _ALIGNMENT
+    # Neither signature nor digests cover the padding: it must not carry anything.
+    if bytes(view[end:start]) != bytes(start - end):
+        raise ValueError("padding")
+    return bytes(view[_PREFIX.size : signed]), bytes(view[signed:end]), start
+
+
+def _sizes(manifest: Any) -> list[int]:
+    """Return the bytes of each array that a message lists."""
+    sizes, names = [], set[str]()
+    for name, dtype, shape, _ in manifest:
+        if dtype not in _DTYPES or not isinstance(name, str) or name in names:
             raise ValueError("array")
         if not all(type(size) is int and size >= 0 for size in shape):
             raise ValueError("shape")
-        count = 1
-        for size in shape:
-            count *= size
-        size = count * np.dtype(dtype).itemsize
-        part = payload[start : start + size]
+        names.add(name)
+        sizes.append(math.prod(shape) * np.dtype(dtype).itemsize)
+    return sizes
+
+
+def _cut(payload: memoryview, sizes: list[int]) -> list[memoryview]:
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(payload[start : start + size])
+        start += size
+    if start != len(payload):
+        raise ValueError("trailing bytes")
+    return parts
+
+
+def _arrays(
+    parts: list[memoryview], manifest: Any
+) -> tuple[dict[str, Array], dict[str, str]]:
+    arrays, digests = {}, {}
+    sizes = _sizes(manifest)
+    for part, size, listed in zip(parts, sizes, manifest, strict=True):
+        name, dtype, shape, expected = listed
         if len(part) != size or digest(part) != expected:
             raise ValueError("digest")
         arrays[name] = np.frombuffer(part, dtype).reshape(shape)
         digests[name] = expected
-        start += size
-    if start != len(payload):
-        raise ValueError("trailing bytes")
     return arrays, digests
 
 

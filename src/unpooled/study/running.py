@@ -22,8 +22,8 @@ from unpooled.federation.planning import Plan
 from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger
 from unpooled.models.files import save
-from unpooled.party.memory import Shelf
 from unpooled.party.runtime import Party
+from unpooled.party.shelf import Shelf
 from unpooled.study.content import StudyStep, target_of
 from unpooled.study.definition import Listener, Study, pipeline_of
 from unpooled.study.earlier import part_of, with_earlier
