@@ -88,7 +88,7 @@ def test_models_without_a_picture_tell_numbers_as_numbers():
 
     exhibit = _attributes(SimpleNamespace(**fitted))
 
-    assert dict(exhibit.tables[0].rows) == {
+    assert {row[0]: row[1] for row in exhibit.tables[0].rows} == {
         "A_": "3 × 3 numbers",
         "gain_": "0.2500",
         "n_turns_": "52",

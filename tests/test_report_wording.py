@@ -149,7 +149,7 @@ def test_every_argument_of_a_step_has_words():
 
 def test_what_was_shown_is_not_said_to_be_a_total():
     parts = {name: rows(60, 2, seed) for seed, name in enumerate("abc")}
-    parts["a"] = np.column_stack([parts["a"], np.arange(60) % 2])
+    parts["a"] = np.column_stack([parts["a"], np.arange(60.0) % 2])
     federation = up.simulate(
         {name: pd.DataFrame(X).add_prefix(name) for name, X in parts.items()},
         partition="columns",
