@@ -110,3 +110,15 @@ def test_the_container_installs_extras_that_exist():
 
 def test_what_they_start_is_a_command():
     assert CliRunner().invoke(app, ["silo", "start", "--help"]).exit_code == 0
+
+
+def test_the_container_copies_what_it_installs_and_nothing_else():
+    text = (DEPLOY / "Containerfile").read_text()
+    copied = re.findall(r"^COPY (.+) \S+$", text, re.MULTILINE)
+    names = {name for line in copied for name in line.split()}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    needed = {"pyproject.toml", project["readme"], *project["license-files"], "src"}
+
+    assert names == needed
+    assert all((ROOT / name).exists() for name in names)

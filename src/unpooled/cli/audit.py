@@ -68,7 +68,13 @@ def log(
     if against is not None:
         ledger = Ledger.from_json(against.read_text("utf-8"))
         lacking = journal.check_against(ledger, silo.name)
-        say(f"{against} agrees with this log; it lacks {lacking} lines of it.")
+        rest = (
+            f"It lacks {lacking} of its lines: replies that the coordinator never wrote "
+            f"down."
+            if lacking
+            else "Neither lacks a line of the other."
+        )
+        say(f"{against} agrees with this log. {rest}")
 
 
 def approve(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:

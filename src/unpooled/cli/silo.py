@@ -79,9 +79,9 @@ def init(
     name = name or _own_name(kit, asking)
     if asking:
         source = typer.prompt("Where are the rows? A file or a database's address")
-        label = label or _asked("A column that travels along, never a feature (label)?")
-        ids = ids or _asked("A column that names people (ids)?")
-        columns = columns or _asked("The only columns to know of, as a,b,c? All if")
+        label = label or _asked("A label, which is never a feature [none]")
+        ids = ids or _asked("A column that names people (ids) [none]")
+        columns = columns or _asked("The only columns to know of, as age,sex [all]")
     public = found(
         kit / "local",
         Charter(
@@ -175,7 +175,7 @@ def _own_name(kit: Path, asking: bool) -> str:
 
 
 def _asked(question: str) -> str | None:
-    return typer.prompt(f"{question} none", default="", show_default=False) or None
+    return typer.prompt(question, default="", show_default=False) or None
 
 
 def _listed(text: str) -> list[str]:
