@@ -69,8 +69,8 @@ def log(
         ledger = Ledger.from_json(against.read_text("utf-8"))
         lacking = journal.check_against(ledger, silo.name)
         rest = (
-            f"It lacks {lacking} of its lines: replies that the coordinator never wrote "
-            f"down."
+            f"It lacks {lacking} of its lines: replies that the coordinator never "
+            f"wrote down."
             if lacking
             else "Neither lacks a line of the other."
         )
