@@ -12,6 +12,7 @@ from report_pages import facts, rows
 from unpooled.ledger import Ledger, Release
 from unpooled.models.catalogue import estimators
 from unpooled.party.step import Step, summed
+from unpooled.report.cautions import cautions
 from unpooled.report.facts import facts_of
 from unpooled.report.html import Facts
 from unpooled.report.told import TOLD
@@ -164,6 +165,8 @@ def test_what_was_shown_is_not_said_to_be_a_total():
     assert said.text.startswith("How each own column counts towards each class")
     assert "Only its total" not in said.fate
     assert "It was shown to the coordinator as it is, in round" in said.fate
+    (people,) = [c for c in cautions(facts_of(model, federation)) if "people" in c.text]
+    assert f"for the silos alone (rounds 2 to {2 * model.n_iter_}, " in people.text
 
 
 def test_empty_arrays_are_not_told():

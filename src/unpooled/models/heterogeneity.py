@@ -137,9 +137,9 @@ class Heterogeneity(SiteTable, FederatedEstimator):
     -----
     Released, as totals only: N; column sums; squared distances from the means; the
     p × p scatter, and the part of it that is between the silos' means; a weighted sum
-    of logarithms of determinants; distances from the silos' own means, by column and
-    component, with squares. Never released: a row, or any silo's own count, mean,
-    spread or covariance.
+    of logarithms of determinants, and how many silos have none; distances from the
+    silos' own means, by column and component, with squares. Never released: a row, or
+    any silo's own count, mean, spread or covariance.
 
     The part between silos has rank m - 1. With two silos it is the direction and size
     of the difference of their means, and with three each can tell from it the direction

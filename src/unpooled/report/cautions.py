@@ -9,7 +9,7 @@ from unpooled.ledger import Release
 from unpooled.report.facts import Facts, declaration
 from unpooled.report.phrases import listed
 from unpooled.report.rules import WORDS, loosened, said
-from unpooled.report.wording import meaning, pairs_columns, per_person
+from unpooled.report.wording import meaning, pairs_columns, per_person, rounds_label
 
 # Below this many rows per silo on average, a reader should look at the sizes.
 _FEW_ROWS = 30
@@ -182,7 +182,6 @@ def _as_phrase(key: str) -> str:
 def _meanings(lines: list[Release]) -> list[str]:
     said = [(meaning(x), x.round) for x in lines]
     return [
-        f"{what} (round {rounds[0][1]})"
-        for what, group in groupby(sorted(said), key=lambda pair: pair[0])
-        if (rounds := list(group))
+        f"{what} ({rounds_label([number for _, number in group]).lower()})"
+        for what, group in groupby(sorted(set(said)), key=lambda pair: pair[0])
     ]
