@@ -56,7 +56,7 @@ def test_verify_against_a_ledger_finds_lines_cut_at_the_end(heart):
     _, federation = heart.fit()
     path = heart.folder / "ledger.jsonl"
     path.write_text(federation.ledger.to_lines())
-    assert "Neither lacks a line" in command(heart, "log", "--against", path)
+    assert "lacks none of its lines" in command(heart, "log", "--against", path)
     database = sqlite3.connect(heart.silo("rome").audit)
     database.execute("DROP TRIGGER entries_remain")
     (last,) = database.execute("SELECT MAX(number) FROM entries WHERE kind = 'round'")

@@ -165,7 +165,9 @@ def test_what_was_shown_is_not_said_to_be_a_total():
     assert said.text.startswith("How each own column counts towards each class")
     assert "Only its total" not in said.fate
     assert "It was shown to the coordinator as it is, in round" in said.fate
-    (people,) = [c for c in cautions(facts_of(model, federation)) if "people" in c.text]
+    (people,) = [
+        c for c in cautions(facts_of(model, federation)) if "single" in c.heading
+    ]
     assert f"for the silos alone (rounds 2 to {2 * model.n_iter_}, " in people.text
 
 

@@ -68,13 +68,9 @@ def log(
     if against is not None:
         ledger = Ledger.from_json(against.read_text("utf-8"))
         lacking = journal.check_against(ledger, silo.name)
-        rest = (
-            f"It lacks {lacking} of its lines: replies that the coordinator never "
-            f"wrote down."
-            if lacking
-            else "Neither lacks a line of the other."
+        say(
+            f"{against} agrees with this log, and lacks {lacking or 'none'} of its lines."
         )
-        say(f"{against} agrees with this log. {rest}")
 
 
 def approve(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
