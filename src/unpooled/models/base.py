@@ -34,6 +34,8 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     """
 
     _partitions = ("rows",)
+    # Whether cells of rows may be missing.
+    _missing = False
     # Parameters whose choices give the same answer at other costs, for plans.
     _ways: Mapping[str, tuple[str, ...]] = {}
     # Attributes that the silos of a column partition keep until they are asked for.
@@ -134,7 +136,12 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         state.pop("_silos", None)
         return state
 
-    def _check_rows(self, X: Any, *, missing: bool = False) -> Float[Array, "n p"]:
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._missing
+        return tags
+
+    def _check_rows(self, X: Any) -> Float[Array, "n p"]:
         """Check an array of new rows as scikit-learn does, against what was fitted."""
         check_is_fitted(self)
         with warnings.catch_warnings():
@@ -146,17 +153,14 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
                 X,
                 reset=False,
                 dtype="float64",
-                ensure_all_finite="allow-nan" if missing else True,
+                ensure_all_finite="allow-nan" if self._missing else True,
             )
 
-    def _check_transformed(
-        self, X: Any, width: int, *, missing: bool = False
-    ) -> Float[Array, "n q"]:
+    def _check_transformed(self, X: Any, width: int) -> Float[Array, "n q"]:
         """Check an array of rows as `transform` gives them, `width` columns."""
         check_is_fitted(self)
-        X = check_array(
-            X, dtype="float64", ensure_all_finite="allow-nan" if missing else True
-        )
+        finite = "allow-nan" if self._missing else True
+        X = check_array(X, dtype="float64", ensure_all_finite=finite)
         if X.shape[1] != width:
             # Broadcasting would take a single column for all of them.
             raise DataError(

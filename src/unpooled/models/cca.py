@@ -17,7 +17,6 @@ Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, Alg
 
 from typing import Any, final
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
@@ -31,7 +30,6 @@ from unpooled.linalg.canonical import (
     structure,
 )
 from unpooled.linalg.latent import canonical_latent
-from unpooled.linalg.oneshot import Diagnosis
 from unpooled.models import (
     cca_columns,
     eigenproblem,
@@ -43,16 +41,11 @@ from unpooled.models import (
 from unpooled.models import span as spans
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.cca_columns import fit_columns
-from unpooled.models.eigenproblem import Pair, diagnosis_of
-from unpooled.models.oneshot_views import OneShot, one_shot_pairs, root_of
+from unpooled.models.choices import check_choice, check_share, component_count
+from unpooled.models.diagnosing import Pair
+from unpooled.models.oneshot_views import OneShot, OneShotViews
 from unpooled.models.span import Span
-from unpooled.models.twoviews import (
-    Predicting,
-    Steps,
-    check_share,
-    component_count,
-    views_of,
-)
+from unpooled.models.twoviews import Predicting, Steps, views_of
 from unpooled.party.step import adopted
 
 local_total, local_squares, local_scatter = adopted(
@@ -70,9 +63,14 @@ local_whitened, local_squared, local_factors, local_low_rank = adopted(
 )
 local_spread, local_span = adopted(__name__, spans.local_spread, spans.local_span)
 SPAN = Span(local_spread, local_span)
-ONE_SHOT = OneShot(local_whitened, local_squared, local_factors, local_low_rank)
 STEPS = Steps(local_total, local_squares, local_scatter)
-PAIR = Pair(local_canonical, local_pair, local_radii)
+ONE_SHOT = OneShot(
+    local_whitened,
+    local_squared,
+    local_factors,
+    local_low_rank,
+    Pair(local_canonical, local_pair, local_radii),
+)
 local_gram, own_squares, local_mixture = cca_columns.STEPS[:3]
 own_basis, own_weights = cca_columns.STEPS[3:]
 own_ridge, local_image, local_pairs, own_ridge_weights = cca_columns.PAIRED
@@ -85,7 +83,7 @@ CRITERIA = ("maxvar", "sumcor")
 
 
 @final
-class CCA(Predicting, FederatedEstimator):
+class CCA(OneShotViews, Predicting, FederatedEstimator):
     """Canonical correlation analysis over a federation: the pooled answer.
 
     Parameters
@@ -203,6 +201,7 @@ class CCA(Predicting, FederatedEstimator):
 
     _partitions = ("rows", "columns")
     _shown = shown_scores
+    _one_shot = ONE_SHOT
 
     def __init__(
         self,
@@ -233,12 +232,9 @@ class CCA(Predicting, FederatedEstimator):
 
     def _fit(self, federation: Federation, y: Any) -> None:
         check_share("regularisation", self.regularisation)
-        if self.criterion not in CRITERIA:
-            raise DataError(f"criterion={self.criterion!r}; choose one of {CRITERIA}.")
+        check_choice("criterion", self.criterion, CRITERIA)
         by_columns = federation.partition == "columns"
-        solvers = COLUMN_SOLVERS if by_columns else SOLVERS
-        if self.solver not in solvers:
-            raise DataError(f"solver={self.solver!r}; choose one of {solvers}.")
+        check_choice("solver", self.solver, COLUMN_SOLVERS if by_columns else SOLVERS)
         if by_columns:
             return fit_columns(self, federation)
         first, second = views_of(federation, y)
@@ -246,8 +242,7 @@ class CCA(Predicting, FederatedEstimator):
         if self.solver == "exact":
             self._fit_exactly(federation, y, k)
         else:
-            self._fit_in_one_shot(federation.select([*first, *second]), len(first), k)
-            self.x_columns_, self.y_columns_ = first, second
+            self._fit_in_one_shot(federation, first, second, k)
 
     def _fit_exactly(self, federation: Federation, y: Any, k: int) -> None:
         c = float(self.regularisation)
@@ -271,12 +266,6 @@ class CCA(Predicting, FederatedEstimator):
             every = canonical_directions(S, min(S.xy.shape))
             self.all_correlations_ = correlations(S, *every)
 
-    def _fit_in_one_shot(self, view: Federation, p: int, k: int) -> None:
-        q = view.n_features - p
-        public = {"x": np.arange(p), "y": p + np.arange(q), **root_of(self.ridge)}
-        W, V = one_shot_pairs(self, view, ONE_SHOT, public, k)
-        self.x_weights_, self.y_weights_ = _of_unit_length(W), _of_unit_length(V)
-
     def significance(self) -> CanonicalTest:
         """Test which correlations are not zero; nothing more is released."""
         check_is_fitted(self)
@@ -286,29 +275,3 @@ class CCA(Predicting, FederatedEstimator):
             )
         sizes = len(self.x_columns_), len(self.y_columns_)
         return bartlett(self.all_correlations_, self.n_samples_, *sizes)
-
-    def diagnose(self, federation: Federation) -> Diagnosis:
-        """Compare "dgep" vectors with the exact ones; releases Σ A_i and Σ B_i.
-
-        Parameters
-        ----------
-        federation : Federation
-            The one of the fit.
-        """
-        check_is_fitted(self)
-        if not self.solver.startswith("dgep"):
-            raise DataError("Only dgep-eigh and dgep-power are diagnosed.")
-        view = federation.select([*self.x_columns_, *self.y_columns_])
-        W = np.concatenate([self.x_weights_, self.y_weights_]) / np.sqrt(2.0)
-        p, q = len(self.x_columns_), len(self.y_columns_)
-        public = {"x": np.arange(p), "y": p + np.arange(q), **root_of(self.ridge)}
-        with view.fitting():
-            K = view.sum(local_whitened, **public)["K"]
-            M = np.block([[np.zeros((p, p)), K], [K.T, np.zeros((q, q))]])
-            return diagnosis_of(view, PAIR, {"first": p}, W, M)
-
-
-def _of_unit_length(W: Float[Array, "p k"]) -> Float[Array, "p k"]:
-    """Scale columns; where silos found nothing in common they are zeros, and stay."""
-    lengths = np.linalg.norm(W, axis=0)
-    return W / np.where(lengths > 0, lengths, 1.0)

@@ -46,9 +46,9 @@ from unpooled.models.classes import (
     class_values,
     pooled_class_means,
 )
+from unpooled.models.diagnosing import Pair
 from unpooled.models.discriminant_auto import fit_ledoit_wolf
 from unpooled.models.discriminant_span import fit_in_span
-from unpooled.models.eigenproblem import Pair
 from unpooled.models.linear import (
     ILL_POSED,
     LinearClassifier,

@@ -14,7 +14,6 @@ and 3, Algorithms 1 and 2.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -22,18 +21,19 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
-from unpooled.errors import DataError, ReleaseRefusedError
+from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.eigen import same_columns
 from unpooled.linalg.oneshot import (
     Diagnosis,
-    diagnosed,
     power_eigenvectors,
     starting_block,
     top_eigenvectors,
 )
 from unpooled.linalg.pencil import inverse_root, leading_pencil_pairs
 from unpooled.models.base import FederatedEstimator
+from unpooled.models.choices import check_choice
+from unpooled.models.diagnosing import Pair, diagnosis_of
 from unpooled.party.step import (
     Fit,
     Step,
@@ -172,8 +172,7 @@ class GeneralizedEigen(
 
     def _fit(self, federation: Federation, y: Any) -> None:
         p, k = federation.n_features, self.n_components
-        if self.solver not in SOLVERS:
-            raise DataError(f"solver={self.solver!r}; choose one of {SOLVERS}.")
+        check_choice("solver", self.solver, SOLVERS)
         if not (isinstance(k, int | np.integer) and 1 <= k <= p):
             raise DataError(f"n_components={k!r}; choose a whole number from 1 to {p}.")
         federation.keep(_pair_of(self.pair), **(self.public or {}))
@@ -224,37 +223,6 @@ class GeneralizedEigen(
             view, names = self._check_view(X), list(self.get_feature_names_out())
             return view.derive(projected, names, vectors=self.eigenvectors_)
         return projected(self._check_rows(X), vectors=self.eigenvectors_)
-
-
-@final
-@dataclass(frozen=True)
-class Pair:
-    """Steps that keep A_i and B_i, add them, and show their radii."""
-
-    keep: Step
-    total: Step
-    radii: Step
-
-
-def diagnosis_of(
-    federation: Federation,
-    steps: Pair,
-    public: Mapping[str, Any],
-    W: Float[Array, "p k"],
-    M: Float[Array, "p p"],
-) -> Diagnosis:
-    """Compare one-shot vectors of M with those of Σ A_i, Σ B_i, within a fit.
-
-    Where a silo shows no values of its own the paper's bound is left out.
-    """
-    federation.keep(steps.keep, **public)
-    totals = federation.sum(steps.total)
-    try:
-        shown = federation.collect(steps.radii)
-    except ReleaseRefusedError:
-        shown = None
-    radii = np.array([r["radii"] for r in shown.values()]) if shown else None
-    return diagnosed(W, M, totals["A"], totals["B"], radii, len(federation.parties))
 
 
 def one_shot(model: Any, M: Float[Array, "p p"], k: int) -> Float[Array, "p k"]:

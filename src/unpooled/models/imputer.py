@@ -116,6 +116,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     statistics_: Float[Array, " p"]
 
     _partitions = ("rows", "columns")
+    _missing = True
     _kept_by_silos = ("statistics_",)
 
     def __init__(
@@ -167,11 +168,6 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
             )
         return float(fill)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
     def transform(self, X: Any) -> Any:
         """Fill missing cells of an array, or of every silo's rows, lazily.
 
@@ -189,7 +185,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
             if by_columns:
                 return view.derive(own_imputed, kept_of=self.kept_)
             return view.derive(imputed, view.feature_names, statistics=self.statistics_)
-        return imputed(self._check_rows(X, missing=True), statistics=self.statistics_)
+        return imputed(self._check_rows(X), statistics=self.statistics_)
 
     def to_sklearn(self) -> Any:
         """Return a fitted `sklearn.impute.SimpleImputer`."""

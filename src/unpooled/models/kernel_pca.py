@@ -248,33 +248,13 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
             After other fits: the rows that such a kernel compares with are in the
             silos, and would have to stand in the object.
         """
-        import sklearn.decomposition
-        from sklearn.kernel_approximation import RBFSampler
-        from sklearn.pipeline import make_pipeline
-
         check_is_fitted(self)
         if self.approximation != "fourier":
             raise DataError(
                 "scikit-learn's KernelPCA holds the fitted rows, which are in the "
                 'silos. After approximation="fourier" there is a twin without them.'
             )
-        p, size = self.n_features_in_, self.n_landmarks
-        sampler = RBFSampler(
-            gamma=self.gamma_, n_components=size, random_state=self.seed_
-        )
-        # It learns nothing of rows but their number of columns.
-        sampler.fit(np.zeros((1, p)))
-        if hasattr(self, "feature_names_in_"):
-            sampler.feature_names_in_ = self.feature_names_in_.copy()
-        k, N = len(self.eigenvalues_), self.n_samples_
-        twin = sklearn.decomposition.PCA(k)
-        twin.mean_, twin.components_ = (
-            self.kernel_means_.copy(),
-            self.score_weights_.T.copy(),
-        )
-        twin.explained_variance_ = self.eigenvalues_ / (N - 1)
-        twin.n_components_, twin.n_samples_, twin.n_features_in_ = k, N, size
-        return make_pipeline(sampler, twin)
+        return kernel_rows.sklearn_twin(self)
 
 
 def _check_parameters(model: KernelPCA) -> None:

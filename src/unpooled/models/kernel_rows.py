@@ -100,3 +100,26 @@ def projection(model: Any, view: Federation, names: list[str]) -> Federation:
     return featured(model, view).derive(
         _PROJECTED, names, scale=np.ones(len(axes)), **how
     )
+
+
+def sklearn_twin(model: Any) -> Any:
+    """Return the model's features and axes as a fitted Pipeline of scikit-learn's."""
+    import sklearn.decomposition
+    from sklearn.kernel_approximation import RBFSampler
+    from sklearn.pipeline import make_pipeline
+
+    p, size = model.n_features_in_, model.n_landmarks
+    sampler = RBFSampler(
+        gamma=model.gamma_, n_components=size, random_state=model.seed_
+    )
+    # It learns nothing of rows but their number of columns.
+    sampler.fit(np.zeros((1, p)))
+    if hasattr(model, "feature_names_in_"):
+        sampler.feature_names_in_ = model.feature_names_in_.copy()
+    k, N = len(model.eigenvalues_), model.n_samples_
+    twin = sklearn.decomposition.PCA(k)
+    twin.mean_ = model.kernel_means_.copy()
+    twin.components_ = model.score_weights_.T.copy()
+    twin.explained_variance_ = model.eigenvalues_ / (N - 1)
+    twin.n_components_, twin.n_samples_, twin.n_features_in_ = k, N, size
+    return make_pipeline(sampler, twin)

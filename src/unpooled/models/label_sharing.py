@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array, Float, Int, Shaped
+from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.row_sparse import row_norms, row_sparse_weights
 from unpooled.models import classes as names_of_classes
@@ -33,6 +34,8 @@ from unpooled.models.moments import complete
 from unpooled.party.bounds import Ceiling
 from unpooled.party.step import Step, release, stays, summed
 
+# Of the parameters, what silos are told.
+SETTINGS = ("beta", "zeta", "eta", "max_staleness")
 # A silo is slow when its last update took this many times the mean of all.
 _SLOW = 2.0
 
@@ -184,3 +187,17 @@ def _orthonormal(N: int, c: int, random_state: int | None) -> Float[Array, "N c"
     """Return Z of the start, random with orthonormal columns (Algorithm 1, line 1)."""
     rng = np.random.default_rng(0 if random_state is None else random_state)
     return np.linalg.qr(rng.standard_normal((max(N, c), c)))[0][:N]
+
+
+def check_parameters(model: Any) -> None:
+    """Refuse parameters of `MMVFL` that cannot be, before anything leaves."""
+    for name, least in {"beta": 0.0, "zeta": 0.0, "eta": 0.0}.items():
+        value = getattr(model, name)
+        if not isinstance(value, int | float) or not least < value < math.inf:
+            raise DataError(f"{name}={value!r}; choose a number above 0.")
+    for name, least in {"max_iter": 1, "max_staleness": 0}.items():
+        value = getattr(model, name)
+        if not isinstance(value, int | np.integer) or value < least:
+            raise DataError(f"{name}={value!r}; choose a whole number from {least}.")
+    if not isinstance(model.tol, int | float) or not 0.0 <= model.tol < 1.0:
+        raise DataError(f"tol={model.tol!r}; choose a share from 0 to below 1.")

@@ -10,6 +10,7 @@ from sklearn.base import ClassifierMixin
 
 from unpooled.arrays import Array, Float, Shaped
 from unpooled.errors import DataError
+from unpooled.models.choices import check_choice
 
 
 class LinearClassifier(ClassifierMixin):
@@ -117,8 +118,7 @@ ILL_POSED = (
 
 def check_options(model: Any, solvers: Sequence[str]) -> None:
     """Refuse what a discriminant analysis cannot be asked for."""
-    if model.solver not in solvers:
-        raise DataError(f"solver={model.solver!r}; choose one of {solvers}.")
+    check_choice("solver", model.solver, solvers)
     s: Any = model.shrinkage
     number = isinstance(s, int | float | np.number) and not isinstance(s, bool)
     if not (s in (None, "auto") or (number and 0 <= s <= 1)):

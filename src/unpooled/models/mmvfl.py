@@ -9,7 +9,6 @@ References
 Multi-Participant Multi-Class Vertical Federated Learning.
 """
 
-import math
 import warnings
 from typing import Any, final
 
@@ -30,7 +29,7 @@ from unpooled.models.classes import (
     check_label,
     class_values,
 )
-from unpooled.models.label_sharing import shared_labels
+from unpooled.models.label_sharing import SETTINGS, check_parameters, shared_labels
 from unpooled.party.step import adopted
 
 local_names, local_labels, local_objective = adopted(
@@ -139,12 +138,12 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
         self.random_state = random_state
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        _check_parameters(self)
+        check_parameters(self)
         check_label(federation, y)
         names = agreed_names(federation, local_names, None, 2)
         self.classes_ = class_values(names)
         self.objective_ = []
-        settings = {name: float(getattr(self, name)) for name in _SETTINGS}
+        settings = {name: float(getattr(self, name)) for name in SETTINGS}
         planned = federation.coordinator.planned
         steps = (local_labels, local_objective)
         for value in shared_labels(
@@ -291,19 +290,3 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
 
     def _names(self) -> Int[Array, "c w"]:
         return np.array([names_of_classes.words_of(v) for v in self.classes_.tolist()])
-
-
-_SETTINGS = ("beta", "zeta", "eta", "max_staleness")
-
-
-def _check_parameters(model: MMVFL) -> None:
-    for name, least in {"beta": 0.0, "zeta": 0.0, "eta": 0.0}.items():
-        value = getattr(model, name)
-        if not isinstance(value, int | float) or not least < value < math.inf:
-            raise DataError(f"{name}={value!r}; choose a number above 0.")
-    for name, least in {"max_iter": 1, "max_staleness": 0}.items():
-        value = getattr(model, name)
-        if not isinstance(value, int | np.integer) or value < least:
-            raise DataError(f"{name}={value!r}; choose a whole number from {least}.")
-    if not isinstance(model.tol, int | float) or not 0.0 <= model.tol < 1.0:
-        raise DataError(f"tol={model.tol!r}; choose a share from 0 to below 1.")

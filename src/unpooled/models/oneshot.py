@@ -26,7 +26,6 @@ from unpooled.linalg.oneshot import (
     Diagnosis,
     power_eigenvectors,
     starting_block,
-    top_eigenvectors,
 )
 from unpooled.linalg.whitening import whitened_rows
 from unpooled.models.classes import (
@@ -38,7 +37,8 @@ from unpooled.models.classes import (
     local_names,
     names_in,
 )
-from unpooled.models.eigenproblem import Pair, diagnosis_of, roots
+from unpooled.models.diagnosing import Pair, diagnosis_of
+from unpooled.models.eigenproblem import one_shot, roots
 from unpooled.models.linear import direction_count
 from unpooled.models.pairs import discriminant_factors
 from unpooled.party.step import Step, disclosed, release, summed
@@ -115,7 +115,7 @@ class OneShotDirections:
         else:
             names, matrix = summed_matrix(federation, steps.whitened, ridge, planned)
         k = direction_count(self.n_components, federation.n_features, len(names))
-        find = leading_of_factors if self.factors else leading_of_sum
+        find = leading_of_factors if self.factors else one_shot
         self.scalings_ = find(self, matrix, k)
         self.classes_ = class_values(names)
 
@@ -157,14 +157,6 @@ def shown_factors(
     """Return all silos' factors side by side; one round."""
     shown = federation.collect(factors, classes=classes, ridge=ridge)
     return np.concatenate([own["F"] for own in shown.values()], axis=1)
-
-
-def leading_of_sum(model: Any, M: Float[Array, "p p"], k: int) -> Float[Array, "p k"]:
-    """Return the leading eigenvectors of Σ M_i by the model's solver."""
-    if model.solver == "dgep-eigh":
-        return top_eigenvectors(M, k)
-    start = starting_block(model.init, len(M), k, model.random_state)
-    return power_eigenvectors(lambda W: M @ W, start, model.max_iter)
 
 
 def leading_of_factors(

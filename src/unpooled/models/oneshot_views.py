@@ -17,13 +17,15 @@ from typing import Any, final
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
+from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float, Int
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.latent import leading_singular_pairs, with_positive_left_peaks
-from unpooled.linalg.oneshot import power_eigenvectors, starting_block
+from unpooled.linalg.oneshot import Diagnosis, power_eigenvectors, starting_block
 from unpooled.linalg.whitening import whitened_cross, whitened_factors
+from unpooled.models.diagnosing import Pair, diagnosis_of
 from unpooled.models.eigenproblem import roots
 from unpooled.models.moments import complete
 from unpooled.party.step import Step, disclosed, release, summed
@@ -96,12 +98,6 @@ def whitened_views(
     return whitened_cross(Z[:, x], Z[:, y], ridge)
 
 
-def root_of(ridge: float | None) -> dict[str, float]:
-    """Return how silos take inverse roots, as a public argument."""
-    # Thin singular values make pseudo-inverse roots of a ridge of 0.
-    return {"ridge": roots(ridge)["ridge"]}
-
-
 @final
 @dataclass(frozen=True)
 class OneShot:
@@ -111,6 +107,60 @@ class OneShot:
     squared: Step
     factors: Step
     low_rank: Step
+    pair: Pair
+
+
+class OneShotViews:
+    """Canonical directions in one round, and how far from exact they are."""
+
+    x_weights_: Float[Array, "p k"]
+    y_weights_: Float[Array, "q k"]
+    x_columns_: list[str]
+    y_columns_: list[str]
+    solver: str
+    ridge: float | None
+    _one_shot: OneShot
+
+    def _fit_in_one_shot(
+        self, federation: Federation, first: list[str], second: list[str], k: int
+    ) -> None:
+        self.x_columns_, self.y_columns_ = first, second
+        view, public = self._views(federation)
+        W, V = one_shot_pairs(self, view, self._one_shot, public, k)
+        self.x_weights_, self.y_weights_ = _of_unit_length(W), _of_unit_length(V)
+
+    def _views(self, federation: Federation) -> tuple[Federation, dict[str, Any]]:
+        """Return the columns of both views, and where silos find each view's."""
+        p, q = len(self.x_columns_), len(self.y_columns_)
+        # Thin singular values make pseudo-inverse roots of a ridge of 0.
+        ridge = roots(self.ridge)["ridge"]
+        public = {"x": np.arange(p), "y": p + np.arange(q), "ridge": ridge}
+        return federation.select([*self.x_columns_, *self.y_columns_]), public
+
+    def diagnose(self, federation: Federation) -> Diagnosis:
+        """Compare "dgep" vectors with the exact ones; releases Σ A_i and Σ B_i.
+
+        Parameters
+        ----------
+        federation : Federation
+            The one of the fit.
+        """
+        check_is_fitted(self)
+        if not self.solver.startswith("dgep"):
+            raise DataError("Only dgep-eigh and dgep-power are diagnosed.")
+        view, public = self._views(federation)
+        W = np.concatenate([self.x_weights_, self.y_weights_]) / np.sqrt(2.0)
+        p, q = len(self.x_columns_), len(self.y_columns_)
+        with view.fitting():
+            K = view.sum(self._one_shot.whitened, **public)["K"]
+            M = np.block([[np.zeros((p, p)), K], [K.T, np.zeros((q, q))]])
+            return diagnosis_of(view, self._one_shot.pair, {"first": p}, W, M)
+
+
+def _of_unit_length(W: Float[Array, "p k"]) -> Float[Array, "p k"]:
+    """Scale columns; where silos found nothing in common they are zeros, and stay."""
+    lengths = np.linalg.norm(W, axis=0)
+    return W / np.where(lengths > 0, lengths, 1.0)
 
 
 def one_shot_pairs(

@@ -23,8 +23,9 @@ from unpooled.federation.base import Federation
 from unpooled.linalg.latent import leading_singular_pairs, partial_least_squares
 from unpooled.models import moments, pls_columns, twoviews
 from unpooled.models.base import FederatedEstimator
+from unpooled.models.choices import component_count
 from unpooled.models.pls_columns import ColumnSteps, fit_columns
-from unpooled.models.twoviews import Predicting, Steps, TwoViews, component_count
+from unpooled.models.twoviews import Predicting, Steps, TwoViews
 from unpooled.party.step import adopted
 
 local_total, local_squares, local_scatter = adopted(
@@ -41,8 +42,33 @@ STEPS = Steps(local_total, local_squares, local_scatter)
 COLUMNS = ColumnSteps(own_basis, local_image, local_pairs)
 
 
+class PartialLeastSquares(TwoViews):
+    """Partial least squares of two views, whose solvers differ; see `PLSSVD`."""
+
+    _partitions = ("rows", "columns")
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        scale: bool = True,
+        solver: str = "auto",
+        tol: float = 1e-9,
+        max_iter: int = 100,
+        scores: str | None = "coordinator",
+        random_state: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.scale = scale
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.scores = scores
+        self.random_state = random_state
+
+
 @final
-class PLSSVD(TwoViews, FederatedEstimator):
+class PLSSVD(PartialLeastSquares, FederatedEstimator):
     """Singular vectors of the covariances between two views: the pooled answer.
 
     Parameters
@@ -129,27 +155,7 @@ class PLSSVD(TwoViews, FederatedEstimator):
     x_weights_: Float[Array, "p k"]
     y_weights_: Float[Array, "q k"]
 
-    _partitions = ("rows", "columns")
     _shown = shown_scores
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        scale: bool = True,
-        solver: str = "auto",
-        tol: float = 1e-9,
-        max_iter: int = 100,
-        scores: str | None = "coordinator",
-        random_state: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.scale = scale
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.scores = scores
-        self.random_state = random_state
 
     def _fit(self, federation: Federation, y: Any) -> None:
         if federation.partition == "columns":
@@ -165,7 +171,7 @@ class PLSSVD(TwoViews, FederatedEstimator):
 
 
 @final
-class PLSCanonical(Predicting, FederatedEstimator):
+class PLSCanonical(PartialLeastSquares, Predicting, FederatedEstimator):
     """Canonical partial least squares over a federation: the pooled answer.
 
     Parameters
@@ -175,12 +181,9 @@ class PLSCanonical(Predicting, FederatedEstimator):
     scale : bool, default True
         Divide columns by their deviations first.
     solver : {"auto", "direct", "krylov"}, default "auto"
-        Column partitions only: the parties show each other their rows along as many
-        directions as there are, at once, or along a few, round by round; "auto" takes
-        what sends fewer bytes. Both give the same answer.
+        Column partitions only: how directions are found, as of `PLSSVD`.
     tol : float, default 1e-9
-        Column partitions only: largest sine of the angle between weights and what they
-        tend to, by residuals and the gap to neighbouring covariances.
+        Column partitions only: how exact weights are, as of `PLSSVD`.
     max_iter : int, default 100
         Column partitions only: most rounds of directions.
     scores : {"coordinator"} or None, default "coordinator"
@@ -248,13 +251,8 @@ class PLSCanonical(Predicting, FederatedEstimator):
     the means; products of every two columns' distances, of both views. Never released:
     a row, a score, or any silo's own moments.
 
-    On a column partition the totals are about people: rows along directions of the
-    parties' columns, which the two parties alone open. Each can take its own part off,
-    so each learns the other's. The coordinator sees how large errors are, and the
-    correlations of the scores; `transform` then shows scores, party by party. Each
-    party keeps its weights, and of the attributes above there are only the correlations
-    of the scores, the names of columns and numbers of rows. Signs: in the sum of both
-    parties' scores, each at unit length, the entry of largest magnitude is positive.
+    On a column partition the totals are about people. Who learns what of them, which
+    attributes there are, and signs, are as with `PLSSVD`.
 
     See Also
     --------
@@ -262,27 +260,7 @@ class PLSCanonical(Predicting, FederatedEstimator):
         ``algorithm="svd"`` it iterates as little as we do.
     """
 
-    _partitions = ("rows", "columns")
     _shown = shown_scores
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        scale: bool = True,
-        solver: str = "auto",
-        tol: float = 1e-9,
-        max_iter: int = 100,
-        scores: str | None = "coordinator",
-        random_state: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.scale = scale
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.scores = scores
-        self.random_state = random_state
 
     def _fit(self, federation: Federation, y: Any) -> None:
         if federation.partition == "columns":

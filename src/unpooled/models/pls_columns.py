@@ -31,8 +31,8 @@ from unpooled.errors import ConvergenceError, DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.latent import rotations
 from unpooled.linalg.score_pairs import cosines, errors, extended, score_pairs
+from unpooled.models.choices import check_choice, component_count
 from unpooled.models.moments import complete
-from unpooled.models.twoviews import component_count
 from unpooled.party.bounds import Ceiling
 from unpooled.party.step import Step, kept, release, stays, summed
 
@@ -162,8 +162,7 @@ class Search:
 
 def search_of(model: Any) -> Search:
     """Return how a PLS model wants directions to be found."""
-    if model.solver not in SOLVERS:
-        raise DataError(f"solver={model.solver!r}; choose one of {SOLVERS}.")
+    check_choice("solver", model.solver, SOLVERS)
     return Search(model.solver, model.tol, model.max_iter, model.random_state)
 
 

@@ -18,6 +18,8 @@ from unpooled.federation.base import Federation
 from unpooled.linalg.latent import partial_least_squares
 from unpooled.models import moments, pls_columns, pls_regression_columns, twoviews
 from unpooled.models.base import FederatedEstimator
+from unpooled.models.choices import component_count
+from unpooled.models.pls import PartialLeastSquares
 from unpooled.models.pls_columns import ColumnSteps as PartySteps
 from unpooled.models.pls_regression_columns import (
     ColumnSteps,
@@ -26,7 +28,7 @@ from unpooled.models.pls_regression_columns import (
     of_party,
     predicted,
 )
-from unpooled.models.twoviews import Predicting, Steps, component_count
+from unpooled.models.twoviews import Predicting, Steps
 from unpooled.party.step import adopted
 
 local_total, local_squares, local_scatter = adopted(
@@ -65,7 +67,7 @@ _OF_VIEWS = ("weights", "loadings", "rotations", "mean", "std")
 
 
 @final
-class PLSRegression(Predicting, FederatedEstimator):
+class PLSRegression(PartialLeastSquares, Predicting, FederatedEstimator):
     """Partial least squares regression over a federation: the pooled answer.
 
     Parameters
@@ -75,12 +77,9 @@ class PLSRegression(Predicting, FederatedEstimator):
     scale : bool, default True
         Divide columns by their deviations first.
     solver : {"auto", "direct", "krylov"}, default "auto"
-        Column partitions only: the parties show each other their rows along as many
-        directions as there are, at once, or along a few, round by round; "auto" takes
-        what sends fewer bytes. Both give the same answer.
+        Column partitions only: how directions are found, as of `PLSSVD`.
     tol : float, default 1e-9
-        Column partitions only: largest sine of the angle between weights and what they
-        tend to, by residuals and the gap to neighbouring covariances.
+        Column partitions only: how exact weights are, as of `PLSSVD`.
     max_iter : int, default 100
         Column partitions only: most rounds of directions.
     scores : {"coordinator", "parties"} or None, default "coordinator"
@@ -155,10 +154,8 @@ class PLSRegression(Predicting, FederatedEstimator):
     a row, a score, or any silo's own moments.
 
     On a column partition `y` of `fit` names the party whose columns are predicted, the
-    second where it is left out. The totals are about people, as those of `PLSSVD`: rows
-    along directions of the parties' columns, which the two alone open, and of which
-    each can take its own part off. The coordinator sees how large errors are, and the
-    correlations of the scores. Each party keeps its weights and the slopes of its own
+    second where it is left out. The totals are about people, and who learns what of
+    them is as with `PLSSVD`. Each party keeps its weights and the slopes of its own
     columns. ``predict(federation)`` gives the second party the first's scores and keeps
     what they predict there; with ``scores="coordinator"`` it then shows it. The second
     party's own columns are not read for it. Asking for `coef_`, or any attribute about
@@ -170,32 +167,12 @@ class PLSRegression(Predicting, FederatedEstimator):
         each pair by power iterations and stops at `tol`.
     """
 
-    _partitions = ("rows", "columns")
     _shown = shown_scores
     _kept_by_silos = (
         *(f"{side}_{name}_" for name in _OF_VIEWS for side in "xy"),
         "coef_",
         "intercept_",
     )
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        scale: bool = True,
-        solver: str = "auto",
-        tol: float = 1e-9,
-        max_iter: int = 100,
-        scores: str | None = "coordinator",
-        random_state: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.scale = scale
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.scores = scores
-        self.random_state = random_state
 
     def _fit(self, federation: Federation, y: Any) -> None:
         if federation.partition == "columns":

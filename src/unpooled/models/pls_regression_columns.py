@@ -26,10 +26,10 @@ from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.latent import rotations
 from unpooled.linalg.score_pairs import cosines, score_pairs
+from unpooled.models.choices import check_choice, component_count
 from unpooled.models.moments import complete
 from unpooled.models.pls_columns import ColumnSteps as PartySteps
 from unpooled.models.pls_columns import deflations, pair_parties, search_of
-from unpooled.models.twoviews import component_count
 from unpooled.party.step import Step, disclosed, kept, release, stays, summed
 
 SCORES = ("coordinator", "parties", None)
@@ -159,8 +159,7 @@ class ColumnSteps:
 
 def fit_columns(model: Any, federation: Federation, steps: ColumnSteps, y: Any) -> None:
     """Fit a `PLSRegression` of one party's view on the other's; sets its attributes."""
-    if model.scores not in SCORES:
-        raise DataError(f"scores={model.scores!r}; choose one of {SCORES}.")
+    check_choice("scores", model.scores, SCORES)
     search, own = search_of(model), federation.columns_of
     first, second = roles(federation, y)
     N = int(federation.n_rows or 0)

@@ -22,15 +22,14 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
-from unpooled.linalg.gaussianising import units, unshifted
+from unpooled.linalg.gaussianising import unshifted
 from unpooled.linalg.yeo_johnson import inverse
 from unpooled.models import lambdas, signs, transforming
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.comparisons import by_totals, check_search, in_secret
 from unpooled.models.lambdas import Columns, Progress
-from unpooled.models.proven_lambdas import deviations
-from unpooled.models.transforming import sklearn_twin
-from unpooled.party.step import adopted
+from unpooled.models.transforming import means_and_scales, sklearn_twin
+from unpooled.party.step import Step, adopted
 
 local_log_sizes, local_log_squares, local_slopes = adopted(
     __name__,
@@ -44,21 +43,17 @@ local_transformed, gaussianised, transformed = adopted(
     transforming.gaussianised,
     transforming.transformed,
 )
-local_count, compared_lengths, compared_sides, compared_widths, compared_slopes = (
-    adopted(
-        __name__,
-        signs.local_count,
-        signs.compared_lengths,
-        signs.compared_sides,
-        signs.compared_widths,
-        signs.compared_slopes,
-    )
+_SIGNS = adopted(
+    __name__,
+    signs.local_count,
+    signs.compared_lengths,
+    signs.compared_sides,
+    signs.compared_widths,
+    signs.compared_slopes,
 )
+local_count, compared_lengths, compared_sides, compared_widths, compared_slopes = _SIGNS
 _COMPARISONS = {
-    "mpc": in_secret(
-        *(local_count, compared_lengths, compared_sides, compared_widths),
-        compared_slopes,
-    ),
+    "mpc": in_secret(*_SIGNS),
     "summed": by_totals(local_count, local_log_sizes, local_log_squares, local_slopes),
 }
 
@@ -134,13 +129,13 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
 
     Notes
     -----
-    Released, as totals only: per column the number of
-    cells that are there, the sum of φ = sgn(x) log(1 + |x|) and of its squared
-    distances from the mean; for each batch and candidate λ the sums of φ, of the
-    transformed values, their squares, their derivatives by λ, and values times
-    derivatives; at the final λ the sum of transformed values and of their squares.
-    Hundreds of totals of one column are far more than (λ, mean, variance): whoever sees
-    them learns about the shape of the pooled column. With ``comparison="mpc"`` there
+    Released, as totals only: per column the number of cells that are there, the sum of
+    φ = sgn(x) log(1 + |x|) and of its squared distances from the mean; for each batch
+    and candidate λ the sums of φ, of the transformed values, their squares, their
+    derivatives by λ, and values times derivatives; at the final λ the sum of
+    transformed values and of their squares. Hundreds of totals of one column are far
+    more than (λ, mean, variance): whoever sees them learns about the shape of the
+    pooled column. With ``comparison="mpc"`` there
     are, of all these, only the number of cells and the two sums at the final λ; the
     rest are signs, which tell centre and spread of φ coarsely and the cell of λ. Never
     released: a row, or any silo's own sum.
@@ -154,6 +149,7 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         beside their spread; this one does not.
     """
 
+    _missing = True
     _ways = MappingProxyType({"comparison": ("mpc", "summed")})
     # A search that stopped, and who keeps what it reached; never saved.
     _progress: Progress | None = None
@@ -242,27 +238,13 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
 
     def _standardise(self, federation: Federation, columns: Columns) -> None:
         totals = federation.sum(local_transformed, **self._reference())
-        mean = totals["total"] / columns.count
-        variance = np.maximum(totals["squares"] / columns.count - mean**2, 0.0)
-        factor, origin = units(**self._reference())
-        flat = columns.constant | (variance == 0.0)
-        self.shifted_mean_ = mean
-        how = columns.constant, self._reference()
-        self.shifted_scale_ = deviations(variance, *how)
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            # An origin that float64 cannot hold stays so, whatever lies about it.
-            self.mean_ = np.where(np.isinf(origin), origin, origin + factor * mean)
-            self.var_ = np.where(flat, 0.0, factor**2 * variance)
+        found = means_and_scales(totals, columns, self._reference())
+        self.shifted_mean_, self.shifted_scale_, self.mean_, self.var_ = found
 
     def _reference(self) -> dict[str, Any]:
         return {
             "lambdas": self.lambdas_, "centre": self.centre_, "spread": self.spread_
         }  # fmt: skip
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
     def transform(self, X: Any) -> Any:
         """Transform an array, or every silo's rows, lazily.
@@ -274,14 +256,11 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         """
         if isinstance(X, Federation):
             view = self._check_view(X)
-            names = view.feature_names
-            if not self.standardize:
-                return view.derive(transformed, names, lambdas=self.lambdas_)
-            return view.derive(gaussianised, names, **self._arguments())
-        X = self._check_rows(X, missing=True)
-        if not self.standardize:
-            return transformed(X, lambdas=self.lambdas_)
-        return gaussianised(X, **self._arguments())
+            step, how = self._fitted()
+            return view.derive(step, view.feature_names, **how)
+        X = self._check_rows(X)
+        step, how = self._fitted()
+        return step(X, **how)
 
     def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
         """Return rows to the units of the data; NaN where no row is transformed so.
@@ -292,7 +271,7 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
             Rows as `transform` gives them.
         """
         check_is_fitted(self)
-        X = self._check_transformed(X, self.n_features_in_, missing=True)
+        X = self._check_transformed(X, self.n_features_in_)
         if not self.standardize:
             pairs = zip(X.T, self.lambdas_, strict=True)
             return np.stack([inverse(x, float(lam)) for x, lam in pairs], axis=1)
@@ -310,9 +289,9 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         check_is_fitted(self)
         return sklearn_twin(self)
 
-    def _arguments(self) -> dict[str, Any]:
-        return {
-            **self._reference(),
-            "mean": self.shifted_mean_,
-            "scale": self.shifted_scale_,
-        }
+    def _fitted(self) -> tuple[Step, dict[str, Any]]:
+        """Return the transform of rows, and its arguments."""
+        if not self.standardize:
+            return transformed, {"lambdas": self.lambdas_}
+        about = {"mean": self.shifted_mean_, "scale": self.shifted_scale_}
+        return gaussianised, self._reference() | about

@@ -162,6 +162,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
     scale_: Float[Array, " p"] | None
 
     _partitions = ("rows", "columns")
+    _missing = True
     _kept_by_silos = ("mean_", "var_", "scale_", "n_samples_seen_")
 
     def __init__(self, *, with_mean: bool = True, with_std: bool = True) -> None:
@@ -209,11 +210,6 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         }
         self._set(figures["count"], figures["total"], figures.get("squares"))
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
     def transform(self, X: Any) -> Any:
         """Standardise an array, or every silo's rows, lazily.
 
@@ -233,7 +229,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
                 )
             mean, scale = self._mean_and_scale()
             return view.derive(standardised, view.feature_names, mean=mean, scale=scale)
-        X = self._check_rows(X, missing=True)
+        X = self._check_rows(X)
         mean, scale = self._mean_and_scale()
         return standardised(X, mean=mean, scale=scale)
 
@@ -246,7 +242,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
             Standardised rows.
         """
         check_is_fitted(self)
-        X = self._check_transformed(X, self.n_features_in_, missing=True)
+        X = self._check_transformed(X, self.n_features_in_)
         mean, scale = self._mean_and_scale()
         return X * scale + mean
 

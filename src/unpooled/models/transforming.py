@@ -1,14 +1,16 @@
 """Transforming rows by fitted exponents, in the silos and out of them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
-from unpooled.linalg.gaussianising import shifted
+from unpooled.linalg.gaussianising import shifted, units
 from unpooled.linalg.yeo_johnson import transform
-from unpooled.models.proven_lambdas import are_exponents, are_gaussianising
+from unpooled.models.lambdas import Columns
+from unpooled.models.proven_lambdas import are_exponents, are_gaussianising, deviations
 from unpooled.party.step import derived, release, summed
 
 # scikit-learn's formula loses what the mean of ψ exceeds its deviation by.
@@ -67,6 +69,31 @@ def transformed(
     """Transform; missing cells stay missing."""
     columns = [transform(x, float(lam)) for x, lam in zip(X.T, lambdas, strict=True)]
     return np.stack(columns, axis=1)
+
+
+def means_and_scales(
+    totals: Mapping[str, Array], columns: Columns, reference: Mapping[str, Any]
+) -> tuple[Float[Array, " p"], ...]:
+    """Return means and deviations about the reference, then means and variances of ψ.
+
+    Parameters
+    ----------
+    totals : mapping
+        Of `local_transformed`.
+    columns : Columns
+        How many values each has, and which are constant.
+    reference : mapping
+        λ of each column, and what it was transformed about.
+    """
+    mean = totals["total"] / columns.count
+    variance = np.maximum(totals["squares"] / columns.count - mean**2, 0.0)
+    factor, origin = units(**reference)
+    flat = columns.constant | (variance == 0.0)
+    scale = deviations(variance, columns.constant, reference)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        # An origin that float64 cannot hold stays so, whatever lies about it.
+        of_psi = np.where(np.isinf(origin), origin, origin + factor * mean)
+        return mean, scale, of_psi, np.where(flat, 0.0, factor**2 * variance)
 
 
 def sklearn_twin(model: Any) -> Any:

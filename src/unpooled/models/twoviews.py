@@ -286,19 +286,3 @@ class Predicting(TwoViews):
         """
         scores = self._check_transformed(X, self._n_features_out)
         return scores @ self.x_loadings_.T * self.x_std_ + self.x_mean_
-
-
-def component_count(k: Any, most: int) -> int:
-    """Return a number of components if there are as many."""
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= most:
-        raise DataError(
-            f"n_components={k!r}; `n_components` upper bound is {most}. Choose a whole "
-            f"number from 1 to {most}."
-        )
-    return int(k)
-
-
-def check_share(name: str, value: float) -> None:
-    """Refuse a parameter that is not a number from 0 to 1."""
-    if not 0.0 <= value <= 1.0:
-        raise DataError(f"{name}={value!r}; choose a number in [0, 1].")

@@ -21,18 +21,14 @@ from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.models import kernel_directions, merging, neighbours, projecting
 from unpooled.models.base import FederatedEstimator, check_federation
-from unpooled.models.directions import (
-    check_options,
-    with_positive_peaks,
-)
-from unpooled.models.projecting import Projection
+from unpooled.models.directions import check_options
+from unpooled.models.merged_directions import MergedDirections
 from unpooled.party.step import adopted
 from unpooled.party.topology import Graph
 
@@ -54,7 +50,7 @@ neighbour_loadings, neighbour_history = _NEIGHBOURS[2:]
 
 
 @final
-class VFedAKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator):
+class VFedAKPCA(MergedDirections, FederatedEstimator):
     """The published approximation of kernel PCA over silos with columns of one people.
 
     Parameters
@@ -124,15 +120,9 @@ class VFedAKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
     belong to different people the vectors may cancel, which `align_signs` prevents.
     """
 
-    u_: Float[Array, "N k"]
-    scores_: Float[Array, "N k"]
-    components_: Float[Array, "k p"]
-    explained_variance_: Float[Array, " k"]
-    history_: list[dict[str, Any]]
-    n_samples_: int
-
-    _partitions = ("columns",)
-    _kept_by_silos = ("components_", *neighbours.KEPT)
+    _merging = _MERGING
+    _projecting = _PROJECTING
+    _neighbours = _NEIGHBOURS
 
     def __init__(
         self,
@@ -181,11 +171,7 @@ class VFedAKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
         for component in range(self.n_components):
             u = self._component(federation, component, U)
             U = np.column_stack([U, u / np.linalg.norm(u)])
-        self.u_ = with_positive_peaks(U)
-        projection = Projection.fit(
-            _PROJECTING, federation, self.u_, self.centre == "columns"
-        )
-        self.explained_variance_ = projection.squares / (N - 1)
+        projection = self._project(federation, U)
         if self.project == "features":
             self.scores_ = projection.scores(federation)
         else:
@@ -200,14 +186,7 @@ class VFedAKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
             federation.keep(
                 local_kernel_direction, replaced=replaced, found=found, **self._how()
             )
-            u, weights = merging.merged(
-                federation,
-                _MERGING,
-                self.weights,
-                scaling=self.weight_scaling,
-                align_signs=self.align_signs,
-            )
-            self.history_.append({"u": u, "weights": weights, "component": component})
+            u = self._merge(federation, component)
             if number == 0:
                 replaced = u[:, None]
         return u
@@ -237,15 +216,7 @@ class VFedAKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
                 'merged direction says nothing of others. Use project="features", or '
                 "KernelPCA."
             )
-        projection = Projection(_PROJECTING, np.ones(self.n_components))
-        return projection.scores(federation, self.kept_)
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_components
-
-    def _gather(self, federation: Federation) -> None:
-        neighbours.gather(self, federation, _NEIGHBOURS, _PROJECTING)
+        return self._scores_of(federation)
 
 
 def _check_kernel(model: VFedAKPCA) -> None:

@@ -19,7 +19,6 @@ from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.base import Federation
@@ -30,9 +29,8 @@ from unpooled.models.directions import (
     own_factors,
     power_iteration,
     starting_vector,
-    with_positive_peaks,
 )
-from unpooled.models.projecting import Projection
+from unpooled.models.merged_directions import MergedDirections
 from unpooled.party.step import adopted, exchanged, kept, release, stays
 from unpooled.party.topology import Graph
 
@@ -113,7 +111,7 @@ def neighbour_direction(
 
 
 @final
-class VFedPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator):
+class VFedPCA(MergedDirections, FederatedEstimator):
     """The published approximation of PCA over silos with columns of the same people.
 
     Parameters
@@ -196,15 +194,9 @@ class VFedPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstima
     PCA : the pooled answer on the same silos, exact.
     """
 
-    u_: Float[Array, "N k"]
-    scores_: Float[Array, "N k"]
-    components_: Float[Array, "k p"]
-    explained_variance_: Float[Array, " k"]
-    history_: list[dict[str, Any]]
-    n_samples_: int
-
-    _partitions = ("columns",)
-    _kept_by_silos = ("components_", *neighbours.KEPT)
+    _merging = _MERGING
+    _projecting = _PROJECTING
+    _neighbours = _NEIGHBOURS
 
     def __init__(
         self,
@@ -246,12 +238,7 @@ class VFedPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstima
         for component in range(self.n_components):
             u = self._component(federation, component, init, U)
             U = np.column_stack([U, u / np.linalg.norm(u)])
-        self.u_ = with_positive_peaks(U)
-        projection = Projection.fit(
-            _PROJECTING, federation, self.u_, self.centre == "columns"
-        )
-        self.explained_variance_ = projection.squares / (N - 1)
-        self.scores_ = projection.scores(federation)
+        self.scores_ = self._project(federation, U).scores(federation)
 
     def _teller(
         self, federation: Federation, init: Float[Array, " N"]
@@ -283,14 +270,7 @@ class VFedPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstima
                 iterations=self.local_iterations,
                 centre=self.centre,
             )
-            u, weights = merging.merged(
-                federation,
-                _MERGING,
-                self.weights,
-                scaling=self.weight_scaling,
-                align_signs=self.align_signs,
-            )
-            self.history_.append({"u": u, "weights": weights, "component": component})
+            u = self._merge(federation, component)
             if number == 0:
                 replaced = u[:, None]
             if self.warm_start:
@@ -305,13 +285,4 @@ class VFedPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstima
         X : Federation
             The same silos with the same columns, with these rows or new ones.
         """
-        federation = self._check_view(check_federation(self, X))
-        projection = Projection(_PROJECTING, np.ones(self.n_components))
-        return projection.scores(federation, self.kept_)
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_components
-
-    def _gather(self, federation: Federation) -> None:
-        neighbours.gather(self, federation, _NEIGHBOURS, _PROJECTING)
+        return self._scores_of(self._check_view(check_federation(self, X)))
