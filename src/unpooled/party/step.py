@@ -4,11 +4,11 @@
     def local_total(X): ...
 
 The declaration is the only source for checking, policy, codes, ledger, plan, report and
-documentation. A step is a pure function of the silo's rows (`X`, `y`), of what was kept
-there (`kept`, the same names in every silo), of the party's name (`party`) and of
-public arguments (keyword-only), and returns one array per declared name. With
-``by="rows"``, the default, it must be additive over rows: a silo may run it block by
-block, over files larger than memory, and add.
+documentation. A step is a pure function of the silo's rows (`X`, `y`, and `sums`, of
+X's columns), of what was kept there (`kept`, the same names in every silo), of the
+party's name (`party`) and of public arguments (keyword-only), and returns one array per
+declared name. With ``by="rows"``, the default, it must be additive over rows: a silo
+may run it block by block, over files larger than memory, and add.
 """
 
 import importlib
@@ -32,7 +32,7 @@ __all__ += ["derived", "disclosed", "exchanged", "find_step", "kept", "release"]
 __all__ += ["stays", "summed"]
 
 LIBRARY = "unpooled.models."
-_READABLE = "X, inbox, kept, party, y"
+_READABLE = "X, inbox, kept, party, sums, y"
 # Steps whose totals some derived step is checked against: see `derived`.
 FITTING: set[str] = set()
 
