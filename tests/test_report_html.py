@@ -12,7 +12,7 @@ import unpooled as up
 from report_pages import Page, fitted, rows
 from unpooled.data import heart_disease
 from unpooled.federation.costs import RoundRecord
-from unpooled.report.costs import costs
+from unpooled.report.accounts import costs
 from unpooled.report.facts import facts_of
 from unpooled.report.html import render, report
 

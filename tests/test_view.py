@@ -178,3 +178,21 @@ def test_infinite_cells_do_not_pass_a_transform():
     X[2, 2] = np.nan
     X[3] = 1e308
     assert read(View(open_source(X), [fill]))[2, 2] == 0
+
+
+def test_all_rows_are_added_up_once(monkeypatch):
+    added = []
+    monkeypatch.setattr(
+        "unpooled.party.view.column_sums",
+        lambda X: added.append(len(X)) or X.sum(axis=0),
+    )
+    view = View(table_of(40), [Select(NAMES[:2]), Rows(0, 2, 0.0, True, -1)])
+    (block,) = view.blocks()
+
+    first, again, part = (view.sums(X) for X in (block.X, block.X, block.X[:7]))
+
+    assert added == [20, 7]
+    assert again is first
+    assert not first.flags.writeable
+    np.testing.assert_array_equal(first, block.X.sum(axis=0))
+    np.testing.assert_array_equal(part, block.X[:7].sum(axis=0))

@@ -68,9 +68,8 @@ def log(
     if against is not None:
         ledger = Ledger.from_json(against.read_text("utf-8"))
         lacking = journal.check_against(ledger, silo.name)
-        say(
-            f"{against} agrees with this log, and lacks {lacking or 'none'} of its lines."
-        )
+        some = lacking or "none"
+        say(f"{against} agrees with this log, and lacks {some} of its lines.")
 
 
 def approve(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:

@@ -150,7 +150,7 @@ class Comparing:
         if self._third is not None and step.polynomial is not None:
             # It has no rows: its part of every total is zero.
             nothing = {total: np.zeros(shape) for total in step.polynomial.names}
-            self._third.take(step, sizes, nothing, number)
+            self._third.take(step, sizes, nothing)
             self._third.proceed()
         replies = self._ask({"kind": "signs"})
         took = asked.seconds + time.perf_counter() - began

@@ -96,15 +96,21 @@ def _sparse_deviations(X: Rows, mean: Float[Array, " p"]) -> Float[Array, " p"]:
     return squares + (n - np.bincount(X.indices, minlength=p)) * mean**2
 
 
-def scatter(X: Float[Array, "n p"], mean: Float[Array, " p"]) -> Float[Array, "p p"]:
+def scatter(
+    X: Float[Array, "n p"],
+    mean: Float[Array, " p"],
+    sums: Float[Array, " p"] | None = None,
+) -> Float[Array, "p p"]:
     """Return the upper triangle of ``(X - mean).T @ (X - mean)``; zeros below.
+
+    `sums` spares adding the columns up again, where somebody has.
 
     Where means are no larger than a few spreads, raw products are formed and corrected,
     which reads the rows once and copies none; elsewhere the correction would cost
     digits, and a cache-sized block of rows is centred at a time.
     """
     if _raw_is_safe(X[:: len(X) // _SAMPLE + 1], mean):
-        S = _raw_scatter(X, mean)
+        S = _raw_scatter(X, mean, sums)
         # The sample may have been unlucky: judge by the result itself.
         raw = S.diagonal() + len(X) * mean**2
         if (raw <= _RAW_RATIO * S.diagonal()).all():
@@ -119,14 +125,16 @@ def _raw_is_safe(sample: Float[Array, "n p"], mean: Float[Array, " p"]) -> bool:
 
 
 def _raw_scatter(
-    X: Float[Array, "n p"], mean: Float[Array, " p"]
+    X: Float[Array, "n p"],
+    mean: Float[Array, " p"],
+    sums: Float[Array, " p"] | None = None,
 ) -> Float[Array, "p p"]:
     from scipy.linalg.blas import dsyr2, dsyrk
 
     # Fortran order with the lower triangle is C order with the upper one.
     S = dsyrk(1.0, X.T, lower=1)
     # Σ(x - m)(x - m)ᵀ = Σxxᵀ - t mᵀ - m tᵀ with t = Σx - n m / 2.
-    t = column_sums(X) - 0.5 * len(X) * mean
+    t = (column_sums(X) if sums is None else sums) - 0.5 * len(X) * mean
     return dsyr2(-1.0, t, mean, a=S, lower=1, overwrite_a=1).T
 
 

@@ -6,8 +6,8 @@
     round 3   silos <── squares ── silos ── the triangle, in units of
               sqrt(squares_j squares_k), which bounds it ────────────> scatter
 
-The rows are read twice and never centred in whole. Where cells are missing, counts and
-sums are by column.
+The rows are read twice and never centred in whole; their sums serve both rounds. Where
+cells are missing, counts and sums are by column.
 
 References
 ----------
@@ -34,6 +34,9 @@ from unpooled.linalg.moments import (
 )
 from unpooled.party.bounds import CauchySchwarz
 from unpooled.party.step import Fit, Step, kept, release, stays, summed
+
+# Of the columns of X, where somebody has added them up already.
+Sums = Float[Array, " p"] | None
 
 # Of the squares of a constant column nothing but the rounding of its mean is left.
 _ROUNDING = float(np.finfo(float).eps) ** 2
@@ -66,9 +69,9 @@ def own_observed(X: Float[Array, "n p"]) -> dict[str, Any]:
     count=release("", meaning="how many rows there are"),
     total=release("p", meaning="the sum of each column"),
 )
-def local_total(X: Rows) -> dict[str, Any]:
+def local_total(X: Rows, sums: Sums = None) -> dict[str, Any]:
     """Count and add this silo's rows."""
-    return {"count": np.array(X.shape[0], float), "total": finite_sums(X)}
+    return {"count": np.array(X.shape[0], float), "total": finite_sums(X, sums)}
 
 
 @summed(
@@ -84,10 +87,10 @@ def local_total(X: Rows) -> dict[str, Any]:
     ),
 )
 def local_squares(
-    X: Float[Array, "n p"], *, mean: Float[Array, " p"]
+    X: Float[Array, "n p"], sums: Sums = None, *, mean: Float[Array, " p"]
 ) -> dict[str, Any]:
     """Form the scatter about the federation's mean; release its diagonal."""
-    S = scatter(X, mean)
+    S = scatter(X, mean, sums)
     return {"squares": S.diagonal().copy(), "scatter": S}
 
 
@@ -105,9 +108,9 @@ def local_scatter(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, Any]:
     return {"scatter": kept.triangle("scatter")}
 
 
-def finite_sums(X: Rows) -> Float[Array, " p"]:
+def finite_sums(X: Rows, sums: Sums = None) -> Float[Array, " p"]:
     """Return the sum of each column; refuse missing and infinite cells."""
-    total = column_sums(X)
+    total = column_sums(X) if sums is None else sums
     if not np.isfinite(total).all():
         raise not_finite(X)
     return total

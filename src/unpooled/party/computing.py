@@ -25,6 +25,7 @@ from unpooled.party.policy import Refusal
 from unpooled.party.step import Step
 from unpooled.secure.agreement import KEY_BYTES, open_sealed, seal_for
 from unpooled.secure.comparison import Computation
+from unpooled.secure.integer_masks import covered
 from unpooled.secure.message import Message
 from unpooled.secure.polynomial import Polynomial
 from unpooled.secure.roster import FEWEST_COMPUTING
@@ -71,7 +72,7 @@ class Computing:
         self._everybody, self._committee = tuple(parties), tuple(committee)
         self._computation: Computation | None = None
         self._tunnel: Tunnel | None = None
-        # Polynomial, this party's integers, and what the shares are sealed about.
+        # Polynomial, this party's integers, and the context that shares are sealed for.
         self._waiting: list[tuple[Polynomial, Rows, bytes]] = []
         # The requests of batches whose signs nobody asked for yet, in their order.
         self._requests: list[str] = []
@@ -110,9 +111,13 @@ class Computing:
         step: Step,
         sizes: Mapping[str, int],
         totals: Mapping[str, Array],
-        round_id: int,
+        context: bytes = b"",
     ) -> dict[str, str]:
-        """Keep this party's integers, or return them as sealed shares by party."""
+        """Keep this party's integers, or return them as sealed shares by party.
+
+        They are under masks for the context, which says all that the party was asked;
+        the coordinator's zeros need none, and have no keys.
+        """
         polynomial, (declared,) = step.polynomial, step.declared.values()
         if polynomial is None or set(totals) != set(polynomial.names):
             raise Refusal("declaration")
@@ -120,9 +125,12 @@ class Computing:
         checked = {
             name: declared_array(totals, name, declared, shape) for name in totals
         }
-        rows, about = polynomial.integers(checked), canonical([step.name, round_id])
+        rows = polynomial.integers(checked)
+        if context:
+            keys = {p: self._keys[p] for p in self._everybody if p != self._party}
+            rows = covered(rows, polynomial, self._party, keys, context)
         if self._party in self._committee:
-            self._waiting.append((polynomial, rows, about))
+            self._waiting.append((polynomial, rows, context))
             self._requests.append("")
             self._taken = True
             return {}
@@ -131,7 +139,7 @@ class Computing:
         parts = shares(rows, len(self._committee), polynomial)
         return {
             peer: seal_for(
-                self._keys[peer], part, _about("shares", self._party, peer, about)
+                self._keys[peer], part, _about("shares", self._party, peer, context)
             ).hex()
             for peer, part in zip(self._committee, parts, strict=True)
         }
@@ -222,9 +230,9 @@ class Computing:
         if set(sealed) != set(self.outsiders) or self._computation is None:
             raise Refusal("out_of_order")
         while self._waiting:
-            polynomial, rows, about = self._waiting.pop(0)
+            polynomial, rows, context = self._waiting.pop(0)
             for peer, words in sealed.items():
-                what = _about("shares", peer, self._party, about)
+                what = _about("shares", peer, self._party, context)
                 sealed_for_me = bytes.fromhex(words[self._party])
                 share = open_sealed(self._keys[peer], sealed_for_me, what)
                 rows = added(rows, share, polynomial)

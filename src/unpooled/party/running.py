@@ -31,7 +31,7 @@ def run_step(
         "inbox", what neighbours told, and "party", its name.
     """
     inputs = _asked(step, own)
-    if not {"X", "y"} & set(step.reads):
+    if not {"X", "sums", "y"} & set(step.reads):
         return dict(step(**inputs, **public))
     if step.by == "party":
         return _on_all_rows(step, view, label, inputs, public)
@@ -65,7 +65,7 @@ def _by_blocks(
     for number, block in enumerate(blocks):
         given = {
             **inputs,
-            **_asked(step, {"X": block.X, "y": block.extra.get(label or "")}),
+            **_of_rows(step, view, block.X, block.extra.get(label or "")),
         }
         for name, value in step(**given, **public).items():
             # The first block's arrays may be views of the silo's rows.
@@ -100,7 +100,12 @@ def _on_all_rows(
         if label is not None:
             labels.append(block.extra[label])
     y = None if label is None else np.concatenate(labels)
-    return dict(step(**inputs, **_asked(step, {"X": X, "y": y}), **public))
+    return dict(step(**inputs, **_of_rows(step, view, X, y), **public))
+
+
+def _of_rows(step: Step, view: View, X: Any, y: Any) -> dict[str, Any]:
+    sums = {"sums": view.sums(X)} if "sums" in step.reads else {}
+    return _asked(step, {"X": X, "y": y}) | sums
 
 
 def _asked(step: Step, arrays: Mapping[str, Any]) -> dict[str, Any]:

@@ -197,7 +197,8 @@ class Session:
         arrays = dict[str, Array]()
         more: dict[str, Any] = {"origins": self._views.origins.digest()}
         if step.polynomial is not None:
-            more["shares"] = self.computing.take(step, sizes, totals, request.round)
+            context = self._views.origins.bound(request.context(""))
+            more["shares"] = self.computing.take(step, sizes, totals, context)
         else:
             arrays = self._parted(self._sum, step, request, sizes, totals, public)
         self._view_arrays |= view_arrays(request.operations)
@@ -229,15 +230,10 @@ class Session:
             else:
                 arrays[name] = self._conceal(total, step, request, name, value, public)
             if request.to == "parties" and not declared.kept:
-                self._opened[request.round, name] = _Opened(
-                    declared,
-                    code_for(
-                        declared, len(self.parties), public, request.context(name)
-                    ),
-                    shape,
-                    request.context(name),
-                    dict(public),
-                )
+                context, n_parties = request.context(name), len(self.parties)
+                code = code_for(declared, n_parties, public, context)
+                what = _Opened(declared, code, shape, context, dict(public))
+                self._opened[request.round, name] = what
         if set(totals) != set(step.declared):
             raise Refusal("declaration")
         if own:

@@ -4,11 +4,11 @@
     def local_total(X): ...
 
 The declaration is the only source for checking, policy, codes, ledger, plan, report and
-documentation. A step is a pure function of the silo's rows (`X`, `y`), of what was kept
-there (`kept`, the same names in every silo), of the party's name (`party`) and of
-public arguments (keyword-only), and returns one array per declared name. With
-``by="rows"``, the default, it must be additive over rows: a silo may run it block by
-block, over files larger than memory, and add.
+documentation. A step is a pure function of the silo's rows (`X`, `y`, and `sums`, of
+X's columns), of what was kept there (`kept`, the same names in every silo), of the
+party's name (`party`) and of public arguments (keyword-only), and returns one array per
+declared name. With ``by="rows"``, the default, it must be additive over rows: a silo
+may run it block by block, over files larger than memory, and add.
 """
 
 import importlib
@@ -20,9 +20,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, final
 
-from unpooled.arrays import Array
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.party.declared import Declared, release, stays
+from unpooled.party.declared import Declared, bind_axes, release, stays
 from unpooled.party.fit import Fit, Follows
 from unpooled.secure.polynomial import Polynomial
 
@@ -32,7 +31,7 @@ __all__ += ["derived", "disclosed", "exchanged", "find_step", "kept", "release"]
 __all__ += ["stays", "summed"]
 
 LIBRARY = "unpooled.models."
-_READABLE = "X, inbox, kept, party, y"
+_READABLE = "X, inbox, kept, party, sums, y"
 # Steps whose totals some derived step is checked against: see `derived`.
 FITTING: set[str] = set()
 
@@ -109,33 +108,7 @@ class Step:
                 rule="arguments",
             )
         sizes = {"p": n_features} | ({} if n_rows is None else {"N": n_rows})
-        for name, value in public.items():
-            letters = self.takes.get(name, "").split()
-            if letters[:1] == ["size"]:
-                sizes[letters[1]] = _size(self.name, name, value)
-                continue
-            shape = tuple(getattr(value, "shape", ()))
-            wanted = tuple(
-                sizes.setdefault(letter, size)
-                for letter, size in zip(letters, shape, strict=False)
-            )
-            if shape != wanted or len(letters) != len(shape):
-                hint = f' Declare takes={{"{name}": "..."}}.' * (not letters)
-                raise DataError(
-                    f"{self.name} takes {name} with axes ({', '.join(letters)}), "
-                    f"not an array of shape {shape}.{hint}",
-                    rule="arguments",
-                )
-        return sizes
-
-
-def _size(step: str, name: str, value: Any) -> int:
-    if type(value) is not int or not 1 <= value < 2**31:
-        raise DataError(
-            f"{step} takes {name} as a whole number of at least 1, not {value!r}.",
-            rule="arguments",
-        )
-    return value
+        return bind_axes(self.name, self.takes, public, sizes)
 
 
 def summed(
@@ -257,7 +230,7 @@ def find_step(name: str) -> Step:
     if re.fullmatch(r"[a-z_]+\.[a-z_]+", name):
         # Imported by name, because models are built upon this layer.
         library_module = LIBRARY + module_name
-        if importlib.util.find_spec(library_module) is not None:
+        if library_module in sys.modules or importlib.util.find_spec(library_module):
             importlib.import_module(library_module)
             module_name = library_module
     # Not getattr: a module's own __getattr__ would run code, and may import more.
@@ -315,6 +288,3 @@ def _declaring(
         )
 
     return declare
-
-
-Result = Mapping[str, Array]

@@ -15,6 +15,7 @@ from unpooled.arrays import Array, Bool, Float
 from unpooled.data.table import Block, Table, rows_per_block
 from unpooled.errors import DataError
 from unpooled.ledger import canonical
+from unpooled.linalg.moments import column_sums
 from unpooled.party.dominance import row_shares
 from unpooled.party.operations import Derive, Operation, Rows, Select
 from unpooled.party.shelf import KeptArrays
@@ -68,6 +69,7 @@ class View:
         partition: str = "rows",
     ) -> None:
         self.table, self._kept, self._partition = table, kept, partition
+        self._sums: Float[Array, " p"] | None = None
         self.source_columns = tuple(table.columns)
         while operations and isinstance(operations[0], Select):
             # Unread columns of a file larger than memory are never loaded.
@@ -164,6 +166,15 @@ class View:
                 blocks = _selected(chosen, blocks, columns)
                 columns = chosen
         return blocks
+
+    def sums(self, X: Any) -> Float[Array, " p"]:
+        """Return the sum of each column of a block; all rows are added up but once."""
+        if X.shape[0] != self.n_rows:
+            return column_sums(X)
+        if self._sums is None:
+            self._sums = column_sums(X)
+            self._sums.flags.writeable = False
+        return self._sums
 
     def row_shares(self) -> Float[Array, " q"]:
         """Return the largest share of each column's scatter that one row carries."""

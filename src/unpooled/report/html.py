@@ -22,14 +22,13 @@ import jinja2
 from markupsafe import Markup
 
 from unpooled.federation.base import Federation
+from unpooled.report.accounts import costs, seals, silos
 from unpooled.report.cautions import cautions
-from unpooled.report.costs import costs
 from unpooled.report.facts import Facts, facts_of, subject
 from unpooled.report.learned import could_learn, could_not_learn
 from unpooled.report.phrases import byte_size, clean, counted, listed
 from unpooled.report.results import results
 from unpooled.report.rules import rules_table
-from unpooled.report.tables import Table
 from unpooled.report.wording import (
     shown_as_they_are,
     veiled,
@@ -89,7 +88,7 @@ def render(facts: Facts) -> str:
         figures=_key_figures(facts),
         cautions=cautions(facts),
         asked=[_asked(name, model) for name, model in facts.models],
-        silos=_silos(facts),
+        silos=silos(facts),
         shown=shown_as_they_are(facts),
         sizes_hidden=facts.protection == "masked" and not shown_as_they_are(facts),
         rules=rules_table(facts),
@@ -99,7 +98,7 @@ def render(facts: Facts) -> str:
         could=could_learn(facts),
         could_not=could_not_learn(facts),
         results=results(facts),
-        seals=_seals(facts),
+        seals=seals(facts),
         head=facts.ledger[-1].hash if len(facts.ledger) else "",
         costs=costs(facts),
         versions=_versions(),
@@ -211,39 +210,6 @@ def _asked(name: str, model: Any) -> dict[str, Any]:
         "chosen": chosen,
         "usual": usual,
     }
-
-
-def _silos(facts: Facts) -> Table:
-    rows = []
-    for party in facts.parties:
-        lines = [x for x in facts.ledger if party in x.parties]
-        sent = [x for x in lines if x.direction == "out"]
-        told = sum(x.bytes for x in lines if x.direction == "in")
-        rows.append(
-            (
-                party,
-                f"{len(sent):,}",
-                f"{facts.ledger.bytes_out(party):,}",
-                f"{told:,}",
-            )
-        )
-    head = ("Silo", "Arrays sent", "Bytes sent", "Bytes received")
-    return Table("Arrays only; whole messages are under time and bytes.", head, rows)
-
-
-def _seals(facts: Facts) -> Table:
-    rows = []
-    for party in facts.parties:
-        seals = [x.seals[party] for x in facts.ledger if party in x.seals]
-        keys = list(dict.fromkeys(seal.key for seal in seals))
-        rows.append((party, " ".join(map(_grouped, keys)), f"{len(seals):,}"))
-    head = ("Silo", "Public key", "Lines signed")
-    return Table("Who signed the ledger, with which key.", head, rows, words=2)
-
-
-def _grouped(key: str) -> str:
-    """Return a key in groups, as people compare them."""
-    return " ".join(key[i : i + 8] for i in range(0, len(key), 8))
 
 
 def _versions() -> Mapping[str, str]:

@@ -1,14 +1,15 @@
 """Signs of polynomials of totals, which nobody sees: secure multiparty computation.
 
-    each party   integers of its own means ── Shamir shares ──> every party's process
+    each party   integers of its own means, masked ── Shamir shares ──> all processes
     together     F = polynomial of the totals, in a ring that holds it exactly
     everybody    whether F < 0, and nothing else
 
 The arithmetic is MPyC's `SecInt`, exact integers under Shamir's scheme with an honest
 majority: fewer than half of the computing parties together learn nothing but the signs,
-up to a statistical distance of 2^-64 for each comparison. Two parties have no honest
-majority: there must be three. The shares travel under TLS with certificates that the
-parties make for the session and hand to each other under their pairwise keys.
+up to a statistical distance of 2^-64 for each comparison. More of them find what the
+others put in, under the masks of `unpooled.secure.integer_masks`. Two parties have no
+honest majority: there must be three. The shares travel under TLS with certificates that
+the parties make for the session and hand to each other under their pairwise keys.
 
 References
 ----------

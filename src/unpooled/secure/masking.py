@@ -125,6 +125,12 @@ def unveiled(
     return words
 
 
+def key_stream(key: bytes, context: bytes, size: int) -> bytes:
+    """Return so many bytes, different for every (key, context)."""
+    words = np.empty(size, np.uint8)
+    return b"".join(pad.tobytes() for pad in _pads(key, context, words))
+
+
 def _mask(
     words: Shaped[Array, "..."],
     code: Code,

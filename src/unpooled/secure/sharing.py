@@ -1,6 +1,6 @@
 """Integers of a party that does not compute, cut into shares for those that do.
 
-    x = x_1 + x_2 + ... + x_c,   all but the last drawn from 2^(bits + 64) integers
+    x = x_1 + x_2 + ... + x_c,   all but the last drawn from 2^(bits + 128) integers
 
 Any c - 1 of the shares look alike whatever x is, up to a statistical distance of 2^-64.
 Each computing party adds its share to its own integers, so that the totals are over all
@@ -17,7 +17,7 @@ Rows = list[list[int]]
 
 def shares(rows: Rows, n: int, polynomial: Polynomial) -> list[bytes]:
     """Return n shares of a party's integers, as they travel."""
-    room = polynomial.bits + STATISTICAL_BITS
+    room = _room(polynomial)
     drawn = [
         [[secrets.randbits(room) for _ in row] for row in rows] for _ in range(n - 1)
     ]
@@ -53,6 +53,11 @@ def added(rows: Rows, share: bytes, polynomial: Polynomial) -> Rows:
     ]
 
 
+def _room(polynomial: Polynomial) -> int:
+    # The integers come under masks, which are larger than they are themselves.
+    return polynomial.bits + 2 * STATISTICAL_BITS
+
+
 def _width(polynomial: Polynomial) -> int:
     # The last share is a difference of up to five others, and has a sign.
-    return (polynomial.bits + STATISTICAL_BITS + 4) // 8 + 1
+    return (_room(polynomial) + 4) // 8 + 1

@@ -1,4 +1,4 @@
-"""What each round of a study cost: time, and bytes in both directions."""
+"""What each silo sent and signed, and what it all cost: tables for the report's end."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -17,6 +17,41 @@ _CONTROL = {
     "accept group key": "handing out that key",
     "leave": "forgetting the keys",
 }
+
+
+def silos(facts: Facts) -> Table:
+    """Return how much each silo sent, and was sent."""
+    rows = []
+    for party in facts.parties:
+        lines = [x for x in facts.ledger if party in x.parties]
+        sent = [x for x in lines if x.direction == "out"]
+        told = sum(x.bytes for x in lines if x.direction == "in")
+        rows.append(
+            (
+                party,
+                f"{len(sent):,}",
+                f"{facts.ledger.bytes_out(party):,}",
+                f"{told:,}",
+            )
+        )
+    head = ("Silo", "Arrays sent", "Bytes sent", "Bytes received")
+    return Table("Arrays only; whole messages are under time and bytes.", head, rows)
+
+
+def seals(facts: Facts) -> Table:
+    """Return who signed how many lines of the ledger, with which key."""
+    rows = []
+    for party in facts.parties:
+        seals = [x.seals[party] for x in facts.ledger if party in x.seals]
+        keys = list(dict.fromkeys(seal.key for seal in seals))
+        rows.append((party, " ".join(map(_grouped, keys)), f"{len(seals):,}"))
+    head = ("Silo", "Public key", "Lines signed")
+    return Table("Who signed the ledger, with which key.", head, rows, words=2)
+
+
+def _grouped(key: str) -> str:
+    """Return a key in groups, as people compare them."""
+    return " ".join(key[i : i + 8] for i in range(0, len(key), 8))
 
 
 def costs(facts: Facts) -> Table:

@@ -1,0 +1,99 @@
+"""A coordinator that hands silos different questions, and compares what they say."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from unpooled.arrays import Array
+from unpooled.federation.comparing import Comparing
+from unpooled.federation.costs import RoundRecord
+from unpooled.party import computing
+from unpooled.party.compared import Polynomial, compared
+from unpooled.party.step import kept, release, stays
+from wire import Rogue, rows, silos
+
+pytest.importorskip("mpyc")
+TABLES = {name: rows(seed=i) for i, name in enumerate("abc")}
+VICTIM = "b"
+# On both sides, in turn, of what the victim alone has.
+GUESSES = TABLES[VICTIM].sum() + np.tile([-1.0, 1.0], 12)
+
+
+@compared(
+    Polynomial({("gap",): 1.0}, {"gap": 1}, fraction=20, bits=63),
+    takes={"guesses": "l"},
+    below=release("l", meaning="whether the cells' sum is below a guess"),
+)
+def gaps(X: Array, *, guesses: Array, times: float) -> dict[str, Array]:
+    return {"gap": times * (X.sum() - guesses)}
+
+
+@kept(by="party", cells=stays(""))
+def own_cells(X: Array, *, times: float) -> dict[str, Array]:
+    return {"cells": np.array(times * X.sum())}
+
+
+@compared(
+    Polynomial({("gap",): 1.0}, {"gap": 1}, fraction=20, bits=63),
+    by="party",
+    takes={"guesses": "l"},
+    below=release("l", meaning="whether the kept sum is below a guess"),
+)
+def kept_gaps(kept: Any, *, guesses: Array) -> dict[str, Array]:
+    return {"gap": kept["cells"] - guesses / len(TABLES)}
+
+
+def ask(rogue: Rogue, step: Any, times: float | None, **public: Any) -> dict[str, Any]:
+    """Ask the victim with 1 times, and the others with so many."""
+    real = rogue.request(step.name, public)
+    asked = dict.fromkeys(rogue.names, real)
+    if times is not None:
+        for party in rogue.names:
+            own = public | {"times": 1.0 if party == VICTIM else times}
+            asked[party] = replace(real, public=own)
+    said = {party: rogue.say(party, *asked[party].as_message()) for party in asked}
+    assert {reply.header["kind"] for reply in said.values()} == {"released"}
+    return said
+
+
+def signs(times: float, *, in_memory: bool) -> Array:
+    """Compare the victim's sum with guesses, beside so many times the others'."""
+    here = silos(TABLES)
+    rogue = Rogue(here).enter()
+    where = rogue.where["study"], rogue.where["session"]
+    comparing = Comparing(
+        tuple(TABLES), lambda h, names: rogue._say(list(names), h, {}), here.wire, where
+    )
+    try:
+        comparing.begin()
+        if in_memory:
+            ask(rogue, own_cells, times)
+            step, replies = kept_gaps, ask(rogue, kept_gaps, None, guesses=GUESSES)
+        else:
+            step, replies = gaps, ask(rogue, gaps, times, guesses=GUESSES)
+        record = RoundRecord(rogue.round, step.name, 0.0, 0, 0)
+        sizes = {"l": len(GUESSES)}
+        found, _, _ = comparing.compared(step, sizes, rogue.round, record, replies)
+    finally:
+        comparing.close()
+        rogue.ask_all({"kind": "leave"})
+    return found["below"]
+
+
+TRUE = TABLES[VICTIM].sum() < GUESSES
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_no_silo_is_compared_alone(in_memory):
+    seen = signs(0.0, in_memory=in_memory)
+    # Signs of noise: right about 24 guesses once in 2^24 times.
+    assert (seen != TRUE).any()
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_control_without_masks_one_silo_is_compared_alone(in_memory, monkeypatch):
+    monkeypatch.setattr(computing, "covered", lambda rows, *_: rows)
+    assert_array_equal(signs(0.0, in_memory=in_memory), TRUE)
