@@ -17,7 +17,8 @@ from unpooled.federation.rounds import Coordinator
 from unpooled.party.step import release, summed
 from unpooled.secure.roster import Roster
 from unpooled.study import Study
-from unpooled.study.remote import News, federation_of
+from unpooled.study.news import News
+from unpooled.study.remote import federation_of
 
 LARGE = 8_000_000  # numbers of eight bytes
 SMALL = 27  # numbers: a count, and two for each of 13 columns

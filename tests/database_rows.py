@@ -2,6 +2,11 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
+
+from databases import write
+
+NAMES = ["age", "chol", "oldpeak"]
 
 
 def patients():
@@ -24,3 +29,14 @@ def whole(table, columns=None, extra=(), rows=None):
     blocks = list(table.blocks(columns or table.columns, extra, rows))
     X = np.vstack([b.X for b in blocks])
     return X, {n: np.concatenate([b.extra[n] for b in blocks]) for n in extra}
+
+
+@pytest.fixture
+def rows():
+    return patients()
+
+
+@pytest.fixture
+def source(database, rows):
+    write(database, "rows", rows)
+    return f"{database}table=rows"

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
 
 import scribe
 from unpooled import Policy
@@ -21,6 +23,12 @@ from wire import COLUMNS, Wire, rows
 
 NAMES = "abcd"
 IDENTITIES = {name: Identity() for name in NAMES}
+TEXT = '[study]\nname = "s"\n'
+QUICK = settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 
 
 @summed(out="")
@@ -70,3 +78,8 @@ class Place:
 
 def a_round(journal: Journal, study: str = "s", lines: int = 2) -> None:
     scribe.a_round(journal, IDENTITIES["a"], study, lines)
+
+
+@pytest.fixture
+def place(tmp_path_factory) -> Place:
+    return Place(tmp_path_factory.mktemp("silos"), {}).start()

@@ -6,8 +6,9 @@ from integration.rows import SILOS, write_rows
 from unpooled.federation.local import LocalChannel
 from unpooled.party.founding import Charter, found, pin
 from unpooled.party.silo import Silo
+from unpooled.study.news import News
 from unpooled.study.outcomes import read_results
-from unpooled.study.remote import News, coordinate
+from unpooled.study.remote import coordinate
 
 
 class ServerEnd:

@@ -1,7 +1,10 @@
 """A small study of three silos: its rows, its file, and runs of it that are killed."""
 
+import os
+
 import numpy as np
 import polars
+import pytest
 from numpy.testing import assert_allclose
 
 import unpooled as up
@@ -101,3 +104,26 @@ def killed(study, event):
     except Killed:
         return True
     return False
+
+
+@pytest.fixture(autouse=True)
+def quick_disk(monkeypatch):
+    """A process that dies loses nothing that it has written; only a machine would."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a study file of this text, and read it."""
+    return writer(tmp_path)
+
+
+@pytest.fixture
+def study(write):
+    """Without a report, which takes longer than everything else."""
+    return write(text_of(COLUMNS))
+
+
+@pytest.fixture
+def reported(write):
+    return write(text_of(COLUMNS, report="true"))

@@ -3,15 +3,12 @@
 The adversary is the coordinator: it sees all that passes and says what it likes
 (`Rogue`). A control is the same attack where one defence is off; without it a test
 could pass because the attack was done badly. An attack that still works is marked
-xfail, and its reason says why.
+xfail, and its reason says why. Other files have other kinds of attacks.
 
 References
 ----------
 Huth et al., Accessibility of covariance information creates vulnerability in Federated
 Learning frameworks, Bioinformatics 39(9), 2023.
-
-Denning, Denning and Schwartz, The Tracker: A Threat to Statistical Database Security,
-ACM Transactions on Database Systems 4(1), 1979.
 """
 
 import numpy as np
@@ -21,7 +18,6 @@ from numpy.testing import assert_allclose
 import unpooled as up
 from attacks import (
     PERSON,
-    column_sums,
     filled,
     first_row,
     marked,
@@ -39,7 +35,7 @@ from unpooled.party.fillings import Fillings
 from unpooled.party.operations import Derive, Operation, Select
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.view import View
-from wire import COLUMNS, Rogue, Silos, rows, silos
+from wire import COLUMNS, Rogue, rows, silos
 
 TABLES = tables_of("abc")
 MARKED, HOLED = marked(TABLES), with_a_hole(TABLES)
@@ -154,59 +150,6 @@ def test_control_two_constants_subtract_to_a_record():
     rogue = Rogue(silos(HOLED, policy={"min_rows": 0})).enter()
     record = scatter(rogue, constant(6.0))[1] - scatter(rogue, constant(5.0))[1]
     assert_allclose(record[[0, 2]], TABLES["b"][PERSON, [0, 2]], rtol=1e-9)
-
-
-# --- totals that are subtracted -------------------------------------------------------
-
-FIVE = tables_of("abcde")
-CHANGE = {"allow_roster_change": True}
-TWO = {"min_parties": 2}
-
-
-def refusals(here: Silos, names: str) -> dict[str, str]:
-    rogue = Rogue(here, names, study=f"study-of-{names}").enter()
-    return rogue.rules("pca.local_total")
-
-
-def test_two_studies_do_not_subtract_to_a_silo():
-    """Denning et al. 1979: a tracker is two allowed sums around one that is not."""
-    here = silos(FIVE)
-    column_sums(here, "abcde")
-    assert set(refusals(here, "abcd").values()) == {"allow_roster_change"}
-
-
-def test_control_two_studies_subtract_to_a_silo():
-    here = silos(FIVE, policy=CHANGE)
-    own = column_sums(here, "abcde") - column_sums(here, "abcd", "pca.local_total")
-    assert_allclose(own, FIVE["e"].sum(axis=0), rtol=1e-12)
-
-
-def test_three_overlapping_studies_do_not_combine_to_a_silo():
-    """No silo but c is in the first two, and c is not in the third."""
-    here = silos(FIVE)
-    column_sums(here, "abc")
-    assert refusals(here, "cde") == {"c": "allow_roster_change", "d": "", "e": ""}
-    assert set(refusals(here, "abde").values()) == {"allow_roster_change"}
-
-
-def test_control_three_overlapping_studies_combine_to_a_silo():
-    here = silos(FIVE, policy=CHANGE)
-    twice = (
-        column_sums(here, "abc") + column_sums(here, "cde") - column_sums(here, "abde")
-    )
-    assert_allclose(twice / 2, FIVE["c"].sum(axis=0), rtol=1e-12)
-
-
-def test_two_parties_are_refused():
-    here = silos({name: TABLES[name] for name in "ab"})
-    joined = Rogue(here).join()
-    assert {reply.header["rule"] for reply in joined.values()} == {"min_parties"}
-
-
-def test_control_of_two_parties_one_subtracts_itself():
-    here = silos({name: TABLES[name] for name in "ab"}, policy=TWO)
-    theirs = column_sums(here, "ab") - TABLES["a"].sum(axis=0)
-    assert_allclose(theirs, TABLES["b"].sum(axis=0), rtol=1e-12)
 
 
 # --- one row that a total is made of --------------------------------------------------

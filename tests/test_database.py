@@ -13,28 +13,19 @@ import pyarrow as pa
 import pytest
 from numpy.testing import assert_array_equal
 
-from database_rows import patients, whole
+from database_rows import NAMES, rows, source, whole
 from databases import connected, run, write
 from unpooled.data import database as database_module
 from unpooled.data.database import DatabaseTable
 from unpooled.data.sources import open_source
 from unpooled.errors import DataError
 
-NAMES = ["age", "chol", "oldpeak"]
+# Fixtures of another module.
+__all__ = ["rows", "source"]
+
 AWKWARD = [
     'quo"te', "a.b", "select", "x; DROP TABLE kept", "Größe %s ? $1 {0}", "it's--",
 ]  # fmt: skip
-
-
-@pytest.fixture
-def rows():
-    return patients()
-
-
-@pytest.fixture
-def source(database, rows):
-    write(database, "rows", rows)
-    return f"{database}table=rows"
 
 
 def test_rows_are_those_that_pandas_and_pyarrow_read(source, database, rows):

@@ -14,23 +14,13 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import unpooled as up
-from database_rows import patients, whole
+from database_rows import NAMES, rows, source, whole
 from databases import run, write
 from unpooled.data.sources import open_source
 from unpooled.errors import DataError
 
-NAMES = ["age", "chol", "oldpeak"]
-
-
-@pytest.fixture
-def rows():
-    return patients()
-
-
-@pytest.fixture
-def source(database, rows):
-    write(database, "rows", rows)
-    return f"{database}table=rows"
+# Fixtures of another module.
+__all__ = ["rows", "source"]
 
 
 def test_nothing_can_be_written(source, database):

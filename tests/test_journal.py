@@ -10,26 +10,17 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import scribe
-from logged_silos import IDENTITIES, Place, a_round
+from logged_silos import IDENTITIES, QUICK, TEXT, a_round, place
 from unpooled import PCA
 from unpooled.errors import StudyError
 from unpooled.party.journal import Journal
 
-QUICK = settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-TEXT = '[study]\nname = "s"\n'
-
-
-@pytest.fixture
-def place(tmp_path_factory) -> Place:
-    return Place(tmp_path_factory.mktemp("silos"), {}).start()
+# A fixture of another module.
+__all__ = ["place"]
 
 
 def test_what_a_silo_writes_is_what_the_coordinator_wrote(place):

@@ -5,24 +5,15 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from logged_silos import IDENTITIES, Place, a_round, counted
+from logged_silos import IDENTITIES, QUICK, TEXT, a_round, counted, place
 from unpooled.errors import StudyError
 from unpooled.party.journal import Journal
 
-QUICK = settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-TEXT = '[study]\nname = "s"\n'
-
-
-@pytest.fixture
-def place(tmp_path_factory) -> Place:
-    return Place(tmp_path_factory.mktemp("silos"), {}).start()
+# A fixture of another module.
+__all__ = ["place"]
 
 
 def _raw(path: Path, *statements: str) -> None:

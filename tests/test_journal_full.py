@@ -4,16 +4,14 @@ import sqlite3
 
 import pytest
 
-from logged_silos import IDENTITIES, Place, counted
+from logged_silos import IDENTITIES, counted, place
 from unpooled.errors import ReleaseRefusedError, StudyError
 from unpooled.federation.base import Federation
 from unpooled.party.journal import Journal
 from unpooled.secure.message import decode
 
-
-@pytest.fixture
-def place(tmp_path_factory) -> Place:
-    return Place(tmp_path_factory.mktemp("silos"), {}).start()
+# A fixture of another module.
+__all__ = ["place"]
 
 
 def _many_rounds(federation: Federation) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from logged_silos import IDENTITIES, NAMES, Place, a_round, counted
+from logged_silos import IDENTITIES, NAMES, a_round, counted, place
 from unpooled import PCA, Policy
 from unpooled.errors import AggregationError, ReleaseRefusedError, StudyError
 from unpooled.ledger import Ledger
@@ -12,6 +12,9 @@ from unpooled.party.journal import Journal
 from unpooled.party.step import kept, summed
 from unpooled.secure.message import decode
 from unpooled.secure.roster import Identity
+
+# A fixture of another module.
+__all__ = ["place"]
 
 
 @kept(out="p")
@@ -22,11 +25,6 @@ def stays_here(X: np.ndarray) -> dict[str, np.ndarray]:
 @summed(out="p")
 def reads_kept(X: np.ndarray, kept: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {"out": kept["out"] * len(X)}
-
-
-@pytest.fixture
-def place(tmp_path_factory) -> Place:
-    return Place(tmp_path_factory.mktemp("silos"), {}).start()
 
 
 def test_a_party_goes_on_after_a_restart(place):

@@ -9,8 +9,9 @@ from server_end import ServerEnd
 from unpooled.errors import StudyError
 from unpooled.models.files import load
 from unpooled.party.silo import Silo
+from unpooled.study.news import PART, News
 from unpooled.study.outcomes import error_of, plan_from
-from unpooled.study.remote import PART, News, coordinate
+from unpooled.study.remote import coordinate
 
 STEPS = """
 [[steps]]

@@ -1,7 +1,6 @@
 """Studies: plans, runs, what they refuse, and what their folders hold."""
 
 import json
-import os
 import re
 import zipfile
 
@@ -17,35 +16,18 @@ from small_study import (
     STEPS,
     assert_same_models,
     files,
+    quick_disk,
+    reported,
     rows,
+    study,
     text_of,
-    writer,
+    write,
 )
 from unpooled.errors import DataError, ReleaseRefusedError, StudyError
 from unpooled.ledger import Ledger
 
-
-@pytest.fixture(autouse=True)
-def quick_disk(monkeypatch):
-    """A process that dies loses nothing that it has written; only a machine would."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
-@pytest.fixture
-def write(tmp_path):
-    """Write a study file of this text, and read it."""
-    return writer(tmp_path)
-
-
-@pytest.fixture
-def study(write):
-    """Without a report, which takes longer than everything else."""
-    return write(text_of(COLUMNS))
-
-
-@pytest.fixture
-def reported(write):
-    return write(text_of(COLUMNS, report="true"))
+# Fixtures of another module.
+__all__ = ["quick_disk", "reported", "study", "write"]
 
 
 def pooled():

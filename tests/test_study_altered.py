@@ -1,31 +1,15 @@
 """Runs of a study that do not go on, for something in their folder was changed."""
 
 import json
-import os
 import shutil
 
 import pytest
 
-from small_study import COLUMNS, killed, text_of, writer
+from small_study import COLUMNS, killed, quick_disk, study, text_of, write
 from unpooled.errors import StudyError
 
-
-@pytest.fixture(autouse=True)
-def quick_disk(monkeypatch):
-    """A process that dies loses nothing that it has written; only a machine would."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
-@pytest.fixture
-def write(tmp_path):
-    """Write a study file of this text, and read it."""
-    return writer(tmp_path)
-
-
-@pytest.fixture
-def study(write):
-    """Without a report, which takes longer than everything else."""
-    return write(text_of(COLUMNS))
+# Fixtures of another module.
+__all__ = ["quick_disk", "study", "write"]
 
 
 @pytest.mark.parametrize(

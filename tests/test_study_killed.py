@@ -20,29 +20,18 @@ from small_study import (
     files,
     kill_at,
     killed,
+    quick_disk,
+    reported,
+    study,
     text_of,
+    write,
     write_data,
-    writer,
 )
 from unpooled.errors import ReleaseRefusedError, StudyError
 from unpooled.ledger import Ledger
 
-
-@pytest.fixture(autouse=True)
-def quick_disk(monkeypatch):
-    """A process that dies loses nothing that it has written; only a machine would."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
-@pytest.fixture
-def study(tmp_path):
-    """Without a report, which takes longer than everything else."""
-    return writer(tmp_path)(text_of(COLUMNS))
-
-
-@pytest.fixture
-def reported(tmp_path):
-    return writer(tmp_path)(text_of(COLUMNS, report="true"))
+# Fixtures of another module.
+__all__ = ["quick_disk", "reported", "study", "write"]
 
 
 @pytest.fixture(scope="module")

@@ -1,30 +1,13 @@
 """The report of a study, made from the folder of its run alone."""
 
-import os
 import re
 import shutil
 from pathlib import Path
 
-import pytest
+from small_study import COLUMNS, killed, quick_disk, reported, text_of, write
 
-from small_study import COLUMNS, killed, text_of, writer
-
-
-@pytest.fixture(autouse=True)
-def quick_disk(monkeypatch):
-    """A process that dies loses nothing that it has written; only a machine would."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
-@pytest.fixture
-def write(tmp_path):
-    """Write a study file of this text, and read it."""
-    return writer(tmp_path)
-
-
-@pytest.fixture
-def reported(write):
-    return write(text_of(COLUMNS, report="true"))
+# Fixtures of another module.
+__all__ = ["quick_disk", "reported", "write"]
 
 
 def test_a_report_is_made_from_the_folder_alone(reported, tmp_path):

@@ -16,7 +16,8 @@ from unpooled.federation.local import LocalChannel
 from unpooled.federation.submission import Submission
 from unpooled.party.silo import Silo
 from unpooled.study import Study, submitting
-from unpooled.study.remote import News, coordinate
+from unpooled.study.news import News
+from unpooled.study.remote import coordinate
 
 
 class Server:

@@ -8,8 +8,11 @@ from numpy.testing import assert_allclose
 import vfedpca_reference as reference
 from unpooled import Policy, VFedPCA, load, partition_columns, plan, save, simulate
 from unpooled.errors import DataError, ReleaseRefusedError
+from vfedpca_silos import N, as_printed, init, rows, silos
 
-N = 40
+# Fixtures of another module.
+__all__ = ["init", "rows"]
+
 # Independent code applies the same conventions in another order of operations.
 ATOL = 1e-10
 OPTIONS = {
@@ -25,32 +28,12 @@ OPTIONS = {
     "few steps": {"local_iterations": 2, "rounds": 3},
     "one shot": {"rounds": 1},
 }
-_NAMES = {
-    "local_iterations": "local", "warm_start": "warm", "weight_scaling": "scaling",
-    "align_signs": "align",
-}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def rows():
-    rng = np.random.default_rng(7)
-    return rng.standard_normal((N, 9)) @ rng.standard_normal((9, 9)) + 3.0
-
-
-@pytest.fixture(scope="module")
-def init():
-    return np.random.default_rng(8).standard_normal(N)
-
-
-def silos(rows, m=3, **options):
-    options = {"policy": Policy.open(), **options}
-    return simulate(partition_columns(rows, m), partition="columns", **options)
 
 
 def expected(rows, init, k=1, m=3, **options):
     """Every round's (u, weights), by independent code."""
     parts = list(partition_columns(rows, m).values())
-    options = {_NAMES.get(name, name): value for name, value in options.items()}
+    options = as_printed(options)
     return [only for (only,) in reference.vfedpca(parts, k, init, **options)]
 
 

@@ -14,12 +14,14 @@ from unpooled import (
     partition_columns,
     plan,
     save,
-    simulate,
 )
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.secure.message import decode
+from vfedpca_silos import N, as_printed, init, rows, silos
 
-N = 40
+# Fixtures of another module.
+__all__ = ["init", "rows"]
+
 ATOL = 1e-10
 PATH = {"silo1": ["silo2"], "silo2": ["silo1", "silo3"], "silo3": ["silo2"]}
 OPTIONS = {
@@ -31,32 +33,12 @@ OPTIONS = {
     "centred rows": {"centre": "rows"},
     "text": {"centre": "none"},
 }
-_NAMES = {
-    "local_iterations": "local", "warm_start": "warm", "weight_scaling": "scaling",
-    "align_signs": "align",
-}  # fmt: skip
 OPEN = Policy.open()
-
-
-@pytest.fixture(scope="module")
-def rows():
-    rng = np.random.default_rng(7)
-    return rng.standard_normal((N, 9)) @ rng.standard_normal((9, 9)) + 3.0
-
-
-@pytest.fixture(scope="module")
-def init():
-    return np.random.default_rng(8).standard_normal(N)
-
-
-def silos(rows, m=3, **options):
-    options = {"policy": OPEN, **options}
-    return simulate(partition_columns(rows, m), partition="columns", **options)
 
 
 def expected(rows, init, k, m, topology, **options):
     parts = list(partition_columns(rows, m).values())
-    options = {_NAMES.get(name, name): value for name, value in options.items()}
+    options = as_printed(options)
     return reference.vfedpca(parts, k, init, topology=topology, **options)
 
 

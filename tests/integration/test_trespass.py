@@ -9,15 +9,15 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from integration.captured import captured
+from integration.forbidden_requests import COLUMNS, REQUESTS
 from integration.rows import SILOS
 from integration.terminal import unpooled
 from unpooled.party.journal import Journal
-from unpooled.party.operations import Derive, Rows, Select
+from unpooled.party.operations import Derive, Select
 from unpooled.secure.message import decode, encode, pieces
 from unpooled.secure.roster import Roster
 from wire import Rogue
 
-COLUMNS = ("age", "trestbps", "thalach")
 POLICY = """
 min_rows = 10
 allowed_columns = ["age", "sex", "trestbps", "thalach"]
@@ -60,87 +60,6 @@ def assert_written(consortium, study, rule, asked, silos=SILOS):
 
 
 # --- requests -------------------------------------------------------------------------
-
-
-def person(j):
-    """A projection on one column, which a coordinator made up."""
-    onto = {"mean": np.zeros(3), "components": np.eye(3)[[j]], "scale": np.ones(1)}
-    return (Select(COLUMNS), Derive("pca.projected", ("made",), onto))
-
-
-def made_up(step, **public):
-    """A transform of any model, with numbers that no study fitted."""
-    names = ("made",) if step != "power.transformed" else COLUMNS
-    return (
-        "scaler.local_observed",
-        None,
-        (Select(COLUMNS), Derive(step, names, public)),
-    )
-
-
-ONTO = np.array([[-1.0], [1.0], [0.0]])
-REQUESTS = {
-    "a step that is none": (("pca.no_such_step",), "allowed_steps"),
-    "a function": (("os.system",), "allowed_steps"),
-    "a step of another module": (("unpooled.models.pca.local_total",), "allowed_steps"),
-    "a step not on the list": (("power.local_count",), "allowed_steps"),
-    "more arguments": (("pca.local_total", {"more": 1}), "arguments"),
-    "an argument too few": (("pca.local_squares",), "arguments"),
-    "another shape": (("pca.local_squares", {"mean": np.zeros(2)}), "arguments"),
-    "more axes": (("pca.local_squares", {"mean": np.zeros((3, 1, 1))}), "arguments"),
-    "no number": (("pca.local_squares", {"mean": np.full(3, np.nan)}), "arguments"),
-    "infinity": (("pca.local_squares", {"mean": np.full(3, np.inf)}), "arguments"),
-    "a column not on the list": (
-        ("scaler.local_observed", None, (Select(("age", "chol")),)),
-        "allowed_columns",
-    ),
-    "a column that is none": (
-        ("scaler.local_observed", None, (Select(("age", "name")),)),
-        "unknown_columns",
-    ),
-    "the silo's own value": (("eigenproblem.local_radii",), "allow_disclosed"),
-    "a line for each person": (("pca.own_gram",), "allow_row_level"),
-    "a row of each silo": (
-        ("scaler.local_observed", None, (Select(COLUMNS), Rows(0, 0, 0.005, False, 1))),
-        "min_rows",
-    ),
-    "all rows but one": (
-        ("scaler.local_observed", None, (Select(COLUMNS), Rows(0, 0, 0.005, True, 1))),
-        "min_rows",
-    ),
-    "parameters that were made up": (
-        ("scaler.local_observed", None, person(1)),
-        "transform_not_fitted",
-    ),
-    "a discriminant that was made up": (
-        made_up(
-            "discriminant.discriminated", scalings=ONTO, shrinkage=None, priors=None
-        ),
-        "transform_not_fitted",
-    ),
-    "an eigenvector that was made up": (
-        made_up("eigenproblem.projected", vectors=ONTO),
-        "transform_not_fitted",
-    ),
-    "a score that was made up": (
-        made_up(
-            "twoviews.scored",
-            mean=np.zeros(3),
-            scale=np.ones(3),
-            rotations=ONTO,
-            regularisation=0.0,
-        ),
-        "transform_not_fitted",
-    ),
-    "a span that was made up": (
-        made_up("span.spanned", mean=np.zeros(3), basis=ONTO),
-        "transform_not_fitted",
-    ),
-    "an exponent that was made up": (
-        made_up("power.transformed", lambdas=np.array([-40.0, 1.0, 1.0])),
-        "transform_not_fitted",
-    ),
-}
 
 
 @pytest.mark.parametrize("what", REQUESTS)

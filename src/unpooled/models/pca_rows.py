@@ -21,7 +21,7 @@ from unpooled.models.spectrum import (
     Spectrum,
     Wanted,
     check_rows_suffice,
-    leading,
+    spectrum_of,
     whitening,
 )
 from unpooled.models.update import moments_of
@@ -61,14 +61,7 @@ def covariance_eigh(model: Any, federation: Federation, wanted: Wanted) -> Spect
     N, mean = pooled_mean(federation, local_total)
     check_rows_suffice(wanted, N, p)
     S = pooled_scatter(federation, mean, local_squares, local_scatter)
-    S /= N - 1
-    total = float(S.trace())
-    k, variance, axes = leading(S, wanted, min(N, p), total)
-    noise = 0.0
-    if k < min(N, p):
-        rest = variance[k:] if len(variance) == p else total - variance.sum()
-        noise = max(float(rest.sum()), 0.0) / (p - k)
-    return Spectrum(N, mean, variance[:k].copy(), axes[:, :k], total, noise)
+    return spectrum_of(S, N, mean, wanted)
 
 
 def block_krylov(model: Any, federation: Federation, wanted: Wanted) -> Spectrum:

@@ -132,3 +132,18 @@ def whitening(variance: Float[Array, " k"]) -> Float[Array, " k"]:
     """Return what coordinates are divided by to have unit variance."""
     # A direction without variance is left at 0 rather than divided by it.
     return np.maximum(np.sqrt(variance), np.finfo(float).eps)
+
+
+def spectrum_of(
+    S: Float[Array, "p p"], N: int, mean: Float[Array, " p"], wanted: Wanted
+) -> Spectrum:
+    """Return the leading components of a scatter, which is overwritten."""
+    p = len(S)
+    S /= N - 1
+    total = float(S.trace())
+    k, variance, axes = leading(S, wanted, min(N, p), total)
+    noise = 0.0
+    if k < min(N, p):
+        rest = variance[k:] if len(variance) == p else total - variance.sum()
+        noise = max(float(rest.sum()), 0.0) / (p - k)
+    return Spectrum(N, mean, variance[:k].copy(), axes[:, :k], total, noise)

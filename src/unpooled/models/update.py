@@ -22,7 +22,7 @@ from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.moments import column_sums, scatter
 from unpooled.models.moments import not_finite
-from unpooled.models.spectrum import Spectrum, Wanted, check_rows_suffice, leading
+from unpooled.models.spectrum import Spectrum, Wanted, check_rows_suffice, spectrum_of
 from unpooled.party.step import LIBRARY, Fit, adopted, release, summed
 
 # N d² / S_jj above which an update is no longer as good as a fit: it loses as many
@@ -107,11 +107,4 @@ def updated(
     shift = mean - origin
     if (N * shift**2 > _FAR * np.maximum(S.diagonal(), 0.0)).any():
         return None
-    S /= N - 1
-    total = float(S.trace())
-    k, variance, axes = leading(S, wanted, min(N, p), total)
-    noise = 0.0
-    if k < min(N, p):
-        rest = variance[k:] if len(variance) == p else total - variance.sum()
-        noise = max(float(rest.sum()), 0.0) / (p - k)
-    return Spectrum(N, mean, variance[:k].copy(), axes[:, :k], total, noise)
+    return spectrum_of(S, N, mean, wanted)

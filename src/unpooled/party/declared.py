@@ -5,7 +5,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 from unpooled.errors import DataError
 from unpooled.party.bounds import Bound
@@ -108,3 +108,56 @@ def stays(
 ) -> Declared:
     """Declare an array that is kept in the silo and never sent; see `Declared`."""
     return Declared(axes, meaning, symmetric, kept=True, until=until)
+
+
+def bind_axes(
+    step: str,
+    takes: Mapping[str, str],
+    public: Mapping[str, Any],
+    sizes: dict[str, int],
+) -> dict[str, int]:
+    """Return the sizes of axis letters, with those that public arguments bind.
+
+    Parameters
+    ----------
+    step : str
+        The step's name, for messages.
+    takes : mapping of str to str
+        Axes of the arguments that are arrays; "size q" binds q to a whole number.
+    public : mapping
+        The arguments.
+    sizes : dict
+        Of the letters known already.
+
+    Raises
+    ------
+    DataError
+        When an argument is not of the declared axes.
+    """
+    for name, value in public.items():
+        letters = takes.get(name, "").split()
+        if letters[:1] == ["size"]:
+            sizes[letters[1]] = _size(step, name, value)
+            continue
+        shape = tuple(getattr(value, "shape", ()))
+        wanted = tuple(
+            sizes.setdefault(letter, size)
+            for letter, size in zip(letters, shape, strict=False)
+        )
+        if shape != wanted or len(letters) != len(shape):
+            hint = f' Declare takes={{"{name}": "..."}}.' * (not letters)
+            raise DataError(
+                f"{step} takes {name} with axes ({', '.join(letters)}), "
+                f"not an array of shape {shape}.{hint}",
+                rule="arguments",
+            )
+    return sizes
+
+
+def _size(step: str, name: str, value: Any) -> int:
+    if type(value) is not int or not 1 <= value < 2**31:
+        raise DataError(
+            f"{step} takes {name} as a whole number of at least 1, not {value!r}.",
+            rule="arguments",
+        )
+    return value

@@ -16,6 +16,7 @@ from unpooled.errors import StudyError
 from unpooled.ledger import Ledger, Release
 from unpooled.party.chain import Chain, Entry, is_signed
 from unpooled.party.memory import Answered, Ran, Remembered
+from unpooled.party.recollection import Recollection
 from unpooled.party.told import Told
 from unpooled.secure.message import digest
 from unpooled.secure.roster import Identity
@@ -43,24 +44,20 @@ class Journal:
 
     def __init__(self, path: str | Path, *, max_pages: int | None = None) -> None:
         self.path = Path(path)
-        self._studies: dict[str, Remembered] = {}
-        self._told = Told()
-        # Of the table, so of no study.
-        self._notes: dict[str, list[dict[str, Any]]] = {"version": [], "filled": []}
         self._refusals: set[tuple[str, str, str]] = set()
-        self._spent = 0.0
-        self._chain = Chain(self.path, max_pages, self._see)
+        self._seen = Recollection()
+        self._chain = Chain(self.path, max_pages, self._seen.see)
         self._chain.catch_up()
 
     def study(self, name: str) -> Remembered:
         """Return what the log says of a study, by now."""
         self._chain.catch_up()
-        return self._studies.get(name, Remembered())
+        return self._seen.studies.get(name, Remembered())
 
     def studies(self) -> list[str]:
         """Return the names of the studies in the order in which they came up."""
         self._chain.catch_up()
-        return list(self._studies)
+        return list(self._seen.studies)
 
     def entries(self, study: str | None = None) -> list[Entry]:
         """Return everything in the log, or what is about one study."""
@@ -75,12 +72,12 @@ class Journal:
     def told(self) -> Told:
         """Return what was answered about columns, in all studies."""
         self._chain.catch_up()
-        return self._told
+        return self._seen.told
 
     def spent(self) -> float:
         """Return what all private releases cost together, as `Budget` counts it."""
         self._chain.catch_up()
-        return self._spent
+        return self._seen.spent
 
     def released(
         self,
@@ -121,7 +118,7 @@ class Journal:
         first = next(iter(lines[0].seals.values()))
 
         def in_order() -> None:
-            told = self._studies.get(study, Remembered())
+            told = self._seen.studies.get(study, Remembered())
             if told.sealed.get(first.key, 0) != first.sequence:
                 raise StudyError(
                     f"Another process answers the study {study} at the same time.",
@@ -144,7 +141,7 @@ class Journal:
         """Write that the silo joined a session; one that it joined is refused."""
 
         def unseen() -> None:
-            if session in self._studies.get(study, Remembered()).sessions:
+            if session in self._seen.studies.get(study, Remembered()).sessions:
                 raise StudyError(
                     f"The session {session} of {study} is over.", rule="replayed"
                 )
@@ -202,7 +199,7 @@ class Journal:
     def notes(self, kind: str) -> list[dict[str, Any]]:
         """Return what was noted of the table: a "version", or how it was "filled"."""
         self._chain.catch_up()
-        return list(self._notes[kind])
+        return list(self._seen.notes[kind])
 
     def note(self, kind: str, record: dict[str, Any]) -> None:
         """Write something about the table, of no study, once."""
@@ -285,36 +282,3 @@ class Journal:
     def close(self) -> None:
         """Close the file."""
         self._chain.close()
-
-    def _see(self, entry: Entry) -> None:
-        record = entry.record
-        if entry.kind in self._notes:
-            self._notes[entry.kind].append(record)
-            return
-        study = self._studies.setdefault(entry.study, Remembered())
-        if entry.kind == "line":
-            study.lines += 1
-            for seal in record["seals"].values():
-                key = seal["key"]
-                study.sealed[key] = study.sealed.get(key, 0) + 1
-        elif entry.kind == "round":
-            study.fitted.add((record["step"], tuple(record["front"])))
-            if "answered" in record:  # else an earlier version wrote it
-                asked = Answered.from_record(record["answered"])
-                study.answered[record["request"]] = asked
-            about = record["columns"], record["parties"], entry.time
-            self._told.see(*about, record.get("mixtures", {}))
-            self._spent += record.get("rho", 0.0)
-        elif entry.kind == "refused":
-            study.refusals += bool(record.get("telling"))
-        elif entry.kind == "joined":
-            study.sessions.add(record["session"])
-        elif entry.kind == "announced":
-            study.text = record["text"]
-        elif entry.kind == "decided":
-            study.decision = record
-        elif entry.kind == "delivered":
-            study.models[record["name"]] = record["digest"]
-        elif entry.kind == "forgotten":
-            study.forgotten += 1
-            study.fitted, study.answered, study.models = set(), {}, {}

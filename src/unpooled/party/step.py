@@ -20,9 +20,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, final
 
-from unpooled.arrays import Array
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.party.declared import Declared, release, stays
+from unpooled.party.declared import Declared, bind_axes, release, stays
 from unpooled.party.fit import Fit, Follows
 from unpooled.secure.polynomial import Polynomial
 
@@ -109,33 +108,7 @@ class Step:
                 rule="arguments",
             )
         sizes = {"p": n_features} | ({} if n_rows is None else {"N": n_rows})
-        for name, value in public.items():
-            letters = self.takes.get(name, "").split()
-            if letters[:1] == ["size"]:
-                sizes[letters[1]] = _size(self.name, name, value)
-                continue
-            shape = tuple(getattr(value, "shape", ()))
-            wanted = tuple(
-                sizes.setdefault(letter, size)
-                for letter, size in zip(letters, shape, strict=False)
-            )
-            if shape != wanted or len(letters) != len(shape):
-                hint = f' Declare takes={{"{name}": "..."}}.' * (not letters)
-                raise DataError(
-                    f"{self.name} takes {name} with axes ({', '.join(letters)}), "
-                    f"not an array of shape {shape}.{hint}",
-                    rule="arguments",
-                )
-        return sizes
-
-
-def _size(step: str, name: str, value: Any) -> int:
-    if type(value) is not int or not 1 <= value < 2**31:
-        raise DataError(
-            f"{step} takes {name} as a whole number of at least 1, not {value!r}.",
-            rule="arguments",
-        )
-    return value
+        return bind_axes(self.name, self.takes, public, sizes)
 
 
 def summed(
@@ -315,6 +288,3 @@ def _declaring(
         )
 
     return declare
-
-
-Result = Mapping[str, Array]

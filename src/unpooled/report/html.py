@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from importlib import metadata
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +22,15 @@ import jinja2
 from markupsafe import Markup
 
 from unpooled.federation.base import Federation
+from unpooled.report.accounts import costs, seals, silos
 from unpooled.report.cautions import cautions
 from unpooled.report.facts import Facts, facts_of, subject
 from unpooled.report.learned import could_learn, could_not_learn
 from unpooled.report.phrases import byte_size, clean, counted, listed
 from unpooled.report.results import results
 from unpooled.report.rules import rules_table
-from unpooled.report.tables import Table, duration
 from unpooled.report.wording import (
     shown_as_they_are,
-    span,
     veiled,
     what_came_in,
     what_left,
@@ -42,13 +40,6 @@ from unpooled.report.wording import (
 __all__ = ["Facts", "facts_of", "render", "report"]
 
 _PACKAGES = ("unpooled", "numpy", "scipy", "scikit-learn", "cryptography")
-_CONTROL = {
-    "join": "joining a fit",
-    "agree": "agreeing on fresh keys",
-    "offer group key": "making a key for the silos alone",
-    "accept group key": "handing out that key",
-    "leave": "forgetting the keys",
-}
 
 
 def report(
@@ -97,7 +88,7 @@ def render(facts: Facts) -> str:
         figures=_key_figures(facts),
         cautions=cautions(facts),
         asked=[_asked(name, model) for name, model in facts.models],
-        silos=_silos(facts),
+        silos=silos(facts),
         sizes_hidden=facts.protection == "masked" and not shown_as_they_are(facts),
         rules=rules_table(facts),
         left=what_left(facts),
@@ -106,9 +97,9 @@ def render(facts: Facts) -> str:
         could=could_learn(facts),
         could_not=could_not_learn(facts),
         results=results(facts),
-        seals=_seals(facts),
+        seals=seals(facts),
         head=facts.ledger[-1].hash if len(facts.ledger) else "",
-        costs=_costs(facts),
+        costs=costs(facts),
         versions=_versions(),
     )
 
@@ -218,77 +209,6 @@ def _asked(name: str, model: Any) -> dict[str, Any]:
         "chosen": chosen,
         "usual": usual,
     }
-
-
-def _silos(facts: Facts) -> Table:
-    rows = []
-    for party in facts.parties:
-        lines = [x for x in facts.ledger if party in x.parties]
-        sent = [x for x in lines if x.direction == "out"]
-        told = sum(x.bytes for x in lines if x.direction == "in")
-        rows.append(
-            (
-                party,
-                f"{len(sent):,}",
-                f"{facts.ledger.bytes_out(party):,}",
-                f"{told:,}",
-            )
-        )
-    head = ("Silo", "Arrays sent", "Bytes sent", "Bytes received")
-    return Table("Arrays only; whole messages are under time and bytes.", head, rows)
-
-
-def _seals(facts: Facts) -> Table:
-    rows = []
-    for party in facts.parties:
-        seals = [x.seals[party] for x in facts.ledger if party in x.seals]
-        keys = list(dict.fromkeys(seal.key for seal in seals))
-        rows.append((party, " ".join(map(_grouped, keys)), f"{len(seals):,}"))
-    head = ("Silo", "Public key", "Lines signed")
-    return Table("Who signed the ledger, with which key.", head, rows, words=2)
-
-
-def _grouped(key: str) -> str:
-    """Return a key in groups, as people compare them."""
-    return " ".join(key[i : i + 8] for i in range(0, len(key), 8))
-
-
-def _costs(facts: Facts) -> Table:
-    arrays: dict[int, int] = {}
-    for line in facts.lines("out"):
-        arrays[line.round] = arrays.get(line.round, 0) + line.bytes
-    keys = [x for x in facts.rounds if x.round == 0]
-    rows = []
-    for step in dict.fromkeys(x.step for x in keys):
-        some = [x for x in keys if x.step == step]
-        times = f", {len(some)} times" if len(some) > 1 else ""
-        rows.append(_cost("Keys", _CONTROL.get(step, step) + times, some, 0))
-    for step, group in groupby(
-        [x for x in facts.rounds if x.round], key=lambda x: x.step
-    ):
-        some = list(group)
-        label = span(some[0].round, some[-1].round).partition(" ")[2]
-        rows.append(_cost(label, step, some, sum(arrays.get(x.round, 0) for x in some)))
-    rows.append(_cost("All", "", facts.rounds, sum(arrays.values())))
-    head = ("Round", "What", "Time", "Arrays out", "Messages out", "Messages in")
-    return Table(
-        "Bytes for each silo. Messages are arrays with their headers and signatures.",
-        head,
-        rows,
-        total=True,
-        words=2,
-    )
-
-
-def _cost(label: str, what: str, records: list[Any], arrays: int) -> tuple[str, ...]:
-    return (
-        label,
-        what,
-        duration(sum((x.seconds for x in records), 0.0)),
-        f"{arrays:,}",
-        f"{sum(x.bytes_out for x in records):,}",
-        f"{sum(x.bytes_in for x in records):,}",
-    )
 
 
 def _versions() -> Mapping[str, str]:

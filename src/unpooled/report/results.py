@@ -6,20 +6,14 @@ from typing import Any, final
 
 import numpy as np
 
-from unpooled.arrays import Array, Float
-from unpooled.report import figures
+from unpooled.models.base import fitted_names
+from unpooled.report import components
 from unpooled.report.directions import canonical, discriminants, generalised
 from unpooled.report.exhibits import Exhibit
 from unpooled.report.facts import Facts, subject
 from unpooled.report.kernels import spectrum
-from unpooled.report.phrases import counted
 from unpooled.report.site_effects import site_effects
-from unpooled.report.tables import Table, number, per_cent, signed
-
-MANY_COLUMNS = 30  # beyond this, only the largest loadings of a component are shown
-TOP = 15
-MANY_COMPONENTS = 6  # panels and columns of loadings
-MANY_SHARES = 30  # bars and rows of explained variance
+from unpooled.report.tables import Table, number
 
 
 @final
@@ -49,8 +43,7 @@ def _of(facts: Facts, model: Any, index: int) -> list[Exhibit]:
     # Not `hasattr`: what silos keep of a model is asked for, not looked up.
     shown: list[Exhibit] = []
     if "explained_variance_" in vars(model):
-        whole = "explained_variance_ratio_" in vars(model)
-        shown.append(_variance(model, f"scree-{index}") if whole else _merged(model))
+        shown.append(components.variance(model, f"scree-{index}"))
     if {"scalings_", "means_"} <= set(vars(model)):
         shown += discriminants(model, f"classes-{index}")
     if {"eta_squared_", "spread_p_value_"} <= set(vars(model)):
@@ -62,9 +55,9 @@ def _of(facts: Facts, model: Any, index: int) -> list[Exhibit]:
     elif {"eigenvalues_", "criterion"} <= set(vars(model)):
         shown.append(generalised(model))
     if hasattr(model, "signal_to_noise_"):
-        shown.append(_signal(model))
+        shown.append(components.signal(model))
     if "components_" in vars(model):
-        shown += _loadings(model.components_, columns, f"loadings-{index}")
+        shown += components.loadings(model.components_, columns, f"loadings-{index}")
     if exhibit := _by_column(model, columns):
         shown.append(exhibit)
     return shown or [_attributes(model)]
@@ -77,153 +70,6 @@ def columns_of(facts: Facts, model: Any) -> list[str]:
     if names is None and len(facts.feature_names) == p:
         names = facts.feature_names
     return [str(x) for x in (range(p) if names is None else names)]
-
-
-def _variance(model: Any, name: str) -> Exhibit:
-    shares = np.asarray(model.explained_variance_ratio_)
-    k = min(len(shares), MANY_SHARES)
-    together = np.cumsum(shares)
-    rows = [
-        (f"{i + 1}", number(v), per_cent(s), per_cent(t))
-        for i, (v, s, t) in enumerate(
-            zip(model.explained_variance_[:k], shares[:k], together[:k], strict=True)
-        )
-    ]
-    table = Table(
-        "",
-        ("Component", "Variance", "Share", "Together"),
-        rows,
-        _left_out(k, len(shares), "components", "first"),
-    )
-    text = (
-        f"{counted(len(shares), 'component')} together "
-        f"{'explains' if len(shares) == 1 else 'explain'} {per_cent(together[-1])} of "
-        f"the variance of all columns. Variances have the denominator N − 1."
-    )
-    if hasattr(model, "residuals_"):
-        text += (
-            f" They were found in {counted(model.n_iter_, 'round')} of products; the "
-            f"largest residual is {_of_gap(model)} of the gap to the next variance, "
-            f"which bounds the error of their directions."
-        )
-    picture = figures.scree(
-        shares[:k],
-        name,
-        f"Bars: share of variance of components 1 to {k}, from {per_cent(shares[0])} "
-        f"down to {per_cent(shares[k - 1])}. Line: share of all components up to each, "
-        f"ending at {per_cent(together[k - 1])}. The numbers are in the table below.",
-    )
-    return Exhibit("Explained variance", text, [table], picture)
-
-
-def _merged(model: Any) -> Exhibit:
-    """Return the variances along directions that were merged, not fitted together."""
-    variance = np.asarray(model.explained_variance_)
-    k = min(len(variance), MANY_SHARES)
-    table = Table(
-        "",
-        ("Component", "Variance"),
-        [(f"{i + 1}", number(value)) for i, value in enumerate(variance[:k])],
-        _left_out(k, len(variance), "components", "first"),
-    )
-    text = (
-        f"Variance of all columns along directions merged from the silos’ own "
-        f"in {counted(len(model.history_), 'round')}, with the denominator N − 1. This "
-        f"is the published approximation: PCA on the same silos gives the principal "
-        f"components of all columns together. The variance of all columns was not "
-        f"released, so the directions’ shares of it are not known."
-    )
-    return Exhibit("Variance along merged directions", text, [table])
-
-
-def _signal(model: Any) -> Exhibit:
-    ratios = np.asarray(model.signal_to_noise_)
-    k = min(len(ratios), MANY_SHARES)
-    table = Table(
-        "",
-        ("Component", "Signal to noise"),
-        [(f"{i + 1}", number(ratio)) for i, ratio in enumerate(ratios[:k])],
-        _left_out(k, len(ratios), "components", "first"),
-    )
-    text = (
-        "Variances hold noise, added for privacy. This is each one divided by the "
-        "largest variance that noise alone shows: near 1 a component is chance."
-    )
-    return Exhibit("Signal and noise", text, [table])
-
-
-def _of_gap(model: Any) -> str:
-    if model.gap_ <= 0:
-        return "more than all"
-    return f"{float(np.max(model.residuals_)) / model.gap_:.0e}"
-
-
-def _loadings(
-    components: Float[Array, "k p"], columns: Sequence[str], name: str
-) -> list[Exhibit]:
-    k, p = components.shape
-    shown = min(k, MANY_COMPONENTS)
-    text = (
-        "How much each column weighs in each component: bars to the right are "
-        "positive, to the left negative. Within a component the squares add up to 1."
-    )
-    if p > MANY_COLUMNS:
-        return _largest(components[:shown], k, columns, name, text)
-    titles = [_component(i, shown) for i in range(shown)]
-    picture = figures.loadings(
-        components[:shown], columns, titles, name, _described(components[0], columns)
-    )
-    table = Table(
-        "",
-        ("Column", *[f"{i + 1}" for i in range(shown)]),
-        [
-            (column, *map(signed, components[:shown, j]))
-            for j, column in enumerate(columns)
-        ],
-        _left_out(shown, k, "components", "first"),
-    )
-    return [Exhibit("Loadings", text, [table], picture)]
-
-
-def _largest(
-    components: Float[Array, "l p"],
-    k: int,
-    columns: Sequence[str],
-    name: str,
-    text: str,
-) -> list[Exhibit]:
-    """Return an exhibit for each component with its largest loadings only."""
-    p = components.shape[1]
-    text += (
-        f" Of the {p:,} columns, the {TOP} with the largest loadings are shown for "
-        f"each component. {_left_out(len(components), k, 'components', 'first')}"
-    )
-    found = []
-    for i, values in enumerate(components):
-        order = np.argsort(-np.abs(values), kind="stable")[:TOP]
-        some: list[str] = [columns[int(j)] for j in order]
-        picture = figures.loadings(
-            values[None, order], some, [""], f"{name}-{i}", _described(values, columns)
-        )
-        share = float(np.sum(values[order] ** 2))
-        table = Table(
-            "",
-            ("Column", "Loading"),
-            [(columns[int(j)], signed(float(values[j]))) for j in order],
-            f"Their squares add up to {share:.3f}.",
-        )
-        heading = f"Loadings of component {i + 1}"
-        found.append(Exhibit(heading, "" if i else text.strip(), [table], picture))
-    return found
-
-
-def _described(values: Float[Array, " p"], columns: Sequence[str]) -> str:
-    order = np.argsort(-np.abs(values), kind="stable")[:3]
-    largest = ", ".join(f"{columns[int(j)]} {signed(float(values[j]))}" for j in order)
-    return (
-        f"Bars of loadings by column. The largest of the first component drawn are "
-        f"{largest}. The numbers are in the table below."
-    )
 
 
 # Fitted attributes with one number per column, as a reader would call them.
@@ -252,7 +98,7 @@ def _by_column(model: Any, columns: Sequence[str]) -> Exhibit | None:
     if _length(count) == len(columns):
         found["Cells with a value"] = np.asarray(count, dtype=float)
         formats.append(lambda n: f"{n:,.0f}")
-    shown = min(len(columns), MANY_COLUMNS)
+    shown = min(len(columns), components.MANY_COLUMNS)
     rows = [
         (
             columns[j],
@@ -260,7 +106,7 @@ def _by_column(model: Any, columns: Sequence[str]) -> Exhibit | None:
         )
         for j in range(shown)
     ]
-    note = _left_out(shown, len(columns), "columns", "first")
+    note = components.left_out(shown, len(columns), "columns", "first")
     table = Table("", ("Column", *found), rows, note)
     return Exhibit("By column, over all silos together", "", [table])
 
@@ -268,9 +114,8 @@ def _by_column(model: Any, columns: Sequence[str]) -> Exhibit | None:
 def _attributes(model: Any) -> Exhibit:
     """Return what can be said of a model that the report has no picture for."""
     rows = []
-    for name, value in sorted(vars(model).items()):
-        if not name.endswith("_") or name.startswith("_"):
-            continue
+    for name in sorted(fitted_names(model)):
+        value = vars(model)[name]
         if isinstance(value, int | float | np.number):
             rows.append((name, number(float(value))))
         elif isinstance(value, np.ndarray):
@@ -285,16 +130,6 @@ def _attributes(model: Any) -> Exhibit:
 def _length(value: Any) -> int:
     """Return the length of a vector, and -1 for anything else."""
     return len(value) if isinstance(value, np.ndarray) and value.ndim == 1 else -1
-
-
-def _component(i: int, shown: int) -> str:
-    return f"component {i + 1}" if shown < 4 else f"{i + 1}"
-
-
-def _left_out(shown: int, all_of_them: int, what: str, which: str) -> str:
-    if shown >= all_of_them:
-        return ""
-    return f"Of {all_of_them:,} {what}, the {which} {shown} are shown."
 
 
 def _lower(text: str) -> str:

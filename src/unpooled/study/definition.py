@@ -13,14 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from unpooled.data.parties import has_label
 from unpooled.data.toml import Section, read_text
-from unpooled.errors import DataError, StudyError
+from unpooled.errors import DataError
 from unpooled.federation.base import Federation
-from unpooled.federation.local import in_one_process
 from unpooled.federation.planning import Plan, plan
-from unpooled.ledger import Ledger
-from unpooled.party.runtime import Party
 from unpooled.study.content import Silo, StudyStep, read_silos, read_steps, target_of
 from unpooled.study.earlier import part_of
 
@@ -143,7 +139,9 @@ class Study:
 
     def federation(self) -> Federation:
         """Open every party's source in this process; see `unpooled.simulate`."""
-        return self.assembled()[0]
+        from unpooled.study.assembling import assembled
+
+        return assembled(self)[0]
 
     def pipeline(self) -> Any:
         """Return the steps as a scikit-learn Pipeline, not fitted."""
@@ -251,53 +249,6 @@ class Study:
         from unpooled.study.running import resume
 
         return resume(self, folder, listener, planned)
-
-    def assembled(
-        self, ledger: Ledger | None = None, first_round: int = 1
-    ) -> tuple[Federation, dict[str, Party]]:
-        """Return both ends of the study in this process, as of `in_one_process`."""
-        from unpooled.data.sources import open_source
-
-        tables = {}
-        for party, silo in self.silos.items():
-            where = f"{self.path.name}, [parties.{party}]"
-            if silo.source is None:
-                raise StudyError(
-                    f"{where} source: this key is missing. It takes a text; only a "
-                    f"study over a consortium (a kit) leaves it to the silo."
-                )
-            own = self.partition == "rows" or has_label(silo.source, self.label)
-            try:
-                tables[party] = open_source(
-                    silo.source,
-                    label=self.label if own else None,
-                    ids=self.ids,
-                    columns=self.columns,
-                    missing=silo.missing,
-                    block_mb=silo.block_mb,
-                )
-            except DataError as wrong:
-                raise DataError(f"{where}: {wrong}") from wrong
-        try:
-            federation, parties = in_one_process(
-                tables,
-                partition=self.partition,
-                label=self.label,
-                ids=self.ids,
-                aligned=self.aligned,
-                secure_sum=self.secure_sum,
-                policy={party: silo.policy for party, silo in self.silos.items()},
-                random_state=self.random_state,
-                study=self.name,
-                ledger=ledger,
-                first_round=first_round,
-            )
-        except DataError as wrong:
-            raise DataError(f"{self.path.name}, [parties]: {wrong}") from wrong
-        if self.columns and self.columns != federation.feature_names:
-            # Silos keep the order of their sources; the study's own order counts.
-            federation = federation.select(self.columns)
-        return federation, parties
 
 
 def _seconds(head: Section) -> float:

@@ -19,18 +19,14 @@ other files are replaced in whole.
 """
 
 import dataclasses
-import hashlib
 import json
-import math
 import os
-import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, final, get_origin
+from typing import Any, final
 
 from unpooled.errors import StudyError
 from unpooled.federation.costs import RoundRecord
@@ -40,57 +36,9 @@ from unpooled.models.files import library_version, load, save
 from unpooled.party.memory import Study as Memory
 from unpooled.party.replacing import replacing
 from unpooled.study.journal import append, exclusive, whole_lines
+from unpooled.study.state import VERSION, State, check_fields, read_state
 
-VERSION = 1
 EVIDENCE = "evidence"
-
-
-@final
-@dataclass
-class State:
-    """What a run has reached.
-
-    Attributes
-    ----------
-    study, partition, protection : str
-        As in the study file.
-    digest : str
-        SHA-256 of the study file's text: a changed file is another study.
-    file : str
-        Where the study file is, from the run's folder.
-    parties, columns : list of str
-        Who takes part, and the federation's columns.
-    policies : dict
-        Each silo's rules as it told them; infinite limits as texts.
-    finished : list of str
-        Names of finished steps, in order.
-    next_round : int
-        Number of the next round.
-    lines, head : int, str
-        Length and last hash of the ledger when the last step was finished.
-    simulated : bool
-        Whether every party lived in the run's own process.
-    resumed : list of int
-        The first rounds of continuations.
-    done : bool
-        Whether everything is written.
-    """
-
-    study: str
-    partition: str
-    protection: str
-    digest: str
-    file: str
-    parties: list[str]
-    columns: list[str]
-    policies: dict[str, dict[str, Any]]
-    finished: list[str] = field(default_factory=list)
-    next_round: int = 1
-    lines: int = 0
-    head: str = ""
-    simulated: bool = True
-    resumed: list[int] = field(default_factory=list)
-    done: bool = False
 
 
 @final
@@ -136,7 +84,7 @@ class RunFolder:
 
         A line that a dying process wrote in part is dropped from ledger and rounds.
         """
-        state = _state(path)
+        state = read_state(path)
         ledger = Ledger.from_json(whole_lines(path / "ledger.jsonl"))
         ledger.verify()
         kept = ledger[: state.lines]
@@ -233,7 +181,7 @@ class RunFolder:
 def study_file_of(path: Path) -> Path:
     """Return where the study file of a run is, by the run's folder."""
     # Joined first, so that the way is the one that the user took to the folder.
-    file = Path(os.path.normpath(path / _state(path).file))
+    file = Path(os.path.normpath(path / read_state(path).file))
     if not file.is_file():
         raise StudyError(
             f"The run in {path} was of a study file {file}, which is not there. Name "
@@ -254,68 +202,11 @@ def check_free(path: Path) -> None:
         )
 
 
-def digest_of(text: str) -> str:
-    """Return the name of a study file's content."""
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def told(policies: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return policies as JSON can hold them: "inf" stands for no limit."""
-    return {
-        party: {
-            key: str(v) if isinstance(v, float) and math.isinf(v) else _listed(v)
-            for key, v in rules.items()
-        }
-        for party, rules in policies.items()
-    }
-
-
-def _listed(value: Any) -> Any:
-    plain = isinstance(value, str | int | float | None)
-    return list(value) if isinstance(value, Sequence) and not plain else value
-
-
-def _state(path: Path) -> State:
-    file = path / "state.json"
-    try:
-        content = json.loads(file.read_text("utf-8"))
-        version, writer = content.pop("version"), content.pop("unpooled")
-        if type(version) is not int or version < 1:
-            raise ValueError(f"its version is {version!r}")
-        if version > VERSION:
-            raise StudyError(
-                f"{path} was written by a newer version of unpooled ({writer}); this "
-                f"is {library_version()}. Update unpooled to read it."
-            )
-        _check_fields(State, content)
-        if not all(
-            re.fullmatch(r"[A-Za-z0-9_-]+", step) for step in content["finished"]
-        ):
-            raise ValueError("a step's name is not one")
-    except FileNotFoundError as absent:
-        raise StudyError(
-            f"{path} is not the folder of a run: it has no state.json."
-        ) from absent
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as wrong:
-        raise StudyError(f"{file} is not the state of a run: {wrong}.") from wrong
-    return State(**content)
-
-
 def _rounds(path: Path) -> list[RoundRecord]:
     try:
         records = [json.loads(line) for line in whole_lines(path).splitlines()]
         for record in records:
-            _check_fields(RoundRecord, record)
+            check_fields(RoundRecord, record)
     except (ValueError, TypeError, RecursionError) as wrong:
         raise StudyError(f"{path} is not a list of rounds: {wrong}.") from wrong
     return [RoundRecord(**record) for record in records]
-
-
-def _check_fields(kind: type, content: Any) -> None:
-    """Refuse JSON values that are not the fields of a dataclass, by their types."""
-    types = {f.name: get_origin(f.type) or f.type for f in dataclasses.fields(kind)}
-    if not isinstance(content, dict) or set(content) != set(types):
-        raise ValueError(f"its keys are not {', '.join(types)}")
-    for name, wanted in types.items():
-        if type(content[name]) is not wanted:
-            raise TypeError(f"{name} is {content[name]!r}")

@@ -9,17 +9,13 @@ The run's folder stays in the server's kit, so that another job can go on with i
 this one dies.
 """
 
-import base64
-import io
 import json
 import logging
 import shutil
 import tempfile
-import threading
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +31,6 @@ from unpooled.federation.base import Federation
 from unpooled.federation.channel import Channel
 from unpooled.federation.layout import Layout
 from unpooled.federation.matching import how_to_match
-from unpooled.federation.planning import Plan
 from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger
 from unpooled.party.replacing import replacing
@@ -45,67 +40,14 @@ from unpooled.secure.roster import Roster
 from unpooled.study.definition import Study
 from unpooled.study.earlier import with_carried
 from unpooled.study.folder import EVIDENCE, RunFolder
-from unpooled.study.outcomes import error_record, record_of
+from unpooled.study.news import News
+from unpooled.study.outcomes import error_record
 from unpooled.study.running import resume, run
 
 log = logging.getLogger("unpooled.engine")
 
-PART = 2**20  # bytes of results in one answer
 
 OpenChannel = Callable[[tuple[str, ...], float], Channel]
-
-
-@final
-class News:
-    """What a running study tells whoever submitted it; asked from another thread.
-
-    The results are handed over here too: NVFlare shows a job's own some seconds after
-    its end, and minutes after it where a silo was lost.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._plan: dict[str, Any] | None = None
-        self._events: list[list[Any]] = []
-        self._results: bytes | None = None
-        self._taken = threading.Event()
-
-    def planned(self, plan: Plan) -> None:
-        """Take the plan."""
-        with self._lock:
-            self._plan = record_of(plan)
-
-    def arrived(self, party: str, step: str, number: int) -> None:
-        """Take the news that a reply has arrived."""
-        with self._lock:
-            self._events.append([party, step, number])
-
-    def offer(self, results: Path, patience: float) -> None:
-        """Hold the results until the submitter has them, or is not there any more."""
-        packed = io.BytesIO()
-        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-            for path in sorted(results.rglob("*")):
-                archive.write(path, path.relative_to(results))
-        with self._lock:
-            self._results = packed.getvalue()
-        self._taken.wait(patience)
-
-    def answer(self, asked: Any) -> dict[str, Any]:
-        """Answer a submitter: what is new, a part of the results, or his goodbye."""
-        asked = asked if isinstance(asked, Mapping) else {}
-        if asked.get("taken") is True:
-            self._taken.set()
-        first = asked.get("since", 0)
-        first = first if type(first) is int and first >= 0 else 0
-        start = asked.get("part")
-        with self._lock:
-            told = {"plan": self._plan, "first": first, "events": self._events[first:]}
-            if self._results is not None:
-                told["size"] = len(self._results)
-                if type(start) is int and start >= 0:
-                    part = self._results[start : start + PART]
-                    return {"part": base64.b64encode(part).decode("ascii")}
-            return told
 
 
 def coordinate(

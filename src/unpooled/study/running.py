@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -24,12 +25,14 @@ from unpooled.ledger import Ledger
 from unpooled.models.files import save
 from unpooled.party.runtime import Party
 from unpooled.party.shelf import Shelf
+from unpooled.study.assembling import assembled
 from unpooled.study.content import StudyStep, target_of
 from unpooled.study.definition import Listener, Study, pipeline_of
 from unpooled.study.earlier import part_of, with_earlier
-from unpooled.study.folder import RunFolder, State, check_free, digest_of, told
+from unpooled.study.folder import RunFolder, check_free
 from unpooled.study.progress import begun, forget_progress
 from unpooled.study.reporting import write_report
+from unpooled.study.state import State, digest_of, told
 
 
 @final
@@ -82,7 +85,7 @@ def run(
     """
     path = study.folder if folder is None else Path(folder).expanduser()
     check_free(path)
-    federation, parties = (assemble or study.assembled)(None, 1)
+    federation, parties = (assemble or partial(assembled, study))(None, 1)
     # Before the folder is made: a study that a silo refuses leaves nothing behind.
     _plan(study, study.pipeline(), federation, planned)
     coordinator = _coordinator(federation)
@@ -127,9 +130,8 @@ def resume(
         if place.state.done:
             return result_of(study, place)
         study = with_earlier(study, path)
-        federation, parties = (assemble or study.assembled)(
-            place.ledger, place.next_round
-        )
+        join = assemble or partial(assembled, study)
+        federation, parties = join(place.ledger, place.next_round)
         coordinator = _coordinator(federation)
         coordinator.records, coordinator.proofs = place.rounds, place.proofs()
         _remember(study, place, parties)

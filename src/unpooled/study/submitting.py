@@ -12,9 +12,10 @@ from unpooled.federation.planning import Plan
 from unpooled.federation.submission import Submission, is_over, submission
 from unpooled.study.definition import Listener, Study
 from unpooled.study.earlier import carried
-from unpooled.study.folder import RunFolder, check_free, digest_of
+from unpooled.study.folder import RunFolder, check_free
 from unpooled.study.outcomes import error_of, plan_from, read_results
 from unpooled.study.running import Planned, Run, result_of
+from unpooled.study.state import digest_of
 
 _PAUSE = 0.5  # seconds between two questions to the server
 # Seconds that a job has at least to start a process at every end; NVFlare itself gives
