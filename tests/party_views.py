@@ -3,6 +3,7 @@
 import numpy as np
 
 from unpooled import Policy, simulate
+from unpooled.federation.base import Federation
 
 N = 150
 
@@ -27,3 +28,16 @@ def chosen(part):
     """Return which rows a part of a federation has."""
     operation = part.operations[-1]
     return operation.chosen(0, N, N)
+
+
+def images_opened(monkeypatch):
+    """Return a list that fills with the images which sums give the coordinator."""
+    seen, ask = [], Federation.sum
+
+    def watched(self, step, **public):
+        told = ask(self, step, **public)
+        seen.extend(value for name, value in told.items() if name == "image")
+        return told
+
+    monkeypatch.setattr(Federation, "sum", watched)
+    return seen

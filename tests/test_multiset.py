@@ -5,10 +5,11 @@ import pytest
 from cca_zoo.linear import GCCA, MCCA
 from numpy.testing import assert_allclose
 
-from party_views import N, chosen, federated, related
+from party_views import N, chosen, federated, images_opened, related
 from unpooled import CCA, load, plan, save
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.linalg.joint_ritz import JointRitz, pair_errors
+from unpooled.party.request import Veiled
 
 SIZES = (5, 4, 6)
 RIDGES = (0.01, 0.3, 0.95, 1.0)
@@ -131,17 +132,7 @@ def test_the_coordinator_sees_mixtures_of_columns_and_no_people(secure_sum):
 
 
 def test_the_coordinator_does_not_open_the_images(monkeypatch):
-    from unpooled.federation.base import Federation
-    from unpooled.party.request import Veiled
-
-    seen, ask = [], Federation.sum
-
-    def watched(self, step, **public):
-        told = ask(self, step, **public)
-        seen.extend(value for name, value in told.items() if name == "image")
-        return told
-
-    monkeypatch.setattr(Federation, "sum", watched)
+    seen = images_opened(monkeypatch)
     joint().fit(federated(views_of()))
     assert seen
     assert all(isinstance(value, Veiled) for value in seen)

@@ -6,10 +6,11 @@ import sklearn.cross_decomposition as theirs_of
 from cca_zoo.linear import PLS
 from numpy.testing import assert_allclose
 
-from party_views import N, chosen, federated, related
+from party_views import N, chosen, federated, images_opened, related
 from unpooled import PLSSVD, PLSCanonical, load, plan, save
 from unpooled.errors import ConvergenceError, DataError, ReleaseRefusedError
 from unpooled.linalg.score_pairs import errors, extended, score_pairs
+from unpooled.party.request import Veiled
 
 TWINS = {
     "PLSSVD": (PLSSVD, theirs_of.PLSSVD, {}),
@@ -99,17 +100,7 @@ def test_what_leaves_is_for_the_parties(secure_sum):
 
 
 def test_the_coordinator_does_not_open_the_images(monkeypatch):
-    from unpooled.federation.base import Federation
-    from unpooled.party.request import Veiled
-
-    seen, ask = [], Federation.sum
-
-    def watched(self, step, **public):
-        told = ask(self, step, **public)
-        seen.extend(value for name, value in told.items() if name == "image")
-        return told
-
-    monkeypatch.setattr(Federation, "sum", watched)
+    seen = images_opened(monkeypatch)
     PLSSVD(2).fit(federated(related((5, 4))))
     assert seen
     assert all(isinstance(value, Veiled) for value in seen)

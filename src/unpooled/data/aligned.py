@@ -1,20 +1,20 @@
 """A table's rows that all silos have, in the order that all silos agreed on."""
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import final
 
 import numpy as np
 
 from unpooled.arrays import Array, Float, Int, Shaped
-from unpooled.data.table import Block, Table, rows_per_block
+from unpooled.data.table import Block, SlicedTable, Table
 
 # Above this, reordered rows wait in a file instead of memory.
 _MOST_BYTES = 2**28
 
 
 @final
-class AlignedTable(Table):
+class AlignedTable(SlicedTable):
     """Some rows of a table in another order.
 
     A column is read from its source once, as a whole: rows that lie next to each other
@@ -43,13 +43,6 @@ class AlignedTable(Table):
     def n_rows(self) -> int:
         """Rows that all silos have."""
         return len(self.rows)
-
-    def blocks(
-        self, columns: Sequence[str], extra: Sequence[str] = (), rows: int | None = None
-    ) -> Iterator[Block]:
-        """Read the rows in the agreed order; see `Table.blocks`."""
-        rows = rows_per_block(self, columns, extra, rows)
-        return self._blocks(list(columns), list(extra), rows)
 
     def _blocks(
         self, columns: list[str], extra: list[str], rows: int

@@ -16,7 +16,7 @@ import numpy as np
 from unpooled.arrays import Array
 from unpooled.data.columns import feature_columns
 from unpooled.data.frames import FrameTable
-from unpooled.data.table import ArrayTable, Block, Table, rows_per_block
+from unpooled.data.table import ArrayTable, Block, SlicedTable, Table
 from unpooled.errors import DataError
 
 Totals = dict[str, Array]
@@ -27,7 +27,7 @@ _ADDED_AT_ONCE = 8
 
 
 @final
-class ClusterTable(Table):
+class ClusterTable(SlicedTable):
     """A Dask DataFrame, or a Dask array of two axes.
 
     Parameters
@@ -74,20 +74,13 @@ class ClusterTable(Table):
         """Rows of all parts when the collection was opened."""
         return sum(self._sizes)
 
-    def blocks(
-        self, columns: Sequence[str], extra: Sequence[str] = (), rows: int | None = None
-    ) -> Iterator[Block]:
-        """Fetch part after part; see `Table.blocks`.
-
-        For steps that need rows in their order at the party; a block ends where a part
-        does.
-        """
-        rows = rows_per_block(self, columns, extra, rows)
-        return self._blocks(list(columns), list(extra), rows)
-
     def _blocks(
         self, columns: list[str], extra: list[str], rows: int
     ) -> Iterator[Block]:
+        """Fetch part after part; a block ends where a part does.
+
+        For steps that need rows in their order at the party.
+        """
         start = 0
         for part, size in zip(self._parts, self._sizes, strict=True):
             (rows_of_part,) = self._compute([part])

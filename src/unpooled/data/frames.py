@@ -10,14 +10,14 @@ import pyarrow as pa
 from unpooled.arrays import Array, Float, Shaped
 from unpooled.data.arrow import is_number, numbers_of, values_of
 from unpooled.data.columns import feature_columns, refuse_text
-from unpooled.data.table import Block, Table, rows_per_block
+from unpooled.data.table import Block, SlicedTable
 from unpooled.errors import DataError
 
 Frame = Any  # of pandas, polars, pyarrow: no one of them need be installed
 
 
 @final
-class FrameTable(Table):
+class FrameTable(SlicedTable):
     """A DataFrame of any library that narwhals knows; it is kept as it is.
 
     Parameters
@@ -67,13 +67,6 @@ class FrameTable(Table):
     def n_rows(self) -> int:
         """Rows of the DataFrame."""
         return len(self._frame)
-
-    def blocks(
-        self, columns: Sequence[str], extra: Sequence[str] = (), rows: int | None = None
-    ) -> Iterator[Block]:
-        """Read the DataFrame from the first row to the last; see `Table.blocks`."""
-        rows = rows_per_block(self, columns, extra, rows)
-        return self._blocks(list(columns), list(extra), rows)
 
     def _blocks(
         self, columns: list[str], extra: list[str], rows: int

@@ -15,7 +15,7 @@ import pyarrow as pa
 from unpooled.arrays import Array, Shaped
 from unpooled.data.arrow import numbers_of, values_of
 from unpooled.data.columns import feature_columns, refuse_text
-from unpooled.data.table import Block, Table, rows_per_block
+from unpooled.data.table import Block, SlicedTable
 from unpooled.errors import DataError
 
 Batches = Generator[pa.Table, None, None]
@@ -65,7 +65,7 @@ class Reader(abc.ABC):
         """Read these columns, and no others, as tables of any number of rows."""
 
 
-class StreamedTable(Table):
+class StreamedTable(SlicedTable):
     """A source whose rows are read again in every pass.
 
     Parameters
@@ -111,13 +111,6 @@ class StreamedTable(Table):
     def n_rows(self) -> int:
         """Rows of the source when it was opened."""
         return self._survey.n_rows
-
-    def blocks(
-        self, columns: Sequence[str], extra: Sequence[str] = (), rows: int | None = None
-    ) -> Iterator[Block]:
-        """Read the source from the first row to the last; see `Table.blocks`."""
-        rows = rows_per_block(self, columns, extra, rows)
-        return self._blocks(list(columns), list(extra), rows)
 
     def _blocks(
         self, columns: list[str], extra: list[str], rows: int

@@ -142,6 +142,23 @@ def rows_per_block(
     return int(rows)
 
 
+class SlicedTable(Table):
+    """A table that is cut into blocks of just the size asked for, or less."""
+
+    def blocks(
+        self, columns: Sequence[str], extra: Sequence[str] = (), rows: int | None = None
+    ) -> Iterator[Block]:
+        """Check what is asked, and read from the first row to the last."""
+        rows = rows_per_block(self, columns, extra, rows)
+        return self._blocks(list(columns), list(extra), rows)
+
+    @abc.abstractmethod
+    def _blocks(
+        self, columns: list[str], extra: list[str], rows: int
+    ) -> Iterator[Block]:
+        """Read these columns, which there are, in blocks of `rows` rows."""
+
+
 @final
 class ArrayTable(Table):
     """A 2-D array of real numbers, dense or sparse; blocks are converted one by one.

@@ -30,7 +30,6 @@ from unpooled.linalg.pencil import leading_pencil_pairs
 from unpooled.models import (
     classes,
     eigenproblem,
-    moments,
     oneshot,
     pairs,
     people,
@@ -65,15 +64,10 @@ from unpooled.party.step import adopted
 local_names, local_class_totals = adopted(
     __name__, classes.local_names, classes.local_class_totals
 )
-local_within_squares, local_within_scatter, local_fourths = adopted(
-    __name__,
-    within.local_within_squares,
-    within.local_within_scatter,
-    within.local_fourths,
-)
-local_squares, local_scatter = adopted(
-    __name__, moments.local_squares, moments.local_scatter
-)
+WITHIN = Within(*adopted(__name__, *within.STEPS))
+# Silos look steps up under these names.
+local_within_squares, local_within_scatter, local_fourths = WITHIN[:3]
+local_squares, local_scatter = WITHIN[3:]
 local_whitened, local_factors = adopted(
     __name__, oneshot.local_whitened, oneshot.local_factors
 )
@@ -87,13 +81,6 @@ SOLVERS = ("exact", "dgep-eigh", "dgep-power")
 local_spread, local_span = adopted(__name__, span.local_spread, span.local_span)
 shown_people, discriminated = adopted(
     __name__, people.shown_people, proven_discriminants.discriminated
-)
-WITHIN = Within(
-    local_within_squares,
-    local_within_scatter,
-    local_fourths,
-    local_squares,
-    local_scatter,
 )
 SPAN = Span(local_spread, local_span)
 PAIR = Pair(local_discriminant, local_pair, local_radii)

@@ -8,14 +8,14 @@ round 3   (Ledoit-Wolf only) silos ── Σ |z|⁴ over the rows z of each clas
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.federation.base import Federation
 from unpooled.linalg.moments import scatter
+from unpooled.models import moments
 from unpooled.models.classes import Classes, class_codes
 from unpooled.models.moments import pooled_scatter
 from unpooled.party.bounds import CauchySchwarz
@@ -98,9 +98,7 @@ def local_fourths(
     return {"fourths": fourths, "fourth": _fourths((X - mean) / scale).sum()}
 
 
-@final
-@dataclass(frozen=True)
-class Within:
+class Within(NamedTuple):
     """The steps of this module and of moments under a model's name (`adopted`)."""
 
     squares: Step
@@ -108,6 +106,15 @@ class Within:
     fourths: Step
     total_squares: Step
     total_scatter: Step
+
+
+STEPS = Within(
+    local_within_squares,
+    local_within_scatter,
+    local_fourths,
+    moments.local_squares,
+    moments.local_scatter,
+)
 
 
 def covariances(

@@ -230,7 +230,7 @@ def find_step(name: str) -> Step:
     if re.fullmatch(r"[a-z_]+\.[a-z_]+", name):
         # Imported by name, because models are built upon this layer.
         library_module = LIBRARY + module_name
-        if importlib.util.find_spec(library_module) is not None:
+        if library_module in sys.modules or importlib.util.find_spec(library_module):
             importlib.import_module(library_module)
             module_name = library_module
     # Not getattr: a module's own __getattr__ would run code, and may import more.

@@ -40,7 +40,9 @@ class Told:
 
         A time in the future counts as now: a clock that was put back frees nothing.
         """
-        last = {self._rosters[column] for column in columns if column in self._rosters}
+        found = (self._rosters[column] for column in columns if column in self._rosters)
+        # The columns of a round share one entry, which need not be hashed for each.
+        last = {id(entry): entry for entry in found}.values()
         return {
             parties for parties, time in last if days is None or _days(time, now) < days
         }

@@ -59,14 +59,7 @@ def variance(model: Any, name: str) -> Exhibit:
 
 def _merged(model: Any) -> Exhibit:
     """Return the variances along directions that were merged, not fitted together."""
-    variance = np.asarray(model.explained_variance_)
-    k = min(len(variance), MANY_SHARES)
-    table = Table(
-        "",
-        ("Component", "Variance"),
-        [(f"{i + 1}", number(value)) for i, value in enumerate(variance[:k])],
-        left_out(k, len(variance), "components", "first"),
-    )
+    table = _by_component(model.explained_variance_, "Variance")
     text = (
         f"Variance of all columns along directions merged from the silos’ own "
         f"in {counted(len(model.history_), 'round')}, with the denominator N − 1. This "
@@ -79,19 +72,20 @@ def _merged(model: Any) -> Exhibit:
 
 def signal(model: Any) -> Exhibit:
     """Return how far the variances of a private fit stand out of its noise."""
-    ratios = np.asarray(model.signal_to_noise_)
-    k = min(len(ratios), MANY_SHARES)
-    table = Table(
-        "",
-        ("Component", "Signal to noise"),
-        [(f"{i + 1}", number(ratio)) for i, ratio in enumerate(ratios[:k])],
-        left_out(k, len(ratios), "components", "first"),
-    )
+    table = _by_component(model.signal_to_noise_, "Signal to noise")
     text = (
         "Variances hold noise, added for privacy. This is each one divided by the "
         "largest variance that noise alone shows: near 1 a component is chance."
     )
     return Exhibit("Signal and noise", text, [table])
+
+
+def _by_component(values: Float[Array, " k"], heading: str) -> Table:
+    """Return one number for each component, the first of many."""
+    k = min(len(values), MANY_SHARES)
+    rows = [(f"{i + 1}", number(value)) for i, value in enumerate(values[:k])]
+    note = left_out(k, len(values), "components", "first")
+    return Table("", ("Component", heading), rows, note)
 
 
 def _of_gap(model: Any) -> str:

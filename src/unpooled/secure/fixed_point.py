@@ -169,15 +169,18 @@ class BoundedCode(Code):
 
     def encode(self, values: Float[Array, " d"]) -> UInt64[Array, " d"]:
         """Round to multiples of the quantum."""
-        words = np.empty(len(values), np.int64)
+        words, scaled = np.empty(len(values), np.int64), np.empty(CHUNK)
         for start in range(0, len(values), CHUNK):
             part = values[start : start + CHUNK]
-            if not (np.abs(part) <= SLACK).all():
+            units = scaled[: len(part)]
+            # `not (… <=)` rather than `>`: a NaN must fail here.
+            if not np.abs(part, out=units).max() <= SLACK:
                 raise AggregationError(
                     "A value is not finite or exceeds its public bound.",
                     rule="public_bound",
                 )
-            words[start : start + CHUNK] = np.rint(part * self._scale)
+            np.multiply(part, self._scale, out=units)
+            words[start : start + CHUNK] = np.rint(units, out=units)
         return words.view(np.uint64)
 
     def decode(self, words: Shaped[Array, " d"]) -> Float[Array, " d"]:
