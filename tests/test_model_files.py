@@ -13,7 +13,8 @@ from sklearn.pipeline import make_pipeline
 import unpooled as up
 from model_archives import rewritten, rows
 from unpooled.errors import StudyError
-from unpooled.models.files import VERSION, replacing
+from unpooled.models.files import VERSION
+from unpooled.party.replacing import replacing
 
 
 @pytest.fixture(scope="module")

@@ -179,12 +179,17 @@ def test_another_roster_needs_every_silos_leave(server, rows, fitted, brought):
     assert_same_pca(april, pooled(rows, everybody), rtol=1e-10)
 
 
-def test_goes_on_with_the_servers_own_copy(server, rows, grow, fitted, brought):
-    policy = server.silos["south"] / "policy.toml"
+def test_goes_on_with_the_servers_own_copy(
+    server, rows, grow, write, fitted, brought, tmp_path
+):
     grow("south", 25)
-    policy.write_text("min_changed_rows = 26\n")
-    assert refused(*brought("february", fitted)) == "min_changed_rows"
-    policy.write_text("min_rows = 10\n")
+    whole, rows["south"] = rows["south"], rows["south"].copy()
+    rows["south"][-1, 0] = np.nan
+    write("south", tmp_path)
+    # No plan finds this: the study began.
+    assert refused(*brought("february", fitted)) == "missing_values"
+    rows["south"] = whole
+    write("south", tmp_path)
     asked = (server.kit / "studies" / "february" / "study.toml").read_text()
 
     done = finished(*server.ask("resume", asked))

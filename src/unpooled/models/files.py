@@ -12,21 +12,18 @@ classes come from the library's own list, and arrays are never Python objects.
 import io
 import json
 import math
-import os
-import secrets
 import sys
 import warnings
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.errors import StudyError
 from unpooled.models.records import model_of, record_of
+from unpooled.party.replacing import replacing
 
 # Of the file's layout, counted up when an older library could not read what is written.
 VERSION = 1
@@ -120,20 +117,6 @@ def load(path: str | Path) -> Any:
 def library_version() -> str:
     """Return the version of the library, as `unpooled.__version__` has it."""
     return str(sys.modules["unpooled"].__version__)
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Write a file in whole or not at all: under another name until it is complete."""
-    hidden = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with hidden.open("xb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        hidden.replace(path)
-    finally:
-        hidden.unlink(missing_ok=True)
 
 
 def _read(archive: zipfile.ZipFile, path: Path) -> Any:

@@ -6,9 +6,7 @@ With a journal all of it outlives the process, and is written before it has an e
 """
 
 import hashlib
-import os
 import re
-import secrets
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
@@ -28,6 +26,7 @@ from unpooled.party.mixtures import mixtures_in
 from unpooled.party.noising import cost
 from unpooled.party.policy import Policy, Refusal
 from unpooled.party.refusals import Refusals
+from unpooled.party.replacing import replacing
 from unpooled.party.request import Request
 from unpooled.party.shelf import Shelf
 from unpooled.party.sofar import Reused
@@ -173,6 +172,16 @@ class Dealings:
         self._history.check(self._policy, *about, mixtures)
         self._budget.check(_cost(request))
 
+    def foresee(self, view: View, parties: tuple[str, ...], partition: str) -> None:
+        """Refuse a step that is planned where what was answered before forbids it.
+
+        Rules about fitted numbers are left out: a plan has placeholders for them.
+        """
+        self._history.check_parties(self._policy, view, parties)
+        # Columns are planned before rows are matched, and answered about afterwards.
+        if partition == "rows":
+            self._history.check_rows(self._policy, view)
+
     def released(
         self,
         request: Request,
@@ -275,7 +284,9 @@ class Dealings:
         if self._journal is not None:
             (sha,) = message.digests.values()
             self._journal.delivered(study, name, sha, content.nbytes)
-        _write(path, content)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with replacing(path) as stream:
+            stream.write(content.data)
         return {"kind": "delivered"}, {}
 
     def _told(self, study: str) -> Remembered:
@@ -290,20 +301,6 @@ def forget_kept(journal: Journal, study: str) -> None:
 
 def _kept_beside(journal: Journal) -> Path:
     return journal.path.with_suffix(".kept")
-
-
-def _write(path: Path, content: Array) -> None:
-    """Write a file in whole or not at all."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    hidden = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with hidden.open("xb") as stream:
-            stream.write(content.data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        hidden.replace(path)
-    finally:
-        hidden.unlink(missing_ok=True)
 
 
 def _cost(request: Request) -> float:

@@ -75,18 +75,28 @@ class History:
         mixtures: Mapping[str, int] = _NONE,
     ) -> None:
         """Refuse what would give few rows, or one party, away next to what was told."""
-        told = self._told()
-        days = policy.roster_period_days
-        before = told.rosters(view.source_columns, now(), days)
-        if before - {parties} and not policy.allow_roster_change:
-            raise Refusal("allow_roster_change")
+        self.check_parties(policy, view, parties)
         if mixtures:
-            every = {**told.mixtures(view.source_columns), **mixtures}
+            every = {**self._told().mixtures(view.source_columns), **mixtures}
             p = len(view.source_columns)
             policy.check_mixtures(sum(every.values()), p, view.n_rows)
+        self.check_rows(policy, view)
+        if isinstance(view, View):
+            self._fillings.check(policy, view, study)
+
+    def check_parties(
+        self, policy: Policy, view: View | IdColumn, parties: tuple[str, ...]
+    ) -> None:
+        """Refuse to answer about columns for other parties than before."""
+        days = policy.roster_period_days
+        before = self._told().rosters(view.source_columns, now(), days)
+        if before - {parties} and not policy.allow_roster_change:
+            raise Refusal("allow_roster_change")
+
+    def check_rows(self, policy: Policy, view: View | IdColumn) -> None:
+        """Refuse to answer about rows that differ in few from those told about."""
         if isinstance(view, View):
             self._versions.check(policy, view.table, view.source_columns)
-            self._fillings.check(policy, view, study)
         if not view.left_out:
             # All rows: a set told before leaves out enough of them, or none.
             return

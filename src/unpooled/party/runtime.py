@@ -255,7 +255,8 @@ class Party:
         try:
             self._dealings.check_refusals(str(header["study"]))
             self._check_partition(message)
-            session.check(Request.from_message(message, {}))
+            view = session.check(Request.from_message(message, {}))[1]
+            self._dealings.foresee(view, session.parties, self.partition)
         except (Refusal, ReleaseRefusedError) as refusal:
             self._dealings.refused(header, refusal.rule)
             return {"kind": "planned", "rule": refusal.rule}, {}
@@ -299,9 +300,8 @@ class Party:
         study = self.studies[request.study]
         first = self._dealings.n_own_lines(request.study)
         known = {**message.digests, **digests, "": digest(b"")}
-        sealed = sealed_lines(
-            self.name, self._identity, study.ledger, first, lines, known
-        )
+        who = self.name, self._identity, study.ledger
+        sealed = sealed_lines(*who, first, lines, known)
         seals = [line.seals[self.name] for line in sealed]
         header = {
             "kind": "released",

@@ -32,8 +32,9 @@ from unpooled.errors import StudyError
 from unpooled.federation.costs import RoundRecord
 from unpooled.federation.proofs import Proofs
 from unpooled.ledger import Ledger
-from unpooled.models.files import library_version, load, replacing, save
+from unpooled.models.files import library_version, load, save
 from unpooled.party.memory import Study as Memory
+from unpooled.party.replacing import replacing
 from unpooled.study.journal import append, exclusive, whole_lines
 from unpooled.study.state import VERSION, State, check_fields, read_state
 

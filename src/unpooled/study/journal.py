@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from unpooled.errors import StudyError
-from unpooled.models.files import replacing
+from unpooled.party.replacing import replacing
 
 
 def append(path: Path, text: str) -> None:

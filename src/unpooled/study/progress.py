@@ -7,7 +7,7 @@ from typing import Any
 
 from unpooled.errors import StudyError
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.files import replacing
+from unpooled.party.replacing import replacing
 from unpooled.study.content import StudyStep
 
 _FILE = "progress.json"

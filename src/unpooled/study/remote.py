@@ -33,7 +33,7 @@ from unpooled.federation.layout import Layout
 from unpooled.federation.matching import how_to_match
 from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger
-from unpooled.models.files import replacing
+from unpooled.party.replacing import replacing
 from unpooled.party.runtime import Party
 from unpooled.secure.message import Message
 from unpooled.secure.roster import Roster

@@ -1,0 +1,82 @@
+"""Plans say what silos will refuse because of what they answered before."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import unpooled as up
+from unpooled.data.sources import open_source
+from wire import rows, silos
+
+TABLES = {name: rows(40, 4, i) for i, name in enumerate("abcd")}
+
+
+@pytest.fixture
+def here():
+    return silos(TABLES)
+
+
+def rules(federation: up.Federation, **options: Any) -> set[tuple[str, str]]:
+    """Who would refuse what of a plan, in whichever step."""
+    model = options.pop("model", up.PCA(2))
+    return {(p, rule) for p, _, rule in up.plan(model, federation, **options).refusals}
+
+
+def of_three(federation: up.Federation) -> None:
+    coordinator: Any = federation.coordinator
+    coordinator.channel.parties = coordinator._parties = ("a", "b", "c")
+    coordinator.roster = type(coordinator.roster)(
+        {name: coordinator.roster[name] for name in "abc"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("new", "expected"),
+    [(0, set()), (1, {("a", "min_changed_rows")}), (10, set())],
+)
+def test_rows_that_changed(here, new, expected):
+    model = up.PCA(2).fit(here.federation)
+    more = np.vstack([TABLES["a"], rows(new, 4, seed=9)])
+    here.parties["a"].table = open_source(more)
+
+    assert rules(here.federation) == expected
+    assert rules(here.federation, model=model, update=True) == expected
+    # What was planned is not what was answered: the next plan says the same.
+    assert rules(here.federation) == expected
+
+
+def test_a_silo_that_left(here):
+    model = up.PCA(2).fit(here.federation)
+    assert rules(here.federation) == set()
+    of_three(here.federation)
+
+    expected = {(party, "allow_roster_change") for party in "abc"}
+    assert rules(here.federation) == expected
+    assert rules(here.federation, model=model, update=True) == expected
+
+
+def test_plans_alone_bind_nobody(here):
+    assert rules(here.federation) == set()
+    of_three(here.federation)
+    assert rules(here.federation) == set()
+    up.PCA(2).fit(here.federation)
+
+
+def test_splits_that_differ_in_few_rows(here):
+    split = here.federation.train_test_split
+    same, other = (split(train_size=share, random_state=0)[0] for share in (0.65, 0.7))
+    up.StandardScaler().fit(same)
+    assert rules(same, model=up.StandardScaler()) == set()
+    with pytest.raises(up.errors.ReleaseRefusedError, match="min_rows"):
+        up.StandardScaler().fit(other)
+    expected = {(party, "min_rows") for party in TABLES}
+    assert rules(other, model=up.StandardScaler()) == expected
+
+
+def test_columns_are_planned_whatever_rows_will_match():
+    parts = {name: X[:, [j]] for j, (name, X) in enumerate(TABLES.items())}
+    here = silos(parts, partition="columns", policy={"allow_row_level": True})
+    up.PCA(2).fit(here.federation)
+    here.parties["a"].table = open_source(parts["a"] + np.eye(40)[:, :1])
+    assert rules(here.federation) == set()
