@@ -264,7 +264,7 @@ class Session:
 
     def _public(self, request: Request) -> tuple[dict[str, Any], Request]:
         """Open veiled arguments; the request returned knows their shapes."""
-        public, shown = dict(request.public), dict(request.public)
+        public, shown = dict(request.public), dict[str, Any]()
         for name, value in request.public.items():
             if isinstance(value, Veiled):
                 how = self._opened.get((value.round, value.name))
@@ -275,7 +275,9 @@ class Session:
                 public[name] = restored(units, how.declared, how.shape, how.public)
             elif isinstance(value, np.ndarray) and not np.isfinite(value).all():
                 raise Refusal("arguments")
-        return public, replace(request, public=shown)
+        if shown:
+            request = replace(request, public={**request.public, **shown})
+        return public, request
 
     def _conceal(
         self,
