@@ -11,6 +11,8 @@ import numpy as np
 from unpooled.arrays import Array, Float, Int
 
 Rows = Any  # (n, p): a NumPy array, or a SciPy array in CSR form
+# Of the columns of X, where somebody has added them up already.
+Sums = Float[Array, " p"] | None
 
 # Rows of a centred copy that stays in the processor's cache while `syrk` reads it.
 _CACHE_BYTES = 2**22
@@ -97,9 +99,7 @@ def _sparse_deviations(X: Rows, mean: Float[Array, " p"]) -> Float[Array, " p"]:
 
 
 def scatter(
-    X: Float[Array, "n p"],
-    mean: Float[Array, " p"],
-    sums: Float[Array, " p"] | None = None,
+    X: Float[Array, "n p"], mean: Float[Array, " p"], sums: Sums = None
 ) -> Float[Array, "p p"]:
     """Return the upper triangle of ``(X - mean).T @ (X - mean)``; zeros below.
 
@@ -125,9 +125,7 @@ def _raw_is_safe(sample: Float[Array, "n p"], mean: Float[Array, " p"]) -> bool:
 
 
 def _raw_scatter(
-    X: Float[Array, "n p"],
-    mean: Float[Array, " p"],
-    sums: Float[Array, " p"] | None = None,
+    X: Float[Array, "n p"], mean: Float[Array, " p"], sums: Sums = None
 ) -> Float[Array, "p p"]:
     from scipy.linalg.blas import dsyr2, dsyrk
 

@@ -27,6 +27,7 @@ from unpooled.errors import DataError
 from unpooled.federation.base import Federation
 from unpooled.linalg.moments import (
     Rows,
+    Sums,
     column_sums,
     has_missing,
     observed_sums,
@@ -34,9 +35,6 @@ from unpooled.linalg.moments import (
 )
 from unpooled.party.bounds import CauchySchwarz
 from unpooled.party.step import Fit, Step, kept, release, stays, summed
-
-# Of the columns of X, where somebody has added them up already.
-Sums = Float[Array, " p"] | None
 
 # Of the squares of a constant column nothing but the rounding of its mean is left.
 _ROUNDING = float(np.finfo(float).eps) ** 2

@@ -26,7 +26,7 @@ CCS 2017, section 4, the masking with one-time pads.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -127,8 +127,8 @@ def unveiled(
 
 def key_stream(key: bytes, context: bytes, size: int) -> bytes:
     """Return so many bytes, different for every (key, context)."""
-    words = np.empty(size, np.uint8)
-    return b"".join(pad.tobytes() for pad in _pads(key, context, words))
+    pads = _pads(key, context, size, np.dtype(np.uint8))
+    return b"".join(pad.tobytes() for pad in pads)
 
 
 def _mask(
@@ -140,7 +140,7 @@ def _mask(
     """Put the masks of keys on words, in place; all on a chunk while it is at hand."""
     # Chunks hold whole numbers: 32 bytes, the widest word, divides their size.
     rows = _CHUNK // code.bytes_per_number
-    streams = [_pads(key, context, words) for key, _ in masks]
+    streams = [_pads(key, context, words.nbytes, words.dtype) for key, _ in masks]
     for number, pads in enumerate(zip(*streams, strict=True)):
         part = words[number * rows : (number + 1) * rows]
         for pad, (_, apply) in zip(pads, masks, strict=True):
@@ -148,13 +148,12 @@ def _mask(
 
 
 def _pads(
-    key: bytes, context: bytes, words: Shaped[Array, "..."]
+    key: bytes, context: bytes, n_bytes: int, word: np.dtype[Any]
 ) -> Iterator[Shaped[Array, " c"]]:
     """Yield the key stream of a (key, context) as words, a chunk at a time.
 
     The same buffer is yielded each time.
     """
-    n_bytes, word = words.nbytes, words.dtype
     stream_key = HKDFExpand(SHA256(), 32, context).derive(key)
     # The key is used for this one stream, so the counter may start anywhere.
     stream = Cipher(algorithms.AES(stream_key), modes.CTR(bytes(16))).encryptor()

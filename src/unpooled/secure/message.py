@@ -142,11 +142,12 @@ def decode(data: Framed, roster: Roster | None = None, party: str = "") -> Messa
         header, manifest = content["header"], content["arrays"]
         if set(content) != {"header", "arrays"} or not isinstance(header, dict):
             raise ValueError("header")
+        sizes = _sizes(manifest)
         if not isinstance(data, list):
-            rest = _cut(view[start:], _sizes(manifest))
+            rest = _cut(view[start:], sizes)
         elif len(view) != start:
             raise ValueError("trailing bytes")
-        arrays, digests = _arrays(rest, manifest)
+        arrays, digests = _arrays(rest, sizes, manifest)
     except (
         ValueError,
         TypeError,
@@ -229,10 +230,9 @@ def _cut(payload: memoryview, sizes: list[int]) -> list[memoryview]:
 
 
 def _arrays(
-    parts: list[memoryview], manifest: Any
+    parts: list[memoryview], sizes: list[int], manifest: Any
 ) -> tuple[dict[str, Array], dict[str, str]]:
     arrays, digests = {}, {}
-    sizes = _sizes(manifest)
     for part, size, listed in zip(parts, sizes, manifest, strict=True):
         name, dtype, shape, expected = listed
         if len(part) != size or digest(part) != expected:
