@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array, Float, Int
+from unpooled.linalg.crossproduct import shifted_crossproduct
 
 Rows = Any  # (n, p): a NumPy array, or a SciPy array in CSR form
 # Of the columns of X, where somebody has added them up already.
@@ -101,7 +102,9 @@ def _sparse_deviations(X: Rows, mean: Float[Array, " p"]) -> Float[Array, " p"]:
 def scatter(
     X: Float[Array, "n p"], mean: Float[Array, " p"], sums: Sums = None
 ) -> Float[Array, "p p"]:
-    """Return the upper triangle of ``(X - mean).T @ (X - mean)``; zeros below.
+    """Return the upper triangle of ``(X - mean).T @ (X - mean)``.
+
+    Anything may be below it.
 
     `sums` spares adding the columns up again, where somebody has.
 
@@ -127,13 +130,9 @@ def _raw_is_safe(sample: Float[Array, "n p"], mean: Float[Array, " p"]) -> bool:
 def _raw_scatter(
     X: Float[Array, "n p"], mean: Float[Array, " p"], sums: Sums = None
 ) -> Float[Array, "p p"]:
-    from scipy.linalg.blas import dsyr2, dsyrk
-
-    # Fortran order with the lower triangle is C order with the upper one.
-    S = dsyrk(1.0, X.T, lower=1)
     # Σ(x - m)(x - m)ᵀ = Σxxᵀ - t mᵀ - m tᵀ with t = Σx - n m / 2.
     t = (column_sums(X) if sums is None else sums) - 0.5 * len(X) * mean
-    return dsyr2(-1.0, t, mean, a=S, lower=1, overwrite_a=1).T
+    return shifted_crossproduct(X, t, mean)
 
 
 def _centred_scatter(

@@ -1,0 +1,105 @@
+"""Products of runs of rows on threads of their own, against exact arithmetic."""
+
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from unpooled.linalg import crossproduct
+from unpooled.linalg.crossproduct import shifted_crossproduct
+
+EPS = np.finfo(float).eps
+
+
+def blas_threads():
+    """Return how many threads each BLAS of this process may use."""
+    return [
+        library["num_threads"]
+        for library in threadpool_info()
+        if library["user_api"] == "blas"
+    ]
+
+
+def exact(X, t, m):
+    """Return XᵀX - t mᵀ - m tᵀ by rational numbers, rounded once."""
+    X, t, m = ([list(map(Fraction, row)) for row in a] for a in (X.T, [t], [m]))
+    (t,), (m,) = t, m
+    p = len(X)
+    return np.array(
+        [
+            [
+                float(
+                    sum(a * b for a, b in zip(X[j], X[k], strict=True))
+                    - t[j] * m[k]
+                    - m[j] * t[k]
+                )
+                for k in range(p)
+            ]
+            for j in range(p)
+        ]
+    )
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("n", [11, 47, 48, 49])
+def test_runs_of_any_length_add_up(n, order, threads, monkeypatch):
+    # Four columns: three threads get runs from 48 rows on, two from 32.
+    monkeypatch.setattr(crossproduct, "_LEAST_WORK", 0)
+    rng = np.random.default_rng(n)
+    X = np.asarray(rng.standard_normal((n, 4)), order=order)
+    t, m = rng.standard_normal((2, 4))
+
+    with threadpool_limits(threads, "blas"):
+        S = shifted_crossproduct(X, t, m)
+
+    # Additions one after the other, n of them at most, of terms no larger than these.
+    size = np.abs(X).T @ np.abs(X) + 2 * np.abs(np.outer(t, m))
+    assert (np.abs(np.triu(S - exact(X, t, m))) <= (n + 2) * EPS * size).all()
+
+
+@pytest.mark.parametrize("view", [np.s_[::2], np.s_[:, ::-1], np.s_[:, 1:4]])
+def test_rows_that_lie_apart(view, monkeypatch):
+    monkeypatch.setattr(crossproduct, "_LEAST_WORK", 0)
+    X = np.arange(400.0).reshape(80, 5)[view]
+    nothing = np.zeros(X.shape[1])
+
+    with threadpool_limits(2, "blas"):
+        S = shifted_crossproduct(X, nothing, nothing)
+
+    np.testing.assert_array_equal(np.triu(S), np.triu(X.T @ X))
+
+
+def test_blas_has_its_threads_back_whoever_multiplied_beside(monkeypatch):
+    monkeypatch.setattr(crossproduct, "_LEAST_WORK", 0)
+    X = np.random.default_rng(0).standard_normal((4_000, 30))
+    zeros = np.zeros(30)
+    truth = np.triu(X.T @ X)
+
+    with threadpool_limits(2, "blas"):
+        before = blas_threads()
+        with ThreadPoolExecutor(4) as pool:
+            found = list(
+                pool.map(lambda _: shifted_crossproduct(X, zeros, zeros), range(40))
+            )
+        after = blas_threads()
+
+    assert before == after
+    assert set(after) == {2}
+    for S in found:
+        np.testing.assert_allclose(np.triu(S), truth, atol=4_000 * EPS * 4_000)
+
+
+def test_a_product_that_fails_gives_the_threads_back(monkeypatch):
+    def fails(X, threads):
+        raise MemoryError
+
+    monkeypatch.setattr(crossproduct, "_LEAST_WORK", 0)
+    monkeypatch.setattr(crossproduct, "_by_runs", fails)
+
+    with threadpool_limits(2, "blas"):
+        with pytest.raises(MemoryError):
+            shifted_crossproduct(np.ones((40, 2)), np.ones(2), np.ones(2))
+        assert set(blas_threads()) == {2}
