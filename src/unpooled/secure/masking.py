@@ -25,11 +25,16 @@ Bonawitz et al., Practical Secure Aggregation for Privacy-Preserving Machine Lea
 CCS 2017, section 4, the masking with one-time pads.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import final
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers import (
+    Cipher,
+    CipherContext,
+    algorithms,
+    modes,
+)
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
@@ -127,8 +132,7 @@ def unveiled(
 
 def key_stream(key: bytes, context: bytes, size: int) -> bytes:
     """Return so many bytes, different for every (key, context)."""
-    pads = _pads(key, context, size, np.dtype(np.uint8))
-    return b"".join(pad.tobytes() for pad in pads)
+    return _stream(key, context).update(bytes(size))
 
 
 def _mask(
@@ -140,25 +144,22 @@ def _mask(
     """Put the masks of keys on words, in place; all on a chunk while it is at hand."""
     # Chunks hold whole numbers: 32 bytes, the widest word, divides their size.
     rows = _CHUNK // code.bytes_per_number
-    streams = [_pads(key, context, words.nbytes, words.dtype) for key, _ in masks]
-    for number, pads in enumerate(zip(*streams, strict=True)):
-        part = words[number * rows : (number + 1) * rows]
-        for pad, (_, apply) in zip(pads, masks, strict=True):
-            apply(part, pad.reshape(part.shape))
+    streams = [(_stream(key, context), apply) for key, apply in masks]
+    buffer = bytearray(min(_CHUNK, words.nbytes) + 15)
+    for start in range(0, len(words), rows):
+        part = words[start : start + rows]
+        for stream, apply in streams:
+            pad = _next_bytes(stream, part.nbytes, buffer)
+            apply(part, np.frombuffer(pad, words.dtype).reshape(part.shape))
 
 
-def _pads(
-    key: bytes, context: bytes, n_bytes: int, word: np.dtype[Any]
-) -> Iterator[Shaped[Array, " c"]]:
-    """Yield the key stream of a (key, context) as words, a chunk at a time.
-
-    The same buffer is yielded each time.
-    """
+def _stream(key: bytes, context: bytes) -> CipherContext:
     stream_key = HKDFExpand(SHA256(), 32, context).derive(key)
     # The key is used for this one stream, so the counter may start anywhere.
-    stream = Cipher(algorithms.AES(stream_key), modes.CTR(bytes(16))).encryptor()
-    buffer = bytearray(_CHUNK + 15)
-    for start in range(0, n_bytes, _CHUNK):
-        size = min(_CHUNK, n_bytes - start)
-        stream.update_into(_ZEROS[:size], buffer)
-        yield np.frombuffer(buffer, word, size // word.itemsize)
+    return Cipher(algorithms.AES(stream_key), modes.CTR(bytes(16))).encryptor()
+
+
+def _next_bytes(stream: CipherContext, size: int, buffer: bytearray) -> memoryview:
+    """Return the next bytes of a key stream, a chunk at most; they lie in `buffer`."""
+    stream.update_into(_ZEROS[:size], buffer)
+    return memoryview(buffer)[:size]
