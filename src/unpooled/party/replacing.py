@@ -9,14 +9,18 @@ from typing import IO
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Write a file under another name until it is complete."""
+def replacing(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
+    """Write a file under another name until it is complete.
+
+    `durable` waits until it is on the disk, so that it is there after a power failure.
+    """
     hidden = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with hidden.open("xb") as stream:
             yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
+            if durable:
+                stream.flush()
+                os.fsync(stream.fileno())
         hidden.replace(path)
     finally:
         hidden.unlink(missing_ok=True)

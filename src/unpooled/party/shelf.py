@@ -23,6 +23,7 @@ from unpooled.arrays import Array
 from unpooled.ledger import canonical
 from unpooled.linalg.moments import pack, unpack
 from unpooled.party.policy import Refusal
+from unpooled.party.replacing import replacing
 from unpooled.secure.message import digest
 
 
@@ -73,12 +74,10 @@ class Shelf:
 
 def _write(folder: Path, key: str, stored: Array, size: int, origin: str) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    hidden, path = folder / f".{key}.npz", folder / f"{key}.npz"
     about = {"size": np.array(size), "origin": np.array(origin)}
-    with hidden.open("wb") as stream:
+    # What a power failure loses is made again by another fit.
+    with replacing(folder / f"{key}.npz", durable=False) as stream:
         np.savez(stream, allow_pickle=False, stored=stored, **about)
-    # In one go: a process that dies here leaves the earlier array, or this one.
-    hidden.replace(path)
 
 
 def _read(path: Path) -> tuple[Array, int, str]:

@@ -14,6 +14,7 @@ from typing import final
 import numpy as np
 
 from unpooled.arrays import Array
+from unpooled.party.replacing import replacing
 
 
 @final
@@ -88,17 +89,14 @@ class Reused:
 
 def _write(folder: Path, key: str, sofar: Sofar) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    hidden, path = folder / f".{key}.npz", folder / f"{key}.npz"
     about = {
         "asked": np.frombuffer(sofar.asked, np.uint8),
         "digest": np.frombuffer(sofar.digest, np.uint8),
         "n_rows": np.array(sofar.n_rows),
     }
     totals = {f"total.{name}": value for name, value in sofar.totals.items()}
-    with hidden.open("wb") as stream:
+    with replacing(folder / f"{key}.npz", durable=False) as stream:
         np.savez(stream, allow_pickle=False, **about, **totals)
-    # In one go: a process that dies here leaves the earlier totals, or these.
-    hidden.replace(path)
 
 
 def _read(path: Path) -> Sofar:
