@@ -171,6 +171,26 @@ def test_what_was_shown_is_not_said_to_be_a_total():
     assert f"for the silos alone (rounds 2 to {2 * model.n_iter_}, " in people.text
 
 
+def test_what_neighbours_told_is_what_they_are_said_to_have_sent():
+    parts = up.partition_columns(rows(60, 8), 4)
+    people = up.simulate(parts, partition="columns", policy=up.Policy.open())
+    model = up.PCA(2, svd_solver="gossip", topology="ring", random_state=0).fit(people)
+    some = facts_of(model, people)
+
+    # Without the size, and whom it was for.
+    left, told = (
+        {
+            sentence(some, line).text.partition(" (")[0]
+            for line in some.lines(direction)
+            if line.visibility == "exchanged"
+        }
+        for direction in ("out", "in")
+    )
+
+    assert told == left
+    assert not any("array" in text or " l " in text for text in told)
+
+
 def test_empty_arrays_are_not_told():
     parts = up.partition_columns(rows(60, 6), 3)
     people = up.simulate(parts, partition="columns", policy=up.Policy.open())

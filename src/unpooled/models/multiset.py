@@ -74,7 +74,7 @@ def own_start(
     image=release(
         "N l",
         bound=Ceiling("ceiling"),
-        meaning="people's whitened rows along l mixtures of all silos' columns, added, "
+        meaning="people's whitened rows along mixtures of all silos' columns, added, "
         "for the silos alone",
     ),
     basis=stays("p c", until="fit", meaning="directions among the silo's columns"),

@@ -49,9 +49,9 @@ from unpooled.party.step import (
     summed,
 )
 
-_IMAGE = "each person's products, by the silo's own columns, with l mixtures of people"
+_IMAGE = "each person's products, by the silo's own columns, with mixtures of people"
 _TELLS = "as many as it has columns are its rows, up to a rotation"
-_BLOCK = "l mixtures of people, made from earlier averages"
+_BLOCK = "mixtures of people, made from earlier averages"
 # Averages that are off by so much of the largest eigenvalue are none.
 _DISAGREE = 1e-6
 
@@ -165,7 +165,7 @@ def gossip_passed(kept: Any, inbox: Any, *, width: int, lead: str) -> dict[str, 
     by="party",
     takes={"wanted": "size k"},
     vectors=release("N k", meaning="each person's scores, of unit length"),
-    values=release("k", meaning="how much all columns vary along them"),
+    values=release("k", meaning="how much all columns vary along the components"),
 )
 def gossip_found(kept: Any, inbox: Any, *, wanted: int, lead: str) -> dict[str, Any]:
     """Pass on the solution of the silo in the middle, so that all have the same."""

@@ -76,7 +76,7 @@ def what_stayed(facts: Facts) -> list[Chapter]:
 def sentence(facts: Facts, line: Release, times: int = 1) -> Sentence:
     """Say in plain words what one line of the ledger means."""
     source = f"{line.step} · {line.name} · {line.dtype}"
-    what = meaning(line)
+    what = meaning(_as_sent(facts, line))
     if line.visibility == "kept":
         return Sentence(
             f"{_capital(what)} ({_numbers(line)}).", _kept(facts, line), source
@@ -106,6 +106,19 @@ def meaning(line: Release) -> str:
     if line.direction == "in" and (proven := _proven(line)):
         return proven
     return f"the array “{line.name}” of the step {line.step}"
+
+
+def _as_sent(facts: Facts, line: Release) -> Release:
+    """Return what neighbours told as they sent it: their step says what it means."""
+    if line.direction == "out" or line.visibility != "exchanged":
+        return line
+    sent = [
+        one
+        for one in facts.lines("out")
+        if (one.study, one.name, one.visibility) == (line.study, line.name, "exchanged")
+        and one.round < line.round
+    ]
+    return max(sent, key=lambda one: one.round, default=line)
 
 
 def _proven(line: Release) -> str:
