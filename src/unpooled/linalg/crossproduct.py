@@ -32,15 +32,14 @@ def shifted_crossproduct(
 
     In C order; anything may be below. As many threads work as BLAS may use.
     """
-    from scipy.linalg.blas import dsyr2, dsyrk
+    from scipy.linalg.blas import dsyr2
 
+    if not X.flags.f_contiguous:
+        X = np.ascontiguousarray(X)
     with _threads_for(X) as threads:
-        # Fortran order with the lower triangle is C order with the upper one.
-        if threads == 1:
-            S = dsyrk(1.0, X.T, lower=1)
-        else:
-            S = _by_runs(X, threads).T
-        return dsyr2(-1.0, t, m, a=S, lower=1, overwrite_a=1).T
+        S = _at_once(X) if threads == 1 else _by_runs(X, threads)
+        # C order with the upper triangle is Fortran order with the lower one.
+        return dsyr2(-1.0, t, m, a=S.T, lower=1, overwrite_a=1).T
 
 
 @contextmanager
@@ -62,18 +61,28 @@ def _threads_for(X: Float[Array, "n p"]) -> Iterator[int]:
             yield threads
 
 
+def _at_once(X: Float[Array, "n p"]) -> Float[Array, "p p"]:
+    from scipy.linalg.blas import dsyrk
+
+    # Of columns from a table, or of rows; neither is copied.
+    if X.flags.f_contiguous:
+        return dsyrk(1.0, X, trans=1, lower=1).T
+    return dsyrk(1.0, X.T, lower=1).T
+
+
 def _by_runs(X: Float[Array, "n p"], threads: int) -> Float[Array, "p p"]:
-    # numpy multiplies without holding Python's lock; scipy's `syrk` holds it.
+    # numpy multiplies without holding Python's lock; scipy's `syrk` holds it. Its `dot`
+    # would copy runs of columns.
     own, *others = np.array_split(X, threads)
     p = X.shape[1]
     with ThreadPoolExecutor(threads - 1) as pool:
         # Made here: pages that another thread asks for do not come back to this one.
         spaces = [np.empty((p, p)) for _ in others]
         products = [
-            pool.submit(np.dot, run.T, run, out=space)
+            pool.submit(np.matmul, run.T, run, out=space)
             for run, space in zip(others, spaces, strict=True)
         ]
-        S = np.dot(own.T, own)
+        S = own.T @ own
         for product in products:
             S += product.result()
     return S
