@@ -24,30 +24,23 @@ def blas_threads():
 
 def exact(X, t, m):
     """Return XᵀX - t mᵀ - m tᵀ by rational numbers, rounded once."""
-    X, t, m = ([list(map(Fraction, row)) for row in a] for a in (X.T, [t], [m]))
-    (t,), (m,) = t, m
-    p = len(X)
-    return np.array(
-        [
-            [
-                float(
-                    sum(a * b for a, b in zip(X[j], X[k], strict=True))
-                    - t[j] * m[k]
-                    - m[j] * t[k]
-                )
-                for k in range(p)
-            ]
-            for j in range(p)
-        ]
+    X, t, m = (
+        np.array(list(map(Fraction, a.flat))).reshape(a.shape) for a in (X, t, m)
     )
+    return (X.T @ X - np.outer(t, m) - np.outer(m, t)).astype(float)
+
+
+@pytest.fixture(autouse=True)
+def no_product_is_too_small(monkeypatch):
+    """Let tests multiply by runs what is quickly multiplied by rational numbers too."""
+    monkeypatch.setattr(crossproduct, "_LEAST_WORK", 0)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("n", [11, 47, 48, 49])
-def test_runs_of_any_length_add_up(n, order, threads, monkeypatch):
+def test_runs_of_any_length_add_up(n, order, threads):
     # Four columns: three threads get runs from 48 rows on, two from 32.
-    monkeypatch.setattr(crossproduct, "_LEAST_WORK", 0)
     rng = np.random.default_rng(n)
     X = np.asarray(rng.standard_normal((n, 4)), order=order)
     t, m = rng.standard_normal((2, 4))
@@ -61,8 +54,7 @@ def test_runs_of_any_length_add_up(n, order, threads, monkeypatch):
 
 
 @pytest.mark.parametrize("view", [np.s_[::2], np.s_[:, ::-1], np.s_[:, 1:4]])
-def test_rows_that_lie_apart(view, monkeypatch):
-    monkeypatch.setattr(crossproduct, "_LEAST_WORK", 0)
+def test_rows_that_lie_apart(view):
     X = np.arange(400.0).reshape(80, 5)[view]
     nothing = np.zeros(X.shape[1])
 
@@ -72,8 +64,7 @@ def test_rows_that_lie_apart(view, monkeypatch):
     np.testing.assert_array_equal(np.triu(S), np.triu(X.T @ X))
 
 
-def test_blas_has_its_threads_back_whoever_multiplied_beside(monkeypatch):
-    monkeypatch.setattr(crossproduct, "_LEAST_WORK", 0)
+def test_blas_has_its_threads_back_whoever_multiplied_beside():
     X = np.random.default_rng(0).standard_normal((4_000, 30))
     zeros = np.zeros(30)
     truth = np.triu(X.T @ X)
@@ -96,7 +87,6 @@ def test_a_product_that_fails_gives_the_threads_back(monkeypatch):
     def fails(X, threads):
         raise MemoryError
 
-    monkeypatch.setattr(crossproduct, "_LEAST_WORK", 0)
     monkeypatch.setattr(crossproduct, "_by_runs", fails)
 
     with threadpool_limits(2, "blas"):

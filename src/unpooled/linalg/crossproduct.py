@@ -6,9 +6,8 @@ the end: on two cores 12,000 x 784 take 0.8 of the time.
 """
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import nullcontext
 from functools import cache
 from typing import Any
 
@@ -36,29 +35,22 @@ def shifted_crossproduct(
 
     if not X.flags.f_contiguous:
         X = np.ascontiguousarray(X)
-    with _threads_for(X) as threads:
-        S = _at_once(X) if threads == 1 else _by_runs(X, threads)
-        # C order with the upper triangle is Fortran order with the lower one.
-        return dsyr2(-1.0, t, m, a=S.T, lower=1, overwrite_a=1).T
-
-
-@contextmanager
-def _threads_for(X: Float[Array, "n p"]) -> Iterator[int]:
-    """Say how many runs to make of X; BLAS is held to one thread where many."""
-    n, p = X.shape
-    if n * p * p < _LEAST_WORK:
-        yield 1
-        return
     with _alone:
-        used = [library["num_threads"] for library in _blas().info()]
-        threads = min(used, default=1)
-        if threads == 1 or n < threads * _ROWS_PER_COLUMN * p:
-            yield 1
-            return
+        threads = _threads_for(*X.shape)
         # Also for what follows: threads that BLAS has woken go on spinning for a while,
         # on the cores that the next product needs.
-        with _blas().limit(limits=1):
-            yield threads
+        with _blas().limit(limits=1) if threads > 1 else nullcontext():
+            S = _by_runs(X, threads) if threads > 1 else _at_once(X)
+            # C order with the upper triangle is Fortran order with the lower one.
+            return dsyr2(-1.0, t, m, a=S.T, lower=1, overwrite_a=1).T
+
+
+def _threads_for(n: int, p: int) -> int:
+    """Return how many runs to make of n rows; 1 leaves the product to BLAS."""
+    if n * p * p < _LEAST_WORK:
+        return 1
+    threads = min((used["num_threads"] for used in _blas().info()), default=1)
+    return threads if n >= threads * _ROWS_PER_COLUMN * p else 1
 
 
 def _at_once(X: Float[Array, "n p"]) -> Float[Array, "p p"]:
@@ -90,8 +82,8 @@ def _by_runs(X: Float[Array, "n p"], threads: int) -> Float[Array, "p p"]:
 
 @cache
 def _blas() -> Any:
-    # numpy and scipy may each bring a BLAS of their own; both must be loaded.
-    import scipy.linalg  # noqa: F401
+    # It knows what is loaded when it is made: scipy's BLAS, which may be another than
+    # numpy's, has been by then.
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas")
