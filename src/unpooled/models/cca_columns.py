@@ -91,7 +91,7 @@ def own_squares(kept: Any) -> dict[str, Any]:
     image=release(
         "N l",
         bound=Trace("squares"),
-        meaning="products of people's whitened rows with l public mixtures of people, "
+        meaning="products of people's whitened rows with public mixtures of people, "
         "added over silos",
     ),
 )

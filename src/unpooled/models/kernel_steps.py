@@ -158,7 +158,7 @@ def own_distances_with(
     phases=release(
         "N l",
         bound=Ceiling("radius"),
-        meaning="l public mixtures of all columns, for each person",
+        meaning="public mixtures of all columns, for each person",
     ),
 )
 def own_phases(

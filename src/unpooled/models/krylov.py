@@ -54,7 +54,7 @@ def local_spread(X: Rows, *, mean: Float[Array, " p"]) -> dict[str, Any]:
     image=release(
         "p l",
         bound=CauchySchwarzImage("squares", "V"),
-        meaning="each column's products with l public mixtures of all columns, added",
+        meaning="each column's products with public mixtures of all columns, added",
     ),
 )
 def local_image(

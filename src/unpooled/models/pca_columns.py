@@ -79,7 +79,7 @@ def own_gram(X: Float[Array, "N p"], kept: Any, *, squares: float) -> dict[str, 
     image=release(
         "N l",
         bound=Trace("squares"),
-        meaning="each person's products with l public mixtures of all people's rows",
+        meaning="each person's products with public mixtures of all people's rows",
     ),
 )
 def own_image(

@@ -60,7 +60,7 @@ _DISAGREE = 1e-6
     by="party",
     takes={"width": "size l"},
     mean=stays("p", meaning="the means of the silo's own columns"),
-    block=stays("N l", meaning="l random mixtures of people", until="fit"),
+    block=stays("N l", meaning="random mixtures of people", until="fit"),
 )
 def gossip_begun(X: Float[Array, "N p"], *, seed: int, width: int) -> dict[str, Any]:
     """Take the means of the silo's own columns, and draw the first block."""

@@ -82,7 +82,7 @@ def start_of(Z: Float[Array, "N p"], block: int, seed: int) -> dict[str, Array]:
     image=release(
         "N l",
         bound=Ceiling("ceiling"),
-        meaning="each person's coordinates in l directions of the silos' columns, "
+        meaning="each person's coordinates in directions of the silos' columns, "
         "for the silos alone",
     ),
 )
