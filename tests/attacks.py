@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from chance import RARE
 from unpooled.arrays import Array
 from unpooled.party.operations import Derive, Operation, Rows, Select
 from wire import COLUMNS, Doors, Rogue, rows
@@ -138,14 +139,14 @@ def unmixed(
 
 
 def by_chance(k: int, n_secrets: int) -> float:
-    """Return a correlation that k components of noise exceed with chance below 1e-9.
+    """Return a correlation that k components of noise exceed with chance below `RARE`.
 
     The secrets are fair coins u, independent of the words and so of any component w of
     length 1 made of them. By Hoeffding |w . u| exceeds t sqrt(d) with probability at
-    most 2 exp(-d t² / 2); at the t below one of all pairs does with at most 1e-9. A
+    most 2 exp(-d t² / 2); at the t below one of all pairs does with at most `RARE`. A
     coin's sample deviation, by which a correlation divides too, is above 0.99.
     """
-    return np.sqrt(2 * np.log(2 * n_secrets * k / 1e-9) / MANY) / 0.99
+    return np.sqrt(2 * np.log(2 * n_secrets * k / RARE) / MANY) / 0.99
 
 
 def tables_of(names: Sequence[str], n: int = 30) -> dict[str, Array]:

@@ -1,8 +1,7 @@
 """Parties that share keys, and how uneven their masked words are.
 
-Chi-square over the 256 values of a byte has 255 degrees of freedom. The threshold is
-its quantile at 1e-9, so that the few hundred tests of a run fail by chance once in
-millions of runs; a leak of any structure lies thousands above it.
+Chi-square over the 256 values of a byte has 255 degrees of freedom. A leak of any
+structure lies thousands above the threshold.
 """
 
 import itertools
@@ -11,11 +10,12 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from chance import RARE
 from unpooled.arrays import Array
 from unpooled.secure.fixed_point import BoundedCode, Code, WideCode
 from unpooled.secure.masking import MaskedSum
 
-UNIFORM = scipy.stats.chi2.isf(1e-9, 255)
+UNIFORM = scipy.stats.chi2.isf(RARE, 255)
 CODES = pytest.mark.parametrize("make", [WideCode, BoundedCode])
 NAMES = "abcde"
 

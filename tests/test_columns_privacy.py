@@ -3,10 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 import sklearn.decomposition
 from numpy.testing import assert_allclose
 
 import unpooled as up
+from chance import RARE
 from unpooled.errors import ReleaseRefusedError
 from unpooled.models import pca
 from unpooled.secure.message import decode
@@ -141,7 +143,7 @@ def test_scores_for_the_parties_are_noise_to_the_coordinator(rows):
         scale = np.ones(2)
         told = view.sum(pca.own_scores, to="parties", kept_of=hidden.kept_, scale=scale)
     words = told["scores"].words.astype(float).ravel()[: seen.size]
-    assert abs(np.corrcoef(words, seen.ravel())[0, 1]) < 0.6
+    assert scipy.stats.pearsonr(words, seen.ravel()).pvalue > RARE
 
 
 def on_the_wire(rows, **options):
@@ -158,10 +160,10 @@ def test_no_party_s_own_products_pass_the_wire(rows, secure_sum, seen):
     needle = (own @ own.T)[np.triu_indices(N)]
     replies = [decode(data) for party, data in here.wire.received if party == "y"]
     words = [a for reply in replies for a in reply.arrays.values() if len(a) > N]
-    # In units of a bound, so up to a factor; of 465 random words r is about 0.05.
-    found = [np.corrcoef(needle, a.astype(float))[0, 1] for a in words]
-    assert (max(np.abs(found)) > 0.999) == seen
-    assert seen or max(np.abs(found)) < 0.3
+    # In units of a bound, so up to a factor.
+    found = [scipy.stats.pearsonr(needle, a.astype(float)) for a in words]
+    assert (max(abs(one.statistic) for one in found) > 0.999) == seen
+    assert (min(one.pvalue for one in found) < RARE) == seen
 
 
 def test_parties_hear_of_others_columns_in_a_selection_only(rows):

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from chance import RARE, deviation
 from unpooled.errors import AggregationError
 from unpooled.secure import intersection
 from unpooled.secure.intersection import Intersection, keyed_digest, places_for
@@ -83,8 +84,8 @@ def test_order_says_nothing_and_is_the_same_again_under_the_same_secrets():
 
     assert again == [name for name in first if name in ids[:150]]
     assert other != first
-    # Neither the ids nor the order of anybody's rows: a rank correlation of 200 random
-    # orders exceeds 0.3 once in 50,000 times.
+    # Neither the ids nor the order of anybody's rows; under these secrets, always the
+    # same one.
     assert abs(scipy.stats.spearmanr(np.argsort(first), range(200)).statistic) < 0.3
 
 
@@ -108,9 +109,9 @@ def test_messages_look_random_and_are_fresh():
     ring, again = Ring(ids, ids[:300], ids[100:]), Ring(ids, ids[:300], ids[100:])
 
     for points in ring.sent:
-        share = bits(points).mean(axis=0)
-        # Five standard deviations of a fair coin, over 255 bits.
-        assert np.abs(share - 0.5).max() < 2.5 / np.sqrt(len(points) / 32)
+        seen = bits(points)
+        off = np.abs(seen.mean(axis=0) - 0.5).max()
+        assert off < deviation(len(seen), seen.shape[1] * len(ring.sent))
     everything = [
         sent[i : i + 32] for sent in ring.sent + again.sent for i in range(0, 32, 32)
     ]
@@ -143,14 +144,14 @@ def test_what_only_some_have_cannot_be_told_from_what_nobody_else_has():
 
     assert (seen[: n // 3] == 0).all()
     for some in (seen[n // 3 : 2 * n // 3], seen[2 * n // 3 :]):
-        assert scipy.stats.kstest(some, "uniform").pvalue > 1e-4
+        assert scipy.stats.kstest(some, "uniform").pvalue > RARE
 
 
 def test_tables_look_random():
     tables, _ = Ring([b"a", b"b"], [b"a", b"c"], [b"a"]).tables()
 
     for table in tables:
-        assert scipy.stats.kstest(table / 2.0**64, "uniform").pvalue > 1e-4
+        assert scipy.stats.kstest(table / 2.0**64, "uniform").pvalue > RARE
 
 
 def test_no_common_ids_give_an_empty_answer():

@@ -7,6 +7,7 @@ import pytest
 import scipy.optimize
 import scipy.stats
 
+from chance import RARE, spread_is
 from unpooled import GaussianPrivacy
 from unpooled.errors import DataError
 from unpooled.party.declared import release
@@ -50,7 +51,7 @@ def test_what_epsilon_has_room_for(epsilon):
 def test_draws_are_those_of_a_gaussian():
     draws = discrete_gaussian(200.0, 20_000)
     # Rounded to whole numbers: beside the width of 200 a continuous one.
-    assert scipy.stats.kstest(draws / 200.0, "norm").pvalue > 1e-6
+    assert scipy.stats.kstest(draws / 200.0, "norm").pvalue > RARE
     assert not np.array_equal(draws[:50], discrete_gaussian(200.0, 50))
 
 
@@ -74,9 +75,8 @@ def test_a_triangle_gets_noise_by_how_often_its_entries_stand(honest):
     sigma = 1000.0 / math.sqrt(2 * rho * 0.8) / math.sqrt(honest)
     corners = np.cumsum([0, *range(p, 1, -1)])
     off = np.delete(triangle, corners)
-    assert off.std() == pytest.approx(sigma / math.sqrt(2), rel=0.05)
-    # A standard deviation of 150 draws, five standard errors.
-    assert triangle[corners].std() == pytest.approx(sigma, rel=5 / math.sqrt(2 * p))
+    assert spread_is(off, sigma / math.sqrt(2))
+    assert spread_is(triangle[corners], sigma)
     assert (triangle == np.rint(triangle)).all()
 
 

@@ -106,10 +106,11 @@ def test_the_ledger_and_the_plan(rows):
 
 
 def test_noise_alone_has_a_signal_of_about_one():
-    rows = np.zeros((2000, 60))
+    rows = np.zeros((2000, 200))
     model = PCA(privacy=GaussianPrivacy(5.0, 1e-5, 1.0)).fit(open_silos(rows))
-    # The edge of the semicircle; p = 60 is short of its limit by a few per cent.
-    assert 0.8 < model.signal_to_noise_[0] < 1.2
+    # The edge of the semicircle, with a deviation of 0.018 about 0.98 at p = 200: nine
+    # scales of the Tracy-Widom distribution below, and more above.
+    assert 0.85 < model.signal_to_noise_[0] < 1.2
 
 
 def test_saves_loads_and_clones(rows, tmp_path):
