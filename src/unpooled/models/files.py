@@ -119,6 +119,20 @@ def library_version() -> str:
     return str(sys.modules["unpooled"].__version__)
 
 
+def check_version(content: Any, path: Path, newest: int) -> None:
+    """Refuse what a later version of the library wrote, saying which one."""
+    version = content["version"]
+    if type(version) is not int or version < 1:
+        raise ValueError(f"its version is {version!r}")
+    if version > newest:
+        raise StudyError(
+            f"{path.name} was written by a newer version of unpooled "
+            f"({content.get('unpooled', 'unknown')}, file version {version}); this is "
+            f"{library_version()}, which reads file versions up to {newest}. Update "
+            f"unpooled to read it."
+        )
+
+
 def _read(archive: zipfile.ZipFile, path: Path) -> Any:
     members = {member.filename: member for member in archive.infolist()}
     for member in members.values():
@@ -131,26 +145,13 @@ def _read(archive: zipfile.ZipFile, path: Path) -> Any:
     if members[_JSON].file_size > _MOST_JSON:
         raise ValueError(f"{_JSON} is larger than {_MOST_JSON >> 20} MB")
     content = json.loads(archive.read(_JSON), parse_constant=_no_constant)
-    _check_version(content, path)
+    check_version(content, path, VERSION)
 
     def array(name: str) -> Array:
         # Taken out of the list: a file could else refer to one array a million times.
         return _array(io.BytesIO(archive.read(members.pop(f"{name}.npy"))))
 
     return model_of(content["model"], array)
-
-
-def _check_version(content: Any, path: Path) -> None:
-    version = content["version"]
-    if type(version) is not int or version < 1:
-        raise ValueError(f"its version is {version!r}")
-    if version > VERSION:
-        raise StudyError(
-            f"{path.name} was written by a newer version of unpooled "
-            f"({content.get('unpooled', 'unknown')}, file version {version}); this is "
-            f"{library_version()}, which reads file versions up to {VERSION}. Update "
-            f"unpooled to read it."
-        )
 
 
 def _array(stream: io.BytesIO) -> Array:

@@ -138,10 +138,7 @@ def decode(data: Framed, roster: Roster | None = None, party: str = "") -> Messa
         front, signature, start = _front(view)
         if roster is not None:
             roster.check(party, _PREFIX.pack(_MAGIC, len(front)) + front, signature)
-        content = _strict_json(front)
-        header, manifest = content["header"], content["arrays"]
-        if set(content) != {"header", "arrays"} or not isinstance(header, dict):
-            raise ValueError("header")
+        header, manifest = _content(front)
         sizes = _sizes(manifest)
         if not isinstance(data, list):
             rest = _cut(view[start:], sizes)
@@ -178,11 +175,8 @@ def signed_by(
     """
     roster.check(party, _PREFIX.pack(_MAGIC, len(front)) + front, signature)
     try:
-        content = _strict_json(front)
-        header = content["header"]
-        digests = {str(name): str(found) for name, _, _, found in content["arrays"]}
-        if not isinstance(header, dict):
-            raise ValueError("header")
+        header, manifest = _content(front)
+        digests = {str(name): str(found) for name, _, _, found in manifest}
     except (ValueError, TypeError, KeyError, RecursionError) as wrong:
         raise AggregationError(
             "What was signed is not a message.", rule="malformed_message"
@@ -240,6 +234,15 @@ def _arrays(
         arrays[name] = np.frombuffer(part, dtype).reshape(shape)
         digests[name] = expected
     return arrays, digests
+
+
+def _content(front: bytes) -> tuple[dict[str, Any], Any]:
+    """Return a message's header, and the list of its arrays as it was sent."""
+    content = _strict_json(front)
+    header, manifest = content["header"], content["arrays"]
+    if set(content) != {"header", "arrays"} or not isinstance(header, dict):
+        raise ValueError("header")
+    return header, manifest
 
 
 def _strict_json(text: bytes) -> Any:

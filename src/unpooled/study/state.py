@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, final, get_origin
 
 from unpooled.errors import StudyError
-from unpooled.models.files import library_version
+from unpooled.models.files import check_version
 
 VERSION = 1
 
@@ -90,14 +90,8 @@ def read_state(path: Path) -> State:
     file = path / "state.json"
     try:
         content = json.loads(file.read_text("utf-8"))
-        version, writer = content.pop("version"), content.pop("unpooled")
-        if type(version) is not int or version < 1:
-            raise ValueError(f"its version is {version!r}")
-        if version > VERSION:
-            raise StudyError(
-                f"{path} was written by a newer version of unpooled ({writer}); this "
-                f"is {library_version()}. Update unpooled to read it."
-            )
+        check_version(content, path, VERSION)
+        del content["version"], content["unpooled"]
         check_fields(State, content)
         if not all(
             re.fullmatch(r"[A-Za-z0-9_-]+", step) for step in content["finished"]
