@@ -11,8 +11,9 @@ from unpooled.party.step import disclosed, kept, summed
 from unpooled.secure.message import Message, decode, digest
 from wire import Silos, rows, silos
 
-# Planted in the data and in a file's name: if any of it shows in a reply, it leaked.
-SECRET = 918273.5
+# Planted in the data and in a file's name: if any of it shows in a reply, it leaked. So
+# many digits do not stand in the random ones of keys and digests by chance.
+SECRET = 918273645546372.5
 PLACE = "ward-seven"
 ran: list[str] = []
 

@@ -26,7 +26,7 @@ from wire import Rogue, rows, silos
 # Fixtures of another module.
 __all__ = ["here"]
 
-SECRETS = ("918273", "9.18273", PLACE, "/", "Traceback", "Error(")
+SECRETS = ("918273645546", "9.182736", PLACE, "/", "Traceback", "Error(")
 
 
 @pytest.mark.parametrize(
