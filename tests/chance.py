@@ -16,16 +16,17 @@ RARE = 1e-9
 
 
 def deviation(n: int, n_series: int = 1) -> float:
-    """How far the share of successes lies from its expectation in none of the series.
+    """Return the most by which a share of successes differs from what is expected.
 
-    Of n trials each. By Hoeffding one lies further than e with probability at most
-    2 exp(-2 n e²).
+    In none of several series of n trials it differs by more, but for a chance of
+    `RARE`. By Hoeffding one does by more than e with probability 2 exp(-2 n e²) at
+    most.
     """
     return math.sqrt(math.log(2 * n_series / RARE) / (2 * n))
 
 
 def spread_is(draws: Array, sigma: float) -> bool:
-    """Whether Gaussian draws have this standard deviation."""
+    """Return whether Gaussian draws may have this standard deviation."""
     squares = np.var(draws) * len(draws) / sigma**2
     least, most = scipy.stats.chi2(len(draws) - 1).interval(1 - RARE)
     return bool(least < squares < most)

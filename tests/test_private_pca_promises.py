@@ -128,20 +128,24 @@ def test_refuses_before_anything_leaves(rows, options, message):
 # --- An attack game ------------------------------------------------------------------
 
 
-def wrong_guesses(n, quieter=1.0, m=3):
-    """Play with and without one row, n times each; count how often it is not told.
+GAMES, EPSILON, DELTA = 1500, 1.0, 1e-3
+
+
+def wrong_guesses(quieter=1.0, m=3):
+    """Play with and without one row, `GAMES` times each; count the wrong guesses.
 
     The attacker knows all other rows and one party's noise, and looks along the row's
     own contribution, which is the best that there is against Gaussian noise.
     """
     rng = np.random.default_rng(0)
     others, row = rng.standard_normal((30, 2)), np.array([[8.0, 6.0]])
-    public = {"centre": np.zeros(2), "row_norm": 1.0, "epsilon": 1.0, "delta": 1e-3}
+    public = {"centre": np.zeros(2), "row_norm": 1.0}
+    public |= {"epsilon": EPSILON, "delta": DELTA}
     rho = cost(local_private, public) * quieter**2
     parts = [local_private(others[i::m], **public) for i in range(m)]
     alone = local_private(row, **public)
     wrong = np.zeros(2, int)
-    for present, _ in itertools.product((0, 1), range(n)):
+    for present, _ in itertools.product((0, 1), range(GAMES)):
         score = 0.0
         for name, declared in local_private.declared.items():
             assert declared.noise is not None
@@ -158,7 +162,7 @@ def wrong_guesses(n, quieter=1.0, m=3):
     return wrong
 
 
-def lower_epsilon(wrong, n, delta):
+def lower_epsilon(wrong):
     """What ε is at least, but for a chance of `RARE`, where noise is Gaussian.
 
     Clopper and Pearson bound the rates of both errors. Errors as rare as that need a
@@ -166,11 +170,11 @@ def lower_epsilon(wrong, n, delta):
     Private Machine Learning, USENIX Security 2023; Balle and Wang, ICML 2018, theorem
     8).
     """
-    most = scipy.stats.beta.isf(RARE / 2, wrong + 1, n - wrong)
+    most = scipy.stats.beta.isf(RARE / 2, wrong + 1, GAMES - wrong)
     mu, tail = -scipy.special.ndtri(most).sum(), scipy.special.ndtr
 
     def excess(e):
-        return tail(mu / 2 - e / mu) - np.exp(e) * tail(-mu / 2 - e / mu) - delta
+        return tail(mu / 2 - e / mu) - np.exp(e) * tail(-mu / 2 - e / mu) - DELTA
 
     if mu <= 0 or excess(0.0) <= 0:
         return 0.0
@@ -178,10 +182,10 @@ def lower_epsilon(wrong, n, delta):
 
 
 def test_an_attacker_wins_no_more_than_was_promised():
-    assert lower_epsilon(wrong_guesses(1500), 1500, 1e-3) <= 1.0
+    assert lower_epsilon(wrong_guesses()) <= EPSILON
 
 
 def test_the_same_attacker_sees_a_quarter_of_the_noise():
     # It is wrong 24 times in a hundred instead of 43: the bound is about 2.9, with a
     # deviation of 0.2.
-    assert lower_epsilon(wrong_guesses(1500, quieter=4.0), 1500, 1e-3) > 1.0
+    assert lower_epsilon(wrong_guesses(quieter=4.0)) > EPSILON
