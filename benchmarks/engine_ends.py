@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from nvflare.collab import collab
 
-from unpooled.federation import nvflare
-from unpooled.federation.rounds import Coordinator
-from unpooled.party.step import release, summed
-from unpooled.secure.roster import Roster
+from unpooled.coordinator.coordinator import Coordinator
+from unpooled.federation.nvflare import channel as nvflare
+from unpooled.protocol.step import release, summed
+from unpooled.secure.keys.roster import Roster
 from unpooled.study import Study
-from unpooled.study.news import News
+from unpooled.study.job_messages import News
 from unpooled.study.remote import federation_of
 
 LARGE = 8_000_000  # numbers of eight bytes

@@ -30,9 +30,9 @@ import pyarrow.parquet
 import unpooled as up
 from integration.consortium import HEART, Consortium, study_text, surroundings
 from unpooled.data.heart_disease import load
-from unpooled.federation import nvflare
-from unpooled.federation.jobs import write_job
-from unpooled.federation.submission import is_over, submission
+from unpooled.federation.nvflare import channel as nvflare
+from unpooled.federation.nvflare.jobs import write_job
+from unpooled.federation.nvflare.submission import is_over, submission
 
 HERE = Path(__file__).resolve().parent
 EIGHT = tuple(f"silo{number}" for number in range(1, 9))

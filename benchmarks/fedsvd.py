@@ -22,8 +22,8 @@ import scipy.linalg
 
 import unpooled as up
 from unpooled.arrays import Array, Float
-from unpooled.party.bounds import Ceiling
-from unpooled.party.step import kept, release, stays, summed
+from unpooled.protocol.bounds import Ceiling
+from unpooled.protocol.step import kept, release, stays, summed
 
 # The paper's size of the masks' blocks.
 BLOCK = 1_000

@@ -71,10 +71,10 @@ def write(kind: str, folder: Path, n: int, p: int) -> list[Path]:
 
 def silo(door: Connection, name: str, path: str, key: bytes, roster: dict) -> None:
     """Answer messages until an empty one comes; then tell the peak memory."""
-    from unpooled.data.sources import open_source
-    from unpooled.party.policy import Policy
-    from unpooled.party.runtime import Party
-    from unpooled.secure.roster import Identity, Roster
+    from unpooled.data.sources.open_source import open_source
+    from unpooled.party.party import Party
+    from unpooled.party.rules.policy import Policy
+    from unpooled.secure.keys.roster import Identity, Roster
 
     table = open_source(path)
     party = Party(name, table, Policy(), Identity(key), Roster(roster))
@@ -86,11 +86,11 @@ def silo(door: Connection, name: str, path: str, key: bytes, roster: dict) -> No
 def coordinate(paths: list[str], p: int, out: Path) -> None:
     """Start the silos, fit, and print what it took as JSON."""
     import unpooled as up
-    from unpooled.federation.base import Federation
-    from unpooled.federation.channel import Channel
+    from unpooled.coordinator.channel import Channel
+    from unpooled.coordinator.coordinator import Coordinator
+    from unpooled.federation.federation import Federation
     from unpooled.federation.layout import Layout
-    from unpooled.federation.rounds import Coordinator
-    from unpooled.secure.roster import Identity, Roster
+    from unpooled.secure.keys.roster import Identity, Roster
 
     class Pipes(Channel):
         """Carries bytes to the silos' processes, which work at the same time."""

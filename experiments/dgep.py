@@ -21,8 +21,8 @@ import scipy
 import scipy.linalg
 
 import unpooled as up
-from unpooled.linalg.oneshot import power_eigenvectors, top_eigenvectors
-from unpooled.linalg.pencil import inverse_root, largest_sine
+from unpooled.linalg.dgep import power_eigenvectors, top_eigenvectors
+from unpooled.linalg.generalized_eigen import inverse_root, largest_sine
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

@@ -31,7 +31,7 @@ import unpooled as up
 from hard_columns import REAL, made_up, real
 from optima import is_optimal
 from unpooled.linalg import yeo_johnson
-from unpooled.linalg.search import SignSearch, candidate
+from unpooled.linalg.root_search import SignSearch, candidate
 
 HERE = Path(__file__).resolve().parent
 PAPER_ROUNDS = 726

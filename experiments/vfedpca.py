@@ -25,8 +25,8 @@ import sklearn
 import sklearn.cluster
 
 import unpooled as up
-from unpooled.models.directions import own_factors, power_iteration
-from unpooled.models.merging import combined, weights_of
+from unpooled.models.vertical_pca.local_direction import own_factors, power_iteration
+from unpooled.models.vertical_pca.merge import combined, weights_of
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

@@ -20,7 +20,7 @@ import scipy
 import sklearn
 
 import unpooled as up
-from unpooled.party.topology import graph_of
+from unpooled.protocol.topology import graph_of
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

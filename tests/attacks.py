@@ -19,7 +19,7 @@ import numpy as np
 
 from chance import RARE
 from unpooled.arrays import Array
-from unpooled.party.operations import Derive, Operation, Rows, Select
+from unpooled.protocol.view_operations import Derive, Operation, Rows, Select
 from wire import COLUMNS, Doors, Rogue, rows
 
 PERSON = 11

@@ -8,13 +8,13 @@ from typer.testing import CliRunner
 
 from unpooled import PCA, SimpleImputer, StandardScaler
 from unpooled.cli import app
-from unpooled.federation.base import Federation
+from unpooled.coordinator.coordinator import Coordinator
+from unpooled.federation.federation import Federation
 from unpooled.federation.layout import Layout
 from unpooled.federation.local import LocalChannel
-from unpooled.federation.rounds import Coordinator
-from unpooled.models.files import save
-from unpooled.party.founding import Charter, found, pin
-from unpooled.party.silo import Silo
+from unpooled.models.files.model_file import save
+from unpooled.party.setup.silo_file import Silo
+from unpooled.party.setup.silo_init import Charter, found, pin
 
 COLUMNS = ("age", "chol", "rate")
 NAMES = ("berlin", "paris", "rome")

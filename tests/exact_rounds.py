@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unpooled.federation.base import Federation
+from unpooled.federation.federation import Federation
 from unpooled.federation.layout import Layout
 from unpooled.ledger import Ledger
 

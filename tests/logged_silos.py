@@ -9,16 +9,16 @@ from hypothesis import HealthCheck, settings
 
 import scribe
 from unpooled import Policy
-from unpooled.data.sources import open_source
-from unpooled.federation.base import Federation
+from unpooled.coordinator.coordinator import Coordinator
+from unpooled.data.sources.open_source import open_source
+from unpooled.federation.federation import Federation
 from unpooled.federation.layout import Layout
 from unpooled.federation.local import LocalChannel
-from unpooled.federation.rounds import Coordinator
-from unpooled.party.journal import Journal
-from unpooled.party.runtime import Party
-from unpooled.party.step import summed
-from unpooled.secure.message import Message, decode, encode
-from unpooled.secure.roster import Identity, Roster
+from unpooled.party.memory.audit_log import Journal
+from unpooled.party.party import Party
+from unpooled.protocol.message import Message, decode, encode
+from unpooled.protocol.step import summed
+from unpooled.secure.keys.roster import Identity, Roster
 from wire import COLUMNS, Wire, rows
 
 NAMES = "abcd"

@@ -12,8 +12,8 @@ import scipy.stats
 
 from chance import RARE
 from unpooled.arrays import Array
-from unpooled.secure.fixed_point import BoundedCode, Code, WideCode
-from unpooled.secure.masking import MaskedSum
+from unpooled.secure.sums.fixed_point import BoundedCode, Code, WideCode
+from unpooled.secure.sums.masking import MaskedSum
 
 UNIFORM = scipy.stats.chi2.isf(RARE, 255)
 CODES = pytest.mark.parametrize("make", [WideCode, BoundedCode])

@@ -3,7 +3,7 @@
 import numpy as np
 
 from unpooled import Policy, simulate
-from unpooled.federation.base import Federation
+from unpooled.federation.federation import Federation
 
 N = 150
 

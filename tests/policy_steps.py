@@ -7,7 +7,7 @@ import pytest
 
 from unpooled.arrays import Array
 from unpooled.errors import RULES, ReleaseRefusedError
-from unpooled.party.step import disclosed, kept, release, summed
+from unpooled.protocol.step import disclosed, kept, release, summed
 from wire import Silos, kind, rows
 
 TABLES = {name: rows(seed=i) for i, name in enumerate("abc")}

@@ -3,9 +3,9 @@
 import sys
 
 from unpooled.ledger import Release, Seal
-from unpooled.party.journal import Journal
-from unpooled.party.memory import Answered
-from unpooled.secure.roster import Identity
+from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.study_memory import Answered
+from unpooled.secure.keys.roster import Identity
 
 
 def a_round(

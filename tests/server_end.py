@@ -4,10 +4,10 @@ from pathlib import Path
 
 from integration.rows import SILOS, write_rows
 from unpooled.federation.local import LocalChannel
-from unpooled.party.founding import Charter, found, pin
-from unpooled.party.silo import Silo
-from unpooled.study.news import News
-from unpooled.study.outcomes import read_results
+from unpooled.party.setup.silo_file import Silo
+from unpooled.party.setup.silo_init import Charter, found, pin
+from unpooled.study.job_messages import News
+from unpooled.study.job_results import read_results
 from unpooled.study.remote import coordinate
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unpooled.arrays import Array
-from unpooled.party.step import derived, kept, stays, summed
+from unpooled.protocol.step import derived, kept, stays, summed
 from wire import Silos, rows, silos
 
 TABLES = {name: rows(seed=i) for i, name in enumerate("abc")}

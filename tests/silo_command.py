@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 import kit_folders
 from unpooled.cli import app
 from unpooled.data import heart_disease
-from unpooled.federation.hardening import harden
-from unpooled.secure.roster import Identity, Roster
+from unpooled.federation.nvflare.hardening import harden
+from unpooled.secure.keys.roster import Identity, Roster
 
 FILE = """\
 [federation]

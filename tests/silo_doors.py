@@ -7,8 +7,8 @@ import pytest
 
 from unpooled.arrays import Array
 from unpooled.errors import RULES, DataError
-from unpooled.party.step import disclosed, kept, summed
-from unpooled.secure.message import Message, decode, digest
+from unpooled.protocol.message import Message, decode, digest
+from unpooled.protocol.step import disclosed, kept, summed
 from wire import Silos, rows, silos
 
 # Planted in the data and in a file's name: if any of it shows in a reply, it leaked. So

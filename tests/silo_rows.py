@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from numpy.testing import assert_array_equal
 
-from unpooled.party.view import View
+from unpooled.party.views.view import View
 
 SIZES = {"a": 31, "b": 8, "c": 50}
 NAMES = ["age", "pulse", "weight", "height"]

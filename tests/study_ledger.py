@@ -6,8 +6,8 @@ from sklearn.pipeline import make_pipeline
 import unpooled as up
 from unpooled.arrays import Array
 from unpooled.ledger import Ledger
-from unpooled.models.scaler import local_observed
-from unpooled.party.step import disclosed, kept
+from unpooled.models.preprocessing.scaler import local_observed
+from unpooled.protocol.step import disclosed, kept
 from wire import Silos, rows, silos
 
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 import pytest
 
 from unpooled.errors import AggregationError
-from unpooled.secure.agreement import (
+from unpooled.secure.keys.agreement import (
     KEY_BYTES,
     Agreement,
     new_group_key,
     open_sealed,
     seal_for,
 )
-from unpooled.secure.roster import Identity, Roster
+from unpooled.secure.keys.roster import Identity, Roster
 
 NAMES = ("a", "b", "c", "d")
 IDENTITIES = {name: Identity() for name in NAMES}
@@ -169,7 +169,7 @@ def test_signatures_of_one_kind_do_not_serve_as_another():
     Each begins differently, so that none can be taken for another.
     """
     from unpooled.ledger import Release
-    from unpooled.secure.message import encode
+    from unpooled.protocol.message import encode
 
     member = agreements()["a"]
     line = Release("s", 1, "t", "n", (), "f", 8, "summed", "out", ("a",))

@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 
 from unpooled.data import aligned
 from unpooled.data.aligned import AlignedTable
-from unpooled.data.sources import open_source
+from unpooled.data.sources.open_source import open_source
 
 N = 23
 

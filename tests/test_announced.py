@@ -11,9 +11,9 @@ from server_end import ServerEnd
 from unpooled.cli.logbook import show_announced
 from unpooled.errors import AggregationError
 from unpooled.report.facts import declaration
-from unpooled.secure.roster import Roster
+from unpooled.secure.keys.roster import Roster
 from unpooled.study import Study
-from unpooled.study.announced import read_announced
+from unpooled.study.announcement import read_announced
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,12 @@ import pytest
 from integration.matrix import CASES, model_of, text_of
 from integration.rows import WRITERS
 from silo_rows import table_of
-from unpooled.data.sources import open_source
+from unpooled.data.sources.open_source import open_source
 from unpooled.errors import DataError, StudyError
-from unpooled.models.applying import apply
-from unpooled.models.catalogue import estimators
-from unpooled.models.files import load
-from unpooled.party.view import View
+from unpooled.models.files.apply_in_silo import apply
+from unpooled.models.files.catalogue import estimators
+from unpooled.models.files.model_file import load
+from unpooled.party.views.view import View
 from unpooled.study import Study
 
 # Secure comparisons take their time, and their exponents are applied like any others.

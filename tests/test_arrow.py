@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from numpy.testing import assert_array_equal
 
-from unpooled.data.arrow import is_number, numbers_of, values_of
+from unpooled.data.sources.arrow import is_number, numbers_of, values_of
 
 
 def column(cells, kind=None):

@@ -28,13 +28,13 @@ from attacks import (
     with_a_hole,
 )
 from unpooled.arrays import Array
-from unpooled.data.sources import open_source
+from unpooled.data.sources.open_source import open_source
 from unpooled.errors import ReleaseRefusedError
-from unpooled.models import pca
-from unpooled.party.fillings import Fillings
-from unpooled.party.operations import Derive, Operation, Select
-from unpooled.party.policy import Policy, Refusal
-from unpooled.party.view import View
+from unpooled.models.pca import pca
+from unpooled.party.rules.imputed_cells import Fillings
+from unpooled.party.rules.policy import Policy, Refusal
+from unpooled.party.views.view import View
+from unpooled.protocol.view_operations import Derive, Operation, Select
 from wire import COLUMNS, Rogue, rows, silos
 
 TABLES = tables_of("abc")

@@ -15,13 +15,16 @@ from numpy.testing import assert_allclose
 import unpooled as up
 from unpooled.arrays import Array
 from unpooled.errors import AggregationError, ReleaseRefusedError
-from unpooled.models import discriminant, mmvfl, pca, vfedpca
-from unpooled.models.classes import agreed_names
-from unpooled.party.lines import code_for
-from unpooled.party.packing import restored
-from unpooled.party.request import Request
-from unpooled.party.shelf import Origins
-from unpooled.secure.masking import MaskedSum
+from unpooled.models.discriminant import discriminant
+from unpooled.models.discriminant.classes import agreed_names
+from unpooled.models.mmvfl import mmvfl
+from unpooled.models.pca import pca
+from unpooled.models.vertical_pca import vfedpca
+from unpooled.party.memory.kept_arrays import Origins
+from unpooled.protocol.ledger_lines import code_for
+from unpooled.protocol.packing import restored
+from unpooled.protocol.request import Request
+from unpooled.secure.sums.masking import MaskedSum
 from wire import COLUMNS, Rogue, rows, silos
 
 # --- parties that are asked with different arguments ----------------------------------

@@ -8,11 +8,11 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from unpooled.arrays import Array
-from unpooled.federation.comparing import Comparing
-from unpooled.federation.costs import RoundRecord
-from unpooled.party import computing
-from unpooled.party.compared import Polynomial, compared
-from unpooled.party.step import kept, release, stays
+from unpooled.coordinator.comparisons import Comparing
+from unpooled.coordinator.round_cost import RoundRecord
+from unpooled.party.steps import compare as computing
+from unpooled.protocol.compared import Polynomial, compared
+from unpooled.protocol.step import kept, release, stays
 from wire import Rogue, rows, silos
 
 pytest.importorskip("mpyc")

@@ -17,9 +17,9 @@ from numpy.testing import assert_allclose
 from attacks import COINS, by_chance, two_valued, unmixed
 from unpooled.arrays import Array
 from unpooled.errors import AggregationError
-from unpooled.secure.fixed_point import WideCode
-from unpooled.secure.masking import MaskedSum
-from unpooled.secure.message import decode, encode
+from unpooled.protocol.message import decode, encode
+from unpooled.secure.sums.fixed_point import WideCode
+from unpooled.secure.sums.masking import MaskedSum
 from wire import Rogue, rows, silos
 
 TABLES = {name: rows(seed=i) for i, name in enumerate("abc")}

@@ -12,7 +12,7 @@ from silo_rows import SIZES, ages, frames, rows_of
 from twins import assert_close, assert_same_pca
 from unpooled import PCA, Policy, StandardScaler, simulate
 from unpooled.errors import DataError
-from unpooled.party import operations
+from unpooled.protocol import view_operations as operations
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unpooled.linalg.moments import pack, unpack
-from unpooled.party.bounds import CauchySchwarz
-from unpooled.party.packing import flattened, restored
-from unpooled.party.step import release
-from unpooled.secure.fixed_point import BoundedCode
+from unpooled.protocol.bounds import CauchySchwarz
+from unpooled.protocol.packing import flattened, restored
+from unpooled.protocol.step import release
+from unpooled.secure.sums.fixed_point import BoundedCode
 from wire import Rogue, rows, silos
 
 BOUND = CauchySchwarz("squares")

@@ -8,7 +8,7 @@ import pytest
 import unpooled as up
 from integration.matrix import CASES, in_one_process, model_of
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.catalogue import estimators, parameter_names
+from unpooled.models.files.catalogue import estimators, parameter_names
 
 
 def test_every_public_estimator_is_listed():
@@ -25,7 +25,9 @@ def test_every_public_estimator_is_listed():
 
 
 def test_the_list_is_whole_in_a_process_that_has_imported_nothing_yet():
-    code = "from unpooled.models.catalogue import estimators; print(*estimators())"
+    code = (
+        "from unpooled.models.files.catalogue import estimators; print(*estimators())"
+    )
     source = Path(up.__file__).parents[1]
     shown = subprocess.run(
         [sys.executable, "-c", code],

@@ -9,7 +9,7 @@ from test_cca import SECOND, P, Q, silos, views
 from twins import assert_close
 from unpooled import CCA, Policy, plan, simulate
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.linalg.pencil import largest_sine
+from unpooled.linalg.generalized_eigen import largest_sine
 
 __all__ = ["views"]
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from unpooled.errors import DataError
-from unpooled.models.classes import (
+from unpooled.models.discriminant.classes import (
     class_codes,
     class_values,
     local_names,

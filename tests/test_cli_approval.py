@@ -46,7 +46,7 @@ def test_deny_stops_a_study_also_while_it_runs(asked):
         command(asked, "approve", "heart", "--yes", silo=name)
     federation = asked.fit(SimpleImputer())[1]
     federation.coordinator.enter()
-    from unpooled.models.imputer import local_observed
+    from unpooled.models.preprocessing.imputer import local_observed
 
     federation.sum(local_observed)
     assert "does not take part" in command(asked, "deny", "heart")

@@ -7,7 +7,7 @@ import pytest
 from audit_command import COLUMNS, NAMES, command, heart, rows
 from unpooled import StandardScaler
 from unpooled.errors import AggregationError, ReleaseRefusedError, StudyError
-from unpooled.models.files import load, save
+from unpooled.models.files.model_file import load, save
 
 # Fixtures of another module.
 __all__ = ["heart"]
@@ -94,7 +94,7 @@ def test_models_come_only_into_studies_that_the_silo_took_part_in(heart):
 
 
 def test_models_that_are_too_large_or_too_many_are_refused(heart, monkeypatch):
-    from unpooled.party import dealings
+    from unpooled.party.memory import studies as dealings
 
     heart.fit()
     monkeypatch.setattr(dealings, "_MOST_MODELS", 2)
@@ -130,7 +130,7 @@ def test_forget_deletes_models_and_never_the_log(heart):
 
 
 def test_forget_ends_the_sessions_of_a_running_process(heart):
-    from unpooled.models.imputer import local_observed
+    from unpooled.models.preprocessing.imputer import local_observed
 
     _, federation = heart.fit()
     federation.coordinator.enter()

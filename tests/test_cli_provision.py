@@ -23,7 +23,9 @@ def test_options_of_provision_that_do_not_go_together(tmp_path, arguments):
 
 
 def test_without_nvflare_it_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr("unpooled.federation.consortium.find_spec", lambda _: None)
+    monkeypatch.setattr(
+        "unpooled.federation.nvflare.consortium.find_spec", lambda _: None
+    )
     file = tmp_path / "federation.toml"
     file.write_text(FILE.format(port=1, admin_port=2))
 

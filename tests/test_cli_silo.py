@@ -4,9 +4,9 @@ import pytest
 
 import kit_folders
 from silo_command import FILE, free_port, kit, public, run, source
-from unpooled.federation.hardening import harden
-from unpooled.party.silo import Silo
-from unpooled.secure.roster import Roster
+from unpooled.federation.nvflare.hardening import harden
+from unpooled.party.setup.silo_file import Silo
+from unpooled.secure.keys.roster import Roster
 
 # Fixtures of another module.
 __all__ = ["kit", "source"]

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 import kit_folders
 from silo_command import FILE, free_port, kit, run, source
-from unpooled.federation.hardening import harden
+from unpooled.federation.nvflare.hardening import harden
 
 # Fixtures of another module.
 __all__ = ["kit", "source"]
@@ -23,7 +23,9 @@ __all__ = ["kit", "source"]
 @pytest.fixture
 def started(monkeypatch):
     """What the command would become, in place of becoming it."""
-    monkeypatch.setattr("unpooled.federation.kits.need_engine", lambda: None)
+    monkeypatch.setattr(
+        "unpooled.federation.nvflare.startup_kits.need_engine", lambda: None
+    )
     calls = []
 
     def become(*call):
@@ -85,7 +87,7 @@ def test_serve_refuses_a_silo_s_kit(kit, started):
 @pytest.mark.federation
 def test_server_and_silos_run_from_the_command(tmp_path, source):
     pytest.importorskip("nvflare", reason="nvflare absent")
-    from unpooled.federation.submission import submission
+    from unpooled.federation.nvflare.submission import submission
 
     file, kits = tmp_path / "federation.toml", tmp_path / "kits"
     file.write_text(FILE.format(port=free_port(), admin_port=free_port()))

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from twins import assert_same_pca
 from unpooled import PCA, Policy, SimpleImputer, StandardScaler, simulate
-from unpooled.data.sources import open_source
+from unpooled.data.sources.open_source import open_source
 from unpooled.errors import DataError
 
 pytest.importorskip("distributed", reason="Dask is an extra")
@@ -81,9 +81,9 @@ def nothing_here(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("rows were read at the party")
 
-    monkeypatch.setattr("unpooled.data.frames.FrameTable.blocks", refuse)
+    monkeypatch.setattr("unpooled.data.sources.frames.FrameTable.blocks", refuse)
     monkeypatch.setattr("unpooled.data.table.ArrayTable.blocks", refuse)
-    monkeypatch.setattr("unpooled.data.cluster.ClusterTable.blocks", refuse)
+    monkeypatch.setattr("unpooled.data.sources.dask.ClusterTable.blocks", refuse)
 
 
 @pytest.mark.parametrize("collections", [frames, arrays])
@@ -103,7 +103,7 @@ def test_transforms_run_on_the_workers(rows, monkeypatch):
     X[::9, 2] = np.nan
     # Without the rule on dominance, which reads a derived view's rows in their order.
     federation = simulate(frames(X), policy=Policy.open())
-    monkeypatch.setattr("unpooled.data.cluster.ClusterTable.blocks", None)
+    monkeypatch.setattr("unpooled.data.sources.dask.ClusterTable.blocks", None)
     model = make_pipeline(SimpleImputer(), StandardScaler(), PCA(3)).fit(federation)
     twin = make_pipeline(
         sklearn.impute.SimpleImputer(),

@@ -14,7 +14,7 @@ import unpooled as up
 from twins import RTOL, assert_close
 from unpooled.arrays import Array
 from unpooled.errors import DataError, ReleaseRefusedError, UnpooledError
-from unpooled.party.step import disclosed
+from unpooled.protocol.step import disclosed
 
 N = 60
 OPEN = up.Policy.open()

@@ -9,15 +9,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from unpooled import Policy, partition_columns, plan, simulate
 from unpooled.arrays import Array
-from unpooled.data.sources import open_source
+from unpooled.coordinator.coordinator import Coordinator
+from unpooled.data.sources.open_source import open_source
 from unpooled.errors import DataError, ReleaseRefusedError, UnpooledError
-from unpooled.federation.planning import would_refuse
-from unpooled.federation.rounds import Coordinator
+from unpooled.federation.planning.dry_run import would_refuse
 from unpooled.models.base import FederatedEstimator
-from unpooled.party.running import run_step
-from unpooled.party.shelf import KeptArrays
-from unpooled.party.step import derived, disclosed, kept, release, stays, summed
-from unpooled.party.view import View
+from unpooled.party.memory.kept_arrays import KeptArrays
+from unpooled.party.steps.run_step import run_step
+from unpooled.party.views.view import View
+from unpooled.protocol.step import derived, disclosed, kept, release, stays, summed
 from wire import Rogue, silos
 
 N = 40

@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 import unpooled as up
 from chance import RARE
 from unpooled.errors import ReleaseRefusedError
-from unpooled.models import pca
-from unpooled.secure.message import decode
+from unpooled.models.pca import pca
+from unpooled.protocol.message import decode
 from wire import silos
 
 N, P = 30, 5

@@ -12,8 +12,8 @@ import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from unpooled.errors import AggregationError
-from unpooled.secure.comparison import Computation
-from unpooled.secure.polynomial import Polynomial
+from unpooled.secure.comparison.polynomial import Polynomial
+from unpooled.secure.comparison.protocol import Computation
 
 pytest.importorskip("mpyc")
 CUBIC = Polynomial(
@@ -149,7 +149,8 @@ def test_no_file_is_left_once_processes_compute(tmp_path, monkeypatch):
 
 def test_a_process_ends_when_its_parent_is_gone(tmp_path):
     code = (
-        "import sys, time; from unpooled.secure.comparison import Computation\n"
+        "import sys, time\n"
+        "from unpooled.secure.comparison.protocol import Computation\n"
         "parties = [Computation(i, 3) for i in range(3)]\n"
         "for p in parties: p.begin([('127.0.0.1', o.port) for o in parties], "
         "[o.certificate for o in parties])\n"

@@ -10,9 +10,9 @@ from twins import assert_same_pca
 from unpooled import PCA, Policy, load, partition_rows, plan, save, simulate
 from unpooled.errors import AggregationError, DataError, ReleaseRefusedError
 from unpooled.linalg.moments import pack
-from unpooled.party.bounds import Trace
-from unpooled.secure.message import decode
-from unpooled.secure.narrow_code import NarrowCode
+from unpooled.protocol.bounds import Trace
+from unpooled.protocol.message import decode
+from unpooled.secure.sums.rounded_code import NarrowCode
 from wire import silos
 
 N, P, K = 400, 120, 3

@@ -3,8 +3,8 @@ import re
 import pytest
 
 from unpooled.errors import StudyError
-from unpooled.federation.consortium import Consortium
-from unpooled.federation.hardening import ROLE
+from unpooled.federation.nvflare.consortium import Consortium
+from unpooled.federation.nvflare.hardening import ROLE
 
 FILE = """\
 [federation]

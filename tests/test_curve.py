@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import (
     X25519PublicKey,
 )
 
-from unpooled.secure import curve
+from unpooled.secure.intersection import curve25519 as curve
 
 P, A = 2**255 - 19, 486662
 DOMAIN = b"QUUX-V01-CS02-with-curve25519_XMD:SHA-512_ELL2_NU_"

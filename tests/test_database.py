@@ -15,9 +15,9 @@ from numpy.testing import assert_array_equal
 
 from database_rows import NAMES, rows, source, whole
 from databases import connected, run, write
-from unpooled.data import database as database_module
-from unpooled.data.database import DatabaseTable
-from unpooled.data.sources import open_source
+from unpooled.data.sources import database as database_module
+from unpooled.data.sources.database import DatabaseTable
+from unpooled.data.sources.open_source import open_source
 from unpooled.errors import DataError
 
 # Fixtures of another module.

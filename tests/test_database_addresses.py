@@ -7,7 +7,7 @@ import pytest
 import unpooled as up
 from database_rows import whole
 from databases import EMPTIED, PASSWORD, run
-from unpooled.data.sources import open_source
+from unpooled.data.sources.open_source import open_source
 from unpooled.errors import DataError
 
 

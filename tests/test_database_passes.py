@@ -16,7 +16,7 @@ from numpy.testing import assert_array_equal
 import unpooled as up
 from database_rows import NAMES, rows, source, whole
 from databases import run, write
-from unpooled.data.sources import open_source
+from unpooled.data.sources.open_source import open_source
 from unpooled.errors import DataError
 
 # Fixtures of another module.
@@ -100,7 +100,7 @@ def test_two_passes_at_once_do_not_meet(source):
 
 READ_ALL = """
 import resource, sys
-from unpooled.data.sources import open_source
+from unpooled.data.sources.open_source import open_source
 table = open_source(sys.argv[1])
 for block in table.blocks(table.columns, rows=20_000):
     pass

@@ -12,7 +12,7 @@ import unpooled as up
 from database_rows import whole
 from databases import EMPTIED, run, write
 from unpooled.data import heart_disease
-from unpooled.data.sources import open_source
+from unpooled.data.sources.open_source import open_source
 from unpooled.errors import DataError
 
 

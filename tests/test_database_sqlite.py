@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 import unpooled as up
 from database_rows import patients, whole
 from databases import run, write
-from unpooled.data.sources import open_source
+from unpooled.data.sources.open_source import open_source
 from unpooled.errors import DataError
 
 

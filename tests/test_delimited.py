@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from unpooled.data import delimited
-from unpooled.data.delimited import MISSING, DelimitedReader
-from unpooled.data.files import FileTable
+from unpooled.data.sources import delimited
+from unpooled.data.sources.delimited import MISSING, DelimitedReader
+from unpooled.data.sources.unchanged_file import FileTable
 from unpooled.errors import DataError
 
 NUMBERS = st.one_of(

@@ -26,9 +26,9 @@ import pytest
 
 import unpooled
 from unpooled.errors import RULES
-from unpooled.models.catalogue import estimators
-from unpooled.party.policy import Policy
-from unpooled.party.step import Step
+from unpooled.models.files.catalogue import estimators
+from unpooled.party.rules.policy import Policy
+from unpooled.protocol.step import Step
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

@@ -9,8 +9,8 @@ from twins import assert_close
 from unpooled import GeneralizedEigen, Policy, load, plan, save, simulate
 from unpooled.arrays import Array
 from unpooled.errors import DataError
-from unpooled.linalg.pencil import largest_sine
-from unpooled.party.step import kept, stays, summed
+from unpooled.linalg.generalized_eigen import largest_sine
+from unpooled.protocol.step import kept, stays, summed
 
 P = 5
 SILO = "test_eigenproblem"

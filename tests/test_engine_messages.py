@@ -11,7 +11,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # the engine's own affairs
 @pytest.fixture
 def ends():
     pytest.importorskip("nvflare", reason="nvflare absent")
-    from unpooled.federation import nvflare
+    from unpooled.federation.nvflare import channel as nvflare
 
     return nvflare
 

@@ -9,13 +9,13 @@ from numpy.testing import assert_array_equal
 import wire
 from unpooled import Policy, plan, simulate
 from unpooled.errors import DataError, ReleaseRefusedError, StudyError
-from unpooled.federation.base import Federation
+from unpooled.federation.federation import Federation
 from unpooled.ledger import Ledger
 from unpooled.models.base import FederatedEstimator
-from unpooled.party.inbox import sealed_size
-from unpooled.party.step import disclosed, exchanged, kept, release, stays, summed
-from unpooled.party.topology import distances, graph_of
-from unpooled.secure.message import decode
+from unpooled.protocol.message import decode
+from unpooled.protocol.neighbour_messages import sealed_size
+from unpooled.protocol.step import disclosed, exchanged, kept, release, stays, summed
+from unpooled.protocol.topology import distances, graph_of
 
 N = 20
 PARTIES = ("a", "b", "c", "d")

@@ -9,10 +9,10 @@ from numpy.testing import assert_array_equal
 import wire
 from test_exchange import OPEN, PARTIES, PATH, sums, tables
 from unpooled.errors import AggregationError, ReleaseRefusedError, UnpooledError
-from unpooled.party.inbox import Exchange, Inbox, Sealed, sealed_size
-from unpooled.party.policy import Refusal
-from unpooled.party.topology import graph_of
-from unpooled.secure.message import decode, encode
+from unpooled.party.rules.policy import Refusal
+from unpooled.protocol.message import decode, encode
+from unpooled.protocol.neighbour_messages import Exchange, Inbox, Sealed, sealed_size
+from unpooled.protocol.topology import graph_of
 
 N = 20
 SIZE = sealed_size((N,))

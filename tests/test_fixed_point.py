@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from unpooled.errors import AggregationError
-from unpooled.secure.fixed_point import BoundedCode, Code, WideCode
+from unpooled.secure.sums.fixed_point import BoundedCode, Code, WideCode
 
 CODES = pytest.mark.parametrize("make", [WideCode, BoundedCode])
 # One rounding to the quantum per party, 2^-129, and two units in the last place of the

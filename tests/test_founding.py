@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unpooled.errors import DataError, StudyError
-from unpooled.party.founding import Charter, found, pin
-from unpooled.party.policy import Policy
-from unpooled.party.silo import Silo, read_identity
-from unpooled.secure.roster import Identity, Roster
+from unpooled.party.rules.policy import Policy
+from unpooled.party.setup.silo_file import Silo, read_identity
+from unpooled.party.setup.silo_init import Charter, found, pin
+from unpooled.secure.keys.roster import Identity, Roster
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from unpooled.data.frames import FrameTable, eager_frame
+from unpooled.data.sources.frames import FrameTable, eager_frame
 from unpooled.errors import DataError
 
 CELLS = {

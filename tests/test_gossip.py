@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unpooled.linalg.gossip import ERROR, averaging, laplacian, mixed
-from unpooled.party.topology import graph_of
+from unpooled.protocol.topology import graph_of
 
 
 def neighbours(topology, m):

@@ -5,12 +5,17 @@ import os
 
 import pytest
 
-from unpooled.federation.jobs import SERVER_CONFIG, SILO_CONFIG, for_silo, write_job
-from unpooled.party.journal import Journal
+from unpooled.federation.nvflare.jobs import (
+    SERVER_CONFIG,
+    SILO_CONFIG,
+    for_silo,
+    write_job,
+)
+from unpooled.party.memory.audit_log import Journal
 
 pytest.importorskip("nvflare", reason="nvflare absent")
 
-from unpooled.federation.guard import JobGuard, what_is_foreign
+from unpooled.federation.nvflare.job_guard import JobGuard, what_is_foreign
 
 NAMES = ("a", "b", "c")
 
@@ -121,7 +126,7 @@ def test_another_configuration(app, guard, change):
 
 def test_a_class_of_another_name(app):
     content = for_silo()
-    content["components"][0]["path"] = "unpooled.party.silo.Silo"
+    content["components"][0]["path"] = "unpooled.party.setup.silo_file.Silo"
     (app / "config" / SILO_CONFIG).write_text(json.dumps(content))
 
     assert what_is_foreign(app) == "a job of other classes"

@@ -4,7 +4,7 @@ import pytest
 
 import kit_folders
 from unpooled.errors import StudyError
-from unpooled.federation.hardening import (
+from unpooled.federation.nvflare.hardening import (
     ROLE,
     SERVER_CLASSES,
     SILO_CLASSES,

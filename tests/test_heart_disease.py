@@ -4,7 +4,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from unpooled.data.heart_disease import FEATURES, LABEL, load, paths
-from unpooled.data.sources import open_source
+from unpooled.data.sources.open_source import open_source
 
 PATIENTS = {"cleveland": 303, "hungary": 294, "switzerland": 123, "va": 200}
 CHOL_ZERO = {"cleveland": 0, "hungary": 0, "switzerland": 123, "va": 49}

@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 
 from unpooled import Heterogeneity, Policy, heterogeneity, load, plan, save, simulate
 from unpooled.errors import DataError
-from unpooled.linalg.site_effects import adjusted
+from unpooled.linalg.group_tests import adjusted
 from unpooled.report.facts import facts_of
 from unpooled.report.results import results
 

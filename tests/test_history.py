@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from unpooled.arrays import Array
-from unpooled.party.operations import Rows, Select
-from unpooled.party.step import summed
+from unpooled.protocol.step import summed
+from unpooled.protocol.view_operations import Rows, Select
 from wire import Rogue, Silos, rows, silos
 
 TABLES = {name: rows(seed=i) for i, name in enumerate("abcde")}
@@ -100,10 +100,10 @@ def test_a_silo_may_allow_the_change():
 
 
 def test_the_refusal_reaches_the_user_by_name(here):
+    from unpooled.coordinator.coordinator import Coordinator
     from unpooled.errors import ReleaseRefusedError
     from unpooled.federation.local import LocalChannel
-    from unpooled.federation.rounds import Coordinator
-    from unpooled.secure.roster import Roster
+    from unpooled.secure.keys.roster import Roster
 
     here.federation.sum(totals)
     doors = {name: here.parties[name].handle for name in "abd"}
@@ -131,7 +131,7 @@ def test_another_step_with_the_same_sums_is_no_way_round(here):
 
 def test_a_row_more_between_two_answers_does_not_subtract():
     """The table grows by one person between two fits."""
-    from unpooled.data.sources import open_source
+    from unpooled.data.sources.open_source import open_source
 
     grown = np.vstack([TABLES["a"], [[40.0, 41.0, 42.0]]])
     here = silos({name: TABLES[name] for name in "abc"})
@@ -149,7 +149,7 @@ def test_a_row_more_between_two_answers_does_not_subtract():
 )
 def test_enough_rows_must_change(new, rule):
     """Rows that came, that left, and that have another value."""
-    from unpooled.data.sources import open_source
+    from unpooled.data.sources.open_source import open_source
 
     X, more = TABLES["a"], rows(new, seed=9)
     edited = X.copy()
@@ -165,7 +165,7 @@ def test_enough_rows_must_change(new, rule):
 
 
 def test_control_one_row_more_subtracts_to_it():
-    from unpooled.data.sources import open_source
+    from unpooled.data.sources.open_source import open_source
 
     here = silos({n: TABLES[n] for n in "abc"}, policy={"min_changed_rows": 0})
     before = Rogue(here).enter().totals("test_history.totals")["total"]
@@ -177,10 +177,10 @@ def test_control_one_row_more_subtracts_to_it():
 
 
 def test_a_log_knows_the_rows_after_a_restart(tmp_path):
-    from unpooled.data.sources import open_source
-    from unpooled.party.journal import Journal
-    from unpooled.party.policy import Policy, Refusal
-    from unpooled.party.versions import Versions
+    from unpooled.data.sources.open_source import open_source
+    from unpooled.party.memory.audit_log import Journal
+    from unpooled.party.rules.policy import Policy, Refusal
+    from unpooled.party.rules.table_versions import Versions
 
     X = TABLES["a"]
     Versions(b"key", Journal(tmp_path / "log")).record(open_source(X), COLUMNS)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unpooled.data.ids import match_report, normalised, read_ids
-from unpooled.data.sources import open_source
+from unpooled.data.sources.open_source import open_source
 from unpooled.errors import RULES, DataError
 
 

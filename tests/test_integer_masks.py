@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unpooled.secure.integer_masks import covered
-from unpooled.secure.polynomial import Polynomial
+from unpooled.secure.comparison.integer_masks import covered
+from unpooled.secure.comparison.polynomial import Polynomial
 
 ONE = Polynomial({("x",): 1.0, ("y",): 1.0}, {"x": 1, "y": 1}, fraction=0, bits=63)
 PARTIES = "abcd"

@@ -13,8 +13,8 @@ from numpy.testing import assert_array_equal
 
 from chance import RARE, deviation
 from unpooled.errors import AggregationError
-from unpooled.secure import intersection
-from unpooled.secure.intersection import Intersection, keyed_digest, places_for
+from unpooled.secure.intersection import protocol as intersection
+from unpooled.secure.intersection.protocol import Intersection, keyed_digest, places_for
 
 IDS = st.lists(st.integers(0, 30).map(lambda i: b"%d" % i), min_size=1, unique=True)
 

@@ -17,7 +17,7 @@ import scribe
 from logged_silos import IDENTITIES, QUICK, TEXT, a_round, place
 from unpooled import PCA
 from unpooled.errors import StudyError
-from unpooled.party.journal import Journal
+from unpooled.party.memory.audit_log import Journal
 
 # A fixture of another module.
 __all__ = ["place"]
@@ -54,7 +54,7 @@ def test_clocks_an_hour_apart_change_nothing(place, monkeypatch):
 
     clock = SimpleNamespace(time=lambda: Clock.now().timestamp())
     monkeypatch.setattr("unpooled.ledger.datetime", Clock)
-    monkeypatch.setattr("unpooled.party.chain.time", clock)
+    monkeypatch.setattr("unpooled.party.memory.hash_chain.time", clock)
     federation = place.federation()
     for name, party in place.parties.items():
         handle = party.handle

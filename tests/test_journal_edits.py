@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from logged_silos import IDENTITIES, QUICK, TEXT, a_round, counted, place
 from unpooled.errors import StudyError
-from unpooled.party.journal import Journal
+from unpooled.party.memory.audit_log import Journal
 
 # A fixture of another module.
 __all__ = ["place"]

@@ -6,9 +6,9 @@ import pytest
 
 from logged_silos import IDENTITIES, counted, place
 from unpooled.errors import ReleaseRefusedError, StudyError
-from unpooled.federation.base import Federation
-from unpooled.party.journal import Journal
-from unpooled.secure.message import decode
+from unpooled.federation.federation import Federation
+from unpooled.party.memory.audit_log import Journal
+from unpooled.protocol.message import decode
 
 # A fixture of another module.
 __all__ = ["place"]

@@ -7,11 +7,11 @@ from logged_silos import IDENTITIES, NAMES, a_round, counted, place
 from unpooled import PCA, Policy
 from unpooled.errors import AggregationError, ReleaseRefusedError, StudyError
 from unpooled.ledger import Ledger
-from unpooled.party.dealings import forget_kept
-from unpooled.party.journal import Journal
-from unpooled.party.step import kept, summed
-from unpooled.secure.message import decode
-from unpooled.secure.roster import Identity
+from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.studies import forget_kept
+from unpooled.protocol.message import decode
+from unpooled.protocol.step import kept, summed
+from unpooled.secure.keys.roster import Identity
 
 # A fixture of another module.
 __all__ = ["place"]

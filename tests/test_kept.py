@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 
 import unpooled as up
-from unpooled.party.shelf import Shelf
+from unpooled.party.memory.kept_arrays import Shelf
 
 VIEW, OTHER = "a" * 64, "b" * 64
 

@@ -11,8 +11,8 @@ from sklearn.preprocessing import StandardScaler
 import unpooled as up
 from twins import assert_close
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.party.operations import split_address
-from unpooled.party.shelf import shared_shelf
+from unpooled.party.memory.kept_arrays import shared_shelf
+from unpooled.protocol.view_operations import split_address
 
 N, P = 60, 7
 OPEN = up.Policy.open()

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 import unpooled as up
 from unpooled.errors import ReleaseRefusedError
 from unpooled.linalg.kernels import fourier_features, fourier_weights
-from unpooled.models import kernel_pca
+from unpooled.models.kernel_pca import kernel_pca
 from wire import silos
 
 N, P = 40, 5

@@ -10,8 +10,8 @@ import pytest
 
 import kit_folders
 from unpooled.errors import StudyError
-from unpooled.federation.hardening import harden
-from unpooled.federation.kits import (
+from unpooled.federation.nvflare.hardening import harden
+from unpooled.federation.nvflare.startup_kits import (
     address_of,
     check_connection,
     command_of,
@@ -53,7 +53,9 @@ def test_a_broken_address_is_said_to_be_one(tmp_path, target):
 @pytest.fixture
 def installed(monkeypatch):
     """As if NVFlare were there: a command line is only text."""
-    monkeypatch.setattr("unpooled.federation.kits.need_engine", lambda: None)
+    monkeypatch.setattr(
+        "unpooled.federation.nvflare.startup_kits.need_engine", lambda: None
+    )
 
 
 def test_a_kit_runs_in_this_python(tmp_path, installed):
@@ -121,7 +123,7 @@ def test_modules_never_come_from_where_a_kit_is_started(tmp_path):
 def kits(tmp_path_factory):
     """Two federations of the same names, the first with a server that listens."""
     pytest.importorskip("nvflare", reason="nvflare absent")
-    from unpooled.federation.provisioning import provision
+    from unpooled.federation.nvflare.provisioning import provision
 
     with socket.create_server(("localhost", 0)) as listener:
         made = []

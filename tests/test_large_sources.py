@@ -12,8 +12,8 @@ from numpy.testing import assert_array_equal
 
 from twins import assert_same_pca
 from unpooled import PCA, Policy, SimpleImputer, simulate
-from unpooled.data.mapped import MappedRows
-from unpooled.data.sources import open_source
+from unpooled.data.sources.npy import MappedRows
+from unpooled.data.sources.open_source import open_source
 from unpooled.errors import DataError
 
 DTYPES = ["float64", "float32", "int16", "bool"]

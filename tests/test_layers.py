@@ -174,9 +174,9 @@ def test_module_has_a_telling_name(path):
 @pytest.mark.parametrize(
     "statement",
     [
-        "import unpooled.models.pca",
-        "import unpooled.models.pca as pca",
-        "from unpooled.models.pca import PCA",
+        "import unpooled.models.pca.pca",
+        "import unpooled.models.pca.pca as pca",
+        "from unpooled.models.pca.pca import PCA",
         "from unpooled.models import pca",
         "from unpooled import models",
         "from unpooled import PCA",
@@ -196,8 +196,8 @@ def test_a_forward_import_is_seen(statement):
     [
         "import unpooled.errors",
         "from unpooled import errors",
-        "from unpooled.secure.masking import MaskedSum",
-        "from unpooled.party.step import summed",
+        "from unpooled.secure.sums.masking import MaskedSum",
+        "from unpooled.protocol.step import summed",
         "import unpooledness",
         "import numpy as np",
     ],

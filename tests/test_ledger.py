@@ -10,7 +10,7 @@ import pytest
 from study_ledger import here, ledger
 from unpooled.errors import StudyError
 from unpooled.ledger import Ledger, Release, Seal, canonical
-from unpooled.secure.roster import Identity
+from unpooled.secure.keys.roster import Identity
 
 # Fixtures of another module.
 __all__ = ["here", "ledger"]

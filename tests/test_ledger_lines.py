@@ -92,7 +92,7 @@ def test_a_pipeline_sends_each_transform_once_per_fit():
 
 
 def test_bytes_are_those_on_the_wire(here, ledger):
-    from unpooled.secure.message import decode
+    from unpooled.protocol.message import decode
 
     heard: dict[str, int] = dict.fromkeys("abc", 0)
     for party, data in here.wire.of_kind("released"):

@@ -17,7 +17,7 @@ from unpooled import (
     simulate,
 )
 from unpooled.data import table as tables
-from unpooled.data.sources import open_source
+from unpooled.data.sources.open_source import open_source
 
 # Fixtures of another module.
 __all__ = ["numbers", "silos"]

@@ -17,8 +17,8 @@ from masked_parties import (
 )
 from unpooled.arrays import Array
 from unpooled.errors import AggregationError
-from unpooled.secure.fixed_point import WideCode
-from unpooled.secure.masking import MaskedSum
+from unpooled.secure.sums.fixed_point import WideCode
+from unpooled.secure.sums.masking import MaskedSum
 
 
 @CODES

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 
 from masked_parties import UNIFORM, added, conceal_all, masked_sums, unevenness
-from unpooled.party.operations import Rows, Select
-from unpooled.party.request import Request
-from unpooled.secure.fixed_point import BoundedCode, WideCode
+from unpooled.protocol.request import Request
+from unpooled.protocol.view_operations import Rows, Select
+from unpooled.secure.sums.fixed_point import BoundedCode, WideCode
 
 
 def base_request(**changes: object) -> Request:

@@ -8,11 +8,11 @@ import pytest
 from masked_parties import CODES, UNIFORM, added, conceal_all, masked_sums, unevenness
 from unpooled.arrays import Array
 from unpooled.errors import AggregationError
-from unpooled.party.request import Veiled
-from unpooled.party.step import release, summed
-from unpooled.secure.fixed_point import WideCode
-from unpooled.secure.masking import unveil, veil
-from unpooled.secure.message import decode
+from unpooled.protocol.message import decode
+from unpooled.protocol.request import Veiled
+from unpooled.protocol.step import release, summed
+from unpooled.secure.sums.fixed_point import WideCode
+from unpooled.secure.sums.masking import unveil, veil
 from wire import Rogue, Silos, silos
 
 

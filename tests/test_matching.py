@@ -11,8 +11,8 @@ from matched_people import COLUMNS, OPEN, common_ids, match, people, silos_of
 from unpooled import VFedPCA, partition_columns, simulate
 from unpooled.errors import AggregationError, DataError
 from unpooled.federation import matching
-from unpooled.party import matcher
-from unpooled.secure import intersection
+from unpooled.party.matching import silo_matcher as matcher
+from unpooled.secure.intersection import protocol as intersection
 
 # Fixtures of another module.
 __all__ = ["people"]

@@ -11,10 +11,10 @@ from matched_people import OPEN, common_ids, match, people, silos_of
 from unpooled import Policy, VFedPCA, plan
 from unpooled.errors import AggregationError, DataError, ReleaseRefusedError
 from unpooled.federation.matching import agree_on_rows
-from unpooled.party.matching import STAGES
-from unpooled.party.step import find_step
-from unpooled.secure import intersection
-from unpooled.secure.message import decode, encode
+from unpooled.protocol.matching_stages import STAGES
+from unpooled.protocol.message import decode, encode
+from unpooled.protocol.step import find_step
+from unpooled.secure.intersection import protocol as intersection
 
 # Fixtures of another module.
 __all__ = ["people"]

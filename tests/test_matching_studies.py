@@ -11,12 +11,12 @@ from rich.console import Console
 
 import unpooled as up
 from unpooled.cli.inspection import show_silo
+from unpooled.coordinator.coordinator import Coordinator
 from unpooled.errors import StudyError
 from unpooled.federation.local import LocalChannel
 from unpooled.federation.matching import agree_on_rows
-from unpooled.federation.rounds import Coordinator
-from unpooled.party.founding import Charter, found, pin
-from unpooled.party.silo import Silo
+from unpooled.party.setup.silo_file import Silo
+from unpooled.party.setup.silo_init import Charter, found, pin
 from unpooled.study import Study
 from unpooled.study.remote import federation_of
 

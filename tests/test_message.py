@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 from unpooled.errors import AggregationError
-from unpooled.secure.message import decode, digest, encode, framed, joined, pieces
-from unpooled.secure.roster import Identity, Roster
+from unpooled.protocol.message import decode, digest, encode, framed, joined, pieces
+from unpooled.secure.keys.roster import Identity, Roster
 
 IDENTITY = Identity()
 ROSTER = Roster({"a": IDENTITY.public, "b": Identity().public})

@@ -10,8 +10,8 @@ import unpooled as up
 from logged_silos import Place
 from unpooled.arrays import Array
 from unpooled.errors import ReleaseRefusedError
-from unpooled.party.journal import Journal
-from unpooled.party.operations import Derive, Operation, Select
+from unpooled.party.memory.audit_log import Journal
+from unpooled.protocol.view_operations import Derive, Operation, Select
 from wire import COLUMNS, Rogue, Silos, rows, silos
 
 P = 40

@@ -7,7 +7,7 @@ import unpooled as up
 from chance import deviation
 from mmvfl_silos import SIZES, published, silos, three_kinds
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.models import label_sharing
+from unpooled.models.mmvfl import pseudo_labels as label_sharing
 
 
 @pytest.fixture(scope="module")

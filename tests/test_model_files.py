@@ -12,9 +12,9 @@ from sklearn.pipeline import make_pipeline
 
 import unpooled as up
 from model_archives import rewritten, rows
+from unpooled.data.atomic_file import replacing
 from unpooled.errors import StudyError
-from unpooled.models.files import VERSION
-from unpooled.party.replacing import replacing
+from unpooled.models.files.model_file import VERSION
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from party_views import N, chosen, federated, images_opened, related
 from unpooled import CCA, load, plan, save
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.linalg.joint_ritz import JointRitz, pair_errors
-from unpooled.party.request import Veiled
+from unpooled.protocol.request import Veiled
 
 SIZES = (5, 4, 6)
 RIDGES = (0.01, 0.3, 0.95, 1.0)

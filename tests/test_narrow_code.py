@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unpooled.errors import AggregationError
-from unpooled.secure.masking import MaskedSum
-from unpooled.secure.narrow_code import NarrowCode
+from unpooled.secure.sums.masking import MaskedSum
+from unpooled.secure.sums.rounded_code import NarrowCode
 
 WIDTHS = pytest.mark.parametrize("bits", [8, 16, 32])
 

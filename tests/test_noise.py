@@ -10,8 +10,8 @@ import scipy.stats
 from chance import RARE, spread_is
 from unpooled import GaussianPrivacy
 from unpooled.errors import DataError
-from unpooled.party.declared import release
-from unpooled.party.noising import noised
+from unpooled.party.steps.private_noise import noised
+from unpooled.protocol.declaration import release
 from unpooled.secure.noise import (
     Noise,
     concentrated_cost,

@@ -10,15 +10,15 @@ from numpy.testing import assert_allclose
 
 from unpooled import Policy
 from unpooled.arrays import Array
+from unpooled.coordinator.relay import Relay
 from unpooled.errors import AggregationError
-from unpooled.federation.relaying import Relay
-from unpooled.party.lines import code_for
-from unpooled.party.operations import Derive, kept_address
-from unpooled.party.shelf import Origins, Shelf
-from unpooled.party.step import Step, derived, exchanged, kept, stays, summed
-from unpooled.party.topology import graph_of
-from unpooled.secure.masking import MaskedSum
-from unpooled.secure.message import Message
+from unpooled.party.memory.kept_arrays import Origins, Shelf
+from unpooled.protocol.ledger_lines import code_for
+from unpooled.protocol.message import Message
+from unpooled.protocol.step import Step, derived, exchanged, kept, stays, summed
+from unpooled.protocol.topology import graph_of
+from unpooled.protocol.view_operations import Derive, kept_address
+from unpooled.secure.sums.masking import MaskedSum
 from wire import Rogue, Silos, kind, rows, silos
 
 TABLES = {name: rows(p=2, seed=i) for i, name in enumerate("abc")}

@@ -11,7 +11,7 @@ from unpooled.errors import (
     ReleaseRefusedError,
     StudyError,
 )
-from unpooled.study.outcomes import (
+from unpooled.study.job_results import (
     error_of,
     error_record,
     plan_from,

@@ -5,8 +5,8 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_array_equal
 
-from unpooled.data.files import FileTable
-from unpooled.data.parquet import ParquetReader
+from unpooled.data.sources.parquet import ParquetReader
+from unpooled.data.sources.unchanged_file import FileTable
 from unpooled.errors import DataError
 
 

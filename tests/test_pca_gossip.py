@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 import unpooled as up
 from gossiping_silos import K, N, P, federate, gossip, rows
 from test_gossip import connected, path
-from unpooled.party.step import disclosed
+from unpooled.protocol.step import disclosed
 
 # Fixtures of another module.
 __all__ = ["rows"]

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from unpooled import LinearDiscriminantAnalysis, Policy, load, plan, save, simulate
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.models.people import MOST
+from unpooled.models.discriminant.shown_scores import MOST
 
 P = 4
 SHOWN = "discriminant.shown_people"

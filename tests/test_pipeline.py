@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from pipeline_silos import NAMES, federation, frames, model, rows
 from twins import assert_close
 from unpooled import PCA, Policy, SimpleImputer, StandardScaler, plan, simulate
-from unpooled.federation.base import Federation
+from unpooled.federation.federation import Federation
 
 # Fixtures of another module.
 __all__ = ["federation", "frames", "rows"]

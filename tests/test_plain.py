@@ -5,9 +5,9 @@ import pytest
 
 import unpooled as up
 from unpooled.errors import AggregationError, DataError
-from unpooled.secure.fixed_point import WideCode
-from unpooled.secure.message import decode
-from unpooled.secure.plain import PlainSum
+from unpooled.protocol.message import decode
+from unpooled.secure.sums.fixed_point import WideCode
+from unpooled.secure.sums.plain import PlainSum
 from wire import Rogue, silos
 
 CODE = WideCode(3)

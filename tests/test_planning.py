@@ -11,9 +11,9 @@ from unpooled.arrays import Array
 from unpooled.data import heart_disease
 from unpooled.errors import AggregationError, DataError
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.scaler import local_observed, local_squares
-from unpooled.party.step import disclosed, kept
-from unpooled.secure.message import decode
+from unpooled.models.preprocessing.scaler import local_observed, local_squares
+from unpooled.protocol.message import decode
+from unpooled.protocol.step import disclosed, kept
 from wire import Silos, kind, rows, silos
 
 SECRET = 918273.5

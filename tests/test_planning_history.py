@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import unpooled as up
-from unpooled.data.sources import open_source
+from unpooled.data.sources.open_source import open_source
 from wire import rows, silos
 
 TABLES = {name: rows(40, 4, i) for i, name in enumerate("abcd")}

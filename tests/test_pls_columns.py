@@ -10,7 +10,7 @@ from party_views import N, chosen, federated, images_opened, related
 from unpooled import PLSSVD, PLSCanonical, load, plan, save
 from unpooled.errors import ConvergenceError, DataError, ReleaseRefusedError
 from unpooled.linalg.score_pairs import errors, extended, score_pairs
-from unpooled.party.request import Veiled
+from unpooled.protocol.request import Veiled
 
 TWINS = {
     "PLSSVD": (PLSSVD, theirs_of.PLSSVD, {}),

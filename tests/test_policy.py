@@ -23,8 +23,8 @@ from policy_steps import (
     totals,
 )
 from unpooled.errors import ReleaseRefusedError
-from unpooled.party.operations import Derive, Rows, Select
-from unpooled.party.policy import Policy
+from unpooled.party.rules.policy import Policy
+from unpooled.protocol.view_operations import Derive, Rows, Select
 from wire import COLUMNS, Rogue, rows, silos
 
 

@@ -6,7 +6,7 @@ import pytest
 from policy_steps import TABLES, squares
 from unpooled.arrays import Array
 from unpooled.errors import ReleaseRefusedError
-from unpooled.party.operations import Rows, Select
+from unpooled.protocol.view_operations import Rows, Select
 from wire import COLUMNS, Rogue, rows, silos
 
 

@@ -10,7 +10,7 @@ import unpooled as up
 from policy_steps import TABLES, ran, refuses, squares
 from unpooled.arrays import Array
 from unpooled.errors import ReleaseRefusedError
-from unpooled.party.operations import Derive, Select
+from unpooled.protocol.view_operations import Derive, Select
 from wire import COLUMNS, Rogue, silos
 
 

@@ -7,8 +7,8 @@ import pytest
 import unpooled as up
 from policy_steps import TABLES, everybody
 from unpooled.errors import StudyError
-from unpooled.party.policy import Policy, Refusal
-from unpooled.party.step import release
+from unpooled.party.rules.policy import Policy, Refusal
+from unpooled.protocol.step import release
 
 
 def test_defaults_fail_closed():

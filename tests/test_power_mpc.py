@@ -8,11 +8,11 @@ from exact_rounds import exactly
 from hard_columns import made_up
 from optima import is_optimal
 from unpooled import Policy, PowerTransformer, partition_rows, plan, simulate
+from unpooled.coordinator.coordinator import Coordinator
 from unpooled.errors import AggregationError
-from unpooled.federation.rounds import Coordinator
-from unpooled.models import power
-from unpooled.secure.message import decode
-from unpooled.secure.roster import Roster
+from unpooled.models.preprocessing import power
+from unpooled.protocol.message import decode
+from unpooled.secure.keys.roster import Roster
 from wire import Rogue, silos
 
 pytest.importorskip("mpyc")

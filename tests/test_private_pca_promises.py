@@ -21,12 +21,12 @@ from unpooled import (
     simulate,
 )
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.models import pca
-from unpooled.models.private import local_private
-from unpooled.party.budget import Budget
-from unpooled.party.journal import Journal
-from unpooled.party.noising import cost, noised
-from unpooled.party.policy import Refusal
+from unpooled.models.pca import pca
+from unpooled.models.pca.private import local_private
+from unpooled.party.memory.audit_log import Journal
+from unpooled.party.rules.policy import Refusal
+from unpooled.party.rules.privacy_budget import Budget
+from unpooled.party.steps.private_noise import cost, noised
 from unpooled.secure.noise import epsilon_of, rho_of
 from wire import silos
 

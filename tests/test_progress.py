@@ -8,8 +8,8 @@ from numpy.testing import assert_array_equal
 
 from unpooled import PowerTransformer, Study
 from unpooled.errors import StudyError
-from unpooled.models.lambdas import Columns, Progress
-from unpooled.models.signs import compared_search
+from unpooled.models.preprocessing.lambda_search import compared_search
+from unpooled.models.preprocessing.pooled_lambda import Columns, Progress
 
 SLOPES = "power.local_slopes"
 

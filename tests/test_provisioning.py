@@ -4,7 +4,7 @@ import stat
 import pytest
 
 from unpooled.errors import StudyError
-from unpooled.federation.hardening import ROLE, check_hardened, kind_of
+from unpooled.federation.nvflare.hardening import ROLE, check_hardened, kind_of
 
 nvflare = pytest.importorskip("nvflare", reason="nvflare absent")
 
@@ -22,7 +22,7 @@ organisation = "budapest"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    from unpooled.federation.provisioning import provision
+    from unpooled.federation.nvflare.provisioning import provision
 
     folder = tmp_path_factory.mktemp("provisioning")
     (folder / "federation.toml").write_text(FILE)
@@ -116,7 +116,7 @@ def test_certificates_say_who_is_what(made):
 
 
 def test_a_silo_joins_later_and_the_others_stay(made):
-    from unpooled.federation.provisioning import provision
+    from unpooled.federation.nvflare.provisioning import provision
 
     file, kits = made
     before = {p: p.read_bytes() for p in kits.rglob("*") if p.is_file()}
@@ -132,7 +132,7 @@ def test_a_silo_joins_later_and_the_others_stay(made):
 
 
 def test_another_federation_s_authority_is_refused(made):
-    from unpooled.federation.provisioning import provision
+    from unpooled.federation.nvflare.provisioning import provision
 
     file, kits = made
     other = file.with_name("other.toml")
@@ -143,8 +143,8 @@ def test_another_federation_s_authority_is_refused(made):
 
 
 def test_no_second_authority_is_made_where_the_key_was_taken_away(tmp_path, made):
-    from unpooled.federation.consortium import Consortium
-    from unpooled.federation.signing import make_authority
+    from unpooled.federation.nvflare.certificate_signing import make_authority
+    from unpooled.federation.nvflare.consortium import Consortium
 
     file, kits = made
     for name in ("rootCA.pem", "ca.json"):

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from unpooled.arrays import Array
+from unpooled.coordinator import recover_ledger as recalling
+from unpooled.coordinator.recover_ledger import recall
 from unpooled.errors import AggregationError
-from unpooled.federation import recalling
-from unpooled.federation.recalling import recall
 from unpooled.ledger import Ledger, Release, Seal
-from unpooled.party import dealings
-from unpooled.party.step import summed
-from unpooled.secure.message import Message, decode, encode
-from unpooled.secure.roster import Identity, Roster
+from unpooled.party.memory import studies as dealings
+from unpooled.protocol.message import Message, decode, encode
+from unpooled.protocol.step import summed
+from unpooled.secure.keys.roster import Identity, Roster
 from wire import Silos, kind, silos
 
 IDENTITIES = {name: Identity() for name in "abc"}

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 import unpooled as up
 from unpooled.errors import StudyError
-from unpooled.models.records import model_of, record_of
+from unpooled.models.files.model_record import model_of, record_of
 
 
 def there_and_back(model):
@@ -136,7 +136,7 @@ def changed(**changes):
     "record",
     [
         changed(**{"class": "Unheard"}),
-        changed(**{"class": "unpooled.models.pca.PCA"}),
+        changed(**{"class": "unpooled.models.pca.pca.PCA"}),
         changed(**{"class": "FederatedEstimator"}),
         changed(**{"class": ["PCA"]}),
         changed(**{"class": None}),

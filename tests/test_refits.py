@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 import unpooled as up
 from unpooled.errors import AggregationError, DataError
 from unpooled.models.base import fitted_names
-from unpooled.models.catalogue import estimators
+from unpooled.models.files.catalogue import estimators
 from wire import Silos, kind, silos
 
 NAMES = list("abcdef")

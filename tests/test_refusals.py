@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from unpooled.party.journal import Journal
-from unpooled.party.operations import Rows, Select
-from unpooled.party.policy import Refusal
-from unpooled.party.refusals import MOST_REFUSALS, Refusals
+from unpooled.party.memory.audit_log import Journal
+from unpooled.party.rules.policy import Refusal
+from unpooled.party.rules.refusal_limit import MOST_REFUSALS, Refusals
+from unpooled.protocol.view_operations import Rows, Select
 from wire import COLUMNS, Rogue, rows, silos
 
 TABLES = {name: rows(seed=i) for i, name in enumerate("abc")}

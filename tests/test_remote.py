@@ -7,10 +7,10 @@ from integration.matrix import in_one_process
 from integration.rows import SILOS
 from server_end import ServerEnd
 from unpooled.errors import StudyError
-from unpooled.models.files import load
-from unpooled.party.silo import Silo
-from unpooled.study.news import PART, News
-from unpooled.study.outcomes import error_of, plan_from
+from unpooled.models.files.model_file import load
+from unpooled.party.setup.silo_file import Silo
+from unpooled.study.job_messages import PART, News
+from unpooled.study.job_results import error_of, plan_from
 from unpooled.study.remote import coordinate
 
 STEPS = """

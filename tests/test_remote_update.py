@@ -10,14 +10,14 @@ import sklearn.decomposition
 from server_end import ServerEnd
 from twins import assert_same_pca
 from unpooled.errors import StudyError
-from unpooled.models import update
-from unpooled.models.files import save
-from unpooled.party.dealings import forget_kept
-from unpooled.party.journal import Journal
+from unpooled.models.files.model_file import save
+from unpooled.models.pca import update
+from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.studies import forget_kept
 from unpooled.study import Study
-from unpooled.study.announced import read_announced
-from unpooled.study.earlier import carried
-from unpooled.study.outcomes import error_of, plan_from
+from unpooled.study.announcement import read_announced
+from unpooled.study.job_results import error_of, plan_from
+from unpooled.study.model_updates import carried
 
 SILOS = ("north", "south", "west")
 FIT = 'model = "PCA"\nn_components = 2\n'

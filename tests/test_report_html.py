@@ -10,9 +10,9 @@ from sklearn.pipeline import make_pipeline
 
 import unpooled as up
 from report_pages import Page, fitted, rows
+from unpooled.coordinator.round_cost import RoundRecord
 from unpooled.data import heart_disease
-from unpooled.federation.costs import RoundRecord
-from unpooled.report.accounts import costs
+from unpooled.report.costs_and_signatures import costs
 from unpooled.report.facts import facts_of
 from unpooled.report.html import render, report
 

@@ -7,15 +7,15 @@ import pytest
 
 import unpooled as up
 from report_pages import Page, facts, rows
+from unpooled.coordinator.round_cost import RoundRecord
 from unpooled.errors import ReleaseRefusedError
-from unpooled.federation.costs import RoundRecord
 from unpooled.ledger import Ledger, Release
-from unpooled.party.step import disclosed, release, summed
+from unpooled.protocol.step import disclosed, release, summed
 from unpooled.report.cautions import cautions
 from unpooled.report.facts import facts_of
 from unpooled.report.html import Facts, render
-from unpooled.report.learned import could_learn, could_not_learn
 from unpooled.report.rules import loosened, rules_table
+from unpooled.report.what_follows import could_learn, could_not_learn
 from unpooled.report.wording import sentence, what_left
 
 

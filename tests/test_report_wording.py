@@ -10,12 +10,12 @@ from sklearn.pipeline import make_pipeline
 import unpooled as up
 from report_pages import facts, rows
 from unpooled.ledger import Ledger, Release
-from unpooled.models.catalogue import estimators
-from unpooled.party.step import Step, summed
+from unpooled.models.files.catalogue import estimators
+from unpooled.protocol.step import Step, summed
+from unpooled.report.argument_phrases import TOLD
 from unpooled.report.cautions import cautions
 from unpooled.report.facts import facts_of
 from unpooled.report.html import Facts
-from unpooled.report.told import TOLD
 from unpooled.report.wording import sentence, what_came_in, what_left, what_stayed
 
 

@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unpooled.errors import AggregationError
-from unpooled.models import imputer, pca, scaler
-from unpooled.party.lines import code_for, ledger_lines
-from unpooled.party.operations import Derive, Rows, Select
-from unpooled.party.request import Request, Veiled, release_context, view_arrays
-from unpooled.party.step import release
-from unpooled.secure.fixed_point import BoundedCode, WideCode
-from unpooled.secure.message import decode, encode
+from unpooled.models.pca import pca
+from unpooled.models.preprocessing import imputer, scaler
+from unpooled.protocol.ledger_lines import code_for, ledger_lines
+from unpooled.protocol.message import decode, encode
+from unpooled.protocol.request import Request, Veiled, release_context, view_arrays
+from unpooled.protocol.step import release
+from unpooled.protocol.view_operations import Derive, Rows, Select
+from unpooled.secure.sums.fixed_point import BoundedCode, WideCode
 from wire import silos
 
 NAMES = ("x0", "x1", "x2")

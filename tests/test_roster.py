@@ -5,8 +5,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from unpooled.errors import AggregationError, StudyError
-from unpooled.party.founding import pin
-from unpooled.secure.roster import Identity, Roster
+from unpooled.party.setup.silo_init import pin
+from unpooled.secure.keys.roster import Identity, Roster
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 

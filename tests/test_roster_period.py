@@ -7,8 +7,8 @@ import pytest
 from logged_silos import Place, counted
 from unpooled import Policy
 from unpooled.errors import ReleaseRefusedError, StudyError
-from unpooled.party.journal import Journal
-from unpooled.party.told import Told
+from unpooled.party.memory.audit_log import Journal
+from unpooled.party.rules.answered_columns import Told
 from wire import Rogue, rows, silos
 
 DAY = 86_400.0

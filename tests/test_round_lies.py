@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unpooled.arrays import Array
-from unpooled.secure.message import decode, digest, encode
+from unpooled.protocol.message import decode, digest, encode
 from wire import Silos
 from wire_faults import SECRET, STEP, Reply, at, echo, fails, three_silos
 
@@ -85,8 +85,8 @@ def test_words_of_another_shape_are_not_added(here):
     """A consistent lie, sealed and all: only the declaration tells."""
     from dataclasses import replace
 
-    from unpooled.party.lines import ledger_lines
-    from unpooled.party.request import Request
+    from unpooled.protocol.ledger_lines import ledger_lines
+    from unpooled.protocol.request import Request
 
     def change(header: dict[str, Any], arrays: dict[str, Array]) -> None:
         arrays["total"] = np.zeros((3, 5), np.uint64)

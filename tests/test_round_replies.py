@@ -3,7 +3,7 @@
 import pytest
 
 from unpooled.errors import AggregationError
-from unpooled.secure.message import decode, digest
+from unpooled.protocol.message import decode, digest
 from wire import Silos, kind
 from wire_faults import (
     REPLY_FAULTS,

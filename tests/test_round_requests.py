@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from unpooled.errors import AggregationError, ReleaseRefusedError
-from unpooled.secure.message import decode, encode
-from unpooled.secure.roster import Identity
+from unpooled.protocol.message import decode, encode
+from unpooled.secure.keys.roster import Identity
 from wire import Silos, kind
 from wire_faults import (
     STAGES,
@@ -117,7 +117,7 @@ def _drop_offer(message: Any, mallory: Any) -> dict[str, Any]:
 def test_a_relay_that_swaps_ephemeral_keys(here, swap, victims):
     """The man in the middle of every key agreement; identities are pinned."""
     from unpooled.ledger import canonical
-    from unpooled.secure.agreement import Agreement
+    from unpooled.secure.keys.agreement import Agreement
 
     refusals = []
 

@@ -6,8 +6,8 @@ import pytest
 import unpooled as up
 from unpooled.arrays import Array
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.party.step import release, summed
-from unpooled.secure.message import decode
+from unpooled.protocol.message import decode
+from unpooled.protocol.step import release, summed
 from wire import Silos, kind, rows, silos
 from wire_faults import REPLY_FAULTS, STEP, at, echo, fails, picky, three_silos, works
 

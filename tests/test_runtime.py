@@ -20,7 +20,7 @@ from silo_doors import (
     ran,
     stays_here,
 )
-from unpooled.secure.message import decode, encode
+from unpooled.protocol.message import decode, encode
 from wire import Rogue, rows, silos
 
 # Fixtures of another module.
@@ -52,7 +52,7 @@ SECRETS = ("918273645546", "9.182736", PLACE, "/", "Traceback", "Error(")
         "__init__.x",
         "__main__.x",
         "models.pca.local_total",
-        "unpooled.models.pca.local_total",
+        "unpooled.models.pca.pca.local_total",
         "unpooled.PCA",
         "unpooled.errors.RULES",
         "pca .local_total",
@@ -226,11 +226,11 @@ def test_threads_at_the_door_are_answered_one_at_a_time(here):
 
 
 def test_approvals_need_a_place_to_be_written():
-    from unpooled.data.sources import open_source
+    from unpooled.data.sources.open_source import open_source
     from unpooled.errors import StudyError
-    from unpooled.party.policy import Policy
-    from unpooled.party.runtime import Party
-    from unpooled.secure.roster import Identity, Roster
+    from unpooled.party.party import Party
+    from unpooled.party.rules.policy import Policy
+    from unpooled.secure.keys.roster import Identity, Roster
 
     me = Identity()
     front = ("a", open_source(rows()), Policy(), me, Roster({"a": me.public}))

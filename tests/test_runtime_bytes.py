@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from silo_doors import KINDS, check_refusal, here, knock
-from unpooled.party.operations import Derive, Rows, Select
-from unpooled.secure.message import digest, encode
+from unpooled.protocol.message import digest, encode
+from unpooled.protocol.view_operations import Derive, Rows, Select
 from wire import COLUMNS, Rogue, Silos
 
 # Fixtures of another module.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from silo_doors import check_refusal, here, knock, ran
-from unpooled.secure.message import decode, encode
+from unpooled.protocol.message import decode, encode
 from wire import Rogue, kind
 
 # Fixtures of another module.
@@ -28,7 +28,7 @@ __all__ = ["here"]
 def test_a_roster_that_is_not_what_it_says(here, listed):
     """Names that stand twice would let two parties pass for three."""
     known = {name: here.roster[name] for name in "abc" if name in listed}
-    from unpooled.secure.roster import Roster
+    from unpooled.secure.keys.roster import Roster
 
     reply = knock(
         here,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unpooled.linalg.search import SignSearch, candidate, candidates_for
+from unpooled.linalg.root_search import SignSearch, candidate, candidates_for
 
 TOL = 2.0**-27
 

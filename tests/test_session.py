@@ -8,11 +8,11 @@ import pytest
 from session_silos import POOLED, TABLES, block_sizes, here, keeps_for_the_fit, projects
 from unpooled.arrays import Array
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.models.imputer import imputed
-from unpooled.models.scaler import local_squares
-from unpooled.party.request import Veiled
-from unpooled.party.step import disclosed, release, stays, summed
-from unpooled.secure.message import decode
+from unpooled.models.preprocessing.imputer import imputed
+from unpooled.models.preprocessing.scaler import local_squares
+from unpooled.protocol.message import decode
+from unpooled.protocol.request import Veiled
+from unpooled.protocol.step import disclosed, release, stays, summed
 from wire import Rogue, Silos, silos
 
 # Fixtures of another module.

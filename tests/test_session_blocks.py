@@ -7,11 +7,11 @@ import pytest
 
 from session_silos import POOLED, TABLES, block_sizes, here, ran
 from unpooled.arrays import Array
-from unpooled.data.sources import open_source
+from unpooled.data.sources.open_source import open_source
 from unpooled.data.table import Block, Table
 from unpooled.errors import ReleaseRefusedError
-from unpooled.party.operations import Rows, Select
-from unpooled.party.step import summed
+from unpooled.protocol.step import summed
+from unpooled.protocol.view_operations import Rows, Select
 from wire import Rogue, Silos, silos
 
 # Fixtures of another module.

@@ -8,7 +8,7 @@ import pytest
 import unpooled as up
 from session_silos import TABLES, here
 from unpooled.errors import ReleaseRefusedError
-from unpooled.party.operations import Derive, Select
+from unpooled.protocol.view_operations import Derive, Select
 from wire import COLUMNS, Rogue, silos
 
 # Fixtures of another module.

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unpooled.errors import AggregationError
-from unpooled.secure.polynomial import Polynomial
-from unpooled.secure.sharing import added, shares
+from unpooled.secure.comparison.polynomial import Polynomial
+from unpooled.secure.comparison.secret_sharing import added, shares
 
 ONE = Polynomial({("x",): 1.0, ("y",): 1.0}, {"x": 1, "y": 1}, fraction=0, bits=63)
 INTEGERS = st.integers(-(2**62), 2**62 - 1)

@@ -5,13 +5,18 @@ import zipfile
 import pytest
 
 from unpooled.errors import StudyError
-from unpooled.federation.consortium import Consortium
-from unpooled.federation.hardening import check_hardened, kind_of
+from unpooled.federation.nvflare.consortium import Consortium
+from unpooled.federation.nvflare.hardening import check_hardened, kind_of
 
 pytest.importorskip("nvflare", reason="nvflare absent")
 
-from unpooled.federation.provisioning import provision
-from unpooled.federation.signing import fingerprint_of, package, request, sign
+from unpooled.federation.nvflare.certificate_signing import (
+    fingerprint_of,
+    package,
+    request,
+    sign,
+)
+from unpooled.federation.nvflare.provisioning import provision
 
 FILE = """\
 [federation]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from unpooled.errors import DataError, StudyError
-from unpooled.party.policy import Policy
-from unpooled.party.silo import Silo, make_identity, read_identity
-from unpooled.secure.message import decode, encode
-from unpooled.secure.roster import Identity, Roster
+from unpooled.party.rules.policy import Policy
+from unpooled.party.setup.silo_file import Silo, make_identity, read_identity
+from unpooled.protocol.message import decode, encode
+from unpooled.secure.keys.roster import Identity, Roster
 
 FILE = """\
 [silo]

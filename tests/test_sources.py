@@ -14,8 +14,8 @@ from numpy.testing import assert_array_equal
 
 import unpooled
 from databases import write
-from unpooled.data import delimited
-from unpooled.data.sources import open_source
+from unpooled.data.sources import delimited
+from unpooled.data.sources.open_source import open_source
 from unpooled.data.table import ArrayTable
 from unpooled.errors import DataError
 
@@ -235,7 +235,7 @@ def test_memory_does_not_grow_with_rows(ending, tmp_path, monkeypatch):
 
 READ_ALL = """
 import resource, sys
-from unpooled.data.sources import open_source
+from unpooled.data.sources.open_source import open_source
 table = open_source(sys.argv[1])
 for block in table.blocks(table.columns):
     pass

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from unpooled.arrays import Array
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.models import pca
-from unpooled.party.bounds import CauchySchwarz
-from unpooled.party.step import (
+from unpooled.models.pca import pca
+from unpooled.protocol.bounds import CauchySchwarz
+from unpooled.protocol.step import (
     Declared,
     Step,
     derived,
@@ -191,7 +191,7 @@ def test_the_librarys_steps_have_short_names():
         "pca.__builtins__",
         "pca.no_such",
         "no_such.local_total",
-        "unpooled.models.pca.local_total",
+        "unpooled.models.pca.pca.local_total",
         "models.pca.local_total",
         "os.system",
         "posixpath.join",

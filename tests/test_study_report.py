@@ -37,8 +37,8 @@ def test_a_run_on_the_way_has_a_report_too(reported):
 
 
 def test_endless_limits_come_back_for_the_report(write):
-    from unpooled.study.folder import RunFolder
     from unpooled.study.reporting import facts_of_run
+    from unpooled.study.run_folder import RunFolder
 
     policy = 'max_feature_ratio = inf\nallowed_steps = ["*"]'
     run = write(text_of(COLUMNS, ["SimpleImputer"], policy=policy)).run()

@@ -13,10 +13,11 @@ from server_end import ServerEnd
 from test_remote import STEPS, study
 from unpooled.errors import AggregationError, StudyError
 from unpooled.federation.local import LocalChannel
-from unpooled.federation.submission import Submission
-from unpooled.party.silo import Silo
-from unpooled.study import Study, submitting
-from unpooled.study.news import News
+from unpooled.federation.nvflare.submission import Submission
+from unpooled.party.setup.silo_file import Silo
+from unpooled.study import Study
+from unpooled.study import submit as submitting
+from unpooled.study.job_messages import News
 from unpooled.study.remote import coordinate
 
 

@@ -9,12 +9,12 @@ from sklearn.pipeline import make_pipeline
 
 import unpooled as up
 from unpooled.arrays import Array
+from unpooled.coordinator.coordinator import Coordinator
 from unpooled.errors import ReleaseRefusedError
-from unpooled.federation.rounds import Coordinator
-from unpooled.models.imputer import local_observed
-from unpooled.party.operations import Derive, Rows, Select
-from unpooled.party.request import Request, view_arrays
-from unpooled.secure.message import decode
+from unpooled.models.preprocessing.imputer import local_observed
+from unpooled.protocol.message import decode
+from unpooled.protocol.request import Request, view_arrays
+from unpooled.protocol.view_operations import Derive, Rows, Select
 from wire import COLUMNS, Rogue, Silos, kind, rows, silos
 
 TABLES = {name: rows(seed=i) for i, name in enumerate("abc")}
@@ -179,7 +179,8 @@ def test_a_fit_about_another_mean_turns_no_direction(here):
     tables = {key: np.nan_to_num(X, nan=5.0) for key, X in TABLES.items()}
     here = silos(tables)
     coordinator, federation = here.federation.coordinator, here.federation
-    from unpooled.models import moments, pca
+    from unpooled.models import moments
+    from unpooled.models.pca import pca
 
     with federation.fitting():
         N, mean = moments.pooled_mean(federation, pca.local_total)
@@ -261,7 +262,7 @@ def test_a_model_of_elsewhere_is_refused_by_name(here):
 
 
 def test_rows_are_no_part_of_what_was_fitted():
-    from unpooled.party.evidence import features_digest
+    from unpooled.protocol.evidence import features_digest
 
     select, other = Select(COLUMNS), Select(("x1", "x0"))
     part = Rows(0, 2, 0.0, False, 1)

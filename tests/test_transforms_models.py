@@ -15,8 +15,8 @@ from attacks import PERSON, scatter
 from test_transforms import altered, proofs, refused_by_all, shown
 from unpooled.arrays import Array
 from unpooled.errors import ReleaseRefusedError
-from unpooled.party.operations import Derive, Operation, Select
-from unpooled.party.policy import Policy
+from unpooled.party.rules.policy import Policy
+from unpooled.protocol.view_operations import Derive, Operation, Select
 from wire import Rogue, Silos, silos
 
 NAMES = tuple(f"x{j}" for j in range(6))

@@ -12,8 +12,8 @@ import pytest
 import unpooled as up
 from test_transforms import altered, proofs, refused_by_all, shown
 from unpooled.arrays import Array
-from unpooled.models.lambdas import Progress
-from unpooled.party.evidence import Evidence
+from unpooled.models.preprocessing.pooled_lambda import Progress
+from unpooled.protocol.evidence import Evidence
 from wire import Silos, silos
 
 pytest.importorskip("mpyc")

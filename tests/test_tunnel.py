@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unpooled.errors import AggregationError
-from unpooled.secure.comparison import Computation
-from unpooled.secure.polynomial import Polynomial
-from unpooled.secure.tunnel import Sealer, Tunnel
+from unpooled.secure.comparison.polynomial import Polynomial
+from unpooled.secure.comparison.protocol import Computation
+from unpooled.secure.comparison.relayed_streams import Sealer, Tunnel
 
 KEY = bytes(range(32))
 NAMES = ("a", "b", "c")

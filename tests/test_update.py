@@ -20,10 +20,10 @@ from unpooled import (
 )
 from unpooled.data.table import ArrayTable, Block
 from unpooled.errors import AggregationError, DataError, ReleaseRefusedError
-from unpooled.models import update
-from unpooled.party.reusing import run_reusing
-from unpooled.party.sofar import Reused
-from unpooled.party.view import View
+from unpooled.models.pca import update
+from unpooled.party.memory.partial_totals import Reused
+from unpooled.party.steps.incremental import run_reusing
+from unpooled.party.views.view import View
 from wire import silos
 
 P = 6

@@ -16,7 +16,7 @@ from unpooled import (
     save,
 )
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.secure.message import decode
+from unpooled.protocol.message import decode
 from vfedpca_silos import N, as_printed, init, rows, silos
 
 # Fixtures of another module.

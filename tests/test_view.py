@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unpooled.data.sources import open_source
+from unpooled.data.sources.open_source import open_source
 from unpooled.data.table import Block, Table
 from unpooled.errors import DataError, UnpooledError
-from unpooled.models.imputer import local_observed
-from unpooled.party import operations as operations_module
-from unpooled.party.operations import (
+from unpooled.models.preprocessing.imputer import local_observed
+from unpooled.party.views.view import View
+from unpooled.protocol import view_operations as operations_module
+from unpooled.protocol.view_operations import (
     Derive,
     Rows,
     Select,
 )
-from unpooled.party.view import View
 from viewed_tables import NAMES, ROWS, table_of
 
 assert local_observed  # its module must be loaded for the transforms' names
@@ -183,7 +183,7 @@ def test_infinite_cells_do_not_pass_a_transform():
 def test_all_rows_are_added_up_once(monkeypatch):
     added = []
     monkeypatch.setattr(
-        "unpooled.party.view.column_sums",
+        "unpooled.party.views.view.column_sums",
         lambda X: added.append(len(X)) or X.sum(axis=0),
     )
     view = View(table_of(40), [Select(NAMES[:2]), Rows(0, 2, 0.0, True, -1)])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unpooled.party.operations import (
+from unpooled.protocol.view_operations import (
     Derive,
     Rows,
     Select,

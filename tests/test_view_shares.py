@@ -5,12 +5,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from unpooled.data.sources import open_source
-from unpooled.party.operations import (
+from unpooled.data.sources.open_source import open_source
+from unpooled.party.views.view import View
+from unpooled.protocol.view_operations import (
     Rows,
     Select,
 )
-from unpooled.party.view import View
 from viewed_tables import NAMES, table_of
 
 

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 import unpooled as up
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.federation.base import Federation
+from unpooled.federation.federation import Federation
 from wire import Silos, silos
 
 N = 60

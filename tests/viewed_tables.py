@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from unpooled.data.sources import open_source
-from unpooled.party.operations import (
+from unpooled.data.sources.open_source import open_source
+from unpooled.protocol.view_operations import (
     Rows,
 )
 

@@ -12,21 +12,21 @@ from typing import Any, Protocol, final
 import numpy as np
 
 from unpooled.arrays import Array
-from unpooled.federation.base import Federation
-from unpooled.federation.channel import Channel
+from unpooled.coordinator.channel import Channel
+from unpooled.coordinator.coordinator import Coordinator
+from unpooled.federation.federation import Federation
 from unpooled.federation.local import in_one_process
-from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger
-from unpooled.party.lines import code_for
-from unpooled.party.operations import Operation, Select
-from unpooled.party.packing import restored
-from unpooled.party.request import Request, view_arrays
-from unpooled.party.runtime import Party
-from unpooled.party.step import find_step
-from unpooled.secure.masking import MaskedSum
-from unpooled.secure.message import Message, decode, encode, joined
-from unpooled.secure.plain import PlainSum
-from unpooled.secure.roster import Roster
+from unpooled.party.party import Party
+from unpooled.protocol.ledger_lines import code_for
+from unpooled.protocol.message import Message, decode, encode, joined
+from unpooled.protocol.packing import restored
+from unpooled.protocol.request import Request, view_arrays
+from unpooled.protocol.step import find_step
+from unpooled.protocol.view_operations import Operation, Select
+from unpooled.secure.keys.roster import Roster
+from unpooled.secure.sums.masking import MaskedSum
+from unpooled.secure.sums.plain import PlainSum
 
 COLUMNS = ("x0", "x1", "x2")
 _sessions = itertools.count()

@@ -14,9 +14,9 @@ from unpooled.errors import (
     ReleaseRefusedError,
     UnpooledError,
 )
-from unpooled.party.step import release, summed
-from unpooled.secure.message import decode, encode
-from unpooled.secure.roster import Identity
+from unpooled.protocol.message import decode, encode
+from unpooled.protocol.step import release, summed
+from unpooled.secure.keys.roster import Identity
 from wire import Silos, Wire, rows, silos
 
 SECRET = 918273.5

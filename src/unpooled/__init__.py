@@ -13,26 +13,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unpooled.data.partition import partition_columns, partition_rows
-    from unpooled.federation.base import Federation
+    from unpooled.federation.federation import Federation
     from unpooled.federation.local import simulate
-    from unpooled.federation.planning import Plan, plan
+    from unpooled.federation.planning.dry_run import Plan, plan
     from unpooled.ledger import Ledger
-    from unpooled.models.cca import CCA
-    from unpooled.models.discriminant import LinearDiscriminantAnalysis
-    from unpooled.models.eigenproblem import GeneralizedEigen
-    from unpooled.models.files import load, save
-    from unpooled.models.heterogeneity import Heterogeneity, heterogeneity
-    from unpooled.models.imputer import SimpleImputer
-    from unpooled.models.kernel_pca import KernelPCA
-    from unpooled.models.mmvfl import MMVFL
-    from unpooled.models.pca import PCA
-    from unpooled.models.pls import PLSSVD, PLSCanonical
-    from unpooled.models.pls_regression import PLSRegression
-    from unpooled.models.power import PowerTransformer
-    from unpooled.models.scaler import StandardScaler
-    from unpooled.models.vfedakpca import VFedAKPCA
-    from unpooled.models.vfedpca import VFedPCA
-    from unpooled.party.policy import Policy
+    from unpooled.models.discriminant.discriminant import LinearDiscriminantAnalysis
+    from unpooled.models.files.model_file import load, save
+    from unpooled.models.generalized_eigen.generalized_eigen import GeneralizedEigen
+    from unpooled.models.heterogeneity.heterogeneity import Heterogeneity, heterogeneity
+    from unpooled.models.kernel_pca.kernel_pca import KernelPCA
+    from unpooled.models.mmvfl.mmvfl import MMVFL
+    from unpooled.models.pca.pca import PCA
+    from unpooled.models.preprocessing.imputer import SimpleImputer
+    from unpooled.models.preprocessing.power import PowerTransformer
+    from unpooled.models.preprocessing.scaler import StandardScaler
+    from unpooled.models.two_views.cca import CCA
+    from unpooled.models.two_views.pls import PLSSVD, PLSCanonical
+    from unpooled.models.two_views.pls_regression import PLSRegression
+    from unpooled.models.vertical_pca.vfedakpca import VFedAKPCA
+    from unpooled.models.vertical_pca.vfedpca import VFedPCA
+    from unpooled.party.rules.policy import Policy
     from unpooled.report.html import report
     from unpooled.secure.noise import GaussianPrivacy
     from unpooled.study import Study
@@ -40,33 +40,33 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "CCA": "models.cca",
-    "Federation": "federation.base",
+    "CCA": "models.two_views.cca",
+    "Federation": "federation.federation",
     "GaussianPrivacy": "secure.noise",
-    "GeneralizedEigen": "models.eigenproblem",
-    "Heterogeneity": "models.heterogeneity",
-    "KernelPCA": "models.kernel_pca",
+    "GeneralizedEigen": "models.generalized_eigen.generalized_eigen",
+    "Heterogeneity": "models.heterogeneity.heterogeneity",
+    "KernelPCA": "models.kernel_pca.kernel_pca",
     "Ledger": "ledger",
-    "LinearDiscriminantAnalysis": "models.discriminant",
-    "MMVFL": "models.mmvfl",
-    "PCA": "models.pca",
-    "PLSCanonical": "models.pls",
-    "PLSRegression": "models.pls_regression",
-    "PLSSVD": "models.pls",
-    "Plan": "federation.planning",
-    "Policy": "party.policy",
-    "PowerTransformer": "models.power",
-    "SimpleImputer": "models.imputer",
-    "StandardScaler": "models.scaler",
+    "LinearDiscriminantAnalysis": "models.discriminant.discriminant",
+    "MMVFL": "models.mmvfl.mmvfl",
+    "PCA": "models.pca.pca",
+    "PLSCanonical": "models.two_views.pls",
+    "PLSRegression": "models.two_views.pls_regression",
+    "PLSSVD": "models.two_views.pls",
+    "Plan": "federation.planning.dry_run",
+    "Policy": "party.rules.policy",
+    "PowerTransformer": "models.preprocessing.power",
+    "SimpleImputer": "models.preprocessing.imputer",
+    "StandardScaler": "models.preprocessing.scaler",
     "Study": "study",
-    "VFedAKPCA": "models.vfedakpca",
-    "VFedPCA": "models.vfedpca",
-    "heterogeneity": "models.heterogeneity",
-    "load": "models.files",
+    "VFedAKPCA": "models.vertical_pca.vfedakpca",
+    "VFedPCA": "models.vertical_pca.vfedpca",
+    "heterogeneity": "models.heterogeneity.heterogeneity",
+    "load": "models.files.model_file",
     "partition_columns": "data.partition",
     "partition_rows": "data.partition",
-    "plan": "federation.planning",
-    "save": "models.files",
+    "plan": "federation.planning.dry_run",
+    "save": "models.files.model_file",
     "simulate": "federation.local",
 }
 

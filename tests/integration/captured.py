@@ -21,11 +21,11 @@ from nvflare.collab import collab
 from nvflare.fuel.flare_api.api_spec import NoConnection, NoReply
 
 from integration.consortium import Consortium, wait_for
-from unpooled.federation import nvflare
-from unpooled.federation.channel import Channel
-from unpooled.federation.jobs import SERVER_CONFIG, write_job
-from unpooled.federation.submission import is_over, submission
-from unpooled.secure.message import decode, encode, joined
+from unpooled.coordinator.channel import Channel
+from unpooled.federation.nvflare import channel as nvflare
+from unpooled.federation.nvflare.jobs import SERVER_CONFIG, write_job
+from unpooled.federation.nvflare.submission import is_over, submission
+from unpooled.protocol.message import decode, encode, joined
 
 ASK = "tests.ask"
 PATIENCE = 240.0

@@ -14,7 +14,10 @@ def processes(consortium: Consortium, silo: str) -> list[int]:
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if b"unpooled.secure.computing" in (entry / "cmdline").read_bytes():
+            if (
+                b"unpooled.secure.comparison.mpyc_process"
+                in (entry / "cmdline").read_bytes()
+            ):
                 parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
                 found += [int(entry.name)] if int(parent) in jobs else []
     return found

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from integration.rows import SILOS, write_rows
-from unpooled.federation.hardening import ROLE
-from unpooled.federation.kits import command_of, environment
-from unpooled.federation.provisioning import provision
-from unpooled.federation.submission import submission
-from unpooled.party.silo import make_identity
-from unpooled.secure.roster import Roster
+from unpooled.federation.nvflare.hardening import ROLE
+from unpooled.federation.nvflare.provisioning import provision
+from unpooled.federation.nvflare.startup_kits import command_of, environment
+from unpooled.federation.nvflare.submission import submission
+from unpooled.party.setup.silo_file import make_identity
+from unpooled.secure.keys.roster import Roster
 
 PATIENCE = 120.0
 REGISTERED = "Successfully registered client"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from unpooled.party.operations import Derive, Rows, Select
+from unpooled.protocol.view_operations import Derive, Rows, Select
 
 COLUMNS = ("age", "trestbps", "thalach")
 
@@ -28,7 +28,10 @@ ONTO = np.array([[-1.0], [1.0], [0.0]])
 REQUESTS = {
     "a step that is none": (("pca.no_such_step",), "allowed_steps"),
     "a function": (("os.system",), "allowed_steps"),
-    "a step of another module": (("unpooled.models.pca.local_total",), "allowed_steps"),
+    "a step of another module": (
+        ("unpooled.models.pca.pca.local_total",),
+        "allowed_steps",
+    ),
     "a step not on the list": (("power.local_count",), "allowed_steps"),
     "more arguments": (("pca.local_total", {"more": 1}), "arguments"),
     "an argument too few": (("pca.local_squares",), "arguments"),

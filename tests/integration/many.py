@@ -12,10 +12,10 @@ from pathlib import Path
 
 from nvflare.collab import collab
 
-from unpooled.federation import nvflare
-from unpooled.federation.jobs import write_job
-from unpooled.federation.submission import is_over, submission
-from unpooled.study.outcomes import read_results
+from unpooled.federation.nvflare import channel as nvflare
+from unpooled.federation.nvflare.jobs import write_job
+from unpooled.federation.nvflare.submission import is_over, submission
+from unpooled.study.job_results import read_results
 
 
 class ManyStudies:
@@ -55,7 +55,7 @@ def run_many(kit, parties, studies, folder: Path):
         text = config.read_text()
         own = f"{ManyStudies.__module__}.{ManyStudies.__name__}"
         config.write_text(
-            text.replace("unpooled.federation.nvflare.CoordinatorEnd", own)
+            text.replace("unpooled.federation.nvflare.channel.CoordinatorEnd", own)
         )
         job = session._session.submit_job(str(Path(work) / "many"))
         until = time.monotonic() + 60 + 30 * len(studies)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from integration.consortium import Consortium
-from unpooled.party.journal import Journal
+from unpooled.party.memory.audit_log import Journal
 
 
 def entries(consortium: Consortium, silo: str, study: str, kind: str = "round") -> int:

@@ -28,10 +28,10 @@ from attacks import (
 )
 from integration.captured import captured
 from integration.rows import SILOS
-from unpooled.party.journal import Journal
-from unpooled.secure.fixed_point import WideCode
-from unpooled.secure.masking import MaskedSum
-from unpooled.secure.message import decode, encode
+from unpooled.party.memory.audit_log import Journal
+from unpooled.protocol.message import decode, encode
+from unpooled.secure.sums.fixed_point import WideCode
+from unpooled.secure.sums.masking import MaskedSum
 from wire import COLUMNS, Rogue
 
 FIVE = (*SILOS, "budapest", "switzerland")

@@ -24,9 +24,9 @@ from integration.consortium import (
     wait_for,
 )
 from integration.rows import SILOS, write_rows
-from unpooled.federation.submission import submission
+from unpooled.federation.nvflare.submission import submission
 from unpooled.ledger import Ledger
-from unpooled.models.files import load
+from unpooled.models.files.model_file import load
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "between-organisations.md").read_text("utf-8")

@@ -19,7 +19,7 @@ from integration.mishaps import (
 )
 from integration.rows import SILOS, write_rows
 from unpooled.errors import AggregationError, ReleaseRefusedError
-from unpooled.party.journal import Journal
+from unpooled.party.memory.audit_log import Journal
 
 # Long enough that something can happen between two rounds.
 STEPS = ["SimpleImputer", *["StandardScaler"] * 4, "PCA"]

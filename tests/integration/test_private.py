@@ -8,10 +8,10 @@ from integration.many import run_many
 from integration.rows import SILOS, write_rows
 from integration.terminal import unpooled
 from unpooled.data.heart_disease import load
-from unpooled.party.journal import Journal
+from unpooled.party.memory.audit_log import Journal
 from unpooled.secure.noise import epsilon_of, rho_of
 from unpooled.study import Study
-from unpooled.study.outcomes import error_of
+from unpooled.study.job_results import error_of
 
 pytest.importorskip("opendp")
 COLUMNS = ["age", "sex", "cp"]  # nobody lacks a cell of these

@@ -10,8 +10,8 @@ from integration.consortium import HEART, study_text, wait_for
 from integration.mishaps import assert_ledger_tells_what_left
 from integration.terminal import Terminal, unpooled
 from unpooled.data import heart_disease
-from unpooled.models.files import load
-from unpooled.study.folder import RunFolder
+from unpooled.models.files.model_file import load
+from unpooled.study.run_folder import RunFolder
 
 
 def study_file(consortium, name, steps=HEART):

@@ -14,11 +14,11 @@ import unpooled as up
 from integration.consortium import HEART, REGISTERED, study_text, surroundings, wait_for
 from integration.rows import SILOS
 from unpooled.errors import AggregationError, StudyError
-from unpooled.federation.jobs import SILO_CONFIG, write_job
-from unpooled.federation.kits import check_connection, command_of
-from unpooled.federation.submission import is_over, submission
-from unpooled.party.journal import Journal
-from unpooled.secure.roster import Identity, Roster
+from unpooled.federation.nvflare.jobs import SILO_CONFIG, write_job
+from unpooled.federation.nvflare.startup_kits import check_connection, command_of
+from unpooled.federation.nvflare.submission import is_over, submission
+from unpooled.party.memory.audit_log import Journal
+from unpooled.secure.keys.roster import Identity, Roster
 
 DAY = datetime.timedelta(days=1)
 
@@ -94,7 +94,7 @@ def test_control_the_kit_as_it_was_gets_in(consortium):
 def other_class(app):
     path = app / "config" / SILO_CONFIG
     content = json.loads(path.read_text())
-    content["components"][0]["path"] = "unpooled.party.silo.Silo"
+    content["components"][0]["path"] = "unpooled.party.setup.silo_file.Silo"
     path.write_text(json.dumps(content))
 
 

@@ -12,10 +12,10 @@ from integration.captured import captured
 from integration.forbidden_requests import COLUMNS, REQUESTS
 from integration.rows import SILOS
 from integration.terminal import unpooled
-from unpooled.party.journal import Journal
-from unpooled.party.operations import Derive, Select
-from unpooled.secure.message import decode, encode, pieces
-from unpooled.secure.roster import Roster
+from unpooled.party.memory.audit_log import Journal
+from unpooled.protocol.message import decode, encode, pieces
+from unpooled.protocol.view_operations import Derive, Select
+from unpooled.secure.keys.roster import Roster
 from wire import Rogue
 
 POLICY = """

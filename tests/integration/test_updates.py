@@ -14,7 +14,7 @@ from integration.terminal import unpooled
 from twins import assert_same_pca
 from unpooled.data.heart_disease import load
 from unpooled.errors import ReleaseRefusedError
-from unpooled.party.journal import Journal
+from unpooled.party.memory.audit_log import Journal
 
 COLUMNS = ["age", "sex", "cp"]  # nobody lacks a cell of these
 FIT = '[[steps]]\nmodel = "PCA"\nn_components = 2\n'

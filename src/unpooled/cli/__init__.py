@@ -136,7 +136,7 @@ def resume(
 ) -> None:
     """Continue a run that ended before it was done."""
     from unpooled.study import Study
-    from unpooled.study.folder import study_file_of
+    from unpooled.study.run_folder import study_file_of
 
     if study.is_dir():
         study, out = study_file_of(study), out or study

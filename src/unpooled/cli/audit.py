@@ -13,8 +13,8 @@ import typer
 from unpooled.cli.commands import console, say
 
 if TYPE_CHECKING:
-    from unpooled.party.journal import Journal
-    from unpooled.party.silo import Silo
+    from unpooled.party.memory.audit_log import Journal
+    from unpooled.party.setup.silo_file import Silo
 
 Kit = Annotated[
     Path,
@@ -52,8 +52,8 @@ def log(
     """Show what left this silo, when, for which study, and in which company."""
     from unpooled.cli.logbook import show_log
     from unpooled.ledger import Ledger
-    from unpooled.party.journal import Journal
-    from unpooled.secure.roster import Roster
+    from unpooled.party.memory.audit_log import Journal
+    from unpooled.secure.keys.roster import Roster
 
     silo = _silo(kit)
     _existing(silo)
@@ -75,7 +75,7 @@ def log(
 def approve(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
     """Look at a study's plan, and let this silo take part in it."""
     from unpooled.cli.logbook import show_announced
-    from unpooled.study.announced import read_announced
+    from unpooled.study.announcement import read_announced
 
     silo = _silo(kit)
     _existing(silo)
@@ -108,7 +108,7 @@ def deny(study: StudyName, kit: Kit = Path()) -> None:
 
 def forget(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
     """Delete what this silo keeps of a study, never the log of what left."""
-    from unpooled.party.dealings import MODEL_SUFFIX, forget_kept
+    from unpooled.party.memory.studies import MODEL_SUFFIX, forget_kept
 
     silo = _silo(kit)
     _existing(silo)
@@ -145,8 +145,8 @@ def apply(
     kit: Kit = Path(),
 ) -> None:
     """Apply a fitted model to this silo's rows. The result stays in the silo."""
-    from unpooled.models.applying import apply as applied
-    from unpooled.models.files import load
+    from unpooled.models.files.apply_in_silo import apply as applied
+    from unpooled.models.files.model_file import load
 
     silo = _silo(kit)
     path = _model_file(silo, model)
@@ -156,13 +156,13 @@ def apply(
 
 
 def _silo(kit: Path) -> "Silo":
-    from unpooled.party.silo import Silo
+    from unpooled.party.setup.silo_file import Silo
 
     return Silo.from_file(kit / "local" / "silo.toml")
 
 
 def _journal(silo: "Silo") -> "Journal":
-    from unpooled.party.journal import Journal
+    from unpooled.party.memory.audit_log import Journal
 
     return Journal(silo.audit)
 
@@ -174,8 +174,8 @@ def _existing(silo: "Silo") -> None:
 
 def _model_file(silo: "Silo", model: str) -> Path:
     """Return the file of a model, if it is the one that was delivered."""
-    from unpooled.party.dealings import MODEL_SUFFIX
-    from unpooled.secure.message import digest
+    from unpooled.party.memory.studies import MODEL_SUFFIX
+    from unpooled.protocol.message import digest
 
     study, _, name = model.partition("/")
     delivered: dict[str, str] = {}

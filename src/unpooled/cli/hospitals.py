@@ -23,13 +23,13 @@ from unpooled.cli.tables import (
 from unpooled.cli.words import count, printable, size
 from unpooled.data import heart_disease
 from unpooled.errors import StudyError
-from unpooled.federation.base import Federation
+from unpooled.federation.federation import Federation
 from unpooled.federation.local import simulate
-from unpooled.federation.planning import plan
-from unpooled.models.imputer import SimpleImputer
-from unpooled.models.pca import PCA
-from unpooled.models.scaler import StandardScaler
-from unpooled.party.policy import Policy
+from unpooled.federation.planning.dry_run import plan
+from unpooled.models.pca.pca import PCA
+from unpooled.models.preprocessing.imputer import SimpleImputer
+from unpooled.models.preprocessing.scaler import StandardScaler
+from unpooled.party.rules.policy import Policy
 from unpooled.report.html import report
 from unpooled.report.rules import WORDS, said
 

@@ -14,9 +14,9 @@ from unpooled.cli.tables import part, table
 from unpooled.cli.words import count, printable
 from unpooled.data.ids import match_report
 from unpooled.data.table import Table
-from unpooled.party.policy import Policy
-from unpooled.party.silo import Silo
-from unpooled.secure.roster import Roster
+from unpooled.party.rules.policy import Policy
+from unpooled.party.setup.silo_file import Silo
+from unpooled.secure.keys.roster import Roster
 
 _MOST_CLASSES = 20
 

@@ -9,10 +9,10 @@ from rich.text import Text
 from unpooled.cli.tables import part, plan_table, table
 from unpooled.cli.words import count, printable, shape, size
 from unpooled.errors import RULES
-from unpooled.party.chain import Entry
-from unpooled.party.journal import Journal
+from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.hash_chain import Entry
 from unpooled.report.facts import declaration
-from unpooled.study.announced import Announced
+from unpooled.study.announcement import Announced
 
 _MOST_TEXT_LINES = 200
 

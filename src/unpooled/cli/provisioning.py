@@ -104,8 +104,8 @@ def serve(
     It must know the silos: unpooled silo pin PUBLIC... --kit KIT
     """
     from unpooled.errors import StudyError
-    from unpooled.federation.hardening import kind_of
-    from unpooled.federation.kits import start
+    from unpooled.federation.nvflare.hardening import kind_of
+    from unpooled.federation.nvflare.startup_kits import start
 
     if (kind := kind_of(kit)) != "server":
         raise StudyError(f"{kit} is a {kind}'s kit, not the server's.")
@@ -113,8 +113,8 @@ def serve(
 
 
 def _provision(federation: Path, out: Path) -> None:
-    from unpooled.federation.consortium import Consortium
-    from unpooled.federation.provisioning import provision as make
+    from unpooled.federation.nvflare.consortium import Consortium
+    from unpooled.federation.nvflare.provisioning import provision as make
 
     consortium, kits = Consortium.from_file(federation), make(federation, out)
     say(f"{kits}/server: for {consortium.server}. There: unpooled serve KIT")
@@ -132,16 +132,16 @@ def _provision(federation: Path, out: Path) -> None:
 
 
 def _request(federation: Path, name: str, out: Path) -> None:
-    from unpooled.federation.consortium import Consortium
-    from unpooled.federation.signing import request
+    from unpooled.federation.nvflare.certificate_signing import request
+    from unpooled.federation.nvflare.consortium import Consortium
 
     asked = request(Consortium.from_file(federation), name, out / "requests" / name)
     say(f"{asked}: send it to the authority. The key beside it stays here.")
 
 
 def _sign(federation: Path, asked: Path, authority: Path) -> None:
-    from unpooled.federation.consortium import Consortium
-    from unpooled.federation.signing import fingerprint_of, sign
+    from unpooled.federation.nvflare.certificate_signing import fingerprint_of, sign
+    from unpooled.federation.nvflare.consortium import Consortium
 
     name = asked.name.removesuffix(".request.zip").removesuffix(".zip")
     target = asked.with_name(f"{name}.signed.zip")
@@ -151,8 +151,8 @@ def _sign(federation: Path, asked: Path, authority: Path) -> None:
 
 
 def _package(federation: Path, signed: Path, fingerprint: str, out: Path) -> None:
-    from unpooled.federation.consortium import Consortium
-    from unpooled.federation.signing import package
+    from unpooled.federation.nvflare.certificate_signing import package
+    from unpooled.federation.nvflare.consortium import Consortium
 
     name = signed.name.removesuffix(".signed.zip").removesuffix(".zip")
     folder, consortium = out / "requests" / name, Consortium.from_file(federation)

@@ -71,7 +71,7 @@ def init(
     same_people: SamePeople = False,
 ) -> None:
     """Say where the rows are, and make this silo's identity key."""
-    from unpooled.party.founding import Charter, found
+    from unpooled.party.setup.silo_init import Charter, found
 
     asking = source is None
     if asking and not sys.stdin.isatty():
@@ -107,9 +107,9 @@ def init(
 @command(app)
 def pin(lines: Lines, kit: Kit = Path()) -> None:
     """Put silos' public lines into the roster of this silo, or of the server."""
-    from unpooled.federation.hardening import kind_of
-    from unpooled.party.founding import pin as put
-    from unpooled.party.silo import Silo
+    from unpooled.federation.nvflare.hardening import kind_of
+    from unpooled.party.setup.silo_file import Silo
+    from unpooled.party.setup.silo_init import pin as put
 
     target = kit / "local" / "roster.toml"
     # The server needs to know the silos too, but is none itself.
@@ -124,9 +124,9 @@ def pin(lines: Lines, kit: Kit = Path()) -> None:
 def check(kit: Kit = Path(), offline: Offline = False) -> None:
     """Look at the silo as a study would find it. Nothing leaves."""
     from unpooled.cli.inspection import show_silo
-    from unpooled.federation.hardening import check_hardened
-    from unpooled.federation.kits import check_connection, expiry_of
-    from unpooled.party.silo import Silo
+    from unpooled.federation.nvflare.hardening import check_hardened
+    from unpooled.federation.nvflare.startup_kits import check_connection, expiry_of
+    from unpooled.party.setup.silo_file import Silo
 
     silo = Silo.from_file(kit / "local" / "silo.toml")
     show_silo(console(), silo)
@@ -143,10 +143,10 @@ def check(kit: Kit = Path(), offline: Offline = False) -> None:
 @command(app)
 def start(kit: Kit = Path()) -> None:
     """Take part in studies, in the foreground, until stopped."""
-    from unpooled.federation.hardening import check_hardened
-    from unpooled.federation.kits import address_of
-    from unpooled.federation.kits import start as begin
-    from unpooled.party.silo import Silo
+    from unpooled.federation.nvflare.hardening import check_hardened
+    from unpooled.federation.nvflare.startup_kits import address_of
+    from unpooled.federation.nvflare.startup_kits import start as begin
+    from unpooled.party.setup.silo_file import Silo
 
     # What is wrong at home is better said now than in the first study.
     silo = Silo.from_file(kit / "local" / "silo.toml")
@@ -164,7 +164,7 @@ for _of_studies in (audit.log, audit.approve, audit.deny, audit.apply, audit.for
 
 def _own_name(kit: Path, asking: bool) -> str:
     from unpooled.errors import StudyError
-    from unpooled.federation.kits import address_of
+    from unpooled.federation.nvflare.startup_kits import address_of
 
     try:
         return address_of(kit).participant

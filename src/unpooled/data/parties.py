@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from unpooled.data.numbered import NumberedTable
-from unpooled.data.sources import open_source
+from unpooled.data.sources.open_source import open_source
 from unpooled.data.table import Table
 from unpooled.errors import DataError
 

@@ -90,7 +90,7 @@ def _splittable(X: Splittable) -> Splittable:
     if isinstance(X, list | tuple):
         X = np.asarray(X)
     if not _is_matrix(X):
-        from unpooled.data.frames import eager_frame
+        from unpooled.data.sources.frames import eager_frame
 
         return eager_frame(X)
     if X.ndim != 2:

@@ -21,7 +21,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Shaped
 from unpooled.data.columns import check_known, feature_columns
-from unpooled.data.mapped import MappedRows
+from unpooled.data.sources.npy import MappedRows
 from unpooled.errors import DataError
 
 # A NumPy array, a SciPy sparse one, which is imported by its owner, or `MappedRows`.

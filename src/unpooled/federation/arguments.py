@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from unpooled.errors import DataError
-from unpooled.party.request import Veiled
+from unpooled.protocol.request import Veiled
 
 
 def as_argument(value: Any) -> Any:

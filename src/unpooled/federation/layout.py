@@ -6,8 +6,8 @@ from typing import final
 
 from unpooled.arrays import Array
 from unpooled.errors import DataError
-from unpooled.party.extent import Extent
-from unpooled.party.operations import Rows
+from unpooled.protocol.sizes import Extent
+from unpooled.protocol.view_operations import Rows
 
 
 @final

@@ -5,20 +5,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
+from unpooled.coordinator.channel import Channel
+from unpooled.coordinator.coordinator import Coordinator
 from unpooled.data.alignment import agree_on_columns
 from unpooled.data.parties import open_parties
 from unpooled.data.table import Table
 from unpooled.errors import DataError
-from unpooled.federation.base import Federation
-from unpooled.federation.channel import Channel
+from unpooled.federation.federation import Federation
 from unpooled.federation.layout import Layout
 from unpooled.federation.matching import agree_on_rows, how_to_match
-from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger
-from unpooled.party.policy import Policy
-from unpooled.party.runtime import Party
-from unpooled.secure.message import Framed
-from unpooled.secure.roster import MOST_COMPUTING, Identity, Roster
+from unpooled.party.party import Party
+from unpooled.party.rules.policy import Policy
+from unpooled.protocol.message import Framed
+from unpooled.secure.keys.roster import MOST_COMPUTING, Identity, Roster
 
 
 @final

@@ -1,7 +1,7 @@
 """Matching rows by their ids: the coordinator's end, which carries and counts.
 
 It learns every silo's number of ids and the number of common ones, and nothing of who
-they are. `unpooled.secure.intersection` is the protocol.
+they are. `unpooled.secure.intersection.protocol` is the protocol.
 """
 
 from collections import Counter
@@ -12,16 +12,16 @@ from typing import Any, final
 import numpy as np
 
 from unpooled.arrays import Array, UInt64
+from unpooled.coordinator.coordinator import Coordinator
 from unpooled.errors import AggregationError, DataError
-from unpooled.federation.base import Federation
-from unpooled.federation.rounds import Coordinator
+from unpooled.federation.federation import Federation
 from unpooled.ledger import Release
-from unpooled.party import matching
-from unpooled.party.matching import PART, Lines, Place, lines_of
-from unpooled.party.runtime import Party
-from unpooled.party.step import Step
-from unpooled.secure.intersection import places_for
-from unpooled.secure.message import Message, encode
+from unpooled.party.party import Party
+from unpooled.protocol import matching_stages as matching
+from unpooled.protocol.matching_stages import PART, Lines, Place, lines_of
+from unpooled.protocol.message import Message, encode
+from unpooled.protocol.step import Step
+from unpooled.secure.intersection.protocol import places_for
 
 # A table cannot be made once in some hundreds of times; ten times in a row never.
 _MOST_ATTEMPTS = 10

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.linalg
 
 from unpooled.arrays import Array, Float
-from unpooled.linalg.latent import NOTHING
+from unpooled.linalg.partial_least_squares import NOTHING
 
 # Below this share of a direction, what others leave of it is rounding.
 _DEPENDENT = 1e-8

@@ -29,7 +29,7 @@ from typing import final
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.linalg.search import SignSearch, candidate
+from unpooled.linalg.root_search import SignSearch, candidate
 
 # Below this h(t) is computed from its series: the difference would lose eps / t of its
 # digits.

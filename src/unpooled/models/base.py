@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
-from unpooled.federation.base import Federation
+from unpooled.federation.federation import Federation
 
 
 class FederatedEstimator(BaseEstimator, abc.ABC):

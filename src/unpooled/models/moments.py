@@ -24,7 +24,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
-from unpooled.federation.base import Federation
+from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import (
     Rows,
     Sums,
@@ -33,8 +33,8 @@ from unpooled.linalg.moments import (
     observed_sums,
     scatter,
 )
-from unpooled.party.bounds import CauchySchwarz
-from unpooled.party.step import Fit, Step, kept, release, stays, summed
+from unpooled.protocol.bounds import CauchySchwarz
+from unpooled.protocol.step import Fit, Step, kept, release, stays, summed
 
 # Of the squares of a constant column nothing but the rounding of its mean is left.
 _ROUNDING = float(np.finfo(float).eps) ** 2

@@ -2,9 +2,9 @@
 
 from typing import Any, final
 
-from unpooled.party.chain import Entry
-from unpooled.party.memory import Answered, Remembered
-from unpooled.party.told import Told
+from unpooled.party.memory.hash_chain import Entry
+from unpooled.party.memory.study_memory import Answered, Remembered
+from unpooled.party.rules.answered_columns import Told
 
 
 @final

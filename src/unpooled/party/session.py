@@ -12,29 +12,34 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
 from unpooled.ledger import Release
-from unpooled.party.classes import by_class, class_sizes
-from unpooled.party.computing import Computing
-from unpooled.party.extent import Extent
-from unpooled.party.inbox import Inbox
-from unpooled.party.lines import code_for, ledger_lines
-from unpooled.party.memory import Answered, Study
-from unpooled.party.neighbours import Neighbours
-from unpooled.party.noising import check_inputs, cost, honest_shares, noised
-from unpooled.party.packing import declared_array, flattened, restored
-from unpooled.party.policy import Policy, Refusal
-from unpooled.party.request import Request, Veiled, view_arrays
-from unpooled.party.reusing import run_reusing
-from unpooled.party.running import run_step
-from unpooled.party.step import Declared, Step, find_step
-from unpooled.party.view import View
-from unpooled.party.viewing import Views
-from unpooled.secure.agreement import Agreement, new_group_key, open_sealed, seal_for
-from unpooled.secure.fixed_point import Code
-from unpooled.secure.masking import MaskedSum, unveil, veil
-from unpooled.secure.plain import PlainSum
-from unpooled.secure.protocol import SecureSum
-from unpooled.secure.roster import Roster
-from unpooled.secure.tunnel import Carry
+from unpooled.party.memory.study_memory import Answered, Study
+from unpooled.party.rules.class_sizes import by_class, class_sizes
+from unpooled.party.rules.policy import Policy, Refusal
+from unpooled.party.steps.compare import Computing
+from unpooled.party.steps.incremental import run_reusing
+from unpooled.party.steps.neighbours import Neighbours
+from unpooled.party.steps.private_noise import check_inputs, cost, honest_shares, noised
+from unpooled.party.steps.run_step import run_step
+from unpooled.party.views.session_views import Views
+from unpooled.party.views.view import View
+from unpooled.protocol.ledger_lines import code_for, ledger_lines
+from unpooled.protocol.neighbour_messages import Inbox
+from unpooled.protocol.packing import declared_array, flattened, restored
+from unpooled.protocol.request import Request, Veiled, view_arrays
+from unpooled.protocol.sizes import Extent
+from unpooled.protocol.step import Declared, Step, find_step
+from unpooled.secure.comparison.relayed_streams import Carry
+from unpooled.secure.keys.agreement import (
+    Agreement,
+    new_group_key,
+    open_sealed,
+    seal_for,
+)
+from unpooled.secure.keys.roster import Roster
+from unpooled.secure.sums.fixed_point import Code
+from unpooled.secure.sums.masking import MaskedSum, unveil, veil
+from unpooled.secure.sums.plain import PlainSum
+from unpooled.secure.sums.secure_sum import SecureSum
 
 
 @final

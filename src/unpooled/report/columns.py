@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from unpooled.report.exhibits import Exhibit
+from unpooled.report.exhibit import Exhibit
 from unpooled.report.tables import Table, left_out, number
 
 MOST = 30

@@ -7,7 +7,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.report import figures
-from unpooled.report.exhibits import Exhibit
+from unpooled.report.exhibit import Exhibit
 from unpooled.report.phrases import counted
 from unpooled.report.tables import (
     Table,

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.report import planes
-from unpooled.report.exhibits import Exhibit
+from unpooled.report import scatter_plots as planes
+from unpooled.report.exhibit import Exhibit
 from unpooled.report.tables import Table, number, per_cent, probability, signed
 
 MOST = 30

@@ -11,15 +11,15 @@ from typing import Any, final
 
 import numpy as np
 
+from unpooled.coordinator.round_cost import RoundRecord
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.federation.base import Federation
-from unpooled.federation.costs import RoundRecord
+from unpooled.federation.federation import Federation
 from unpooled.federation.local import LocalChannel
-from unpooled.federation.planning import plan
+from unpooled.federation.planning.dry_run import plan
 from unpooled.ledger import Ledger, Release
 from unpooled.models.base import FederatedEstimator
-from unpooled.party.matching import STAGES
-from unpooled.party.step import LIBRARY, Declared, find_step
+from unpooled.protocol.matching_stages import STAGES
+from unpooled.protocol.step import Declared, find_step, home_of, module_of
 
 SIMULATED = (
     "This was a simulation: all silos ran in one process on one machine. The messages, "
@@ -131,7 +131,7 @@ def facts_of(model: Any, federation: Any, title: str | None = None) -> Facts:
 
 def _check_fitted_on(federation: Federation, model: Any) -> None:
     """Refuse a model that the ledger does not know: its page would say nothing left."""
-    module = f"{type(model).__module__}.".removeprefix(LIBRARY)
+    module = f"{home_of(type(model).__module__)}."
 
     def asked(lines: Iterable[Release]) -> bool:
         return any(line.step.startswith(module) for line in lines)
@@ -182,11 +182,9 @@ def subject(model: Any) -> str:
 
 def subject_of_step(step: str) -> str:
     """Return in a few words what a step is part of."""
-    declaration(step, "")  # imports the step's module, if it is the library's
-    module = step.rpartition(".")[0]
     if step in STAGES:
         return "Matching rows by their ids"
-    return first_line(LIBRARY + module) or first_line(module) or step
+    return first_line(module_of(step)) or step
 
 
 def first_line(module: str) -> str:

@@ -21,14 +21,14 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from unpooled.federation.base import Federation
-from unpooled.report.accounts import costs, seals, silos
+from unpooled.federation.federation import Federation
 from unpooled.report.cautions import cautions
+from unpooled.report.costs_and_signatures import costs, seals, silos
 from unpooled.report.facts import Facts, facts_of, subject
-from unpooled.report.learned import could_learn, could_not_learn
 from unpooled.report.phrases import byte_size, clean, counted, listed
 from unpooled.report.results import results
 from unpooled.report.rules import rules_table
+from unpooled.report.what_follows import could_learn, could_not_learn
 from unpooled.report.wording import (
     shown_as_they_are,
     veiled,

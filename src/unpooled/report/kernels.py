@@ -6,7 +6,7 @@ import numpy as np
 from markupsafe import Markup
 
 from unpooled.arrays import Array, Float
-from unpooled.report.exhibits import Exhibit
+from unpooled.report.exhibit import Exhibit
 from unpooled.report.figures import ACCENT, INK, drawing, settings, svg
 from unpooled.report.tables import Table, number, per_cent
 

@@ -9,7 +9,7 @@ from unpooled.models.base import fitted_names
 from unpooled.report import components
 from unpooled.report.columns import by_column
 from unpooled.report.directions import canonical, discriminants, generalised
-from unpooled.report.exhibits import Exhibit
+from unpooled.report.exhibit import Exhibit
 from unpooled.report.facts import Facts, subject
 from unpooled.report.kernels import spectrum
 from unpooled.report.selection import selection

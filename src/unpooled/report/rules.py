@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from unpooled.party.policy import Policy
+from unpooled.party.rules.policy import Policy
 from unpooled.report.facts import Facts
 from unpooled.report.tables import Table, plain_number
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import final
 
-from unpooled.federation.comparing import computed_for
+from unpooled.coordinator.comparisons import computed_for
 from unpooled.ledger import Release
+from unpooled.report.argument_phrases import TOLD
 from unpooled.report.facts import Facts, arguments, declaration, subject_of_step
 from unpooled.report.phrases import byte_size, listed
-from unpooled.report.told import TOLD
 
 # A chapter of more passages tells those of an iteration together.
 _MANY_PASSAGES = 12

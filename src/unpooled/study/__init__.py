@@ -6,6 +6,6 @@ study.toml ─> Study ─> plan      what would leave, before anything does
 """
 
 from unpooled.study.definition import Study
-from unpooled.study.running import Run
+from unpooled.study.run import Run
 
 __all__ = ["Run", "Study"]

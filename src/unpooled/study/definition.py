@@ -15,13 +15,19 @@ from typing import TYPE_CHECKING, Any, final
 
 from unpooled.data.toml import Section, read_text
 from unpooled.errors import DataError
-from unpooled.federation.base import Federation
-from unpooled.federation.planning import Plan, plan
-from unpooled.study.content import Silo, StudyStep, read_silos, read_steps, target_of
-from unpooled.study.earlier import part_of
+from unpooled.federation.federation import Federation
+from unpooled.federation.planning.dry_run import Plan, plan
+from unpooled.study.model_updates import part_of
+from unpooled.study.study_sections import (
+    Silo,
+    StudyStep,
+    read_silos,
+    read_steps,
+    target_of,
+)
 
 if TYPE_CHECKING:
-    from unpooled.study.running import Run
+    from unpooled.study.run import Run
 
 Listener = Callable[[str, str, int], None]
 
@@ -139,7 +145,7 @@ class Study:
 
     def federation(self) -> Federation:
         """Open every party's source in this process; see `unpooled.simulate`."""
-        from unpooled.study.assembling import assembled
+        from unpooled.study.simulated_federation import assembled
 
         return assembled(self)[0]
 
@@ -161,7 +167,7 @@ class Study:
             `releases`, `rounds`, `bytes`, `refusals`.
         """
         if kit is not None:
-            from unpooled.study.submitting import plan_over
+            from unpooled.study.submit import plan_over
 
             return plan_over(self, Path(kit))
         return self.plan_of(self.pipeline(), self.federation())
@@ -213,10 +219,10 @@ class Study:
             rule needs no rows.
         """
         if kit is not None:
-            from unpooled.study.submitting import run_over
+            from unpooled.study.submit import run_over
 
             return run_over(self, Path(kit), folder, listener, planned, stop)
-        from unpooled.study.running import run
+        from unpooled.study.run import run
 
         return run(self, folder, listener, planned)
 
@@ -243,10 +249,10 @@ class Study:
             As of `run`.
         """
         if kit is not None:
-            from unpooled.study.submitting import resume_over
+            from unpooled.study.submit import resume_over
 
             return resume_over(self, Path(kit), folder, listener, planned, stop)
-        from unpooled.study.running import resume
+        from unpooled.study.run import resume
 
         return resume(self, folder, listener, planned)
 

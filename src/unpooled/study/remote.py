@@ -19,7 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from unpooled.coordinator.channel import Channel
+from unpooled.coordinator.coordinator import Coordinator
 from unpooled.data.alignment import agree_on_columns
+from unpooled.data.atomic_file import replacing
 from unpooled.errors import (
     AggregationError,
     DataError,
@@ -27,22 +30,19 @@ from unpooled.errors import (
     StudyError,
     UnpooledError,
 )
-from unpooled.federation.base import Federation
-from unpooled.federation.channel import Channel
+from unpooled.federation.federation import Federation
 from unpooled.federation.layout import Layout
 from unpooled.federation.matching import how_to_match
-from unpooled.federation.rounds import Coordinator
 from unpooled.ledger import Ledger
-from unpooled.party.replacing import replacing
-from unpooled.party.runtime import Party
-from unpooled.secure.message import Message
-from unpooled.secure.roster import Roster
+from unpooled.party.party import Party
+from unpooled.protocol.message import Message
+from unpooled.secure.keys.roster import Roster
 from unpooled.study.definition import Study
-from unpooled.study.earlier import with_carried
-from unpooled.study.folder import EVIDENCE, RunFolder
-from unpooled.study.news import News
-from unpooled.study.outcomes import error_record
-from unpooled.study.running import resume, run
+from unpooled.study.job_messages import News
+from unpooled.study.job_results import error_record
+from unpooled.study.model_updates import with_carried
+from unpooled.study.run import resume, run
+from unpooled.study.run_folder import EVIDENCE, RunFolder
 
 log = logging.getLogger("unpooled.engine")
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unpooled.study.earlier import rows_before
-from unpooled.study.folder import RunFolder
+from unpooled.study.model_updates import rows_before
+from unpooled.study.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from unpooled.report.facts import Facts

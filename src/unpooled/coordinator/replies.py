@@ -1,0 +1,242 @@
+"""Checking what comes back: who signed it, which request it answers, what it holds."""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import final
+
+import numpy as np
+
+from unpooled.arrays import Array
+from unpooled.coordinator.channel import Channel
+from unpooled.errors import RULES, AggregationError, DataError, ReleaseRefusedError
+from unpooled.ledger import Ledger, Release, Seal
+from unpooled.protocol.matching_stages import STAGES
+from unpooled.protocol.message import Framed, Message, decode, digest, size_of
+from unpooled.secure.keys.roster import Roster
+from unpooled.secure.sums.fixed_point import Code
+
+# What answers a message that is not a step: its kind, and what its header holds beside
+# the fields of every reply.
+_ANSWERS: Mapping[str, tuple[str, set[str]]] = {
+    "describe": ("described", {"columns", "named", "label", "partition", "rows"}),
+    "announce": ("announced", {"approval"}),
+    "deliver": ("delivered", set()),
+    "recall": ("recalled", {"lines"}),
+    "join": ("offer", {"key", "signature", "lines"}),
+    "agree": ("agreed", set()),
+    "offer group key": ("group", {"sealed"}),
+    "accept group key": ("accepted", set()),
+    "offer computing": ("computing", {"port", "sealed", "key"}),
+    "begin computing": ("begun", set()),
+    "test computing": ("tested", set()),
+    "shares": ("shared", set()),
+    "signs": ("compared", {"spent", "about"}),
+    "leave": ("left", set()),
+    **dict.fromkeys(STAGES, ("released", {"seals"})),
+    "matching.common": ("released", {"seals", "digest"}),
+    "matching.check": ("released", {"seals", "digest"}),
+}
+_ALWAYS = {"party", "request", "kind"}
+# Bytes from which on a thread of its own costs less than it spares.
+_LARGE = 2**20
+_CHECKERS = 4
+
+
+@final
+@dataclass(eq=False)
+class Replies:
+    """What one exchange brought.
+
+    Attributes
+    ----------
+    messages : dict of str to Message
+        One checked reply per party that sent one, in the order of the requests.
+    problem : AggregationError or None
+        Why nothing may be opened. It is raised after what did arrive is in the ledger.
+    bytes_out : int
+        Of all replies together.
+    """
+
+    messages: dict[str, Message] = field(default_factory=dict)
+    problem: AggregationError | None = None
+    bytes_out: int = 0
+
+    def take(self, party: str, check: Callable[[], Message]) -> None:
+        """Add a party's reply if it passes its check, or else note the problem."""
+        try:
+            self.messages[party] = check()
+        except AggregationError as problem:
+            self.problem = self.problem or problem
+
+
+def gather(
+    channel: Channel,
+    roster: Roster,
+    requests: Mapping[str, bytes],
+    step: str,
+    arrived: Callable[[str], None],
+) -> Replies:
+    """Send requests and check every reply; `arrived` is called with each party."""
+    replies, large = Replies(), dict[str, Future[Message]]()
+    # Megabytes are hashed while the next are on their way.
+    with ThreadPoolExecutor(_CHECKERS) as checkers:
+        for party, data in channel.exchange(requests):
+            replies.bytes_out += size_of(data)
+            if party not in requests or party in {*replies.messages, *large}:
+                replies.problem = replies.problem or AggregationError(
+                    f"{party} answered {step} twice, or without being asked. The round "
+                    f"was not opened.",
+                    rule="out_of_order",
+                )
+            else:
+                check = partial(_checked, roster, party, requests[party], data)
+                if size_of(data) < _LARGE:
+                    replies.take(party, check)
+                else:
+                    large[party] = checkers.submit(check)
+            arrived(party)
+    for party, checking in large.items():
+        replies.take(party, checking.result)
+    missing = [party for party in requests if party not in replies.messages]
+    if missing and replies.problem is None:
+        replies.problem = AggregationError(
+            f"{', '.join(missing)} did not answer {step}. A total is over the whole "
+            f"roster or it is not opened; run the fit again when every party is back.",
+            rule="out_of_order",
+        )
+    order = [party for party in requests if party in replies.messages]
+    replies.messages = {party: replies.messages[party] for party in order}
+    return replies
+
+
+def log_lines(
+    ledger: Ledger,
+    roster: Roster,
+    written: list[tuple[Release, str]],
+    replies: Mapping[str, Message],
+) -> dict[str, Message]:
+    """Write a round's lines, with the seals of all parties that released something.
+
+    Returns
+    -------
+    dict of str to Message
+        The replies of those parties.
+    """
+    released, seals = dict[str, Message](), dict[str, dict[int, Seal]]()
+    problem: AggregationError | None = None
+    for party, reply in replies.items():
+        if reply.header.get("kind") != "released":
+            continue
+        try:
+            seals[party] = _seals(roster, party, reply, written)
+            released[party] = reply
+        except AggregationError as wrong:
+            # The others' values have left all the same, and belong in the ledger.
+            problem = problem or wrong
+    for number, (line, _) in enumerate(written):
+        behind = tuple(party for party in released if party in line.parties)
+        if behind:
+            of_line = {party: seals[party][number] for party in behind}
+            ledger.append(replace(line, parties=behind), of_line)
+    if problem:
+        raise problem
+    return released
+
+
+def raise_refusals(step: str, replies: Mapping[str, Message]) -> None:
+    """Raise the error of the first party that did not do what was asked."""
+    kind, names = _ANSWERS.get(step, ("released", {"seals", "origins"}))
+    for party, reply in replies.items():
+        # What a party that does not compute hands to those that do.
+        known = set(reply.header) - ({"shares"} if "." in step else set())
+        if reply.header.get("kind") == kind and known == _ALWAYS | names:
+            continue
+        if reply.header.get("kind") != "refused":
+            raise AggregationError(
+                f"{party} answered {step} with something else than an answer to it.",
+                rule="malformed_message",
+            )
+        rule = str(reply.header.get("rule"))
+        rule = rule if rule in RULES else "failed_in_silo"
+        sentence, remedy = RULES[rule]
+        text = f"{party} could not answer {step}: {rule} ({sentence}). {remedy}"
+        if reply.header.get("error") == "DataError":
+            raise DataError(text, rule=rule)
+        if reply.header.get("error") == "AggregationError":
+            raise AggregationError(text, rule=rule)
+        raise ReleaseRefusedError(party, step, rule)
+
+
+def check_origins(step: str, replies: Mapping[str, Message]) -> None:
+    """Refuse to open what silos made of arrays that they keep of different rounds.
+
+    Masks would not cancel, and 64 bits of noise may look like a total. It happens where
+    a fit ended after one silo had kept its arrays and before another had.
+    """
+    if len({str(reply.header["origins"]) for reply in replies.values()}) > 1:
+        raise AggregationError(
+            f"The silos did not keep in the same rounds what {step} reads. Fit the "
+            f"model again; a fit that was stopped half-way left some of them behind.",
+            rule="out_of_order",
+        )
+
+
+def released_array(
+    message: Message, name: str, numbers: int, code: Code | None
+) -> Array:
+    """Return an array of a reply, if it is what was declared; `code` None is clear."""
+    shape, kind = (numbers,), np.dtype(np.float64)
+    if code is not None:
+        shape, kind = code.shape(numbers), np.dtype(code.word)
+    array = message.arrays.get(name)
+    if array is None or array.shape != shape or array.dtype != kind:
+        raise AggregationError(
+            f"{message.header['party']} sent something else than is declared for "
+            f"{name}.",
+            rule="malformed_message",
+        )
+    return array
+
+
+def _checked(roster: Roster, party: str, request: bytes, reply: Framed) -> Message:
+    message = decode(reply, roster, party)
+    header = message.header
+    if header.get("party") != party or header.get("request") != digest(request):
+        raise AggregationError(
+            f"A reply of {party} belongs to another request. The round was not opened.",
+            rule="out_of_order",
+        )
+    return message
+
+
+def _seals(
+    roster: Roster, party: str, reply: Message, written: list[tuple[Release, str]]
+) -> dict[int, Seal]:
+    """Return a party's seals by the numbers of its lines among those of the round."""
+    seals = {}
+    own = [(n, *line) for n, line in enumerate(written) if party in line[0].parties]
+    try:
+        records = reply.header["seals"]
+        # A comparison sends shares to the other parties, and no array in the reply.
+        sources = {s for _, line, s in own if line.direction == "out" and s}
+        if set(reply.arrays) != sources:
+            raise ValueError("other arrays than are declared")
+        for (number, line, source), record in zip(own, records, strict=True):
+            sequence, content, signature = record
+            if type(sequence) is not int or type(content) is not str:
+                raise TypeError("a seal")
+            statement = line.statement(party, sequence, content)
+            roster.check(party, statement, bytes.fromhex(signature))
+            if source in sources and content != reply.digests.get(source):
+                raise AggregationError(
+                    f"{party} sealed another array than it sent.",
+                    rule="wrong_signature",
+                )
+            seals[number] = Seal(roster[party].hex(), sequence, content, signature)
+    except (KeyError, TypeError, ValueError) as wrong:
+        raise AggregationError(
+            f"{party} did not seal every line of the round.", rule="malformed_message"
+        ) from wrong
+    return seals

@@ -1,0 +1,1 @@
+"""Where a silo's table comes from: memory, files, databases, clusters."""

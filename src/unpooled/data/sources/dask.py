@@ -1,0 +1,204 @@
+"""Dask collections: a silo whose rows lie on a cluster of its own.
+
+    party ── work on one part ──> workers, each on the parts that it holds
+    party <── the sum over all parts, added on the cluster ──
+
+Rows stay on the workers. What passes between party and cluster is Dask's affair, within
+the silo; nothing of it reaches the silo's door.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, final
+
+import numpy as np
+
+from unpooled.arrays import Array
+from unpooled.data.columns import feature_columns
+from unpooled.data.sources.frames import FrameTable
+from unpooled.data.table import ArrayTable, Block, SlicedTable, Table
+from unpooled.errors import DataError
+
+Totals = dict[str, Array]
+Work = Callable[[Table], Totals]
+SCHEMES = {"dask": "tcp", "dask+tls": "tls"}
+# Results that one task adds up: few, so that they are added where they are made.
+_ADDED_AT_ONCE = 8
+
+
+@final
+class ClusterTable(SlicedTable):
+    """A Dask DataFrame, or a Dask array of two axes.
+
+    Parameters
+    ----------
+    collection : dask.dataframe.DataFrame or dask.array.Array
+        Read again in every pass: persist it on the cluster if it is costly to make.
+    label, ids : str, optional
+        Columns that are never features.
+    columns : sequence of str, optional
+        The only feature columns wanted.
+    client : distributed.Client, optional
+        Of the cluster that computes; by default the one that this process has, or none
+        and its own threads.
+    """
+
+    def __init__(
+        self,
+        collection: Any,
+        *,
+        client: Any = None,
+        label: str | None = None,
+        ids: str | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        self.named = hasattr(collection, "to_delayed") and hasattr(collection, "dtypes")
+        names = _names(collection, self.named)
+        self.columns = feature_columns(
+            names, label=label, ids=ids, wanted=columns, source="The Dask collection"
+        )
+        self.label, self.ids, self._client = label, ids, client
+        self._roles = {"label": label, "ids": ids, "columns": list(self.columns)}
+        parts = _parts(collection, self.named, [*self.columns, label, ids])
+        sizes = self._compute([_later(_size)(part, self._roles) for part in parts])
+        self._sizes = [size for size in sizes if size]
+        self._parts = [part for part, n in zip(parts, sizes, strict=True) if n]
+        if not self._parts:
+            raise DataError(
+                "The Dask collection has no rows. Leave a silo without data out of the "
+                "study."
+            )
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all parts when the collection was opened."""
+        return sum(self._sizes)
+
+    def _blocks(
+        self, columns: list[str], extra: list[str], rows: int
+    ) -> Iterator[Block]:
+        """Fetch part after part; a block ends where a part does.
+
+        For steps that need rows in their order at the party.
+        """
+        start = 0
+        for part, size in zip(self._parts, self._sizes, strict=True):
+            (rows_of_part,) = self._compute([part])
+            table = _table(rows_of_part, self._roles)
+            if table.n_rows != size:
+                raise DataError(
+                    "A part of the Dask collection changed since it was opened, so "
+                    "passes over it would see different rows. Open it again."
+                )
+            for block in table.blocks(columns, extra, rows):
+                yield replace(block, start=start + block.start)
+            start += size
+
+    def over_parts(self, work: Work) -> Totals:
+        """Do additive work where the parts lie; see `Table.over_parts`."""
+        done = [_later(_worked)(part, self._roles, work) for part in self._parts]
+        while len(done) > 1:
+            done = [
+                _later(_added)(done[i : i + _ADDED_AT_ONCE])
+                for i in range(0, len(done), _ADDED_AT_ONCE)
+            ]
+        return self._compute(done)[0]
+
+    def _compute(self, tasks: list[Any]) -> Any:
+        if self._client is not None:
+            return self._client.gather(self._client.compute(tasks))
+        from dask.base import compute
+
+        return compute(*tasks)
+
+
+def open_cluster(address: str, **roles: Any) -> ClusterTable:
+    """Open a data set that was published on a cluster.
+
+    Parameters
+    ----------
+    address : str
+        ``dask://scheduler:8786/name``, or ``dask+tls://...`` with the certificates that
+        Dask's own configuration names.
+    **roles
+        As of `ClusterTable`.
+    """
+    scheme, _, rest = address.partition("://")
+    place, _, name = rest.partition("/")
+    try:
+        from distributed import Client
+    except ImportError as missing:
+        raise DataError(_INSTALL) from missing
+    if not place or not name:
+        raise DataError(
+            f"The address {address} names no data set. Write "
+            f"dask://scheduler:8786/name for what client.publish_dataset published."
+        )
+    client = None
+    try:
+        client = Client(
+            f"{SCHEMES[scheme]}://{place}", timeout=30, set_as_default=False
+        )
+        with client.as_current():
+            collection = client.get_dataset(name)
+    except (OSError, KeyError) as wrong:
+        if client is not None:
+            client.close()
+        raise DataError(
+            f"No data set {name!r} can be had from the Dask scheduler at {place}: "
+            f"{wrong}. Check that it runs, and that the set is published there."
+        ) from wrong
+    return ClusterTable(collection, client=client, **roles)
+
+
+_INSTALL = (
+    "Dask is not installed, which reads collections of a cluster. Install it with: pip "
+    'install "unpooled[dask]"'
+)
+
+
+def _names(collection: Any, named: bool) -> list[str]:
+    if named:
+        return [str(name) for name in collection.columns]
+    if getattr(collection, "ndim", 0) != 2:
+        raise DataError(
+            "Of Dask's collections a DataFrame or an array of two axes can be a source."
+        )
+    return [f"x{j}" for j in range(collection.shape[1])]
+
+
+def _parts(collection: Any, named: bool, wanted: Sequence[str | None]) -> list[Any]:
+    if named:
+        # Columns that nobody wants are never read.
+        return list(collection[[n for n in wanted if n is not None]].to_delayed())
+    whole_rows = collection.rechunk({1: -1})
+    return list(np.ravel(whole_rows.to_delayed()))
+
+
+def _later(function: Callable[..., Any]) -> Any:
+    from dask.delayed import delayed
+
+    return delayed(function, pure=False, traverse=False)
+
+
+def _table(part: Any, roles: Mapping[str, Any]) -> Table:
+    is_array = isinstance(part, np.ndarray) or hasattr(part, "tocsr")
+    return (ArrayTable if is_array else FrameTable)(part, **roles)
+
+
+def _size(part: Any, roles: Mapping[str, Any]) -> int:
+    n_rows = int(part.shape[0])
+    # Opening it checks that its columns are numbers.
+    return _table(part, roles).n_rows if n_rows else 0
+
+
+def _worked(part: Any, roles: Mapping[str, Any], work: Work) -> Totals:
+    return work(_table(part, roles))
+
+
+def _added(parts: Sequence[Totals]) -> Totals:
+    # A sum of numbers is a scalar, which is no array.
+    return {
+        name: np.asarray(np.sum([part[name] for part in parts], axis=0))
+        for name in parts[0]
+    }

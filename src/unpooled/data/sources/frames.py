@@ -1,0 +1,178 @@
+"""DataFrames of pandas, polars and pyarrow, converted one block at a time."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, final
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+
+from unpooled.arrays import Array, Float, Shaped
+from unpooled.data.columns import feature_columns, refuse_text
+from unpooled.data.sources.arrow import is_number, numbers_of, values_of
+from unpooled.data.table import Block, SlicedTable
+from unpooled.errors import DataError
+
+Frame = Any  # of pandas, polars, pyarrow: no one of them need be installed
+
+
+@final
+class FrameTable(SlicedTable):
+    """A DataFrame of any library that narwhals knows; it is kept as it is.
+
+    Parameters
+    ----------
+    frame : pandas, polars or pyarrow table
+        Feature columns are numbers or booleans, nullable or not; nulls become NaN.
+        Columns without any value may have any type.
+    label, ids : str, optional
+        Columns that are never features, of any type.
+    columns : sequence of str, optional
+        The only feature columns wanted; others may be of any type.
+    """
+
+    def __init__(
+        self,
+        frame: Frame,
+        *,
+        label: str | None = None,
+        ids: str | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        self._frame = eager_frame(frame)
+        keys = self._frame.columns
+        self.named = _has_names(keys)
+        names = keys if self.named else [f"x{j}" for j in range(len(keys))]
+        # Pandas allows names that are numbers; the frame is asked by its own keys.
+        self._keys = dict(zip(names, keys, strict=True))
+        self._types = dict(zip(names, self._frame.schema.values(), strict=True))
+        self._numbered = {name: j for j, name in enumerate(names)}
+        self.columns = feature_columns(
+            names, label=label, ids=ids, wanted=columns, source="The DataFrame"
+        )
+        self.label, self.ids = label, ids
+        if not self.n_rows:
+            raise DataError(
+                "The DataFrame has no rows. Leave a silo without data out of the study."
+            )
+        kinds = {name: self._refused_kind(name) for name in self.columns}
+        refuse_text({n: kind for n, kind in kinds.items() if kind}, "The DataFrame")
+        self._has_missing = {
+            name: bool(self._column(self._frame, name).null_count())
+            for name in (label, ids)
+            if name is not None
+        }
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the DataFrame."""
+        return len(self._frame)
+
+    def _blocks(
+        self, columns: list[str], extra: list[str], rows: int
+    ) -> Iterator[Block]:
+        places = self._places(columns)
+        for start in range(0, self.n_rows, rows):
+            part = self._frame[start : start + rows]
+            X = None if places is None else _together(part[:, places])
+            if X is None:
+                X = np.empty((len(columns), len(part))).T
+                for j, name in enumerate(columns):
+                    X[:, j] = _numbers(self._column(part, name))
+            yield Block(start, X, {name: self._values(part, name) for name in extra})
+
+    def _places(self, columns: list[str]) -> list[int] | None:
+        """Return where columns stand that are all of one type of number, or None."""
+        types = {self._types[name] for name in columns}
+        if len(types) != 1 or not _is_plain(types.pop()):
+            return None
+        return [self._numbered[name] for name in columns]
+
+    def _values(self, part: nw.DataFrame[Any], name: str) -> Shaped[Array, " n"]:
+        column = self._column(part, name)
+        if name in self.columns:
+            return _numbers(column)
+        try:
+            cells = _arrow(column)
+        except (TypeError, ValueError) as error:
+            raise DataError(
+                f"Column {name!r} mixes values of several types: {error}. Convert it "
+                f"to one type, for instance to text."
+            ) from error
+        return values_of(cells, self._has_missing[name])
+
+    def _column(self, part: nw.DataFrame[Any], name: str) -> nw.Series[Any]:
+        return part.get_column(self._keys[name])
+
+    def _refused_kind(self, name: str) -> str | None:
+        """Say what a feature column holds when it does not hold numbers."""
+        column = self._column(self._frame, name)
+        if column.dtype.is_numeric() or column.dtype == nw.Boolean:
+            return None
+        if column.null_count() == len(column):
+            return None
+        if column.dtype == nw.Object and is_number(_arrow_type(column)):
+            return None  # for instance True, False and None in a pandas column
+        return str(column.dtype)
+
+
+def eager_frame(frame: Frame) -> nw.DataFrame[Any]:
+    """Put a DataFrame under narwhals' interface; refuse what is none."""
+    try:
+        return nw.from_native(frame, eager_only=True)
+    except nw.exceptions.DuplicateError as error:
+        raise DataError(
+            f"The DataFrame has more than one column of the same name "
+            f"({' '.join(str(error).split())}). Rename or drop the repeated columns."
+        ) from error
+    except TypeError as error:
+        raise DataError(
+            f"A source of type {type(frame).__module__}.{type(frame).__name__} cannot "
+            f"be read. Pass a 2-D array, a list of rows, a path, or a pandas, polars "
+            f"or pyarrow table (a lazy frame after .collect(), a series after "
+            f".to_frame(), record batches after pyarrow.Table.from_batches)."
+        ) from error
+
+
+def _has_names(keys: Sequence[Any]) -> bool:
+    """Whether columns have names: text, as in scikit-learn; numbers are none."""
+    named = [isinstance(key, str) for key in keys]
+    if any(named) and not all(named):
+        raise DataError(
+            "The DataFrame's column names are partly text and partly not. Make them "
+            "all text: frame.columns = frame.columns.astype(str)."
+        )
+    return all(named)
+
+
+def _is_plain(dtype: Any) -> bool:
+    return dtype.is_numeric() and not dtype.is_decimal()
+
+
+def _together(part: nw.DataFrame[Any]) -> Float[Array, "n p"] | None:
+    """Return columns of one type, or None where a library gives them as objects."""
+    # A wide frame takes ten times as long column by column.
+    X = part.to_numpy()
+    # One column after the other in memory, as the frames themselves have it.
+    return np.asfortranarray(X, np.float64) if X.dtype.kind in "fiu" else None
+
+
+def _numbers(column: nw.Series[Any]) -> Float[Array, " n"]:
+    dtype = column.dtype
+    if _is_plain(dtype):
+        return column.to_numpy().astype(np.float64, copy=False)
+    if dtype == nw.Boolean:
+        return column.cast(nw.Float64).to_numpy()
+    return numbers_of(_arrow(column))
+
+
+def _arrow(column: nw.Series[Any]) -> pa.ChunkedArray:
+    cells = column.to_arrow()
+    return cells if isinstance(cells, pa.ChunkedArray) else pa.chunked_array([cells])
+
+
+def _arrow_type(column: nw.Series[Any]) -> pa.DataType:
+    try:
+        return column.to_arrow().type
+    except (TypeError, ValueError):  # values of several types: not numbers
+        return pa.string()

@@ -1,0 +1,198 @@
+"""Opening whatever a silo has: arrays, DataFrames, files, tables in databases.
+
+Everything is checked on opening, at home, so errors here may name paths and columns.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unpooled.arrays import Array
+from unpooled.data.recoding import RecodedTable
+from unpooled.data.sources.database_address import is_database
+from unpooled.data.table import ArrayTable, Table
+from unpooled.errors import DataError
+
+if TYPE_CHECKING:
+    from unpooled.data.sources.streamed import Reader
+
+Source = Any  # a Table, array, list of rows, DataFrame, path or address
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+ALLOWED = (
+    "Allowed are a 2-D array, a list of rows, a pandas, polars or pyarrow table, "
+    "paths that end in .csv, .tsv (also with .gz after it), .parquet, .arrow, "
+    ".feather, .npy or .npz (sparse), and sqlite:// and postgresql:// addresses of a "
+    "table or a query."
+)
+
+
+def open_source(
+    source: Source,
+    *,
+    label: str | None = None,
+    ids: str | None = None,
+    columns: Sequence[str] | None = None,
+    missing: Mapping[str, Sequence[int | float]] | None = None,
+    block_mb: float | int | None = None,
+) -> Table:
+    """Open a silo's data as a table that is read in blocks of rows.
+
+    Parameters
+    ----------
+    source : Table, array, list of rows, DataFrame, path or address
+        Arrays may be NumPy or SciPy sparse; DataFrames of pandas, polars or pyarrow;
+        Dask collections, also by ``dask://scheduler:8786/name``;
+        paths of CSV, TSV, Parquet, Arrow IPC and .npy files, which are read block by
+        block, and of SciPy's sparse .npz files. In text files blank cells, ``NA``,
+        ``NaN``, ``null`` and ``?`` are missing. Addresses of databases are
+        ``sqlite:///path.db?table=name`` and ``postgresql://user@host/db?table=name``,
+        or ``?query=SELECT ...``; they are
+        read block by block too.
+    label, ids : str, optional
+        Columns that travel along and are never features; of any type.
+    columns : sequence of str, optional
+        The only feature columns wanted. Others are ignored, even those that are not
+        numbers.
+    missing : mapping of str to a sequence of numbers, optional
+        Per feature column, the cell values that mean missing, such as
+        ``{"chol": [0]}``.
+    block_mb : float, optional
+        Megabytes that a block of rows may take as float64, at least 16 rows; 64 by
+        default. A pass over a file or a database needs a few times as much memory,
+        however many rows there are.
+
+    Returns
+    -------
+    Table
+        A table given as the source is returned as it is unless `columns`, `missing` or
+        `block_mb` is given.
+
+    Raises
+    ------
+    DataError
+        What came, what is allowed, what to do.
+    """
+    for role, name in (("label", label), ("ids", ids)):
+        if name is not None and not isinstance(name, str):
+            raise DataError(f"{role}={name!r}; give the name of one column.")
+    if isinstance(source, Table):
+        table = _as_given(source, label, ids)
+        if columns is not None or missing or block_mb is not None:
+            table = RecodedTable(table, columns=columns, missing=missing)
+    else:
+        table = _open(source, {"label": label, "ids": ids, "columns": columns})
+        table = RecodedTable(table, missing=missing) if missing else table
+    if block_mb is not None:
+        if not block_mb > 0:
+            raise DataError(f"block_mb={block_mb!r}; give a number of megabytes.")
+        table.block_bytes = int(block_mb * 2**20)
+    return table
+
+
+def _open(source: Source, roles: dict[str, Any]) -> Table:
+    if isinstance(source, str | os.PathLike):
+        return _open_path(source, roles)
+    if isinstance(source, list | tuple):
+        return ArrayTable(_rows(source), **roles)
+    if isinstance(source, np.ndarray) or hasattr(source, "tocsr"):
+        return ArrayTable(source, **roles)
+    if hasattr(source, "__dask_graph__"):
+        from unpooled.data.sources.dask import ClusterTable
+
+        return ClusterTable(source, **roles)
+    from unpooled.data.sources.frames import FrameTable
+
+    return FrameTable(source, **roles)
+
+
+def _as_given(table: Table, label: str | None, ids: str | None) -> Table:
+    for role, name, own in (("label", label, table.label), ("ids", ids, table.ids)):
+        if name is not None and name != own:
+            raise DataError(
+                f"{role}={name!r}, but the table was opened with {role}={own!r}. Name "
+                f"the column when the table is opened."
+            )
+    return table
+
+
+def _open_path(source: str | os.PathLike[str], roles: dict[str, Any]) -> Table:
+    if "://" in os.fspath(source):
+        address = os.fspath(source)
+        if is_database(address):
+            from unpooled.data.sources.database import open_database
+
+            return open_database(address, **roles)
+        if _scheme(source) in ("dask", "dask+tls"):
+            from unpooled.data.sources.dask import open_cluster
+
+            return open_cluster(address, **roles)
+        raise DataError(
+            f"{_scheme(source)}:// sources cannot be read: files must be local, and of "
+            f"databases SQLite and PostgreSQL are known. Export the table to Parquet "
+            f"or CSV. {ALLOWED}"
+        )
+    path = Path(source).expanduser()
+    if not path.exists():
+        raise DataError(
+            f"There is no file {path} (looked for {path.absolute()}). Check the path; "
+            f"a relative one starts at the working directory."
+        )
+    if path.is_dir():
+        raise DataError(
+            f"{path} is a directory; a source is one file. Join the files, or name one "
+            f"of them."
+        )
+    if path.suffix.lower() in (".npy", ".npz"):
+        from unpooled.data.sources.npy import MappedRows, sparse_file
+
+        dense = path.suffix.lower() == ".npy"
+        return ArrayTable(MappedRows(path) if dense else sparse_file(path), **roles)
+    reader = _reader(path)
+    from unpooled.data.sources.unchanged_file import FileTable
+
+    return FileTable(path, reader, **roles)
+
+
+def _scheme(source: str | os.PathLike[str]) -> str:
+    # The rest of a URI may hold a password, which no error message should repeat.
+    return os.fspath(source).split("://")[0]
+
+
+def _reader(path: Path) -> "Reader":
+    endings = [ending.lower() for ending in path.suffixes]
+    if endings[-1:] == [".gz"]:
+        endings.pop()
+    elif endings[-1:] == [".parquet"]:
+        from unpooled.data.sources.parquet import ParquetReader
+
+        return ParquetReader(path)
+    elif endings[-1:] in ([".arrow"], [".feather"]):
+        from unpooled.data.sources.ipc import IpcReader
+
+        return IpcReader(path)
+    delimiter = DELIMITERS.get(endings[-1] if endings else "")
+    if delimiter is None:
+        raise DataError(f"The ending of {path} is not known. {ALLOWED}")
+    from unpooled.data.sources.delimited import DelimitedReader
+
+    return DelimitedReader(path, delimiter)
+
+
+def _rows(source: Sequence[Any]) -> Array:
+    """Make a list of rows an array; None is a missing cell, text is refused."""
+    try:
+        cells = np.array(source)
+        if cells.dtype == object and cells.ndim == 2:
+            if not all(c is None or isinstance(c, Real) for c in cells.flat):
+                raise TypeError("a cell is not a number")
+            cells = cells.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"The list is not a table of numbers: {error}. Give rows of equal length "
+            f"with numbers, or None where one is missing."
+        ) from error
+    return cells

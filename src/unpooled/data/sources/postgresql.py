@@ -1,0 +1,156 @@
+"""PostgreSQL: a table or query on a server, which sends rows while they are read.
+
+The driver asks for them by COPY, in binary, so neither end ever holds all of them.
+"""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import final
+
+import adbc_driver_postgresql.dbapi as driver
+import pyarrow as pa
+
+from unpooled.data.columns import listing
+from unpooled.data.sources.database import (
+    BATCH_BYTES,
+    Connection,
+    Cursor,
+    DatabaseReader,
+    quoted,
+    subquery,
+)
+from unpooled.data.sources.streamed import Batches, Survey
+from unpooled.errors import DataError
+
+# Nothing is written, and rows come in the order in which the server keeps them: not as
+# parallel workers find them, not from where another reader of the table happens to be,
+# and not in the order of an index that has all columns asked for.
+SETTINGS = {
+    "default_transaction_read_only": "on",
+    "max_parallel_workers_per_gather": "0",
+    "synchronize_seqscans": "off",
+    "enable_indexonlyscan": "off",
+}
+NUMBERS = {
+    "bool": pa.bool_(),
+    "int2": pa.int16(),
+    "int4": pa.int32(),
+    "int8": pa.int64(),
+    "float4": pa.float32(),
+    "float8": pa.float64(),
+    "numeric": pa.float64(),  # the driver would give text
+}
+# Labels and ids of these types are taken as they are; all others as text.
+PLAIN = NUMBERS | {
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"),
+}
+# A domain is read as the type that it restricts.
+TYPE = (
+    "(SELECT base.typname::text FROM pg_type own JOIN pg_type base "
+    "ON base.oid = coalesce(nullif(own.typbasetype, 0), own.oid) "
+    "WHERE own.oid = pg_typeof({column}))"
+)
+
+
+@final
+class PostgreSQLReader(DatabaseReader):
+    """Reads a table in the order in which the server keeps it, or a query as it is."""
+
+    def connect(self) -> Connection:
+        """Connect, for reading only; every statement sees one state of the database."""
+        connection = driver.connect(self._address.target, autocommit=True)
+        try:
+            with connection.cursor() as cursor:
+                settings = ", ".join(
+                    f"set_config('{name}', '{value}', false)"
+                    for name, value in SETTINGS.items()
+                )
+                cursor.execute(f"SELECT {settings}")
+                cursor.fetchall()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def rows(self, cursor: Cursor) -> str:
+        """What stands after FROM; a table that is not there is refused."""
+        if self._address.query is not None:
+            return subquery(self._address.query)
+        wanted = str(self._address.table)
+        schema, dot, table = wanted.partition(".")
+        spellings = [quoted(wanted)]
+        # A name may have a dot of its own; only where it has not, it is a schema's.
+        spellings += [f"{quoted(schema)}.{quoted(table)}"] if dot else []
+        for name in spellings:
+            cursor.execute("SELECT to_regclass($1) IS NOT NULL", [name])
+            if cursor.fetchone()[0]:
+                return name
+        raise self._no_table(cursor, wanted)
+
+    def survey(
+        self, features: Sequence[str], label: str | None, ids: str | None
+    ) -> Survey:
+        """Count rows, and values where that is needed; types are the server's."""
+        others = [name for name in (label, ids) if name is not None]
+        with self.cursor() as cursor:
+            asked = [TYPE.format(column=quoted(n)) for n in (*features, *others)]
+            found = self.one_row(cursor, asked)
+            kinds = dict(zip((*features, *others), found, strict=True))
+            odd = [name for name in features if kinds[name] not in NUMBERS]
+            asked = ["count(*)", *(f"count({quoted(n)})" for n in (*odd, *others))]
+            n_rows, *counts = self.one_row(cursor, asked)
+        types = {name: PLAIN.get(kind, pa.string()) for name, kind in kinds.items()}
+        types |= dict.fromkeys(odd, pa.null())
+        text = {
+            name: str(kinds[name])
+            for name, n_values in zip(odd, counts, strict=False)
+            if n_values
+        }
+        has_missing = {
+            name: n_values < n_rows
+            for name, n_values in zip(others, counts[len(odd) :], strict=True)
+        }
+        return Survey(n_rows, types, has_missing, text)
+
+    def batches(self, types: Mapping[str, pa.DataType]) -> Batches:
+        """Read these columns as batches."""
+        cells = (
+            f"{_read_as(name, kind)} AS {quoted(name)}" for name, kind in types.items()
+        )
+        with self.cursor() as cursor:
+            source = self.rows(cursor)
+            cursor.adbc_statement.set_options(
+                **{"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES)}
+            )
+            cursor.execute(f"SELECT {', '.join(cells)} FROM {source}")
+            with cursor.fetch_record_batch() as stream:
+                for batch in stream:
+                    yield pa.Table.from_batches([batch])
+
+    def _no_table(self, cursor: Cursor, wanted: str) -> DataError:
+        cursor.execute(
+            "SELECT table_schema::text, table_name::text "
+            "FROM information_schema.tables "
+            "WHERE table_schema NOT IN ('pg_catalog', 'information_schema') "
+            "AND has_schema_privilege(table_schema, 'USAGE')"
+        )
+        known = [
+            table if schema == "public" else f"{schema}.{table}"
+            for schema, table in cursor.fetchall()
+        ]
+        close = difflib.get_close_matches(wanted, known, n=1)
+        hint = f"Did you mean {close[0]!r}? " if close else ""
+        return DataError(
+            f"{self._address.source}: there is no such table, or this user may not see "
+            f"it. {hint}It sees {listing(sorted(known)) or 'no tables'}."
+        )
+
+
+def _read_as(name: str, kind: pa.DataType) -> str:
+    if pa.types.is_null(kind):
+        return "NULL::float8"
+    if pa.types.is_float64(kind):
+        return f"{quoted(name)}::float8"
+    return quoted(name) + "::text" * pa.types.is_string(kind)

@@ -1,0 +1,126 @@
+"""SQLite: a table or query of a file.
+
+SQLite's cells have types, its columns have not, and the driver takes a column's type
+from the first batch of cells: integers at first, a fraction later, and it gives up. So
+one pass on opening looks at the types of all cells, and later passes put one row before
+all others that has a value of the right type in every column.
+"""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import final
+
+import adbc_driver_sqlite.dbapi as driver
+import pyarrow as pa
+
+from unpooled.data.columns import listing
+from unpooled.data.sources.database import (
+    Connection,
+    Cursor,
+    DatabaseReader,
+    quoted,
+    rows_per_batch,
+    subquery,
+)
+from unpooled.data.sources.streamed import Batches, Survey
+from unpooled.errors import DataError
+
+# How a column of this type is read, and the value that stands for its type.
+CASTS = {pa.float64(): "REAL", pa.int64(): "INTEGER", pa.string(): "TEXT"}
+EXAMPLES = {pa.float64(): "0.0", pa.int64(): "0", pa.string(): "''"}
+
+
+@final
+class SQLiteReader(DatabaseReader):
+    """Reads a table in the order in which the file keeps it, or a query in its own."""
+
+    def connect(self) -> Connection:
+        """Open the file; one that is not there is not made, and nothing is written."""
+        return driver.connect(f"{Path(self._address.target).as_uri()}?mode=ro")
+
+    def rows(self, cursor: Cursor) -> str:
+        """What stands after FROM; a table that is not there is refused."""
+        if self._address.query is not None:
+            return subquery(self._address.query)
+        wanted = str(self._address.table)
+        cursor.execute("SELECT name, type FROM sqlite_master WHERE name IS NOT NULL")
+        kinds = {n: kind for n, kind in cursor.fetchall() if kind in ("table", "view")}
+        if wanted not in kinds:
+            close = difflib.get_close_matches(wanted, kinds, n=1)
+            hint = f"Did you mean {close[0]!r}? " if close else ""
+            raise DataError(
+                f"{self._address.source}: there is no such table. {hint}The file has "
+                f"{listing(tuple(kinds)) or 'no tables'}."
+            )
+        # An index that has all columns asked for would give the rows in its own order.
+        return quoted(wanted) + " NOT INDEXED" * (kinds[wanted] == "table")
+
+    def survey(
+        self, features: Sequence[str], label: str | None, ids: str | None
+    ) -> Survey:
+        """Count rows and kinds of cells."""
+        others = [name for name in (label, ids) if name is not None]
+        asked = ["count(*)", *(_count(name, "'text', 'blob'") for name in features)]
+        for name in others:
+            asked += [
+                _count(name, kinds)
+                for kinds in ("'null'", "'text', 'blob'", "'real'", "'integer'")
+            ]
+        with self.cursor() as cursor:
+            n_rows, *counts = (int(n or 0) for n in self.one_row(cursor, asked))
+        text = {
+            name: f"text in {n} of {n_rows} rows"
+            for name, n in zip(features, counts, strict=False)
+            if n
+        }
+        types = dict.fromkeys(features, pa.float64())
+        has_missing = {}
+        for k, name in enumerate(others):
+            start = len(features) + 4 * k
+            missing, *cells = counts[start : start + 4]
+            types[name] = _type(*cells)
+            has_missing[name] = missing > 0
+        return Survey(n_rows, types, has_missing, text)
+
+    def batches(self, types: Mapping[str, pa.DataType]) -> Batches:
+        """Read these columns as batches."""
+        examples = (f"{EXAMPLES[kind]} AS {quoted(n)}" for n, kind in types.items())
+        cells = (_read_as(name, kind) for name, kind in types.items())
+        with self.cursor() as cursor:
+            source = self.rows(cursor)
+            cursor.adbc_statement.set_options(
+                **{"adbc.sqlite.query.batch_rows": str(rows_per_batch(len(types)))}
+            )
+            cursor.execute(
+                f"SELECT {', '.join(examples)} UNION ALL "
+                f"SELECT {', '.join(cells)} FROM {source}"
+            )
+            with cursor.fetch_record_batch() as stream:
+                skipped = 1  # the row of examples
+                for batch in stream:
+                    yield pa.Table.from_batches([batch.slice(skipped)])
+                    skipped = 0
+
+
+def _count(name: str, kinds: str) -> str:
+    return f"sum(typeof({quoted(name)}) IN ({kinds}))"
+
+
+def _type(n_text: int, n_real: int, n_integer: int) -> pa.DataType:
+    """Return the type that holds all cells of a label or of ids."""
+    if n_text or not n_real + n_integer:
+        return pa.string()
+    return pa.float64() if n_real else pa.int64()
+
+
+def _read_as(name: str, kind: pa.DataType) -> str:
+    column, target = quoted(name), CASTS[kind]
+    if kind != pa.float64():
+        return f"CAST({column} AS {target})"
+    # SQLite casts any text to a number, 'unknown' to 0. Text that came after the file
+    # was opened is passed on as it is, and ends in an error.
+    return (
+        f"CASE WHEN typeof({column}) IN ('text', 'blob') THEN {column} "
+        f"ELSE CAST({column} AS {target}) END"
+    )

@@ -1,0 +1,182 @@
+"""Tables that are read batch by batch, so that memory does not grow with rows.
+
+A reader gives batches of whatever size suits the source; the table cuts that stream
+into blocks of exactly the rows asked for.
+"""
+
+import abc
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from unpooled.arrays import Array, Shaped
+from unpooled.data.columns import feature_columns, refuse_text
+from unpooled.data.sources.arrow import numbers_of, values_of
+from unpooled.data.table import Block, SlicedTable
+from unpooled.errors import DataError
+
+Batches = Generator[pa.Table, None, None]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What one look over a source tells.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of the source.
+    types : mapping of str to pyarrow.DataType
+        The type under which a column is read.
+    has_missing : mapping of str to bool
+        Whether the label and the ids have missing cells.
+    text : mapping of str to str
+        Feature columns that are not numbers, and what they hold.
+    """
+
+    n_rows: int
+    types: Mapping[str, pa.DataType]
+    has_missing: Mapping[str, bool]
+    text: Mapping[str, str]
+
+
+class Reader(abc.ABC):
+    """How one kind of source is read.
+
+    What cannot be read is an OSError or one of Arrow's exceptions; the table turns them
+    into a DataError that names the source.
+    """
+
+    @abc.abstractmethod
+    def names(self) -> list[str]:
+        """All columns in the order of the source, repeated ones repeatedly."""
+
+    @abc.abstractmethod
+    def survey(
+        self, features: Sequence[str], label: str | None, ids: str | None
+    ) -> Survey:
+        """Count rows and find the columns' types, in bounded memory."""
+
+    @abc.abstractmethod
+    def batches(self, types: Mapping[str, pa.DataType]) -> Batches:
+        """Read these columns, and no others, as tables of any number of rows."""
+
+
+class StreamedTable(SlicedTable):
+    """A source whose rows are read again in every pass.
+
+    Parameters
+    ----------
+    source : str
+        What to call the source at the start of an error, such as "The file a.csv".
+    remedy : str
+        What to check when it cannot be read: a sentence without its end.
+    reader : Reader
+        Reads its kind.
+    label, ids : str, optional
+        Columns that are never features, of any type.
+    columns : sequence of str, optional
+        The only feature columns wanted; others may be of any type.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        remedy: str,
+        reader: Reader,
+        *,
+        label: str | None,
+        ids: str | None,
+        columns: Sequence[str] | None,
+    ) -> None:
+        self._source, self._remedy, self._reader = source, remedy, reader
+        try:
+            self.columns = feature_columns(
+                reader.names(), label=label, ids=ids, wanted=columns, source=source
+            )
+            self._survey = reader.survey(self.columns, label, ids)
+        except (pa.ArrowException, OSError) as error:
+            raise self._unreadable(error) from error
+        self.label, self.ids, self.named = label, ids, True
+        refuse_text(dict(self._survey.text), source)
+        if not self.n_rows:
+            raise DataError(
+                f"{source} has no rows. Leave a silo without data out of the study."
+            )
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the source when it was opened."""
+        return self._survey.n_rows
+
+    def _blocks(
+        self, columns: list[str], extra: list[str], rows: int
+    ) -> Iterator[Block]:
+        # A source may need a column to count rows by, even when none is wanted.
+        wanted = [*columns, *extra] or [self.columns[0]]
+        types = {name: self._survey.types[name] for name in wanted}
+        try:
+            # closing: a pass that is given up half-way must not keep a file or a
+            # database open, and the rows there locked.
+            with closing(self._reader.batches(types)) as batches:
+                pieces = cut(batches, rows)
+                for start in range(0, self.n_rows, rows):
+                    size = min(rows, self.n_rows - start)
+                    yield self._block(start, size, pieces, columns, extra)
+                if next(pieces, None) is not None:
+                    raise self._changed()
+        except (pa.ArrowException, OSError) as error:
+            raise self._unreadable(error) from error
+
+    def _block(
+        self,
+        start: int,
+        size: int,
+        pieces: Iterator[pa.Table],
+        columns: list[str],
+        extra: list[str],
+    ) -> Block:
+        """Fill a block piece by piece, so that no second copy of it is ever held."""
+        X = np.empty((len(columns), size)).T
+        values: dict[str, list[Array]] = {name: [] for name in extra}
+        filled = 0
+        while filled < size:
+            piece = next(pieces, None)
+            if piece is None or filled + len(piece) > size:
+                raise self._changed()
+            end = filled + len(piece)
+            for j, name in enumerate(columns):
+                X[filled:end, j] = numbers_of(piece[name])
+            for name in extra:
+                values[name].append(self._values(piece[name], name))
+            filled = end
+        return Block(start, X, {n: np.concatenate(v) for n, v in values.items()})
+
+    def _values(self, column: pa.ChunkedArray, name: str) -> Shaped[Array, " n"]:
+        if name in self.columns:
+            return numbers_of(column)
+        return values_of(column, self._survey.has_missing[name])
+
+    def _changed(self) -> DataError:
+        return DataError(
+            f"{self._source} changed since it was opened, so passes over it would see "
+            f"different rows. Open it again."
+        )
+
+    def _unreadable(self, error: Exception) -> DataError:
+        return DataError(f"{self._source} cannot be read: {error}. {self._remedy}.")
+
+
+def cut(batches: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """Cut a stream of batches so that no piece reaches over a multiple of `rows`."""
+    start = 0
+    for batch in batches:
+        offset = 0
+        while offset < batch.num_rows:
+            length = min(rows - start % rows, batch.num_rows - offset)
+            yield batch.slice(offset, length)
+            offset += length
+            start += length

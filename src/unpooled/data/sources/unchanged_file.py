@@ -1,0 +1,61 @@
+"""Tables in files: read again from the disk in every pass, and only while unchanged."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import final
+
+from unpooled.data.sources.streamed import Reader, StreamedTable
+from unpooled.data.table import Block
+
+
+@final
+class FileTable(StreamedTable):
+    """A file whose rows are read again from the disk in every pass.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    reader : Reader
+        Reads its format.
+    label, ids : str, optional
+        Columns that are never features, of any type.
+    columns : sequence of str, optional
+        The only feature columns wanted; others may be of any type.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        reader: Reader,
+        *,
+        label: str | None = None,
+        ids: str | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        self._path = path
+        self._source = f"The file {path}"
+        self._remedy = (
+            "Check that it is complete, that its content fits its ending, that text is "
+            "UTF-8, and that this user may read it"
+        )
+        self._version = self._version_now()
+        super().__init__(
+            self._source, self._remedy, reader, label=label, ids=ids, columns=columns
+        )
+
+    def blocks(
+        self, columns: Sequence[str], extra: Sequence[str] = (), rows: int | None = None
+    ) -> Iterator[Block]:
+        """Read the file from the first row to the last; see `Table.blocks`."""
+        blocks = super().blocks(columns, extra, rows)
+        if self._version_now() != self._version:
+            raise self._changed()
+        return blocks
+
+    def _version_now(self) -> tuple[int, int]:
+        try:
+            state = self._path.stat()
+        except OSError as error:
+            raise self._unreadable(error) from error
+        return state.st_size, state.st_mtime_ns

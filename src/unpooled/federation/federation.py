@@ -1,0 +1,326 @@
+"""The federation: what an estimator talks to, in a few verbs.
+
+It stands where scikit-learn's X stands. A view of it (columns, rows, a fitted
+transform) is a federation too: the same parties, asked through a longer chain of
+operations that each silo applies to its own rows, lazily.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, final
+
+from unpooled.arrays import Array
+from unpooled.coordinator.round_cost import RoundRecord
+from unpooled.errors import DataError
+from unpooled.federation.arguments import as_argument
+from unpooled.federation.coordinator_protocol import Rounds
+from unpooled.federation.layout import Layout
+from unpooled.federation.splits import fold_rows, seed_of, split_rows
+from unpooled.ledger import Ledger
+from unpooled.protocol.step import Step, check_installed
+from unpooled.protocol.topology import Graph, graph_of
+from unpooled.protocol.view_operations import (
+    Derive,
+    Operation,
+    Rows,
+    Select,
+    kept_address,
+)
+
+
+@final
+class Federation:
+    """Parties, and a view of their tables. Made by `unpooled.simulate` or a study.
+
+    Attributes
+    ----------
+    partition : {"rows", "columns"}
+        Whether the parties have different rows or different columns.
+    parties : tuple of str
+        Their names, in the study's order.
+    feature_names : tuple of str
+        Columns of the view, in the parties' order; a step sees its party's as those of
+        X.
+    n_features : int
+        How many.
+    columns_of : mapping of str to tuple of str
+        The columns of each party; on a row partition all have the same.
+    n_rows : int or None
+        On a column partition N, the rows that all parties have; else None.
+    named : bool
+        Whether the names came with the data (a bare array has none).
+    label : str or None
+        The column that is carried along and never a feature.
+    ledger : Ledger
+        What crossed the silos' doors so far, shared by all views.
+    rounds : list of RoundRecord
+        What each exchange cost.
+    """
+
+    def __init__(
+        self,
+        coordinator: Rounds,
+        *,
+        layout: Layout,
+        named: bool,
+        label: str | None = None,
+        random_state: int | None = None,
+        operations: tuple[Operation, ...] = (),
+    ) -> None:
+        self.coordinator = coordinator
+        self.layout, self.label, self.named = layout, label, named
+        self.random_state = random_state
+        # On a column partition every silo reads its own columns, all of them.
+        everything = (Select(layout.columns),) if layout.partition == "rows" else ()
+        self.operations = operations or everything
+
+    @property
+    def partition(self) -> str:
+        """Whether the parties have different "rows" or different "columns"."""
+        return self.layout.partition
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Columns of the view, in the parties' order."""
+        return self.layout.columns
+
+    @property
+    def columns_of(self) -> Mapping[str, tuple[str, ...]]:
+        """The columns of each party."""
+        return self.layout.columns_of
+
+    @property
+    def n_rows(self) -> int | None:
+        """N on a column partition; None on a row partition."""
+        return self.layout.n_rows
+
+    @property
+    def kept_here(self) -> str:
+        """Name what the silos keep for a fit on this view, for `kept_of`."""
+        return kept_address(self.coordinator.study, self.operations)
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Names of the parties, in the study's order."""
+        return self.coordinator.parties
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of the view."""
+        return len(self.feature_names)
+
+    @property
+    def ledger(self) -> Ledger:
+        """What crossed the silos' doors so far."""
+        return self.coordinator.ledger
+
+    @property
+    def rounds(self) -> list[RoundRecord]:
+        """What each exchange cost, in seconds and bytes."""
+        return self.coordinator.records
+
+    def __repr__(self) -> str:
+        return (
+            f"<Federation: {len(self.parties)} parties, {self.n_features} columns, "
+            f"partition by {self.partition}>"
+        )
+
+    def sum(
+        self, step: Step, to: str = "coordinator", *, kept_of: str = "", **public: Any
+    ) -> dict[str, Any]:
+        """Return totals over all parties, and nothing finer.
+
+        Parameters
+        ----------
+        step : Step
+            Declared with `summed`.
+        to : {"coordinator", "parties"}, default "coordinator"
+            With "parties" the totals come back as `Veiled`: noise to the coordinator,
+            opened by the parties when passed as a public argument of a later step.
+        kept_of : str, optional
+            Of another view's fit, whose kept arrays the step reads: its `kept_here`.
+        **public
+            The step's keyword-only arguments: numbers, texts, arrays or `Veiled`.
+
+        Returns
+        -------
+        dict of str to array
+
+        Raises
+        ------
+        ReleaseRefusedError, DataError, AggregationError
+            When a silo's rule, a silo's data or the protocol stops the round.
+        """
+        if to not in ("coordinator", "parties"):
+            raise DataError(f'to={to!r}; choose "coordinator" or "parties".')
+        return self._ask("summed", step, to, kept_of, public)
+
+    def collect(
+        self, step: Step, *, kept_of: str = "", **public: Any
+    ) -> dict[str, dict[str, Array]]:
+        """Return each party's own values: a disclosure that every silo must allow."""
+        return self._ask("disclosed", step, "coordinator", kept_of, public)
+
+    def keep(self, step: Step, *, kept_of: str = "", **public: Any) -> None:
+        """Run a step whose results stay in the silos."""
+        self._ask("kept", step, "coordinator", kept_of, public)
+
+    def exchange(
+        self, step: Step, topology: Any, *, kept_of: str = "", **public: Any
+    ) -> None:
+        """Let every party tell its neighbours, and nobody else, its own values.
+
+        Parameters
+        ----------
+        step : Step
+            Declared with `exchanged`; later steps read what was told as `inbox`.
+        topology : {"complete", "ring", "star"} or mapping of str to list of str
+            Who is whose neighbour; with "star" the first party is in the middle. A
+            mapping names every party's neighbours, both ways, and connects all.
+        kept_of, **public
+            As of `sum`.
+        """
+        graph = graph_of(topology, self.parties)
+        self._ask("exchanged", step, "coordinator", kept_of, public, graph)
+
+    def compare(self, step: Step, **public: Any) -> Array:
+        """Tell where a `compared` step's polynomial of totals is negative, no more."""
+        self.coordinator.begin_computing()
+        signs = self._ask("compared", step, "coordinator", "", public)
+        return next(iter(signs.values()))
+
+    def _ask(
+        self,
+        verb: str,
+        step: Step,
+        to: str,
+        kept_of: str,
+        public: Mapping[str, Any],
+        topology: Graph | None = None,
+    ) -> dict[str, Any]:
+        if step.verb != verb:
+            raise DataError(f"{step.name} is declared {step.verb}, not {verb}.")
+        check_installed(step)
+        values = {name: as_argument(value) for name, value in public.items()}
+        where = (self.operations, self.layout.extents, to)
+        return self.coordinator.ask(step, *where, values, kept_of, topology)
+
+    @contextmanager
+    def fitting(self) -> Iterator["Federation"]:
+        """Hold one session, with keys of its own, for all rounds of a fit."""
+        self.coordinator.enter()
+        try:
+            yield self
+        finally:
+            self.coordinator.exit()
+
+    def select(self, columns: Sequence[str]) -> "Federation":
+        """Return a view of some columns, in the order given.
+
+        On a column partition every party keeps those of the list that are its own.
+        """
+        wanted = tuple([columns] if isinstance(columns, str) else columns)
+        return self._view(Select(wanted), self.layout.selected(wanted))
+
+    def folds(
+        self, n: int = 5, *, shuffle: bool = True, random_state: int | None = None
+    ) -> "list[tuple[Federation, Federation]]":
+        """Return n pairs of views (train, test) for cross-validation.
+
+        Every silo deals its own rows to the folds; who is in which never leaves.
+
+        Parameters
+        ----------
+        n : int, default 5
+            Number of folds, at least 2.
+        shuffle : bool, default True
+            Deal rows at random rather than in turn.
+        random_state : int, optional
+            Seed of the shuffle; None: the federation's own, if it has one.
+        """
+        seed = self._seed(random_state) if shuffle else -1
+        pairs = fold_rows(n, seed)
+        return [(self._part(train), self._part(test)) for train, test in pairs]
+
+    def train_test_split(
+        self,
+        *,
+        test_size: float | None = None,
+        train_size: float | None = None,
+        random_state: int | None = None,
+    ) -> "tuple[Federation, Federation]":
+        """Return two views (train, test): every silo splits its own rows.
+
+        Parameters
+        ----------
+        test_size : float, optional
+            Share of each silo's rows in the test view, rounded up; 0.25 when neither
+            size is given.
+        train_size : float, optional
+            Share in the train view, in place of `test_size`: the views share all rows.
+        random_state : int, optional
+            Seed of the shuffle; None: the federation's own, if it has one.
+        """
+        seed = self._seed(random_state)
+        train, test = split_rows(test_size, train_size, seed)
+        return self._part(train), self._part(test)
+
+    def derive(
+        self,
+        step: Step,
+        columns: Sequence[str] | None = None,
+        *,
+        kept_of: str = "",
+        **public: Any,
+    ) -> "Federation":
+        """Return a view whose rows each silo transforms by a fitted, derived step.
+
+        Parameters
+        ----------
+        step : Step
+            Declared with `derived`.
+        columns : sequence of str, optional
+            Names of the columns that it makes; by default they stay as they are, which
+            on column partitions they must.
+        kept_of : str, optional
+            The fit whose kept arrays the step reads: `kept_here` of its view.
+        **public
+            The step's keyword-only arguments.
+        """
+        if step.verb != "derived":
+            raise DataError(f"{step.name} is declared {step.verb}, not derived.")
+        check_installed(step)
+        for extent in self.layout.extents.values():
+            extent.sizes(step, public)
+        if (columns is None) != (self.partition == "columns"):
+            raise DataError(
+                f"{step.name}: a transform names its columns on a row partition, and "
+                f"leaves every silo's names as they are on a column partition."
+            )
+        names = () if columns is None else tuple(map(str, columns))
+        values = {name: as_argument(value) for name, value in public.items()}
+        layout = self.layout.renamed(names) if names else self.layout
+        return self._view(Derive(step.name, names, values, kept_of), layout)
+
+    def over(self, coordinator: Rounds) -> "Federation":
+        """Return the same view with another end of the rounds, such as a plan."""
+        return Federation(
+            coordinator,
+            layout=self.layout,
+            named=self.named,
+            label=self.label,
+            random_state=self.random_state,
+            operations=self.operations,
+        )
+
+    def _seed(self, random_state: int | None) -> int:
+        return seed_of(random_state, self.random_state)
+
+    def _part(self, rows: Rows) -> "Federation":
+        return self._view(rows, self.layout.of_part(rows))
+
+    def _view(self, operation: Operation, layout: Layout) -> "Federation":
+        view = self.over(self.coordinator)
+        view.layout = layout
+        view.operations = (*self.operations, operation)
+        return view

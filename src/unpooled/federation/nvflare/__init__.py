@@ -1,0 +1,1 @@
+"""Federations between organisations, over NVIDIA FLARE."""

@@ -1,0 +1,156 @@
+"""Who belongs to a federation: its file, and what NVFlare is told of it."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, final
+
+from unpooled.data.toml import Section, read_text
+from unpooled.errors import StudyError
+from unpooled.federation.nvflare.hardening import ROLE
+
+SCHEME = "tcp"  # of the connection; inside it is TLS, with certificates both ways
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?")
+_PERSON = re.compile(r"[A-Za-z0-9._%+-]{1,30}@[A-Za-z0-9.-]{1,24}\.[A-Za-z]{2,8}")
+_ORGANISATION = re.compile(r"[A-Za-z0-9_]{1,40}")
+
+
+@final
+@dataclass(frozen=True)
+class Consortium:
+    """Who belongs to a federation: the content of its file.
+
+    Attributes
+    ----------
+    name : str
+        Of the federation; also of its root certificate.
+    server : str
+        Host name of the machine that relays; silos and coordinator dial it.
+    port, admin_port : int
+        Where it listens, for silos and for the coordinator; the only ports that are
+        open anywhere.
+    coordinator : str
+        Who submits studies, as name@organisation.
+    silos : mapping of str to str
+        Each silo's organisation.
+    """
+
+    name: str
+    server: str
+    port: int
+    admin_port: int
+    coordinator: str
+    silos: Mapping[str, str]
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> "Consortium":
+        """Read a federation's file; what is wrong is a `StudyError` with file and key.
+
+        Parameters
+        ----------
+        path : str or Path
+            A TOML file with [federation] and one [silos.<name>] per silo.
+        """
+        path = Path(path).expanduser()
+        top = Section.from_text(path.name, read_text(path))
+        top.only(("federation", "silos"), "table")
+        head, silos = top.section("federation"), top.section("silos")
+        head.only(("name", "server", "port", "admin_port", "coordinator"))
+        port = _port(head, "port", 8002)
+        return cls(
+            name=head.name("name"),
+            server=_matching(head, "server", _HOST, "a host name"),
+            port=port,
+            admin_port=_port(head, "admin_port", port + 1),
+            coordinator=_matching(
+                head, "coordinator", _PERSON, "a person, as name@organisation.org"
+            ),
+            silos=_organisations(silos, head.required("server")),
+        )
+
+    @property
+    def organisation(self) -> str:
+        """The coordinator's organisation, which also runs the server."""
+        return re.sub(r"\W", "_", self.coordinator.partition("@")[2])
+
+    def participants(self) -> list[dict[str, Any]]:
+        """Return everybody as NVFlare's project files name them."""
+        server = {
+            "name": self.server,
+            "type": "server",
+            "org": self.organisation,
+            "fed_learn_port": self.port,
+            "admin_port": self.admin_port,
+        }
+        coordinator = {
+            "name": self.coordinator,
+            "type": "admin",
+            "org": self.organisation,
+            "role": ROLE,
+        }
+        silos = [
+            {"name": name, "type": "client", "org": organisation}
+            for name, organisation in self.silos.items()
+        ]
+        return [server, coordinator, *silos]
+
+    def kit_of(self, participant: str) -> Path:
+        """Return where a participant's kit lies within the folder of all kits."""
+        if participant in self.silos:
+            return Path("silos") / participant
+        return Path("server" if participant == self.server else "coordinator")
+
+
+def need_engine() -> None:
+    """Raise a `StudyError` where NVFlare is not installed."""
+    if find_spec("nvflare") is None:
+        raise StudyError(
+            "Studies between organisations need NVFlare, which is not installed. "
+            'Install it with: pip install "unpooled[nvflare]"'
+        )
+
+
+def builders() -> list[dict[str, Any]]:
+    """Return what NVFlare builds a kit with, as its project files name it."""
+    base = "nvflare.lighter.impl"
+    static = {"config_folder": "config", "scheme": SCHEME, "require_signed_jobs": True}
+    return [
+        {"path": f"{base}.workspace.WorkspaceBuilder"},
+        {"path": f"{base}.static_file.StaticFileBuilder", "args": static},
+        {"path": f"{base}.cert.CertBuilder"},
+    ]
+
+
+def _organisations(silos: Section, server: str) -> dict[str, str]:
+    organisations: dict[str, str] = {}
+    for name in silos:
+        silos.check_name(name, name)
+        # Names become names of folders and of certificates.
+        if name.casefold() in {server.casefold(), *map(str.casefold, organisations)}:
+            silos.fail(name, "stands for somebody else too, in this or another case")
+        silo = silos.section(name)
+        silo.only(("organisation",))
+        organisation = name.replace("-", "_")
+        if "organisation" in silo:
+            what = 'a name of letters, digits and "_"'
+            organisation = _matching(silo, "organisation", _ORGANISATION, what)
+        organisations[name] = organisation
+    if not organisations:
+        silos.fail("", "needs at least one silo, [silos.<name>]")
+    return organisations
+
+
+def _matching(section: Section, key: str, form: re.Pattern[str], what: str) -> str:
+    value = section.required(key)
+    if not form.fullmatch(value):
+        section.fail(key, f'"{value}" is not {what}')
+    return value
+
+
+def _port(section: Section, key: str, default: int) -> int:
+    value = section.whole(key)
+    if value is not None and not 1 <= value <= 65535:
+        section.fail(key, f"must be a port from 1 to 65535, not {value}")
+    return default if value is None else value

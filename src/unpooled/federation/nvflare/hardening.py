@@ -1,0 +1,200 @@
+"""What a startup kit of NVFlare is changed to before anybody starts it.
+
+NVFlare's kits allow what a general engine must: some ninety classes for jobs to name,
+code that travels with a job, streamed logs, shells in silos for administrators. A study
+needs one class at each end, so everything else is taken away:
+
+- ``local/resources.json``: jobs may name our class and the engine's own that calls it,
+  a silo looks at each job's files before anything of them runs (`JobGuard`), and no log
+  is streamed out of a silo;
+- ``local/authorization.json``: a coordinator may submit, watch, stop and download his
+  own jobs; no job brings code; nobody else may anything;
+- ``local/log_config.json``: the engine's two lines per call are not written;
+- ``startup``: a job is refused unless its submitter signed it.
+
+The check of classes is the engine's, at the silo, from the silo's own file: a
+coordinator who changes his own kit gains nothing.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from unpooled.errors import StudyError
+
+SERVER_CLASSES = (
+    "nvflare.collab.runtime.controller.CollabController",
+    "unpooled.federation.nvflare.channel.CoordinatorEnd",
+)
+SILO_CLASSES = (
+    "nvflare.collab.runtime.executor.CollabExecutor",
+    "unpooled.federation.nvflare.channel.SiloEnd",
+)
+# What NVFlare asks in a silo about the files of a job.
+GUARD = "unpooled.federation.nvflare.job_guard.JobGuard"
+# The role that NVFlare writes into the coordinator's certificate. Its strongest role,
+# "project_admin", could do everything in every silo.
+ROLE = "lead"
+_OWN_JOBS = "n:submitter"
+_SERVER_RIGHTS = {
+    "submit_job": "any",
+    "manage_job": _OWN_JOBS,
+    "app_command": _OWN_JOBS,
+    "download_job": _OWN_JOBS,
+    "view": "any",
+    "clone_job": "none",
+    "operate": "none",
+    "shell_commands": "none",
+    "byoc": "none",
+    "server-predeployed-flwr": "none",
+}
+# "view" would hand a silo's error messages to the coordinator; "check_status" says
+# whether the silo's process runs, and no more.
+_SILO_RIGHTS = {
+    "submit_job": "any",
+    "manage_job": _OWN_JOBS,
+    "check_status": "any",
+    "download_job": "none",
+    "clone_job": "none",
+    "operate": "none",
+    "shell_commands": "none",
+    "byoc": "none",
+    "server-predeployed-flwr": "none",
+}
+# These would send a silo's log files to the server, and receive them there.
+_STREAMERS = ("site_log_streamer", "log_receiver")
+
+
+def kind_of(kit: Path) -> str:
+    """Return whose kit a folder is: "server", "silo" or "coordinator"."""
+    for kind, name in (
+        ("server", "fed_server.json"),
+        ("silo", "fed_client.json"),
+        ("coordinator", "fed_admin.json"),
+    ):
+        if (kit / "startup" / name).is_file():
+            return kind
+    raise StudyError(
+        f"{kit} is not a kit: its folder startup is missing or has none of the files "
+        f"that provisioning writes. Give the folder that you got from whoever "
+        f"provisioned the federation."
+    )
+
+
+def harden(kit: Path) -> None:
+    """Apply our rules to a kit as NVFlare made it; once more changes nothing.
+
+    Parameters
+    ----------
+    kit : Path
+        Its folder. Read by its owner only afterwards: it has private keys.
+    """
+    kind = kind_of(kit)
+    for folder in (kit, kit / "startup", kit / "local"):
+        folder.chmod(0o700)
+    if kind == "coordinator":
+        return
+    local = kit / "local"
+    classes = SERVER_CLASSES if kind == "server" else SILO_CLASSES
+    resources = _resources(_default(local, "resources.json"), classes, kit)
+    if kind == "silo":
+        resources["app_validator"] = {"path": GUARD}
+    _write(local / "resources.json", resources)
+    rights = _SERVER_RIGHTS if kind == "server" else _SILO_RIGHTS
+    policy = {"format_version": "1.0", "permissions": {ROLE: rights}}
+    _write(local / "authorization.json", policy)
+    logging = _default(local, "log_config.json")
+    logging.setdefault("loggers", {})["nvflare.collab"] = {"level": "WARNING"}
+    _write(local / "log_config.json", logging)
+    for default in local.glob("*.default"):
+        # NVFlare would fall back to them if ours were lost.
+        default.unlink()
+    if kind == "silo":
+        (kit / "state").mkdir(exist_ok=True, mode=0o700)
+
+
+def check_hardened(kit: Path) -> None:
+    """Raise a `StudyError` where a server or silo would run what no study needs."""
+    kind = kind_of(kit)
+    classes = SERVER_CLASSES if kind == "server" else SILO_CLASSES
+    path = kit / "local" / "resources.json"
+    resources = _read(path)
+    allowed = resources.get("class_allow_list")
+    guard = {"path": GUARD} if kind == "silo" else None
+    if (
+        resources.get("class_list_enforcement_mode") != "enforce"
+        or resources.get("app_validator") != guard
+        or resources.get("allow_log_streaming") is not False
+        or not isinstance(allowed, list)
+        or not set(map(str, allowed)) <= set(classes)
+    ):
+        raise StudyError(
+            f"{path} lets jobs do more than a study needs. Jobs may name "
+            f"{' and '.join(classes)} only, the list must be enforced, silos look at "
+            f"a job's files ({GUARD}), and no log is streamed. Restore the file from "
+            f"the kit as you got it; if an earlier version made that, provision anew."
+        )
+
+
+def place_storage(kit: Path) -> None:
+    """Let a server keep jobs in its own kit, wherever the kit was copied.
+
+    NVFlare's default is one folder of the machine, shared by all servers and lost when
+    the machine starts anew; it takes absolute paths only.
+    """
+    path = kit / "local" / "resources.json"
+    resources = _read(path)
+    if _store_in(resources, kit.resolve() / "state"):
+        _write(path, resources)
+
+
+def _resources(
+    resources: dict[str, Any], classes: tuple[str, ...], kit: Path
+) -> dict[str, Any]:
+    resources["class_list_enforcement_mode"] = "enforce"
+    resources["class_allow_list"] = list(classes)
+    resources["allow_log_streaming"] = False
+    # A silo that is lost is known to be after a minute, not after ten.
+    for server in resources.get("servers", []):
+        server["heart_beat_timeout"] = 60
+    resources["components"] = [
+        component
+        for component in resources.get("components", [])
+        if component.get("id") not in _STREAMERS
+    ]
+    _store_in(resources, kit.resolve() / "state")
+    return resources
+
+
+def _store_in(resources: dict[str, Any], folder: Path) -> bool:
+    """Put the server's two stores under a folder; return whether that is news."""
+    before = json.dumps(resources)
+    if "snapshot_persistor" in resources:
+        storage = resources["snapshot_persistor"]["args"]["storage"]["args"]
+        storage["root_dir"] = str(folder / "snapshots")
+    for component in resources.get("components", []):
+        if component.get("id") == "job_manager":
+            component["args"]["uri_root"] = str(folder / "jobs")
+    return json.dumps(resources) != before
+
+
+def _default(local: Path, name: str) -> dict[str, Any]:
+    default = local / f"{name}.default"
+    return _read(default if default.exists() else local / name)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text("utf-8"))
+        if not isinstance(content, dict):
+            raise ValueError("it is no table")
+    except (OSError, ValueError) as wrong:
+        raise StudyError(
+            f"{path} is not a file of a kit ({wrong}). Provision the kit again."
+        ) from wrong
+    return content
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+    path.chmod(0o600)

@@ -1,0 +1,89 @@
+"""A federation's file, and the startup kits made from it.
+
+    federation.toml ──> OUT/server          goes to the machine that relays
+                        OUT/coordinator     goes to the person who runs studies
+                        OUT/silos/<name>    goes to each silo
+                        OUT/authority       stays with whoever may admit members
+
+The certificates are NVFlare's: a root of our own federation, mutual TLS between all.
+They decide who may connect, and nothing more: what a silo reveals depends on the
+identity keys that silos make themselves and exchange among each other, which are in no
+kit. Who holds the authority's key could connect under any name and ask for totals as
+the coordinator may, but could not answer as a silo.
+`unpooled.federation.nvflare.certificate_signing` is for members who also make their TLS
+keys themselves.
+"""
+
+import contextlib
+import io
+import shutil
+import tempfile
+from pathlib import Path
+
+from unpooled.errors import StudyError
+from unpooled.federation.nvflare.certificate_signing import make_authority
+from unpooled.federation.nvflare.consortium import Consortium, builders, need_engine
+from unpooled.federation.nvflare.hardening import harden
+
+
+def provision(file: str | Path, out: str | Path) -> Path:
+    """Make the kits of everybody in a federation's file.
+
+    Parameters
+    ----------
+    file : str or Path
+        The federation's file.
+    out : str or Path
+        Folder for the kits. Kits that are there stay as they are, and so does the
+        authority, so that a silo can join later.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    StudyError
+        When the file is not what it should be, or NVFlare is absent or fails.
+    """
+    need_engine()
+    consortium, out = Consortium.from_file(file), Path(out).expanduser()
+    out.mkdir(parents=True, exist_ok=True, mode=0o700)
+    authority = make_authority(consortium, out / "authority")
+    # NVFlare leaves every private key in its working folder.
+    with tempfile.TemporaryDirectory(prefix=".making-", dir=out) as work:
+        made = _made(consortium, authority, Path(work))
+        for participant in (one["name"] for one in consortium.participants()):
+            kit = out / consortium.kit_of(participant)
+            if not kit.exists():
+                kit.parent.mkdir(exist_ok=True)
+                shutil.move(made / participant, kit)
+                harden(kit)
+    return out
+
+
+def _made(consortium: Consortium, authority: Path, work: Path) -> Path:
+    """Let NVFlare make all kits in a working folder; return where they lie."""
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+    from nvflare.lighter.constants import CtxKey
+    from nvflare.lighter.entity import Project, participant_from_dict
+    from nvflare.lighter.prov_utils import prepare_builders
+    from nvflare.lighter.provisioner import Provisioner
+
+    told = io.StringIO()
+    with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
+        project = Project(
+            consortium.name,
+            "",
+            participants=[participant_from_dict(p) for p in consortium.participants()],
+            serialized_root_cert=(authority / "rootCA.pem").read_bytes(),
+            root_private_key=load_pem_private_key(
+                (authority / "rootCA.key").read_bytes(), None
+            ),
+        )
+        makers = prepare_builders({"builders": builders()})
+        context = Provisioner(str(work), makers).provision(project)
+    if context.get(CtxKey.BUILD_ERROR):
+        raise StudyError(f"NVFlare could not make the kits: {told.getvalue().strip()}")
+    return Path(context[CtxKey.CURRENT_PROD_DIR])

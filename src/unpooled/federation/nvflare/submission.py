@@ -1,0 +1,168 @@
+"""The submitter's end: a session with the server of a consortium.
+
+Only what a coordinator's kit may do: see who is there, submit a job of one's own, ask
+how it goes, stop it, and fetch what it wrote.
+"""
+
+import base64
+import contextlib
+import io
+import json
+import logging
+import shutil
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, final
+
+from unpooled.errors import AggregationError, StudyError
+from unpooled.federation.nvflare.consortium import need_engine
+from unpooled.federation.nvflare.jobs import write_job
+
+# What ends a job, beside being done.
+_ENDED = "FINISHED"
+
+
+@final
+class Submission:
+    """A session with a server, by a coordinator's kit.
+
+    Parameters
+    ----------
+    kit : Path
+        The coordinator's startup kit.
+    session : Any
+        NVFlare's session.
+    """
+
+    def __init__(self, kit: Path, session: Any) -> None:
+        self.kit, self._session = kit, session
+        self._heard = time.monotonic()
+
+    def present(self) -> set[str]:
+        """Return the names of the silos that are connected."""
+        info = self._session.get_system_info()
+        return {str(client.name) for client in info.client_info}
+
+    def submit(
+        self, name: str, parties: Sequence[str], content: Mapping[str, Any]
+    ) -> str:
+        """Submit a job without code; return its identifier."""
+        with tempfile.TemporaryDirectory() as work:
+            folder = Path(work) / name
+            write_job(folder, name, parties, content)
+            return str(self._session.submit_job(str(folder)))
+
+    def status(self, job: str, patience: float) -> str:
+        """Return NVFlare's word for the state of a job; empty while nobody answers.
+
+        After `patience` seconds of silence it is an `AggregationError`.
+        """
+        try:
+            status = str(self._session.get_job_meta(job).get("status", ""))
+        except Exception as wrong:
+            if time.monotonic() - self._heard > patience:
+                raise AggregationError(
+                    f"The server has not answered for {patience:.0f} seconds. When it "
+                    f"is back, continue the study (resume)."
+                ) from wrong
+            return ""
+        self._heard = time.monotonic()
+        return status
+
+    def ask(self, job: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a running job tells; nothing where it does not answer."""
+        from unpooled.federation.nvflare.channel import NEWS
+
+        try:
+            return dict(self._session.do_app_command(job, NEWS, dict(asked)))
+        except Exception:
+            # Before the job's first line and after its last there is nobody to ask.
+            return {}
+
+    def take(self, job: str, size: int, folder: Path) -> Path | None:
+        """Take the results that a job holds; None where it ended meanwhile."""
+        packed = io.BytesIO()
+        while packed.tell() < size:
+            part = self.ask(job, {"part": packed.tell()}).get("part")
+            if not part:
+                return None
+            packed.write(base64.b64decode(str(part)))
+        try:
+            with zipfile.ZipFile(packed) as archive:
+                archive.extractall(folder)
+        except (OSError, ValueError, zipfile.BadZipFile) as wrong:
+            raise AggregationError(
+                f"The results of job {job} cannot be read: {wrong}."
+            ) from wrong
+        self.ask(job, {"taken": True})
+        return folder / "outcome.json"
+
+    def stop(self, job: str) -> None:
+        """Stop a job; one that is done already stays done."""
+        with contextlib.suppress(Exception):
+            self._session.abort_job(job)
+
+    def fetch(self, job: str, folder: Path) -> Path | None:
+        """Bring what a job wrote for its submitter; None where it wrote nothing."""
+        from unpooled.federation.nvflare.channel import RESULTS
+
+        try:
+            place = Path(str(self._session.download_job_result(job, str(folder))))
+        except Exception as wrong:
+            raise AggregationError(
+                f"The results of job {job} cannot be fetched from the server: {wrong}."
+            ) from wrong
+        return next(iter(sorted(place.rglob(f"{RESULTS}/outcome.json"))), None)
+
+
+def is_over(status: str) -> bool:
+    """Whether a job's state is an end."""
+    return status.startswith(_ENDED)
+
+
+@contextlib.contextmanager
+def submission(kit: Path, patience: float = 15.0) -> Iterator[Submission]:
+    """Hold a session with a consortium's server.
+
+    Parameters
+    ----------
+    kit : Path
+        The coordinator's startup kit.
+    patience : float, default 15.0
+        Seconds that the server has to answer.
+    """
+    need_engine()
+    from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+    kit = kit.expanduser().resolve()
+    user = _user(kit)
+    # NVFlare prints and logs to the terminal what errors say anyway.
+    logging.getLogger("nvflare").setLevel(logging.CRITICAL)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            session = new_secure_session(user, str(kit), timeout=patience)
+    except Exception as wrong:
+        raise AggregationError(
+            f"The server of the kit {kit} does not answer: {wrong}. Is it running, and "
+            f"does this network let you reach it?"
+        ) from wrong
+    try:
+        yield Submission(kit, session)
+    finally:
+        with contextlib.suppress(Exception):
+            session.close()
+        shutil.rmtree(kit / "transfer", ignore_errors=True)
+
+
+def _user(kit: Path) -> str:
+    path = kit / "startup" / "fed_admin.json"
+    try:
+        return str(json.loads(path.read_text("utf-8"))["admin"]["username"])
+    except (OSError, ValueError, KeyError, TypeError) as wrong:
+        raise StudyError(
+            f"{kit} is not a coordinator's kit: it has no readable "
+            f"startup/fed_admin.json. Provisioning writes it to OUT/coordinator."
+        ) from wrong

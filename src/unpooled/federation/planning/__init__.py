@@ -1,0 +1,1 @@
+"""Fits that run nothing: what would leave, and at what cost."""

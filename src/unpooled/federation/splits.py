@@ -1,0 +1,44 @@
+"""Which rows of every silo a fold or a split is about, as operations of a view."""
+
+from typing import Any
+
+import numpy as np
+
+from unpooled.errors import DataError
+from unpooled.protocol.view_operations import Rows
+
+
+def seed_of(random_state: Any, default: int | None) -> int:
+    """Return a seed for a shuffle: the one given, the default, or a new one."""
+    seed = default if random_state is None else random_state
+    if seed is None:
+        return int(np.random.default_rng().integers(2**31))
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise DataError(f"random_state={seed!r}; choose a whole number >= 0.")
+    return int(seed)
+
+
+def fold_rows(n: int, seed: int) -> list[tuple[Rows, Rows]]:
+    """Return (train, test) for each of n folds; seed -1 keeps the table's order."""
+    if int(n) != n or n < 2:
+        raise DataError(f"n={n!r} folds; choose a whole number of at least 2.")
+    n = int(n)
+    return [
+        (Rows(k, n, 0.0, True, seed), Rows(k, n, 0.0, False, seed)) for k in range(n)
+    ]
+
+
+def split_rows(
+    test_size: float | None, train_size: float | None, seed: int
+) -> tuple[Rows, Rows]:
+    """Return (train, test), of the size that is given for one of them."""
+    if test_size is not None and train_size is not None:
+        raise DataError("Give test_size or train_size: no row is in neither view.")
+    name, size = "train_size", train_size
+    if size is None:
+        name, size = "test_size", 0.25 if test_size is None else test_size
+    if not 0.0 < size < 1.0:
+        raise DataError(f"{name}={size!r}; choose a share between 0 and 1.")
+    # Rounded, so that 0.7 of ten rows leaves three of them.
+    share = size if train_size is None else round(1.0 - size, 12)
+    return Rows(0, 0, share, True, seed), Rows(0, 0, share, False, seed)

@@ -1,0 +1,157 @@
+"""Tests of whether groups of rows differ, from scatters between and within them.
+
+B = Σ n_i (m_i - m)(m_i - m)ᵀ    W = Σ S_i    T = B + W, of m groups and N rows
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import scipy.linalg
+import scipy.stats
+
+from unpooled.arrays import Array, Float
+from unpooled.linalg.generalized_eigen import check_definite
+
+
+@final
+@dataclass(frozen=True)
+class OneWay:
+    """One-way analyses of variance, a column each.
+
+    Attributes
+    ----------
+    eta_squared : (p,) array
+        Share of the groups' means in the squared distances from the mean of all; NaN
+        of constant columns.
+    f_statistic : (p,) array
+        With m - 1 and N - m degrees of freedom.
+    p_value : (p,) array
+        That groups of normal rows with one variance and one mean differ so much.
+    """
+
+    eta_squared: Float[Array, " p"]
+    f_statistic: Float[Array, " p"]
+    p_value: Float[Array, " p"]
+
+
+def one_way(
+    between: Float[Array, " p"], total: Float[Array, " p"], m: int, N: int
+) -> OneWay:
+    """Test each column's means.
+
+    Parameters
+    ----------
+    between, total : (p,) arrays
+        Sums of squares: diagonals of B and T.
+    m, N : int
+        Groups and rows.
+    """
+    within = np.maximum(total - between, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        F = (between / (m - 1)) / (within / (N - m))
+        share = between / np.where(total > 0, total, np.nan)
+    F = np.where(total > 0, F, np.nan)
+    return OneWay(share, F, scipy.stats.f.sf(F, m - 1, N - m))
+
+
+@final
+@dataclass(frozen=True)
+class Multivariate:
+    """A test of all columns at once.
+
+    Attributes
+    ----------
+    statistic : float
+        Wilks' lambda, Pillai's trace, or Box's M.
+    approximation : float
+        What is compared with a distribution: F, or of Box's M chi-squared.
+    dof : tuple of float
+        Its degrees of freedom.
+    p_value : float
+        That groups of normal rows alike differ so much.
+    """
+
+    statistic: float
+    approximation: float
+    dof: tuple[float, ...]
+    p_value: float
+
+
+def means_test(
+    B: Float[Array, "p p"], T: Float[Array, "p p"], m: int, N: int
+) -> tuple[Multivariate, Multivariate]:
+    """Return Wilks' and Pillai's tests that all groups have the same means.
+
+    Raises
+    ------
+    DataError
+        When T is singular to the digits that a total has.
+
+    References
+    ----------
+    Rao, An asymptotic expansion of the distribution of Wilks' criterion, 1951.
+    Pillai, Some new test criteria in multivariate analysis, Annals of Mathematical
+    Statistics 26 (1955).
+    """
+    unit = check_definite(T)
+    scale = unit * unit[:, None]
+    shares = np.clip(scipy.linalg.eigvalsh(B / scale, T / scale), 0.0, 1.0)
+    p, h, e = len(T), m - 1, N - m
+    with np.errstate(divide="ignore"):
+        log_wilks = float(np.log1p(-shares).sum())
+    s = np.sqrt((p**2 * h**2 - 4) / (p**2 + h**2 - 5)) if p**2 + h**2 > 5 else 1.0
+    dof = float(p * h), float((e - (p - h + 1) / 2) * s - (p * h - 2) / 2)
+    # expm1, for lambda may be close to 1.
+    F = np.expm1(-log_wilks / s) * dof[1] / dof[0]
+    wilks = _f_test(float(np.exp(log_wilks)), float(F), dof)
+    s, trace = min(p, h), float(shares.sum())
+    a, b = abs(p - h) + s, e - p + s
+    F = (b / a) * trace / (s - trace) if trace < s else np.inf
+    return wilks, _f_test(trace, float(F), (float(s * a), float(s * b)))
+
+
+def covariances_test(
+    W: Float[Array, "p p"], logs: float, m: int, N: int
+) -> Multivariate:
+    """Return Box's test that all groups have the same covariances.
+
+    Bartlett's correction is for groups of the same size; those of others would tell of
+    their sizes. It is smaller than theirs, so that p is somewhat too small for them.
+
+    Parameters
+    ----------
+    W : (p, p) array
+        In any units.
+    logs : float
+        ``Σ (n_i - 1) log|S_i|`` of the groups' own covariances, in the same units.
+    m, N : int
+        Groups and rows.
+
+    References
+    ----------
+    Box, A general distribution theory for a class of likelihood criteria, Biometrika 36
+    (1949).
+    """
+    p = len(W)
+    M = (N - m) * np.linalg.slogdet(W / (N - m))[1] - logs
+    dof = p * (p + 1) * (m - 1) / 2
+    c = (m**2 - 1) / (N - m) * (2 * p**2 + 3 * p - 1) / (6 * (p + 1) * (m - 1))
+    chi_squared = float(max(M, 0.0) * (1.0 - c))
+    p_value = float(scipy.stats.chi2.sf(chi_squared, dof))
+    return Multivariate(float(M), chi_squared, (dof,), p_value)
+
+
+def adjusted(p_values: Float[Array, " p"]) -> Float[Array, " p"]:
+    """Return p-values for as many tests, by Holm's procedure; NaN stays NaN."""
+    order = np.argsort(p_values)
+    count = int(np.isfinite(p_values).sum())
+    steps = np.maximum(count - np.arange(len(p_values)), 1)
+    raised = np.maximum.accumulate(p_values[order] * steps)
+    found = np.empty_like(p_values)
+    found[order] = np.minimum(raised, 1.0)
+    return found
+
+
+def _f_test(statistic: float, F: float, dof: tuple[float, float]) -> Multivariate:
+    return Multivariate(statistic, F, dof, float(scipy.stats.f.sf(F, *dof)))

@@ -1,0 +1,1 @@
+"""Linear discriminant analysis, exact, wide and in one shot."""

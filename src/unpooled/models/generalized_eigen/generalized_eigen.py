@@ -1,0 +1,276 @@
+"""Generalised eigenproblems of a user's own declared matrices.
+
+    each silo    a step of the user forms A_i and B_i and keeps them
+    "exact"      silos ── A_i, B_i ──> Σ A_i, Σ B_i ──> A v = λ B v
+    "dgep-..."   silos ── M_i = B_i^(-1/2) A_i B_i^(-1/2) ──> Σ M_i ──> M w = λ w
+
+Principal components, discriminants, canonical correlations and partial least squares
+are of this form; they have estimators of their own.
+
+References
+----------
+Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, sections 2
+and 3, Algorithms 1 and 2.
+"""
+
+from collections.abc import Mapping
+from typing import Any, final
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.linalg.dgep import (
+    Diagnosis,
+    power_eigenvectors,
+    starting_block,
+    top_eigenvectors,
+)
+from unpooled.linalg.eigen import same_columns
+from unpooled.linalg.generalized_eigen import inverse_root, leading_pencil_pairs
+from unpooled.models.base import FederatedEstimator
+from unpooled.models.generalized_eigen.convergence import Pair, diagnosis_of
+from unpooled.models.parameter_checks import check_choice
+from unpooled.protocol.step import (
+    Fit,
+    Step,
+    derived,
+    disclosed,
+    find_step,
+    release,
+    summed,
+)
+
+SOLVERS = ("exact", "dgep-eigh", "dgep-power")
+
+
+@summed(
+    A=release("p p", symmetric=True, meaning="the matrix A of the problem"),
+    B=release("p p", symmetric=True, meaning="the matrix B of the problem"),
+)
+def local_pair(kept: Any) -> dict[str, Any]:
+    """Release the matrices that the user's step kept."""
+    return {name: symmetric(kept[name]) for name in ("A", "B")}
+
+
+@summed(
+    M=release(
+        "p p", symmetric=True, meaning="the silo's A between inverse roots of its own B"
+    )
+)
+def local_whitened(kept: Any, *, ridge: float, pseudo: bool) -> dict[str, Any]:
+    """Release ``B_i^(-1/2) A_i B_i^(-1/2)``."""
+    return {"M": whitened(kept["A"], kept["B"], ridge, pseudo=pseudo)}
+
+
+@disclosed(radii=release("2", meaning="the largest eigenvalues of the silo's A and B"))
+def local_radii(kept: Any) -> dict[str, Any]:
+    """Show the spectral radii that the paper's bound is made of."""
+    return {"radii": spectral_radii(kept["A"], kept["B"])}
+
+
+def _are_eigenvectors(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
+    V = public["vectors"]
+    if "local_pair" in fits:
+        totals = fits["local_pair"].totals
+        found = leading_pencil_pairs(totals["A"], totals["B"], V.shape[1])[1]
+    else:
+        found = top_eigenvectors(fits["local_whitened"].totals["M"], V.shape[1])
+    return same_columns(V, found)
+
+
+@derived(
+    takes={"vectors": "p k"},
+    fitted_by=("eigenproblem.local_pair", "eigenproblem.local_whitened"),
+    follows=_are_eigenvectors,
+)
+def projected(
+    X: Float[Array, "n p"], *, vectors: Float[Array, "p k"]
+) -> Float[Array, "n k"]:
+    """Return coordinates of rows along the eigenvectors."""
+    return X @ vectors
+
+
+@final
+class GeneralizedEigen(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator
+):
+    """Leading eigenvectors of ``Σ A_i v = λ Σ B_i v``, A_i and B_i from a user's step.
+
+    Parameters
+    ----------
+    n_components : int, default 1
+        k, at most p.
+    pair : Step or str
+        A step declared with `kept` that returns "A" and "B", both (p, p) and symmetric,
+        B positive definite; or its name, "module.step", which can be saved.
+    public : mapping, optional
+        The step's keyword-only arguments.
+    solver : {"exact", "dgep-eigh", "dgep-power"}, default "exact"
+        "exact" adds A_i and B_i. The others are the published one-shot algorithms,
+        which add M_i and are approximate.
+    ridge : float or None, default None
+        One-shot only: added to the diagonal of each B_i. None: pseudo-inverse roots.
+    max_iter : int, default 10
+        Steps of the power method.
+    init : (p, k) array, optional
+        Where the power method starts; drawn at random when omitted.
+    random_state : int, optional
+        Seed of that draw.
+
+    Attributes
+    ----------
+    eigenvectors_ : (p, k) array
+        In each column the entry of largest magnitude is positive. "exact": vectors v,
+        B-orthonormal. One-shot: orthonormal vectors w in the silos' whitened
+        coordinates, as published; no pooled B is known to map them back.
+    eigenvalues_ : (k,) array
+        In descending order; of Σ M_i for one-shot solvers.
+    n_features_in_ : int
+        p.
+    feature_names_in_ : (p,) array of str
+        Names of the columns, where the silos' tables have names.
+
+    Raises
+    ------
+    DataError
+        A step that is not `kept` or keeps something else, a singular B.
+
+    Notes
+    -----
+    Released, as totals only: "exact" Σ A_i and Σ B_i, one-shot Σ M_i, in one round.
+    Never released: a row, or any silo's own matrix. The user's step runs in a round
+    before it, in which nothing leaves.
+    """
+
+    eigenvectors_: Float[Array, "p k"]
+    eigenvalues_: Float[Array, " k"]
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        pair: Step | str | None = None,
+        public: Mapping[str, Any] | None = None,
+        solver: str = "exact",
+        ridge: float | None = None,
+        max_iter: int = 10,
+        init: Any = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.pair = pair
+        self.public = public
+        self.solver = solver
+        self.ridge = ridge
+        self.max_iter = max_iter
+        self.init = init
+        self.random_state = random_state
+
+    def _fit(self, federation: Federation, y: Any) -> None:
+        p, k = federation.n_features, self.n_components
+        check_choice("solver", self.solver, SOLVERS)
+        if not (isinstance(k, int | np.integer) and 1 <= k <= p):
+            raise DataError(f"n_components={k!r}; choose a whole number from 1 to {p}.")
+        federation.keep(_pair_of(self.pair), **(self.public or {}))
+        if self.solver == "exact":
+            totals = federation.sum(local_pair)
+            self.eigenvalues_, self.eigenvectors_ = leading_pencil_pairs(
+                totals["A"], totals["B"], int(k)
+            )
+            return
+        M = federation.sum(local_whitened, **roots(self.ridge))["M"]
+        self.eigenvectors_ = one_shot(self, M, int(k))
+        W = self.eigenvectors_
+        self.eigenvalues_ = np.einsum("pk,pk->k", W, M @ W)
+
+    def diagnose(self, federation: Federation) -> Diagnosis:
+        """Compare a one-shot answer with the exact one; releases Σ A_i and Σ B_i.
+
+        Where a silo shows no values of its own the paper's bound is left out.
+
+        Parameters
+        ----------
+        federation : Federation
+            The one of the fit.
+        """
+        check_is_fitted(self)
+        if self.solver == "exact":
+            raise DataError("An exact answer has no error to diagnose.")
+        steps, public = Pair(_pair_of(self.pair), local_pair, local_radii), self.public
+        W = self.eigenvectors_
+        with federation.fitting():
+            federation.keep(steps.keep, **(public or {}))
+            M = federation.sum(local_whitened, **roots(self.ridge))["M"]
+            return diagnosis_of(federation, steps, public or {}, W, M)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.eigenvectors_.shape[1]
+
+    def transform(self, X: Any) -> Any:
+        """Project an array, or every silo's rows, lazily.
+
+        Parameters
+        ----------
+        X : (n, p) array-like or Federation
+            A federation gives a view; nothing leaves a silo.
+        """
+        if isinstance(X, Federation):
+            view, names = self._check_view(X), list(self.get_feature_names_out())
+            return view.derive(projected, names, vectors=self.eigenvectors_)
+        return projected(self._check_rows(X), vectors=self.eigenvectors_)
+
+
+def one_shot(model: Any, M: Float[Array, "p p"], k: int) -> Float[Array, "p k"]:
+    """Return the leading vectors of Σ M_i by the model's solver."""
+    if model.solver == "dgep-eigh":
+        return top_eigenvectors(M, k)
+    start = starting_block(model.init, len(M), k, model.random_state)
+    return power_eigenvectors(lambda W: M @ W, start, model.max_iter)
+
+
+def roots(ridge: float | None) -> dict[str, Any]:
+    """Return how silos take inverse roots, as public arguments."""
+    if ridge is not None and not (np.isfinite(ridge) and ridge > 0):
+        raise DataError(f"ridge={ridge!r}; choose a positive number, or None.")
+    return {"ridge": float(ridge or 0.0), "pseudo": ridge is None}
+
+
+def whitened(
+    A: Float[Array, "p p"], B: Float[Array, "p p"], ridge: float, *, pseudo: bool
+) -> Float[Array, "p p"]:
+    """Return ``B^(-1/2) A B^(-1/2)``."""
+    root = inverse_root(symmetric(B), ridge, pseudo=pseudo)
+    return root @ symmetric(A) @ root
+
+
+def spectral_radii(
+    A: Float[Array, "p p"], B: Float[Array, "p p"]
+) -> Float[Array, " 2"]:
+    """Return the largest absolute eigenvalues of A and of B."""
+    return np.array([np.linalg.norm(M, 2) for M in (A, B)])
+
+
+def symmetric(M: Float[Array, "p p"]) -> Float[Array, "p p"]:
+    """Return a matrix if it is symmetric."""
+    if np.abs(M - M.T).max(initial=0.0) > 1e-9 * np.abs(M).max(initial=0.0):
+        raise DataError("A or B is not symmetric.", rule="declaration")
+    return M
+
+
+def _pair_of(pair: Step | str | None) -> Step:
+    if pair is None:
+        raise DataError("GeneralizedEigen needs pair=, a step that keeps A and B.")
+    # By name, for a clone of the estimator holds a copy of the step.
+    step = find_step(pair if isinstance(pair, str) else pair.name)
+    shapes = {name: d.letters for name, d in step.declared.items()}
+    if step.verb != "kept" or shapes != dict.fromkeys("AB", ("p", "p")):
+        raise DataError(
+            f'{step.name} must be declared with kept(A="p p", B="p p"); it is '
+            f"{step.verb}, with {shapes}."
+        )
+    return step

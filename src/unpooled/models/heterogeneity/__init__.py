@@ -1,0 +1,1 @@
+"""How much silos differ in their means and covariances."""

@@ -1,0 +1,1 @@
+"""Multi-view feature selection with shared pseudo-labels."""

@@ -1,0 +1,1 @@
+"""Principal component analysis, its solvers and what it takes for columns."""

@@ -1,0 +1,1 @@
+"""Imputation, scaling and Yeo-Johnson transforms."""

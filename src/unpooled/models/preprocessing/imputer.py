@@ -1,0 +1,214 @@
+"""Filling missing cells with the federation's means.
+
+    round 1   silos ── count and sum of the cells that are there, per column ──> total
+    mean_j = total_j / count_j
+
+A column without any value at one silo is no error while the federation has some. On a
+column partition each silo keeps the means of its own columns, and nothing leaves.
+"""
+
+from collections.abc import Mapping
+from typing import Any, final
+
+import numpy as np
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.models import moments
+from unpooled.models.base import FederatedEstimator
+from unpooled.protocol.step import (
+    Fit,
+    adopted,
+    derived,
+    disclosed,
+    kept,
+    release,
+    stays,
+)
+
+local_observed, own_observed = adopted(
+    __name__, moments.local_observed, moments.own_observed
+)
+
+
+def _are_means(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
+    # Bit by bit: the difference of two fillings of one person's cell, however small,
+    # is in proportion to that person's row.
+    return np.array_equal(public["statistics"], _means(**fits["local_observed"].totals))
+
+
+@derived(
+    takes={"statistics": "p"},
+    fitted_by=("imputer.local_observed",),
+    follows=_are_means,
+    by_column="missing",
+)
+def imputed(
+    X: Float[Array, "n p"], *, statistics: Float[Array, " p"]
+) -> Float[Array, "n p"]:
+    """Put each column's statistic where its cells are missing."""
+    missing = np.isnan(X)
+    return np.where(missing, statistics, X) if missing.any() else X
+
+
+@kept(statistics=stays("p", meaning="the value that fills each of the silo's columns"))
+def own_statistics(kept: Any, *, keep_empty: bool) -> dict[str, Any]:
+    """Divide the sums that the silo keeps by its counts."""
+    if not keep_empty and not kept["count"].all():
+        raise DataError("A column has no value to take a mean of.", rule="empty_column")
+    return {"statistics": kept["total"] / np.maximum(kept["count"], 1)}
+
+
+@derived(fitted_by=("imputer.own_statistics",), by_column=True)
+def own_imputed(X: Float[Array, "n p"], kept: Any) -> Float[Array, "n p"]:
+    """Put the silo's own statistics where cells are missing."""
+    return imputed(X, statistics=kept["statistics"])
+
+
+@disclosed(
+    statistics=release("p", meaning="the value that fills each of the silo's columns")
+)
+def shown_statistics(kept: Any) -> dict[str, Any]:
+    """Disclose the statistics of the silo's own columns."""
+    return {"statistics": kept["statistics"]}
+
+
+@derived(fitted_by=(), by_column="missing")
+def filled(X: Float[Array, "n p"], *, value: float) -> Float[Array, "n p"]:
+    """Put one number where cells are missing, whatever the column."""
+    return np.where(np.isnan(X), value, X)
+
+
+@final
+class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
+    """Fill missing cells (NaN, blank) with each column's mean over all silos.
+
+    Parameters
+    ----------
+    strategy : {"mean", "constant"}, default "mean"
+        "constant" fills with `fill_value` and asks the silos nothing.
+    fill_value : float, optional
+        For ``strategy="constant"``; 0 when omitted.
+    keep_empty_features : bool, default False
+        Fill a column without a value in any silo with 0, where else it is an error.
+        With ``strategy="constant"`` columns are always kept.
+
+    Attributes
+    ----------
+    statistics_ : (p,) array
+        The value that fills each column.
+    n_features_in_ : int
+        Columns seen in `fit`.
+    feature_names_in_ : (p,) array of str
+        Their names, where the silos' tables have names.
+
+    Notes
+    -----
+    Released, as totals only: per column the number of cells that are there and their
+    sum. Never released: a row, which cells are missing, or any silo's own count or sum.
+    On a column partition nothing is released: each silo keeps the statistics of its own
+    columns, and `transform` uses them there.
+
+    A column without a value in any silo has no mean. scikit-learn drops it with a
+    warning; here it is a `DataError`, because later steps, and the silos' owners, count
+    on the columns that were agreed upon.
+
+    See Also
+    --------
+    sklearn.impute.SimpleImputer : its twin on pooled rows.
+    """
+
+    statistics_: Float[Array, " p"]
+
+    _partitions = ("rows", "columns")
+    _missing = True
+    _kept_by_silos = ("statistics_",)
+
+    def __init__(
+        self,
+        strategy: str = "mean",
+        *,
+        fill_value: Any = None,
+        keep_empty_features: bool = False,
+    ) -> None:
+        self.strategy = strategy
+        self.fill_value = fill_value
+        self.keep_empty_features = keep_empty_features
+
+    def _fit(self, federation: Federation, y: Any) -> None:
+        if self.strategy == "constant":
+            self.statistics_ = np.full(federation.n_features, self._fill())
+            return
+        if self.strategy != "mean":
+            raise DataError(
+                f'strategy={self.strategy!r}; choose "mean" or "constant". Medians and '
+                f"most frequent values are not sums over silos."
+            )
+        if federation.partition == "columns":
+            federation.keep(own_observed)
+            federation.keep(own_statistics, keep_empty=self.keep_empty_features)
+            return
+        totals = federation.sum(local_observed)
+        count = np.rint(totals["count"])
+        empty = [federation.feature_names[j] for j in np.flatnonzero(count == 0)]
+        if empty and not self.keep_empty_features:
+            raise DataError(
+                f"No silo has a value in {', '.join(empty)}, so there is no mean to "
+                f"fill in. Leave these columns out with select, or fill them with 0 "
+                f"by keep_empty_features=True."
+            )
+        self.statistics_ = _means(**totals)
+
+    def _gather(self, federation: Federation) -> None:
+        told = federation.collect(shown_statistics, kept_of=self.kept_)
+        parts = [told[party]["statistics"] for party in federation.parties]
+        self.statistics_ = np.concatenate(parts)
+
+    def _fill(self) -> float:
+        fill = 0.0 if self.fill_value is None else self.fill_value
+        if not isinstance(fill, int | float | np.number) or not np.isfinite(fill):
+            raise DataError(
+                f"fill_value={fill!r} (of type {type(fill)!r}) cannot be cast to a "
+                f"finite number, which is what the columns hold."
+            )
+        return float(fill)
+
+    def transform(self, X: Any) -> Any:
+        """Fill missing cells of an array, or of every silo's rows, lazily.
+
+        Parameters
+        ----------
+        X : (n, p) array-like or Federation
+            A federation gives a view; nothing leaves a silo.
+        """
+        if isinstance(X, Federation):
+            view = self._check_view(X)
+            by_columns = view.partition == "columns"
+            if self.strategy == "constant":
+                names = None if by_columns else view.feature_names
+                return view.derive(filled, names, value=self._fill())
+            if by_columns:
+                return view.derive(own_imputed, kept_of=self.kept_)
+            return view.derive(imputed, view.feature_names, statistics=self.statistics_)
+        return imputed(self._check_rows(X), statistics=self.statistics_)
+
+    def to_sklearn(self) -> Any:
+        """Return a fitted `sklearn.impute.SimpleImputer`."""
+        import sklearn.impute
+
+        check_is_fitted(self)
+        twin = sklearn.impute.SimpleImputer(
+            strategy=self.strategy,
+            fill_value=self.fill_value,
+            keep_empty_features=self.keep_empty_features,
+        )
+        twin.fit(self.statistics_[None])
+        return self._taught(twin)
+
+
+def _means(count: Array, total: Float[Array, " p"]) -> Float[Array, " p"]:
+    """Return each column's mean, 0 for a column without values."""
+    return total / np.maximum(np.rint(count), 1)

@@ -1,0 +1,281 @@
+"""More columns than rows: everything happens in the span of the pooled rows.
+
+    round 1   silos <── mean ──  silos ── squared distances from it ──────> squares
+    round 2   silos <── a random block of as many columns as rows of all silos
+              silos ── their scatter about the mean applied to it ──> its range: Z
+    then      the model itself on the coordinates (x - mean) Z of every silo's rows
+
+The scatter has the rank of the rows, so its image of a random block spans what the rows
+span, and no p × p array is formed by anybody. A multiple of the identity, which
+regularisation adds, maps the span to itself, so that what a regularised model finds
+within it is what it would find in all columns.
+
+References
+----------
+Halko, Martinsson and Tropp, Finding structure with randomness, SIAM Review 53 (2011).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import scipy.linalg
+
+from unpooled.arrays import Array, Float
+from unpooled.federation.federation import Federation
+from unpooled.linalg.moments import squared_deviations
+from unpooled.protocol.bounds import CauchySchwarzImage
+from unpooled.protocol.step import Fit, Step, derived, release, summed
+from unpooled.protocol.view_operations import Derive, Operation, Select
+
+# Below this share of the largest singular value a direction of the image is rounding.
+_ROUNDING = 1e-12
+# What numbers may differ by that two computers worked out: of a mean, and of a
+# direction of the image as large as the largest.
+_SAME_MEAN, _SAME_BASIS = 1e-9, 1e-10
+
+
+@summed(
+    takes={"mean": "p"},
+    squares=release(
+        "p", meaning="each column's squared distances from its mean, added"
+    ),
+)
+def local_spread(X: Float[Array, "n p"], *, mean: Float[Array, " p"]) -> dict[str, Any]:
+    """Add squares about the federation's mean."""
+    return {"squares": squared_deviations(X, mean)}
+
+
+@summed(
+    takes={"mean": "p", "squares": "p", "V": "p q"},
+    image=release(
+        "p q",
+        bound=CauchySchwarzImage("squares", "V"),
+        meaning="each column's products with q public mixtures of all columns, added",
+    ),
+)
+def local_span(
+    X: Float[Array, "n p"],
+    *,
+    mean: Float[Array, " p"],
+    squares: Float[Array, " p"],
+    V: Float[Array, "p q"],
+) -> dict[str, Any]:
+    """Apply this silo's scatter about the federation's mean to a public block."""
+    Z = X - mean
+    return {"image": Z.T @ (Z @ V)}
+
+
+def _is_row_space(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
+    """Whether a basis spans what rows do about their mean, as all would find it."""
+    N, mean, size = _count_and_mean(fits)
+    spread, rounds = fits["local_spread"], fits["local_span"].rounds
+    # A mean of class means differs in its last digit from computer to computer.
+    if (np.abs(public["mean"] - mean) > _SAME_MEAN * size).any():
+        return False
+    asked = {"mean": public["mean"], "squares": spread.totals["squares"]}
+    for one in (spread, *rounds):
+        shared = asked.keys() & one.public.keys()
+        if not all(np.array_equal(one.public[name], asked[name]) for name in shared):
+            return False
+    blocks = [one.public["V"] for one in rounds]
+    images = [one.totals["image"] for one in rounds]
+    scale = deviations(asked["squares"], mean, N)
+    if len(rounds) == 1 and np.array_equal(blocks[0], _scaled_block(scale, N)):
+        U, shares = _range(images[0] / scale[:, None], N - 1)
+        return _same_basis(public["basis"] * scale[:, None], U, shares)
+    found = _unscaled(blocks, images, N)
+    return found is not None and _same_basis(public["basis"], *found)
+
+
+Basis = tuple[Float[Array, "p q"], Float[Array, " q"]]
+
+
+def _unscaled(blocks: list[Array], images: list[Array], N: int) -> Basis | None:
+    """Return the basis that blocks and images give, if the blocks are nobody's choice.
+
+    And of each direction how large the image is along it.
+    """
+    # The first block fills the first view's rows; a narrow view has none.
+    filled = np.flatnonzero(blocks[0].any(axis=1))
+    asked = _blocks(len(blocks[0]), N, int(filled[0] or filled[-1] + 1))
+    wide = [block.V for block in asked if block.V is not None]
+    if len(wide) != len(blocks) or not all(map(np.array_equal, wide, blocks)):
+        return None
+    told = iter(images)
+    found = [
+        (np.eye(block.width), np.ones(block.width))
+        if block.V is None
+        else _range(next(told)[block.rows], N - 1)
+        for block in asked
+    ]
+    basis = scipy.linalg.block_diag(*(U for U, _ in found))
+    return basis, np.concatenate([shares for _, shares in found])
+
+
+def _same_basis(
+    basis: Float[Array, "p _"], wanted: Float[Array, "p q"], shares: Float[Array, " q"]
+) -> bool:
+    """Whether a basis is another but for rounding, which small directions have more."""
+    if basis.shape != wanted.shape:
+        return False
+    apart = np.abs(basis - wanted).max(axis=0)
+    return bool((apart <= _SAME_BASIS / shares).all())
+
+
+def _count_and_mean(
+    fits: Mapping[str, Fit],
+) -> tuple[int, Float[Array, " p"], Float[Array, " p"]]:
+    """Return N, the mean of all rows, and the size of what it was added from."""
+    fit = fits.get("local_total") or fits["local_class_totals"]
+    count, total = fit.totals["count"], np.atleast_2d(fit.totals["total"])
+    N = round(float(count.sum()))
+    return N, total.sum(axis=0) / N, np.abs(total).sum(axis=0) / N
+
+
+@derived(
+    takes={"mean": "p", "basis": "p q"},
+    fitted_by=(
+        "discriminant.local_class_totals",
+        "discriminant.local_spread",
+        "discriminant.local_span",
+        "cca.local_total",
+        "cca.local_spread",
+        "cca.local_span",
+    ),
+    follows=_is_row_space,
+)
+def spanned(
+    X: Float[Array, "n p"], *, mean: Float[Array, " p"], basis: Float[Array, "p q"]
+) -> Float[Array, "n q"]:
+    """Return coordinates of rows in the span of all silos' rows."""
+    return (X - mean) @ basis
+
+
+@final
+@dataclass(frozen=True)
+class Span:
+    """The steps of this module under a model's name (`adopted`)."""
+
+    spread: Step
+    image: Step
+
+
+def row_space(
+    federation: Federation, steps: Span, mean: Float[Array, " p"], N: int, first: int
+) -> Float[Array, "p q"]:
+    """Return an orthonormal basis of what rows about the mean span; two rounds.
+
+    Parameters
+    ----------
+    federation : Federation
+        Rows without missing cells.
+    steps : Span
+        Under the model's name.
+    mean : (p,) array
+        Of all rows.
+    N : int
+        How many there are.
+    first : int
+        Columns of a first view, and the rest of a second: each has a basis of its own,
+        and the result is block-diagonal. p where there is one view.
+    """
+    p = len(mean)
+    squares = federation.sum(steps.spread, mean=mean)["squares"]
+    bases = []
+    for block in _blocks(p, N, first):
+        if block.V is None:
+            bases.append(np.eye(block.width))
+            continue
+        public = {"mean": mean, "squares": squares, "V": block.V}
+        image = federation.sum(steps.image, **public)["image"]
+        if federation.coordinator.planned:
+            image[block.rows] = np.eye(block.width, N + 7)
+        bases.append(_range(image[block.rows], N - 1)[0])
+    return scipy.linalg.block_diag(*bases)
+
+
+@final
+@dataclass(frozen=True)
+class _Block:
+    """The columns of a view, and what the scatter is applied to where they are many."""
+
+    rows: slice
+    width: int
+    V: Float[Array, "p l"] | None
+
+
+def _blocks(p: int, N: int, first: int) -> list[_Block]:
+    # Any directions will do, so that they need not be anybody's secret or seed; and
+    # silos know them, so that they are nobody's choice.
+    rng, blocks = np.random.default_rng(0), list[_Block]()
+    for start, stop in ((0, first), (first, p)):
+        width, V = stop - start, None
+        if width >= N:
+            V = np.zeros((p, N + 7))
+            V[start:stop] = rng.standard_normal((width, N + 7))
+        if width:
+            blocks.append(_Block(slice(start, stop), width, V))
+    return blocks
+
+
+def scaled_row_space(
+    federation: Federation, steps: Span, mean: Float[Array, " p"], N: int
+) -> tuple[Float[Array, "p q"], Float[Array, " p"]]:
+    """Return the same of rows whose columns are standardised, and their deviations.
+
+    Columns in small units count as much as others, and keep their digits. Of constant
+    columns the deviation is given as 1.
+    """
+    squares = federation.sum(steps.spread, mean=mean)["squares"]
+    scale = deviations(squares, mean, N)
+    public = {"mean": mean, "squares": squares, "V": _scaled_block(scale, N)}
+    image = federation.sum(steps.image, **public)["image"]
+    if federation.coordinator.planned:
+        image = np.eye(*image.shape)
+    return _range(image / scale[:, None], N - 1)[0], scale
+
+
+def deviations(
+    squares: Float[Array, " p"], mean: Float[Array, " p"], N: int
+) -> Float[Array, " p"]:
+    """Return columns' deviations, and 1 for those that are constant."""
+    rounding = (N * np.finfo(float).eps * mean) ** 2
+    return np.where(squares / N > rounding, np.sqrt(squares / N), 1.0)
+
+
+def _scaled_block(scale: Float[Array, " p"], N: int) -> Float[Array, "p l"]:
+    V = np.random.default_rng(0).standard_normal((len(scale), N + 7))
+    return V / scale[:, None]
+
+
+def _range(
+    image: Float[Array, "p q"], most: int
+) -> tuple[Float[Array, "p l"], Float[Array, " l"]]:
+    """Return an orthonormal basis of a range, and how large the image is along each."""
+    U, s, _ = scipy.linalg.svd(image, full_matrices=False)
+    k = min(most, int((s > _ROUNDING * s[0]).sum()))
+    return U[:, :k], s[:k] / s[0]
+
+
+def basis_of(
+    further: Sequence[Operation],
+) -> tuple[Float[Array, " p"], Float[Array, "p q"]]:
+    """Return the mean and the basis of a span that rounds of a fit were in.
+
+    The silos took them as proven when they answered in it.
+    """
+    *ahead, last = further
+    selects = len(ahead) <= 1 and all(isinstance(one, Select) for one in ahead)
+    if not (selects and isinstance(last, Derive) and last.step == spanned.name):
+        raise ValueError("rounds of a fit in something else than a span")
+    return last.public["mean"], last.public["basis"]
+
+
+def coordinates(
+    federation: Federation, mean: Float[Array, " p"], basis: Float[Array, "p q"]
+) -> Federation:
+    """Return a view of every silo's rows in the span."""
+    names = [f"span{j}" for j in range(basis.shape[1])]
+    return federation.derive(spanned, names, mean=mean, basis=basis)

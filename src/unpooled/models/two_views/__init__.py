@@ -1,0 +1,1 @@
+"""Canonical correlation analysis and partial least squares."""

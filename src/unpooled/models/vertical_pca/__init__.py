@@ -1,0 +1,1 @@
+"""VFedPCA and VFedAKPCA: principal components of columns by merging."""

@@ -1,0 +1,125 @@
+"""A silo's own principal direction, as VFedPCA computes it, and where it starts."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.protocol.topology import NAMES
+
+_CHOICES = {
+    "centre": ("columns", "rows", "none"),
+    "weights": ("eigenvalue", "equal"),
+}
+
+
+Factors = tuple[Float[Array, "N _"], Float[Array, "_ _"], float]
+
+
+def own_factors(
+    X: Float[Array, "N p"],
+    replaced: Float[Array, "N l"],
+    found: Float[Array, "N q"],
+    centre: str,
+) -> Factors:
+    """Return (F, B, d) with A_i = F B Bᵀ Fᵀ / d, of the data as they are by now."""
+    X = prepared(X, centre)
+    for u in found.T:
+        X = X - np.outer(u, u @ X)
+    d = float(X.shape[1])
+    if not replaced.shape[1]:
+        if centre == "rows":
+            X, d = X - X.mean(axis=1, keepdims=True), d - 1.0
+        return X, np.eye(0), d
+    # (14) leaves X M Mᵀ / ‖M‖², of rank one. Doing it again with any u changes nothing:
+    # the new M is a multiple of the old one, so the first replacement is the last.
+    M = X.T @ replaced[:, 0]
+    size = M @ M
+    if not size > 0.0:
+        raise DataError("The vector explains nothing here.", rule="no_variance")
+    loading = M - M.mean() if centre == "rows" else M
+    d -= centre == "rows"
+    return (X @ M / size)[:, None], loading[None, :], d
+
+
+def prepared(X: Float[Array, "N p"], centre: str) -> Float[Array, "N p"]:
+    """Check the silo's columns, and centre them where that is asked for."""
+    if np.isnan(X).any():
+        raise DataError("Impute first.", rule="missing_values")
+    return X - X.mean(axis=0) if centre == "columns" else X
+
+
+def power_iteration(
+    factors: Factors, start: Float[Array, " N"], iterations: int
+) -> tuple[Float[Array, " N"], float]:
+    """Return a after L steps of the power method, and its Rayleigh quotient."""
+    F, B, d = factors
+
+    def times(a: Float[Array, " N"]) -> Float[Array, " N"]:
+        image = F.T @ a
+        if B.size:
+            image = B @ (B.T @ image)
+        return F @ image / d
+
+    a = start
+    for _ in range(iterations):
+        image = times(a)
+        norm = np.linalg.norm(image)
+        if not norm > 0.0:
+            # One column centred by rows, constant columns, or nothing left of them.
+            raise DataError("The columns do not vary.", rule="no_variance")
+        a = image / norm
+    return a, float(a @ times(a))
+
+
+def check_options(model: Any, N: int) -> None:
+    """Refuse parameters of VFedPCA or VFedAKPCA that are none."""
+    for name, allowed in _CHOICES.items():
+        if getattr(model, name) not in allowed:
+            raise DataError(
+                f"{name}={getattr(model, name)!r}; choose "
+                f"{' or '.join(map(repr, allowed))}."
+            )
+    _check_topology(model)
+    for name, most in (("n_components", N), ("local_iterations", 0), ("rounds", 0)):
+        value = getattr(model, name)
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not whole or value < 1 or (most and value > most):
+            up_to = f" to {most}" if most else " up"
+            raise DataError(f"{name}={value!r}; choose a whole number from 1{up_to}.")
+
+
+def _check_topology(model: Any) -> None:
+    if model.topology == "server" or isinstance(model.topology, Mapping):
+        return
+    if model.topology not in NAMES:
+        raise DataError(
+            f"topology={model.topology!r}; choose 'server' or "
+            f"{' or '.join(map(repr, NAMES))}, or a mapping of each party to its "
+            f"neighbours."
+        )
+
+
+def starting_vector(model: Any, federation: Federation, N: int) -> Float[Array, " N"]:
+    """Return `init`, or what `random_state` draws; the same at every silo."""
+    if model.init is None:
+        seed = model.random_state
+        seed = federation.random_state if seed is None else seed
+        # Positive entries: vectors that start alike mostly agree in sign.
+        return np.random.default_rng(seed).random(N)
+    init = np.asarray(model.init, float)
+    if init.shape != (N,) or not np.isfinite(init).all() or not init.any():
+        raise DataError(
+            f"init has shape {init.shape}; it is ({N},), a finite number for each "
+            f"common row, not all 0."
+        )
+    return init
+
+
+def with_positive_peaks(U: Float[Array, "N k"]) -> Float[Array, "N k"]:
+    """Return columns in which the entry of largest magnitude is positive."""
+    peaks = U[np.abs(U).argmax(axis=0), np.arange(U.shape[1])]
+    return U * np.where(peaks < 0, -1.0, 1.0)

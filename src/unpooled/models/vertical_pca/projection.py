@@ -1,0 +1,129 @@
+"""Components of joined columns from directions over the people, and scores by them.
+
+each silo   M_i = X_iᵀ U  ── squares of its columns ──> total, Σ_i ‖M_i‖²
+each silo   keeps P_i = M_i / sqrt(total): stacked, they have unit columns
+scores      Σ_i x_i P_i by a secure sum, of these rows or of new ones
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.protocol.step import Step, disclosed, kept, release, stays, summed
+
+
+@summed(
+    by="party",
+    takes={"U": "N k"},
+    squares=release("k", meaning="how much of the silo's columns each component is"),
+)
+def local_squares(
+    X: Float[Array, "N p"], *, U: Float[Array, "N k"], centred: bool
+) -> dict[str, Any]:
+    """Square and add the products of own columns with every direction."""
+    M = (X - X.mean(axis=0) if centred else X).T @ U
+    return {"squares": np.einsum("pk,pk->k", M, M)}
+
+
+@kept(
+    by="party",
+    takes={"U": "N k", "scale": "k"},
+    components=stays("k p", meaning="the loadings of the silo's own columns"),
+    mean=stays("p", meaning="the mean of each of the silo's own columns"),
+)
+def local_loadings(
+    X: Float[Array, "N p"],
+    *,
+    U: Float[Array, "N k"],
+    scale: Float[Array, " k"],
+    centred: bool,
+) -> dict[str, Any]:
+    """Keep this silo's part of the components, and what its columns are centred by."""
+    mean = X.mean(axis=0) if centred else np.zeros(X.shape[1])
+    return {"components": ((X - mean).T @ U / scale).T, "mean": mean}
+
+
+@summed(
+    by="party",
+    takes={"like": "k"},
+    scores=release("N k", meaning="each person's coordinates along the components"),
+)
+def local_scores(
+    X: Float[Array, "N p"], kept: Any, *, like: Float[Array, " k"]
+) -> dict[str, Any]:
+    """Project this silo's columns by its part of the components."""
+    if np.isnan(X).any():
+        raise DataError("Impute first.", rule="missing_values")
+    return {"scores": (X - kept["mean"]) @ kept["components"].T}
+
+
+@disclosed(
+    by="party",
+    takes={"like": "k"},
+    components=release("k p", meaning="the loadings of the silo's own columns"),
+)
+def shown_loadings(kept: Any, *, like: Float[Array, " k"]) -> dict[str, Any]:
+    """Disclose this silo's part of the components."""
+    return {"components": kept["components"]}
+
+
+class Steps(NamedTuple):
+    """The steps above, under the name of the model that asks."""
+
+    local_squares: Step
+    local_loadings: Step
+    local_scores: Step
+    shown_loadings: Step
+
+
+STEPS = Steps(local_squares, local_loadings, local_scores, shown_loadings)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """Components that the silos keep, of unit length when joined.
+
+    Attributes
+    ----------
+    steps : Steps
+        Under the name of the model that asks.
+    squares : (k,) array
+        ``‖X_jᵀ u‖²`` over all columns j, for each direction u.
+    """
+
+    steps: Steps
+    squares: Float[Array, " k"]
+
+    @classmethod
+    def fit(
+        cls,
+        steps: Steps,
+        federation: Federation,
+        U: Float[Array, "N k"],
+        centred: bool,
+    ) -> "Projection":
+        """Have every silo keep its part of the components of unit directions U."""
+        squares = federation.sum(steps.local_squares, U=U, centred=centred)["squares"]
+        # A direction that explains nothing has no loadings; it is not divided by 0.
+        scale = np.where(squares > 0.0, np.sqrt(np.maximum(squares, 0.0)), 1.0)
+        federation.keep(steps.local_loadings, U=U, scale=scale, centred=centred)
+        return cls(steps, squares)
+
+    def scores(self, federation: Federation, kept_of: str = "") -> Float[Array, "N k"]:
+        """Return the scores of a federation's rows, of a fit's components."""
+        total = federation.sum(
+            self.steps.local_scores, like=self.squares, kept_of=kept_of
+        )
+        return total["scores"]
+
+    def gathered(self, federation: Federation, kept_of: str) -> Float[Array, "k p"]:
+        """Have the silos disclose the components; in the parties' order of columns."""
+        told = federation.collect(
+            self.steps.shown_loadings, like=self.squares, kept_of=kept_of
+        )
+        return np.hstack([told[party]["components"] for party in federation.parties])

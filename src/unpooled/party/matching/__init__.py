@@ -1,0 +1,1 @@
+"""A silo's end of matching people by their ids."""

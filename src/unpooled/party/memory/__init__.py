@@ -1,0 +1,1 @@
+"""What a silo keeps between requests: its audit log and arrays."""

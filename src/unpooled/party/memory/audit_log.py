@@ -1,0 +1,284 @@
+"""The silo's audit log: what left, for whom, and under which roster.
+
+    announced ── decided ── joined ── line, line, round ── ... ── delivered ── forgotten
+
+Written before a reply leaves, in one transaction, so that a process killed at any point
+leaves either all of a round or nothing of it. It is also what a silo knows after a
+restart: what was answered before, and for which parties. A log that cannot be written
+(a full disk, a size limit) stops the release: it fails closed.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, final
+
+from unpooled.errors import StudyError
+from unpooled.ledger import Ledger, Release
+from unpooled.party.memory.hash_chain import Chain, Entry, is_signed
+from unpooled.party.memory.study_memory import Answered, Ran, Remembered
+from unpooled.party.recollection import Recollection
+from unpooled.party.rules.answered_columns import Told
+from unpooled.protocol.message import digest
+from unpooled.secure.keys.roster import Identity
+
+# What a party writes on its own carries its signature.
+_SIGNED = ("round", "joined")
+
+
+@final
+class Journal:
+    """A silo's audit log in a file of its own, which several processes may use.
+
+    Parameters
+    ----------
+    path : str or Path
+        The SQLite file; made when absent.
+    max_pages : int, optional
+        SQLite's limit on the file, in pages of 4,096 bytes.
+
+    Raises
+    ------
+    StudyError
+        When the file cannot be opened, or was altered.
+    """
+
+    def __init__(self, path: str | Path, *, max_pages: int | None = None) -> None:
+        self.path = Path(path)
+        self._refusals: set[tuple[str, str, str]] = set()
+        self._seen = Recollection()
+        self._chain = Chain(self.path, max_pages, self._seen.see)
+        self._chain.catch_up()
+
+    def study(self, name: str) -> Remembered:
+        """Return what the log says of a study, by now."""
+        self._chain.catch_up()
+        return self._seen.studies.get(name, Remembered())
+
+    def studies(self) -> list[str]:
+        """Return the names of the studies in the order in which they came up."""
+        self._chain.catch_up()
+        return list(self._seen.studies)
+
+    def entries(self, study: str | None = None) -> list[Entry]:
+        """Return everything in the log, or what is about one study."""
+        entries = self._chain.entries()
+        return [entry for entry in entries if study in (None, entry.study)]
+
+    def ledger(self, study: str) -> Ledger:
+        """Return the lines of a study as this silo wrote them."""
+        records = self._chain.records("line", study)
+        return Ledger([Release.from_record(record) for record in records])
+
+    def told(self) -> Told:
+        """Return what was answered about columns, in all studies."""
+        self._chain.catch_up()
+        return self._seen.told
+
+    def spent(self) -> float:
+        """Return what all private releases cost together, as `Budget` counts it."""
+        self._chain.catch_up()
+        return self._seen.spent
+
+    def released(
+        self,
+        identity: Identity,
+        lines: Sequence[Release],
+        ran: Ran,
+        asked: tuple[str, Answered],
+        columns: Sequence[str],
+        parties: Sequence[str],
+        session: str,
+        check: Callable[[], None] = lambda: None,
+        **more: Any,
+    ) -> None:
+        """Write one round: its lines, the step that ran, and for which parties.
+
+        Parameters
+        ----------
+        identity : Identity
+            The silo's; signs the log up to here.
+        lines : sequence of Release
+            With seals whose sequence goes on where the study's lines end.
+        ran : (str, tuple of str)
+            The step and the transforms before it.
+        asked : (str, Answered)
+            The SHA-256 of the request, and what to remember of it.
+        check : callable, optional
+            Called when no other process can write any more; it may still refuse.
+        **more : of the round: "rho", its cost of privacy, and "mixtures"
+
+        Raises
+        ------
+        StudyError
+            Under the rule "audit_log" when the log cannot be written, or
+            "out_of_order" when another process went on with the study meanwhile; then
+            nothing was written.
+        """
+        study = lines[0].study
+        first = next(iter(lines[0].seals.values()))
+
+        def in_order() -> None:
+            told = self._seen.studies.get(study, Remembered())
+            if told.sealed.get(first.key, 0) != first.sequence:
+                raise StudyError(
+                    f"Another process answers the study {study} at the same time.",
+                    rule="out_of_order",
+                )
+            check()
+
+        step, front = ran
+        entries = [("line", study, line.as_record()) for line in lines]
+        record = {"session": session, "step": step, "front": list(front)}
+        record |= {"columns": list(columns), "parties": list(parties)}
+        record |= {"round": lines[0].round, "lines": len(lines)}
+        record |= {"request": asked[0], "answered": asked[1].as_record()}
+        record |= {name: value for name, value in more.items() if value}
+        self._chain.append([*entries, ("round", study, record)], identity, in_order)
+
+    def joined(
+        self, identity: Identity, study: str, session: str, parties: Sequence[str]
+    ) -> None:
+        """Write that the silo joined a session; one that it joined is refused."""
+
+        def unseen() -> None:
+            if session in self._seen.studies.get(study, Remembered()).sessions:
+                raise StudyError(
+                    f"The session {session} of {study} is over.", rule="replayed"
+                )
+
+        record = {"session": session, "parties": list(parties)}
+        self._chain.append([("joined", study, record)], identity, unseen)
+
+    def announced(self, study: str, text: str) -> None:
+        """Write the text of a study that somebody wants to run; once while it stays."""
+        if self.study(study).text != text:
+            self._chain.append([("announced", study, {"text": text})])
+
+    def decided(
+        self, study: str, *, approved: bool, steps: Sequence[str] = (), by: str = ""
+    ) -> None:
+        """Write what a person decided about the study's present text.
+
+        Parameters
+        ----------
+        approved : bool
+            Whether the study may be joined.
+        steps : sequence of str
+            Steps that may run in it, with ``*`` as wildcard.
+        by : str
+            Who decided.
+        """
+        text = self.study(study).text
+        if not text:
+            raise StudyError(
+                f"No study {study!r} was announced to this silo. Known are: "
+                f"{', '.join(self.studies()) or 'none'}."
+            )
+        record = {"approved": approved, "text": digest(text.encode())}
+        record |= {"steps": list(steps), "by": by}
+        self._chain.append([("decided", study, record)])
+
+    def delivered(self, study: str, name: str, content: str, size: int) -> None:
+        """Write that a fitted model came in, with the SHA-256 of its file."""
+        record = {"name": name, "digest": content, "bytes": size}
+        self._chain.append([("delivered", study, record)])
+
+    def forgotten(self, study: str, models: Sequence[str]) -> None:
+        """Write that what the silo kept of a study was deleted."""
+        self._chain.append([("forgotten", study, {"models": list(models)})])
+
+    def refused(self, study: str, asked: str, rule: str, each: bool = False) -> None:
+        """Write that a rule said no: once per process, or `each` time."""
+        what = (study[:100], asked[:100], rule)
+        if not each and (what in self._refusals or len(self._refusals) >= 256):
+            return
+        self._refusals.add(what)
+        said = {"asked": what[1], "rule": rule, "telling": each}
+        self._chain.append([("refused", what[0], said)])
+
+    def notes(self, kind: str) -> list[dict[str, Any]]:
+        """Return what was noted of the table: a "version", or how it was "filled"."""
+        self._chain.catch_up()
+        return list(self._seen.notes[kind])
+
+    def note(self, kind: str, record: dict[str, Any]) -> None:
+        """Write something about the table, of no study, once."""
+        if record not in self.notes(kind):
+            self._chain.append([(kind, "", record)])
+
+    def verify(self, keys: Sequence[bytes] | None = None) -> bool:
+        """Check the file, the chain, its signatures, and every study's ledger.
+
+        Parameters
+        ----------
+        keys : sequence of bytes, optional
+            The silo's public keys, present and former. Without them the keys written
+            in the file are used, which shows edits but not an invented log.
+
+        Returns
+        -------
+        bool
+            True. What does not hold is a `StudyError` that names the first bad entry.
+            Entries missing at the end show against a coordinator's ledger only: see
+            `check_against`.
+        """
+        self._chain.check_file()
+        lines = 0
+        for entry in self._chain.entries():
+            good = not (entry.kind in _SIGNED or entry.signature) or is_signed(
+                entry, keys
+            )
+            if entry.kind == "round":
+                good = good and entry.record["lines"] == lines
+            lines = lines + 1 if entry.kind == "line" else 0
+            if not good:
+                raise StudyError(
+                    f"Entry {entry.number} of the audit log {self.path} is not signed "
+                    f"by this silo as it is written there.",
+                    rule="audit_log",
+                )
+        for study in self.studies():
+            self.ledger(study).verify()
+        return True
+
+    def check_against(self, ledger: Ledger, party: str) -> int:
+        """Compare with a coordinator's ledger, which shows a log cut at its end.
+
+        Parameters
+        ----------
+        ledger : Ledger
+            Of one study or several.
+        party : str
+            This silo's name there.
+
+        Returns
+        -------
+        int
+            How many lines of this silo in the same studies the ledger lacks: replies
+            that the coordinator never wrote down.
+
+        Raises
+        ------
+        StudyError
+            At the first line of the ledger that the silo's log lacks.
+        """
+        theirs = [line for line in ledger if party in line.seals]
+        own = {
+            line.seals[party]
+            for study in {line.study for line in theirs}
+            for line in self.ledger(study)
+            if party in line.seals
+        }
+        for number, line in enumerate(ledger):
+            if party in line.seals and line.seals[party] not in own:
+                raise StudyError(
+                    f"Line {number} of the ledger ({line.step}, {line.name}) is sealed "
+                    f"by {party}, but its audit log {self.path} lacks it: the log was "
+                    f"cut, or restored from an older backup.",
+                    rule="audit_log",
+                )
+        return len(own - {line.seals[party] for line in theirs})
+
+    def close(self) -> None:
+        """Close the file."""
+        self._chain.close()

@@ -1,0 +1,190 @@
+"""What a party remembers: between the rounds of a fit, and between fits of a study."""
+
+import fnmatch
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from unpooled.errors import StudyError
+from unpooled.ledger import Ledger
+from unpooled.party.memory.kept_arrays import Shelf
+from unpooled.party.memory.partial_totals import Reused
+from unpooled.protocol.message import digest
+
+# A step that ran, with the transforms in front of it.
+Ran = tuple[str, tuple[str, ...]]
+
+
+@final
+@dataclass(frozen=True)
+class Answered:
+    """What a party was asked in a round that it answered: never what it said.
+
+    Attributes
+    ----------
+    study, session, round, step : str, int
+        Where, and the step that ran.
+    view, features : str
+        Digests of the view, and of its columns and transforms without its rows.
+    rows : str
+        Digest of its rows alone.
+    n_features : int
+        Columns that the step saw.
+    public : mapping of str to JSON value
+        The step's arguments; of an array ``{"array": its SHA-256}``.
+    keys : mapping of str to str
+        Over whom the total was, with the public keys that the party pinned then: a silo
+        may have another by the time that its signature is shown.
+    protection : str
+        "masked" or "plain".
+    """
+
+    study: str
+    session: str
+    round: int
+    step: str
+    view: str
+    features: str
+    n_features: int
+    public: Mapping[str, Any]
+    keys: Mapping[str, str]
+    protection: str
+    rows: str
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Over whom the total was, sorted."""
+        return tuple(sorted(self.keys))
+
+    def as_record(self) -> dict[str, Any]:
+        """Return JSON values."""
+        record = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return record | {"keys": dict(self.keys), "public": dict(self.public)}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "Answered":
+        """Read what `as_record` returned."""
+        # An earlier version knew rows by the view alone.
+        record = {"rows": record["view"], **record}
+        values: dict[str, Any] = {n: record[n] for n in cls.__dataclass_fields__}
+        whole = ("round", "n_features")
+        for name in set(values) - {"keys", "public"}:
+            if type(values[name]) is not (int if name in whole else str):
+                raise TypeError(f"{name} is of another type")
+        values["keys"] = {str(name): str(k) for name, k in record["keys"].items()}
+        return cls(**values)
+
+
+@final
+@dataclass(eq=False)
+class Study:
+    """What a party remembers of a study between fits.
+
+    Attributes
+    ----------
+    kept : Shelf
+        Arrays that stay until the study ends.
+    fitted : set of (str, tuple of str)
+        Steps that ran, with the transforms in front of them: what a view may apply.
+    answered : dict of str to Answered
+        Rounds that were answered, by the SHA-256 of the request.
+    ledger : Ledger
+        The silo's own record of what crossed its door.
+    reused : Reused
+        Totals that steps add to when rows were appended.
+    """
+
+    kept: Shelf = field(default_factory=Shelf)
+    fitted: set[Ran] = field(default_factory=set)
+    answered: dict[str, Answered] = field(default_factory=dict)
+    ledger: Ledger = field(default_factory=Ledger)
+    reused: Reused = field(default_factory=Reused)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return what a party must know to go on after a restart, as JSON values.
+
+        Which steps ran, never what they gave: what was kept lies on the shelf, which
+        outlives the process where it has a folder. Without one a step that needs it is
+        refused as "nothing_kept".
+        """
+        return {
+            "fitted": [[step, list(front)] for step, front in sorted(self.fitted)],
+            "answered": {key: a.as_record() for key, a in self.answered.items()},
+        }
+
+    @classmethod
+    def from_record(cls, record: Any) -> "Study":
+        """Read what `as_record` returned; anything else is a `StudyError`."""
+        try:
+            fitted = {(step, tuple(front)) for step, front in record["fitted"]}
+            if not all(isinstance(n, str) for s, front in fitted for n in (s, *front)):
+                raise TypeError("a step's name is not a text")
+            if not all(isinstance(front, list) for _, front in record["fitted"]):
+                raise TypeError("transforms are not a list")
+            answered = {
+                str(key): Answered.from_record(asked)
+                for key, asked in record.get("answered", {}).items()
+            }
+        except (AttributeError, KeyError, TypeError, ValueError) as wrong:
+            raise StudyError(
+                f"This is not what a party remembers of a study: {wrong}."
+            ) from wrong
+        return cls(fitted=fitted, answered=answered)
+
+
+@final
+@dataclass(eq=False)
+class Remembered:
+    """What the log says of one study.
+
+    Attributes
+    ----------
+    lines : int
+        Lines of the silo's own ledger.
+    sealed : dict of str to int
+        Of those, by the key that sealed them: each key counts its own.
+    fitted : set of (str, tuple of str)
+        Steps that ran, with the transforms in front of them, since it was forgotten.
+    answered : dict of str to Answered
+        Those rounds by the SHA-256 of the request.
+    sessions : set of str
+        Sessions that the silo joined, ever.
+    text : str
+        The study file as it was announced last; empty before.
+    decision : mapping
+        What a person decided last: "approved", "text" (a digest), "steps", "by".
+    models : dict of str to str
+        SHA-256 of the models that were delivered, by name, since it was forgotten.
+    forgotten : int
+        How often a person had it forgotten.
+    refusals : int
+        How often a refusal told of rows.
+    """
+
+    lines: int = 0
+    sealed: dict[str, int] = field(default_factory=dict)
+    fitted: set[Ran] = field(default_factory=set)
+    answered: dict[str, Answered] = field(default_factory=dict)
+    sessions: set[str] = field(default_factory=set)
+    text: str = ""
+    decision: Mapping[str, Any] = field(default_factory=dict)
+    models: dict[str, str] = field(default_factory=dict)
+    forgotten: int = 0
+    refusals: int = 0
+
+    @property
+    def approval(self) -> str:
+        """Either "approved", "denied", "waiting" for a person, or "unknown"."""
+        if not self.text:
+            return "unknown"
+        # A decision is on a text: another one under the same name waits for its own.
+        if self.decision.get("text") != digest(self.text.encode()):
+            return "waiting"
+        return "approved" if self.decision["approved"] else "denied"
+
+    def approves(self, step: str) -> bool:
+        """Whether a person approved the study, and the step as part of it."""
+        patterns = self.decision.get("steps", ())
+        return self.approval == "approved" and any(
+            fnmatch.fnmatchcase(step, pattern) for pattern in patterns
+        )

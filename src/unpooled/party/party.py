@@ -1,0 +1,320 @@
+"""The party: the silo's door. A request comes in as bytes, a reply goes out as bytes.
+
+Every exception is caught here. What crosses is the name of a rule; the reason, with its
+values and paths, stays in the silo's own log.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, final
+
+from unpooled.arrays import Array
+from unpooled.data.table import Table
+from unpooled.errors import ReleaseRefusedError, UnpooledError, crossing
+from unpooled.ledger import Ledger, canonical
+from unpooled.party.matching.aligned_rows import Aligning
+from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.kept_arrays import share_shelf
+from unpooled.party.memory.signatures import sealed_lines
+from unpooled.party.memory.studies import Answer, Dealings, session_of
+from unpooled.party.memory.study_memory import Study
+from unpooled.party.rules.policy import Policy, Refusal
+from unpooled.party.session import Session
+from unpooled.party.steps.compare import STAGES
+from unpooled.protocol.message import Bytes, Framed, Message, decode, digest, framed
+from unpooled.protocol.request import Request
+from unpooled.secure.keys.agreement import Agreement
+from unpooled.secure.keys.roster import Identity, Roster
+
+log = logging.getLogger("unpooled.party")
+
+
+@final
+class Party:
+    """One silo's end of all studies.
+
+    Parameters
+    ----------
+    name : str
+        As the roster has it.
+    table : Table
+        The silo's rows.
+    policy : Policy
+        The silo's rules.
+    identity : Identity
+        Signs every reply.
+    roster : Roster
+        The parties that this silo pins, itself included.
+    plain : bool, default False
+        Whether the silo answers where totals travel in clear, which shows its own
+        values: for simulations, as a test's oracle. Otherwise a study without masks
+        needs `allow_disclosed`.
+    journal : Journal, optional
+        The silo's audit log; without it the party forgets when its process ends.
+    approval : {"none", "each-study"}, default "none"
+        Whether a person must approve each study first.
+    models : Path, optional
+        The folder for fitted models; without it none are taken.
+    partition : {"rows", "columns"}, default "rows"
+        As the silo declared it; it takes part in studies of this kind only.
+    matches : Path, optional
+        The folder for files that say which row has which place in a study.
+
+    Attributes
+    ----------
+    studies : dict of str to Study
+        What the silo remembers, with its own ledger of what crossed its door.
+    aligning : Aligning
+        Which of the silo's rows its studies read.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        table: Table,
+        policy: Policy,
+        identity: Identity,
+        roster: Roster,
+        *,
+        plain: bool = False,
+        journal: Journal | None = None,
+        approval: str = "none",
+        models: Path | None = None,
+        partition: str = "rows",
+        matches: Path | None = None,
+    ) -> None:
+        self.name, self.policy, self.table = name, policy, table
+        self.partition = partition
+        self._identity, self._roster = identity, roster
+        self._plain = plain
+        self._dealings = Dealings(policy, identity, journal, approval, models)
+        self.aligning = Aligning(policy, identity, self._dealings, matches)
+        self.studies = self._dealings.studies
+        # ((study, session), peer, message): hands it to the relay, where there is one.
+        self.carry: Callable[[tuple[str, str], str, bytes], None] | None = None
+        self._door = threading.Lock()
+        self._sessions: dict[tuple[str, str], Session] = {}
+        # (study, session) -> (round, digest of its request, the reply's bytes)
+        self._answered: dict[tuple[str, str], tuple[int, str, Framed]] = {}
+
+    def handle(self, request: Bytes) -> Framed:
+        """Answer one message. Never raises: a mistake inside is a reply too."""
+        with self._door:  # an engine may call from several threads
+            return self._handle(request)
+
+    def carried(self, peer: str, where: tuple[str, str], message: bytes) -> None:
+        """Take a message between computing processes; it passes by the door."""
+        if (session := self._sessions.get(where)) is not None:
+            session.carried(peer, message)
+
+    def _handle(self, request: Bytes) -> Framed:
+        asked: dict[str, Any] = {}
+        try:
+            message = decode(request)
+            asked = message.header
+            kind = asked.get("kind")
+            if kind == "step":
+                return self._handle_step(message, request)
+            answers: dict[Any, Callable[[Message], Answer]] = {
+                "announce": self._dealings.announce,
+                "deliver": self._dealings.deliver,
+                "recall": self._dealings.recall,
+                "describe": lambda _: self._dealings.describe(
+                    self.table, self.partition
+                ),
+                "join": self._join,
+                "agree": self._agree,
+                "offer group key": self._offer_group_key,
+                "accept group key": self._accept_group_key,
+                **dict.fromkeys(STAGES, lambda m: self._session(m).computing.answer(m)),
+                "plan": self._plan,
+                "leave": self._leave,
+                "match": self._match,
+            }
+            if kind not in answers:
+                raise Refusal("malformed_message")
+            try:
+                header, arrays = answers[kind](message)
+            except UnpooledError:
+                raise
+            except (KeyError, TypeError, ValueError, AttributeError) as wrong:
+                raise Refusal("malformed_message") from wrong
+        except Exception as reason:
+            return self._refusal(request, asked, reason)
+        return self._reply(request, header, arrays)
+
+    def _reply(
+        self,
+        request: Bytes,
+        header: dict[str, Any],
+        arrays: dict[str, Array],
+        digests: Mapping[str, str] | None = None,
+    ) -> Framed:
+        # The digest ties the reply to the request as it arrived, so an altered,
+        # replayed or reordered request shows at the coordinator.
+        header = {"party": self.name, "request": digest(request), **header}
+        return framed(header, arrays, self._identity, digests)
+
+    def _refusal(
+        self, request: Bytes, asked: dict[str, Any], reason: Exception
+    ) -> Framed:
+        if isinstance(reason, Refusal | UnpooledError):
+            log.info("%s refused a request: %s", self.name, reason)
+        else:
+            log.error("%s failed on a request", self.name, exc_info=reason)
+        error, rule = crossing(reason)
+        self._dealings.refused(asked, rule)
+        return self._reply(
+            request, {"kind": "refused", "error": error, "rule": rule}, {}
+        )
+
+    def _join(self, message: Message) -> Answer:
+        header = message.header
+        roster = self._pinned(header["parties"])
+        parties = tuple(roster)
+        if header["roster"] != roster.digest():
+            raise Refusal("wrong_roster")
+        self.policy.check_parties(len(parties))
+        self._check_partition(message)
+        session, protection = session_of(message), header["protection"]
+        if protection not in ("masked", "plain"):
+            raise Refusal("malformed_message")
+        # The coordinator must not talk a silo into sending its values in clear.
+        if protection == "plain" and not (self._plain or self.policy.allow_disclosed):
+            raise Refusal("allow_disclosed")
+        if session in self._sessions:
+            raise Refusal("replayed")
+        agreement = Agreement(
+            self.name, self._identity, roster, canonical(list(session))
+        )
+        study = self._dealings.join(*session, parties)
+        share_shelf(self.name, session[0], study.kept)
+        carry = self.carry and partial(self.carry, session)
+        how = (parties, protection, self._roster, self.partition, carry)
+        own = (self.name, self.aligning.table_of(session[0], self.table), self.policy)
+        self._sessions[session] = Session(*own, study, agreement, *how)
+        public, signature = agreement.offer()
+        offer = {"key": public.hex(), "signature": signature.hex()}
+        lines = self._dealings.n_own_lines(session[0])
+        # Where the study's seals go on, so that a coordinator sees what it missed.
+        return {"kind": "offer", "lines": lines, **offer}, {}
+
+    def _check_partition(self, message: Message) -> None:
+        # No silo shall find itself in a study by columns, which shows people, unasked.
+        if message.header.get("partition", "rows") != self.partition:
+            raise Refusal("partition")
+
+    def _pinned(self, parties: list[str]) -> Roster:
+        # A name that stands twice would count as two parties and hide one total.
+        twice = len(set(parties)) != len(parties)
+        if twice or self.name not in parties or not set(parties) <= set(self._roster):
+            raise Refusal("wrong_roster")
+        return self._roster.part(parties)
+
+    def _session(self, message: Message) -> Session:
+        session = self._sessions.get(session_of(message))
+        if session is None:
+            raise Refusal("out_of_order")
+        return session
+
+    def _agree(self, message: Message) -> Answer:
+        offers = {
+            name: (bytes.fromhex(key), bytes.fromhex(signature))
+            for name, (key, signature) in message.header["offers"].items()
+        }
+        self._session(message).agree(offers)
+        return {"kind": "agreed"}, {}
+
+    def _offer_group_key(self, message: Message) -> Answer:
+        sealed = self._session(message).offer_group_key()
+        return {"kind": "group", "sealed": {p: s.hex() for p, s in sealed.items()}}, {}
+
+    def _accept_group_key(self, message: Message) -> Answer:
+        header = message.header
+        sealed = bytes.fromhex(header["sealed"][self.name])
+        self._session(message).accept_group_key(header["leader"], sealed)
+        return {"kind": "accepted"}, {}
+
+    def _plan(self, message: Message) -> Answer:
+        """Say which rule would refuse a step, before the study asks for it."""
+        header = message.header
+        session = Session(
+            self.name,
+            self.aligning.table_of(str(header["study"]), self.table),
+            self.policy,
+            Study(),
+            Agreement(self.name, self._identity, self._roster, b"plan"),
+            tuple(self._pinned(header["parties"])),
+            "masked",
+            self._roster,
+            self.partition,
+        )
+        try:
+            self._dealings.check_refusals(str(header["study"]))
+            self._check_partition(message)
+            view = session.check(Request.from_message(message, {}))[1]
+            self._dealings.foresee(view, session.parties, self.partition)
+        except (Refusal, ReleaseRefusedError) as refusal:
+            self._dealings.refused(header, refusal.rule)
+            return {"kind": "planned", "rule": refusal.rule}, {}
+        return {"kind": "planned", "rule": ""}, {}
+
+    def _match(self, message: Message) -> Answer:
+        if self.partition != "columns":
+            raise Refusal("partition")
+        session = self._session(message)
+        about = (self.table, self.name, session.parties)
+        return self.aligning.answer(message, *about, session.keys_for_matching())
+
+    def _leave(self, message: Message) -> Answer:
+        self.aligning.leave(*session_of(message))
+        if session := self._sessions.pop(session_of(message), None):
+            session.close()
+        self._answered.pop(session_of(message), None)
+        return {"kind": "left"}, {}
+
+    def _handle_step(self, message: Message, data: Bytes) -> Framed:
+        key, session = session_of(message), self._session(message)
+        self._dealings.check_refusals(key[0])
+        if self._dealings.was_forgotten(key[0]):
+            self._sessions = {k: s for k, s in self._sessions.items() if k[0] != key[0]}
+            raise Refusal("nothing_kept")
+        request = Request.from_message(message, session.known_arrays)
+        number, asked, reply = self._answered.get(key, (0, "", b""))
+        if request.round == number and digest(data) == asked:
+            # Asked again after a lost reply: the same bytes, never a second encoding.
+            return reply
+        if request.round <= number:
+            raise Refusal("replayed")
+        # Written before anything is computed: whatever fails below, this round's
+        # masks are spent.
+        self._answered[key] = (request.round, "", b"")
+        view = session.check(request)[1]
+        about = (view, session.parties)
+        self._dealings.check(request, *about)
+        lines, arrays, more = session.answer(request)
+        digests = {name: digest(array.data) for name, array in arrays.items()}
+        study = self.studies[request.study]
+        first = self._dealings.n_own_lines(request.study)
+        known = {**message.digests, **digests, "": digest(b"")}
+        who = self.name, self._identity, study.ledger
+        sealed = sealed_lines(*who, first, lines, known)
+        seals = [line.seals[self.name] for line in sealed]
+        header = {
+            "kind": "released",
+            "seals": [[seal.sequence, seal.digest, seal.signature] for seal in seals],
+            **more,
+        }
+        reply = self._reply(data, header, arrays, digests)
+        # From here on it counts as released; before, nothing may leave.
+        asked, answered = digest(data), session.answered(request, view)
+        self._dealings.released(request, sealed, (asked, answered), *about)
+        study.ledger = Ledger([*study.ledger, *sealed])
+        study.fitted.add((request.step, tuple(view.transforms)))
+        study.answered[asked] = answered
+        session.proceed(asked)
+        self._answered[key] = (request.round, asked, reply)
+        return reply

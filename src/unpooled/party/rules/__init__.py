@@ -1,0 +1,1 @@
+"""What a silo refuses, and what it remembers in order to refuse."""

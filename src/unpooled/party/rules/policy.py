@@ -1,0 +1,292 @@
+"""The silo's own rules, checked in the silo before a step runs and before values leave.
+
+A policy is a small TOML file that the silo owns. Every default refuses: what is not
+allowed in the file does not happen, and an unknown key is an error rather than a rule
+that silently does nothing.
+"""
+
+import dataclasses
+import math
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, final
+
+from unpooled.errors import StudyError
+from unpooled.protocol.declaration import ROW_AXES, Declared
+from unpooled.protocol.step import Step
+
+
+class Refusal(Exception):  # noqa: N818 - a reply, caught at the door
+    """A rule said no; the party's door turns it into a reply that names the rule."""
+
+    def __init__(self, rule: str) -> None:
+        super().__init__(rule)
+        self.rule = rule
+
+
+@final
+@dataclass(frozen=True)
+class Policy:
+    """What a silo allows.
+
+    Parameters
+    ----------
+    min_parties : int, default 3
+        Fewest parties in a study. With two, a total hands each the other's value.
+    min_rows : int, default 10
+        Fewest rows behind a release, and fewest that a fold or split may leave out.
+    min_rows_per_class : int, default 5
+        Fewest rows of any class that is present, in a release by class.
+    max_feature_ratio : float, default 0.33
+        Largest ratio of features to the silo's rows in a release over pairs of
+        features; with more features than rows a covariance can be solved for records.
+        Where there are more, somebody may choose mixtures of them: over all requests
+        as many as this ratio of the features or of the rows, and never more than rows.
+    max_row_share : float, default 0.5
+        Largest share of a derived column's scatter that one row may carry.
+    allow_disclosed : bool, default False
+        Whether the silo's own value may be seen (`collect`, `exchange`).
+    allow_row_level : bool or "parties", default False
+        Whether a release may have an axis over people; with "parties" only where the
+        parties alone open it, so that the coordinator sees nobody's numbers.
+    allow_roster_change : bool, default False
+        Whether a column may be answered about again for another set of parties.
+    roster_period_days : float, optional
+        After so many days without an answer about a column, by the silo's own clock, it
+        may be for another set of parties. None: never.
+    min_changed_rows : int, default 10
+        Fewest rows that must differ between two versions of the table.
+    require_privacy : bool, default False
+        Whether only differentially private totals may leave.
+    privacy_budget : float, default 10.0
+        The ε, at `privacy_delta`, of all private releases together, over all studies.
+    privacy_delta : float, default 1e-5
+        The δ at which the budget is counted.
+    allowed_steps : sequence of str, optional
+        Steps that may run, with ``*`` as wildcard. None: the library's own and, in
+        one process, those that the process declared. A transform that the study did not
+        fit is accepted only if it is listed here by its whole name, or by ``"*"``.
+    allowed_columns : sequence of str, optional
+        Source columns that may be read, with ``*`` as wildcard. None: all.
+    """
+
+    min_parties: int = 3
+    min_rows: int = 10
+    min_rows_per_class: int = 5
+    max_feature_ratio: float = 0.33
+    max_row_share: float = 0.5
+    allow_disclosed: bool = False
+    allow_row_level: bool | str = False
+    allow_roster_change: bool = False
+    roster_period_days: float | None = None
+    min_changed_rows: int = 10
+    require_privacy: bool = False
+    privacy_budget: float = 10.0
+    privacy_delta: float = 1e-5
+    allowed_steps: Sequence[str] | None = None
+    allowed_columns: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            _check_value(field.name, field.default, getattr(self, field.name))
+
+    @classmethod
+    def open(cls) -> "Policy":
+        """Return a policy that allows everything, for data that is not secret."""
+        return cls(
+            min_parties=1,
+            min_rows=0,
+            min_rows_per_class=0,
+            max_feature_ratio=math.inf,
+            max_row_share=1.0,
+            allow_disclosed=True,
+            allow_row_level=True,
+            allow_roster_change=True,
+            min_changed_rows=0,
+            privacy_budget=math.inf,
+            allowed_steps=("*",),
+        )
+
+    @classmethod
+    def of(cls, policy: "Policy | Mapping[str, Any] | str | Path | None") -> "Policy":
+        """Return a policy from one, its keys, a TOML file's path, or None (default)."""
+        if isinstance(policy, Policy):
+            return policy
+        if isinstance(policy, str | Path):
+            return cls.from_file(policy)
+        return cls._from_keys(policy)
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> "Policy":
+        """Read a TOML file with the keys at its top or in a table [policy]."""
+        try:
+            content = tomllib.loads(Path(path).read_text("utf-8"))
+        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
+            raise StudyError(f"Cannot read the policy {path}: {wrong}.") from wrong
+        rules = content.pop("policy", content)
+        if rules is not content and content:
+            # Beside the table they would silently do nothing.
+            raise StudyError(
+                f"{path}: the keys {sorted(content)} stand outside the table [policy]."
+            )
+        return cls._from_keys(rules)
+
+    @classmethod
+    def _from_keys(cls, rules: Any) -> "Policy":
+        known = {field.name: field.default for field in dataclasses.fields(cls)}
+        if not isinstance(rules, Mapping | None):
+            raise StudyError(
+                f"A policy is a table of {', '.join(known)}, the path of a TOML file "
+                f"with them, or a Policy; not {type(rules).__name__}."
+            )
+        if unknown := sorted(set(rules or {}) - set(known)):
+            raise StudyError(
+                f"Unknown policy keys {unknown}. The keys are {', '.join(known)}."
+            )
+        for name, value in (rules or {}).items():
+            _check_value(name, known[name], value)
+        return cls(**(rules or {}))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the keys and values, for reports."""
+        return dataclasses.asdict(self)
+
+    def check_parties(self, n_parties: int) -> None:
+        """Refuse a study of too few parties."""
+        if n_parties < self.min_parties:
+            raise Refusal("min_parties")
+
+    def check_step(
+        self,
+        step: Step,
+        to: str = "coordinator",
+        protection: str = "masked",
+        chosen: Iterable[str] = (),
+    ) -> None:
+        """Refuse a step, or a way of seeing its values, that is not allowed.
+
+        Parameters
+        ----------
+        step : Step
+            What is asked for.
+        to : {"coordinator", "parties"}, default "coordinator"
+            Who opens totals.
+        protection : {"masked", "plain"}, default "masked"
+            How they travel.
+        chosen : iterable of str
+            The arguments that come from the coordinator, and not from a total that the
+            parties alone can open.
+        """
+        if self.allowed_steps is not None and not self.lists_step(step.name):
+            raise Refusal("allowed_steps")
+        # A number that weighs people as somebody likes is as good as one for each.
+        if self.allow_row_level is not True and _weighs_people(step, chosen):
+            raise Refusal("allow_row_level")
+        for declared in step.leaves.values():
+            seen = step.verb in ("disclosed", "exchanged")
+            if seen and not self.allow_disclosed:
+                raise Refusal("allow_disclosed")
+            if declared.level == "row" and not self._shows(step.verb, to, protection):
+                raise Refusal("allow_row_level")
+            if self.require_privacy and declared.noise is None:
+                raise Refusal("require_privacy")
+
+    def _shows(self, verb: str, to: str, protection: str) -> bool:
+        """Whether who can open a release may see what it says of people."""
+        if self.allow_row_level != "parties":
+            return bool(self.allow_row_level)
+        # Without masks a total for the parties passes the coordinator in clear.
+        veiled = (verb, to, protection) == ("summed", "parties", "masked")
+        return veiled or verb == "exchanged"
+
+    def check_columns(self, source_columns: Sequence[str]) -> None:
+        """Refuse to read a column that is not on the silo's list."""
+        if self.allowed_columns is None:
+            return
+        if not all(map(self.allows_column, source_columns)):
+            raise Refusal("allowed_columns")
+
+    def allows_column(self, column: str) -> bool:
+        """Whether a source column may be read."""
+        return self.allowed_columns is None or _listed(column, self.allowed_columns)
+
+    def check_rows(self, n_rows: int, left_out: Sequence[int] = ()) -> None:
+        """Refuse a release over few rows, or one whose complement is few rows."""
+        counts = [n_rows, *(count for count in left_out if count)]
+        if min(counts) < self.min_rows:
+            raise Refusal("min_rows")
+
+    def check_features(self, declared: Declared, n_features: int, n_rows: int) -> None:
+        """Refuse pairs of features in number too near the number of rows."""
+        if declared.pairs_features:
+            self.check_made(n_features, n_rows)
+
+    def check_made(self, n_columns: int, n_rows: int) -> None:
+        """Refuse columns, or mixtures of them, in number too near that of rows."""
+        if not self.allows_pairs(n_columns, n_rows):
+            raise Refusal("max_feature_ratio")
+
+    def check_mixtures(self, n_mixtures: int, n_columns: int, n_rows: int) -> None:
+        """Refuse mixtures of columns, over all requests, that tell their covariance.
+
+        Its columns are one mixture each, so no more than `max_feature_ratio` of them;
+        and as many mixtures as rows determine the rows' scatter.
+        """
+        room = self.max_feature_ratio * max(n_columns, n_rows)
+        if n_mixtures > min(room, n_rows) and not self.allows_pairs(n_mixtures, n_rows):
+            raise Refusal("max_feature_ratio")
+
+    def allows_pairs(self, n_features: int, n_rows: int) -> bool:
+        """Whether so many features may be told pair by pair."""
+        # Not turned round: without a limit and without rows the product is no number.
+        return not n_features > self.max_feature_ratio * n_rows
+
+    def check_dominance(self, share: float) -> None:
+        """Refuse a derived column of which one row carries too much."""
+        if share > self.max_row_share:
+            raise Refusal("max_row_share")
+
+    def check_classes(self, counts: Sequence[int]) -> None:
+        """Refuse a release by class when a class that is present has few rows."""
+        if any(0 < count < self.min_rows_per_class for count in counts):
+            raise Refusal("min_rows_per_class")
+
+    def lists_step(self, name: str) -> bool:
+        """Whether the silo named this step itself."""
+        return self.allowed_steps is not None and _listed(name, self.allowed_steps)
+
+    def trusts_transform(self, name: str) -> bool:
+        """Whether a transform needs no fit: a list that narrows must not widen."""
+        return not {name, "*"}.isdisjoint(self.allowed_steps or ())
+
+
+def _weighs_people(step: Step, arguments: Iterable[str]) -> bool:
+    axes = (step.takes.get(name, "").split() for name in arguments)
+    return any(ROW_AXES & set(letters) for letters in axes)
+
+
+def _listed(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _check_value(name: str, default: Any, value: Any) -> None:
+    if name == "roster_period_days" and value is None:
+        return
+    if default is None and name != "roster_period_days":
+        listed = isinstance(value, list | tuple)
+        good = value is None or (listed and all(isinstance(v, str) for v in value))
+        wanted = "a list of names"
+    elif isinstance(default, bool):
+        good, wanted = isinstance(value, bool), "true or false"
+        if name == "allow_row_level":
+            good, wanted = good or value == "parties", f'{wanted}, or "parties"'
+    else:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        good, wanted = number and value >= 0, "a number that is not negative"
+        if isinstance(default, int):
+            good, wanted = good and value % 1 == 0, "a whole number"
+    if not good:
+        raise StudyError(f"Policy {name} = {value!r}: it takes {wanted}.")

@@ -1,0 +1,1 @@
+"""A silo's own file, and how a silo is set up."""

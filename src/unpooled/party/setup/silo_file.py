@@ -1,0 +1,220 @@
+"""A silo's own file: where its rows are, its rules, its key, and whom it knows.
+
+    KIT/local   silo.toml  identity.key  roster.toml  policy.toml
+    KIT/state   audit.sqlite  models/
+
+Read in the silo only; nothing of it travels. Relative paths start at the file's folder.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import final
+
+from unpooled.data.sources.database_address import anchored
+from unpooled.data.sources.open_source import open_source
+from unpooled.data.table import Table
+from unpooled.data.toml import Section, read_text
+from unpooled.errors import StudyError
+from unpooled.party.memory.audit_log import Journal
+from unpooled.party.party import Party
+from unpooled.party.rules.policy import Policy
+from unpooled.secure.keys.roster import Identity, Roster
+
+_KEYS = (
+    "name",
+    "source",
+    "label",
+    "ids",
+    "partition",
+    "columns",
+    "missing",
+    "block_mb",
+    "policy",
+    "identity",
+    "roster",
+    "audit",
+    "audit_pages",
+    "models",
+    "approval",
+)
+
+
+@final
+@dataclass(frozen=True)
+class Silo:
+    """What a silo's file says.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    name : str
+        As every roster has it.
+    source : str
+        A file, or a database's address.
+    label, ids : str or None
+        Columns that travel along and are never features.
+    partition : {"rows", "columns"}
+        Of the studies that the silo takes part in: whether the others have the same
+        columns about other people, or other columns about the same people.
+    columns : tuple of str or None
+        The only columns that exist for studies; None for all.
+    missing : mapping of str to list of float
+        Per column, the cell values that mean missing.
+    block_mb : float or None
+        Megabytes that a block of rows may take in memory; None for 64.
+    policy, identity, roster : Path
+        The silo's rules, its private key, the public keys that it pins.
+    audit : Path
+        The audit log.
+    audit_pages : int or None
+        Its largest size, in SQLite's pages of 4,096 bytes; beyond it nothing leaves.
+    models : Path
+        Folder for fitted models that studies delivered.
+    approval : {"none", "each-study"}
+        Whether a person must have said yes to a study before it may begin.
+    """
+
+    path: Path
+    name: str
+    # Not shown: the address of a database may hold a password.
+    source: str = field(repr=False)
+    label: str | None
+    ids: str | None
+    partition: str
+    columns: tuple[str, ...] | None
+    missing: Mapping[str, list[float]]
+    block_mb: float | int | None
+    policy: Path
+    identity: Path
+    roster: Path
+    audit: Path
+    audit_pages: int | None
+    models: Path
+    approval: str
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> "Silo":
+        """Read a silo's file; what is wrong is a `StudyError` with file and key."""
+        path = Path(path).expanduser().absolute()
+        top = Section.from_text(path.name, read_text(path))
+        top.only(("silo",), "table")
+        own = top.section("silo")
+        own.only(_KEYS)
+
+        def file(key: str, default: str) -> Path:
+            return path.parent / Path(own.text(key) or default).expanduser()
+
+        return cls(
+            path=path,
+            name=own.name("name"),
+            source=anchored(own.required("source"), path.parent),
+            label=own.text("label"),
+            ids=own.text("ids"),
+            partition=own.text("partition", choices=("rows", "columns")) or "rows",
+            columns=own.names("columns"),
+            missing=own.codes("missing"),
+            block_mb=own.number("block_mb"),
+            policy=file("policy", "policy.toml"),
+            identity=file("identity", "identity.key"),
+            roster=file("roster", "roster.toml"),
+            audit=file("audit", "../state/audit.sqlite"),
+            audit_pages=_pages(own),
+            models=file("models", "../state/models"),
+            approval=own.text("approval", choices=("none", "each-study")) or "none",
+        )
+
+    @property
+    def matches(self) -> Path:
+        """Folder of files that say which row has which place in a study."""
+        return self.audit.parent / "matches"
+
+    def table(self) -> Table:
+        """Open the source; a `DataError` says what is wrong with it."""
+        return open_source(
+            self.source,
+            label=self.label,
+            ids=self.ids,
+            columns=self.columns,
+            missing=self.missing,
+            block_mb=self.block_mb,
+        )
+
+    def rules(self) -> Policy:
+        """Read the policy; without its file nothing runs."""
+        return Policy.from_file(self.policy)
+
+    def pinned(self) -> Roster:
+        """Read the roster; it must have this silo under its own key."""
+        roster = Roster.from_file(self.roster)
+        if roster.get(self.name) != self.key().public:
+            raise StudyError(
+                f"{self.roster} does not have {self.name} under the key in "
+                f"{self.identity.name}. Put in the line that `silo init` wrote."
+            )
+        return roster
+
+    def key(self) -> Identity:
+        """Read the identity key."""
+        return read_identity(self.identity)
+
+    def check_name(self, participant: str) -> None:
+        """Refuse a kit that was made for another silo."""
+        if participant != self.name:
+            raise StudyError(
+                f"{self.path} is of {self.name}, but the kit was made for "
+                f"{participant}. Each silo needs its own kit."
+            )
+
+    def party(self) -> Party:
+        """Open everything that answering studies needs."""
+        self.audit.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return Party(
+            self.name,
+            self.table(),
+            self.rules(),
+            self.key(),
+            self.pinned(),
+            journal=Journal(self.audit, max_pages=self.audit_pages),
+            approval=self.approval,
+            models=self.models,
+            partition=self.partition,
+            matches=self.matches,
+        )
+
+
+def _pages(own: Section) -> int | None:
+    pages = own.whole("audit_pages")
+    if pages is not None and pages < 1:
+        own.fail("audit_pages", f"must be at least 1, not {pages}")
+    return pages
+
+
+def read_identity(path: Path) -> Identity:
+    """Read a private key that only its owner may read."""
+    try:
+        if os.name == "posix" and path.stat().st_mode & 0o077:
+            raise StudyError(
+                f"Others than its owner may read {path}. Make it private (chmod 600); "
+                f"if others were able to copy it, make a new key."
+            )
+        return Identity(bytes.fromhex(path.read_text("ascii").strip()))
+    except (OSError, ValueError) as wrong:
+        # Not what is in the file: part of it may be the key.
+        what = wrong.strerror if isinstance(wrong, OSError) else "it is no key"
+        raise StudyError(
+            f"Cannot read the identity key {path}: {what}. `unpooled silo init` makes "
+            f"one where there is none."
+        ) from None
+
+
+def make_identity(path: Path) -> Identity:
+    """Make a private key in a new file that only its owner may read."""
+    identity = Identity()
+    # Created with its final rights: never readable, not even for a moment.
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="ascii") as file:
+        file.write(identity.private_bytes().hex() + "\n")
+    return identity

@@ -1,0 +1,191 @@
+"""Setting up a silo: its file, its rules, its key, and the line that others pin.
+
+silo.toml  policy.toml  identity.key  roster.toml     stay in the silo
+<name>.public                                         goes to every other silo
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import final
+
+from unpooled.data.sources.database_address import anchored
+from unpooled.data.sources.open_source import open_source
+from unpooled.errors import StudyError
+from unpooled.party.rules.policy import Policy
+from unpooled.party.setup.silo_file import Silo, make_identity, read_identity
+from unpooled.secure.keys.roster import Roster
+
+_POLICY = """\
+# The rules of this silo, checked here before anything leaves. What is not allowed does
+# not happen; every key has the library's default.
+
+min_parties = 3             # with two, a total tells each the other's value
+min_rows = 10               # behind a release, and left out by a fold or split
+min_rows_per_class = 5
+max_feature_ratio = 0.33    # features to rows, where pairs of features leave
+max_row_share = 0.5         # of a derived column's scatter, for one row
+allow_disclosed = false     # this silo's own values, not only totals
+allow_row_level = false     # with an axis over people; "parties": for silos alone
+allow_roster_change = false # the same totals again, over other silos
+# roster_period_days = 90   # after which the former may be; unset is never
+min_changed_rows = 10
+require_privacy = false     # only totals with noise for differential privacy
+privacy_budget = 10.0       # epsilon of all private releases, over all studies
+privacy_delta = 1e-5        # at which the budget is counted
+# allowed_steps = ["imputer.*", "scaler.*", "pca.*"]
+# allowed_columns = ["age", "sex"]
+"""
+
+
+@final
+@dataclass(frozen=True)
+class Charter:
+    """What somebody decides about a silo; the keys of its file.
+
+    Attributes
+    ----------
+    name, source : str
+        As in `Silo`; a relative path starts at the working directory.
+    label, ids, partition, columns, missing, approval
+        As in `Silo`.
+    policy : Path or None
+        A file of rules to copy; the defaults when None.
+    """
+
+    name: str
+    # Not shown: the address of a database may hold a password.
+    source: str = field(repr=False)
+    label: str | None = None
+    ids: str | None = None
+    columns: Sequence[str] | None = None
+    missing: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    policy: Path | None = None
+    approval: str = "none"
+    partition: str = "rows"
+
+    def to_toml(self) -> str:
+        """Return the text of a silo's file (UTF-8)."""
+        source = anchored(self.source, Path.cwd())
+        lines = [("name", _toml(self.name)), ("source", _toml(source))]
+        for key in ("label", "ids"):
+            if (value := getattr(self, key)) is not None:
+                lines.append((key, _toml(value)))
+        if self.partition != "rows":
+            lines.append(("partition", _toml(self.partition)))
+        if self.columns is not None:
+            lines.append(("columns", f"[{', '.join(map(_toml, self.columns))}]"))
+        if self.missing:
+            codes = [f"{_toml(c)} = {list(v)}" for c, v in self.missing.items()]
+            lines.append(("missing", f"{{ {', '.join(codes)} }}"))
+        lines += [
+            ("policy", '"policy.toml"'),
+            ("identity", '"identity.key"'),
+            ("roster", '"roster.toml"'),
+            ("audit", '"../state/audit.sqlite"'),
+            ("models", '"../state/models"'),
+            ("approval", _toml(self.approval)),
+        ]
+        return "\n".join(["[silo]", *(f"{k} = {v}" for k, v in lines), ""])
+
+
+def found(local: Path, charter: Charter) -> Path:
+    """Write a silo's files; keep a key and a roster that are there.
+
+    Parameters
+    ----------
+    local : Path
+        The folder ``local`` of the silo's kit.
+    charter : Charter
+        What the silo's file shall say.
+
+    Returns
+    -------
+    Path
+        The file with the public line, for the other silos.
+
+    Raises
+    ------
+    StudyError, DataError
+        When the silo is set up already, or the source or the policy is not what it
+        should be; then nothing is written.
+    """
+    file = local / "silo.toml"
+    if file.exists():
+        raise StudyError(
+            f"{file} exists: the silo is set up already. Edit the file, and look at it "
+            f"with `unpooled silo check`."
+        )
+    open_source(
+        charter.source,
+        label=charter.label,
+        ids=charter.ids,
+        columns=charter.columns,
+        missing=charter.missing,
+    )
+    rules = _POLICY
+    if charter.policy is not None:
+        Policy.from_file(charter.policy)
+        rules = charter.policy.read_text("utf-8")
+    local.mkdir(parents=True, exist_ok=True)
+    (local / "policy.toml").write_text(rules, "utf-8")
+    key = local / "identity.key"
+    identity = read_identity(key) if key.exists() else make_identity(key)
+    own = Roster({charter.name: identity.public})
+    public = local / f"{charter.name}.public"
+    public.write_text(own.to_toml(), "utf-8")
+    pin(local / "roster.toml", [public])
+    # Last, so that an interrupted set-up can be run again.
+    file.write_text(charter.to_toml(), "utf-8")
+    # The address of a database may hold a password.
+    file.chmod(0o600)
+    Silo.from_file(file)
+    return public
+
+
+def pin(roster: Path, lines: Sequence[Path]) -> Roster:
+    """Add public lines to a roster's file.
+
+    Parameters
+    ----------
+    roster : Path
+        The file; made when absent.
+    lines : sequence of Path
+        Files with the public lines of silos, each a roster of one.
+
+    Returns
+    -------
+    Roster
+        The new roster.
+
+    Raises
+    ------
+    StudyError
+        When a silo is pinned under another key: a changed key is a new identity, which
+        a person must want.
+    """
+    old = Roster.from_file(roster) if roster.exists() else Roster({})
+    keys = dict(old)
+    for path in lines:
+        for name, key in Roster.from_file(path).items():
+            if keys.setdefault(name, key) != key:
+                raise StudyError(
+                    f"{path} gives {name} another key than {roster} pins. If {name} "
+                    f"says, by another way than this file's, that it has a new key, "
+                    f"remove its old line first."
+                )
+    new = roster.with_name(f"{roster.name}.new")
+    try:
+        new.write_text(Roster(keys, old.pinned_committee).to_toml(), "utf-8")
+        # Read before it is put in place: it may be two names for one key.
+        pinned = Roster.from_file(new)
+        new.replace(roster)
+    finally:
+        new.unlink(missing_ok=True)
+    return pinned
+
+
+def _toml(text: str) -> str:
+    # JSON's escapes are TOML's but for pairs of surrogates and an unescaped DEL.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,1 @@
+"""Running a declared step on a silo's rows."""

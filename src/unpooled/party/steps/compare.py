@@ -1,0 +1,253 @@
+"""A party's part in secure comparisons, as its door sees it.
+
+offer  ── port and a certificate, sealed for each peer ──> coordinator ──> begin
+test   ── the parties' processes prove that their signs are exact
+step   ── a computing party's integers wait until the round is written down; any other
+          party's leave as shares, sealed for each computing one
+shares ── what came from parties that do not compute; only where there are such
+signs  ── what the processes found, the same at every party
+
+The processes' streams go straight to each other on one machine, and between
+organisations through a tunnel (`unpooled.secure.comparison.relayed_streams`).
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from unpooled.arrays import Array
+from unpooled.ledger import canonical
+from unpooled.party.rules.policy import Refusal
+from unpooled.protocol.message import Message
+from unpooled.protocol.packing import declared_array
+from unpooled.protocol.step import Step
+from unpooled.secure.comparison.integer_masks import covered
+from unpooled.secure.comparison.polynomial import Polynomial
+from unpooled.secure.comparison.protocol import Computation
+from unpooled.secure.comparison.relayed_streams import HOME, Address, Carry, Tunnel
+from unpooled.secure.comparison.secret_sharing import Rows, added, shares
+from unpooled.secure.keys.agreement import KEY_BYTES, open_sealed, seal_for
+from unpooled.secure.keys.roster import FEWEST_COMPUTING
+
+STAGES = ("offer computing", "begin computing", "test computing", "shares", "signs")
+# Where it is the third beside two silos. No party has this name.
+COORDINATOR = ""
+# Seconds without a message after which one is lost, or a peer is.
+_SILENCE = 180.0
+
+Answer = tuple[dict[str, Any], dict[str, Array]]
+
+
+@final
+class Computing:
+    """One party's process in one session, and what waits to go into it.
+
+    Parameters
+    ----------
+    party : str
+        This party's name.
+    parties : sequence of str
+        All parties of the session, this one included.
+    committee : sequence of str
+        Those of them that compute, in the order of their numbers.
+    keys : mapping of str to bytes
+        Shared with each of the others.
+    carry : callable, optional
+        Hands a message for a peer to the relay. Without it all processes are on this
+        machine and reach each other.
+    """
+
+    def __init__(
+        self,
+        party: str,
+        parties: Sequence[str],
+        committee: Sequence[str],
+        keys: Mapping[str, bytes],
+        carry: Carry | None = None,
+    ) -> None:
+        self._party, self._keys, self._carry = party, dict(keys), carry
+        self._everybody, self._committee = tuple(parties), tuple(committee)
+        self._computation: Computation | None = None
+        self._tunnel: Tunnel | None = None
+        # Polynomial, this party's integers, and the context that shares are sealed for.
+        self._waiting: list[tuple[Polynomial, Rows, bytes]] = []
+        # The requests of batches whose signs nobody asked for yet, in their order.
+        self._requests: list[str] = []
+        self._taken = False
+
+    @property
+    def outsiders(self) -> tuple[str, ...]:
+        """Who takes part and does not compute."""
+        return tuple(p for p in self._everybody if p not in self._committee)
+
+    def answer(self, message: Message) -> Answer:
+        """Answer one message of the five stages."""
+        kind, header = message.header["kind"], message.header
+        if kind == "offer computing":
+            return self._offer(header["coordinator"] is True), {}
+        computation = self._computation
+        if computation is None:
+            raise Refusal("out_of_order")
+        if kind == "begin computing":
+            self._begin(computation, header["ports"], header["sealed"])
+            return {"kind": "begun"}, {}
+        if kind == "test computing":
+            computation.tested(lost=self._silence())
+            return {"kind": "tested"}, {}
+        if kind == "shares":
+            self._hand_over(header["shares"])
+            return {"kind": "shared"}, {}
+        negative, spent = computation.signs(lost=self._silence())
+        found = {"negative": negative.astype(np.uint8)}
+        # Signed with the signs, so that a silo can be shown what they were of.
+        about = self._requests.pop(0) if self._requests else ""
+        return {"kind": "compared", "spent": spent, "about": about}, found
+
+    def take(
+        self,
+        step: Step,
+        sizes: Mapping[str, int],
+        totals: Mapping[str, Array],
+        context: bytes = b"",
+    ) -> dict[str, str]:
+        """Keep this party's integers, or return them as sealed shares by party.
+
+        They are under masks for the context, which says all that the party was asked;
+        the coordinator's zeros need none, and have no keys.
+        """
+        polynomial, (declared,) = step.polynomial, step.declared.values()
+        if polynomial is None or set(totals) != set(polynomial.names):
+            raise Refusal("declaration")
+        shape = declared.shape(sizes)
+        checked = {
+            name: declared_array(totals, name, declared, shape) for name in totals
+        }
+        rows = polynomial.integers(checked)
+        if context:
+            keys = {p: self._keys[p] for p in self._everybody if p != self._party}
+            rows = covered(rows, polynomial, self._party, keys, context)
+        if self._party in self._committee:
+            self._waiting.append((polynomial, rows, context))
+            self._requests.append("")
+            self._taken = True
+            return {}
+        if not self._committee:
+            raise Refusal("committee")
+        parts = shares(rows, len(self._committee), polynomial)
+        return {
+            peer: seal_for(
+                self._keys[peer], part, _about("shares", self._party, peer, context)
+            ).hex()
+            for peer, part in zip(self._committee, parts, strict=True)
+        }
+
+    def proceed(self, request: str = "") -> None:
+        """Hand over what waited, unless others' shares are still to come.
+
+        `request` is the SHA-256 of the one that was answered.
+        """
+        if self._taken:
+            self._requests[-1], self._taken = request, False
+        if self._waiting and not self.outsiders:
+            self._hand_over({})
+
+    def carried(self, peer: str, message: bytes) -> None:
+        """Take a message of a peer's tunnel, from whichever thread it comes."""
+        if self._tunnel is not None:
+            self._tunnel.arrived(peer, message)
+
+    def close(self) -> None:
+        """End the process, and the tunnel that leads to it."""
+        if self._tunnel is not None:
+            self._tunnel.close()
+        if self._computation is not None:
+            self._computation.close()
+
+    def _offer(self, with_coordinator: bool) -> dict[str, Any]:
+        key = b""
+        if with_coordinator:
+            # It is trusted not to join with a silo, which matters only where two silos
+            # cannot do without it.
+            if len(self._everybody) != FEWEST_COMPUTING - 1:
+                raise Refusal("two_parties")
+            key = self._keys[COORDINATOR] = secrets.token_bytes(KEY_BYTES)
+            self._committee = (*self._committee, COORDINATOR)
+        return {"kind": "computing", "key": key.hex(), **self.join()}
+
+    def join(self) -> dict[str, Any]:
+        """Make ready; return the process's port, and its certificate for each peer."""
+        if self._computation is not None:
+            # One tunnel for a session: its messages' numbers are never used again.
+            raise Refusal("replayed")
+        members = self._committee
+        if not members:
+            raise Refusal("committee")
+        if len(members) < FEWEST_COMPUTING:
+            raise Refusal("two_parties")
+        if self._party not in members:
+            raise Refusal("out_of_order")
+        computation = Computation(members.index(self._party), len(members))
+        self._computation = computation
+        if self._carry is not None:
+            about = self._party, members, self._keys, computation.port
+            self._tunnel = Tunnel(*about, self._carry, computation.kill)
+        sealed = {
+            peer: seal_for(
+                self._keys[peer],
+                computation.certificate,
+                _about("certificate", self._party, peer),
+            ).hex()
+            for peer in members
+            if peer != self._party
+        }
+        return {"port": computation.port, "sealed": sealed}
+
+    def _begin(
+        self,
+        computation: Computation,
+        ports: Mapping[str, int],
+        sealed: Mapping[str, Mapping[str, str]],
+    ) -> None:
+        certificates = [
+            computation.certificate
+            if peer == self._party
+            else open_sealed(
+                self._keys[peer],
+                bytes.fromhex(sealed[peer][self._party]),
+                _about("certificate", peer, self._party),
+            )
+            for peer in self._committee
+        ]
+        addresses: list[Address] = [(HOME, int(ports[p])) for p in self._committee]
+        if self._tunnel is not None:
+            addresses = self._tunnel.addresses
+        computation.begin(addresses, certificates)
+
+    def _hand_over(self, sealed: Mapping[str, Mapping[str, str]]) -> None:
+        if set(sealed) != set(self.outsiders) or self._computation is None:
+            raise Refusal("out_of_order")
+        while self._waiting:
+            polynomial, rows, context = self._waiting.pop(0)
+            for peer, words in sealed.items():
+                what = _about("shares", peer, self._party, context)
+                sealed_for_me = bytes.fromhex(words[self._party])
+                share = open_sealed(self._keys[peer], sealed_for_me, what)
+                rows = added(rows, share, polynomial)
+            self._computation.ask(polynomial, rows)
+
+    def _silence(self) -> Callable[[], bool]:
+        """Return what tells whether all have been silent for too long, from now on."""
+        tunnel, began = self._tunnel, time.monotonic()
+
+        def is_silent() -> bool:
+            waited = time.monotonic() - began
+            return tunnel is not None and min(tunnel.silent_for, waited) > _SILENCE
+
+        return is_silent
+
+
+def _about(what: str, sender: str, receiver: str, where: bytes = b"") -> bytes:
+    return canonical([what, sender, receiver, where.decode()])

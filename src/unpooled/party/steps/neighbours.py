@@ -1,0 +1,76 @@
+"""What a session remembers of neighbours: the last exchange, and what it brought."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import final
+
+import numpy as np
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import AggregationError
+from unpooled.party.memory.kept_arrays import Origins
+from unpooled.party.rules.policy import Refusal
+from unpooled.protocol.neighbour_messages import RULE, Exchange, Inbox
+from unpooled.protocol.request import Request
+from unpooled.protocol.step import Step
+
+
+@final
+class Neighbours:
+    """A party's end of all rounds of a fit in which neighbours tell each other.
+
+    Parameters
+    ----------
+    party : str
+        This party.
+    parties : tuple of str
+        The roster of the session.
+    """
+
+    def __init__(self, party: str, parties: tuple[str, ...]) -> None:
+        self._party, self._parties = party, parties
+        self._last: Exchange | None = None
+        self._inbox = Inbox(party)
+
+    def check(self, step: Step, request: Request) -> None:
+        """Refuse a graph that is not over the session's parties, or not called for."""
+        if (step.verb == "exchanged") != (request.topology is not None):
+            raise Refusal("malformed_message")
+        if request.topology is not None and set(request.topology) != set(self._parties):
+            raise Refusal("wrong_roster")
+        if request.inbox and "inbox" not in step.reads:
+            raise Refusal("malformed_message")
+
+    def heard(self, step: Step, request: Request) -> tuple[Inbox, Request]:
+        """Return what a step reads as `inbox`; the request returned knows its shapes.
+
+        What neighbours told comes with the first step after that reads it, and may be
+        read again until the next exchange.
+        """
+        if "inbox" not in step.reads:
+            return self._inbox, request
+        if self._last is not None:
+            told = self._last.described(request.inbox)
+            self._inbox, self._last = self._last.opened(told), None
+            request = replace(request, inbox=told)
+        elif request.inbox:
+            raise Refusal(RULE)
+        return self._inbox, request
+
+    def told(
+        self,
+        keys: Mapping[str, bytes],
+        request: Request,
+        own: Mapping[str, Float[Array, "..."]],
+        origins: Origins,
+    ) -> dict[str, Array]:
+        """Return what the party tells, sealed for each of its neighbours."""
+        if not all(np.isfinite(value).all() for value in own.values()):
+            raise AggregationError(
+                "A value for neighbours is not finite; find it in the step's result.",
+                rule="fixed_point_range",
+            )
+        contexts = {name: origins.bound(request.context(name)) for name in own}
+        graph = request.topology or {}
+        self._last = Exchange(self._party, keys, graph, contexts, own)
+        return {name: self._last.sealed(name) for name in own}

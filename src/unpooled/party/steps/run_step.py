@@ -1,0 +1,112 @@
+"""Running a step on a silo's rows: block by block and added, or on all of them."""
+
+import importlib
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from unpooled.arrays import Array
+from unpooled.party.views.view import View
+from unpooled.protocol.step import Step, find_step
+
+
+def run_step(
+    step: Step,
+    view: View,
+    label: str | None,
+    own: Mapping[str, Any],
+    public: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return a step's arrays by name.
+
+    Parameters
+    ----------
+    label : str or None
+        The column handed over as `y`, where the step reads it. A step that does gets
+        None at a silo without one, which only column partitions have.
+    own : mapping of str to object
+        Handed over by name where the step reads it: "kept", what the silo keeps,
+        "inbox", what neighbours told, and "party", its name.
+    """
+    inputs = _asked(step, own)
+    if not {"X", "sums", "y"} & set(step.reads):
+        return dict(step(**inputs, **public))
+    if step.by == "party":
+        return _on_all_rows(step, view, label, inputs, public)
+    if not inputs:
+        # On a worker the step is found by its name, as everywhere.
+        where = (step.function.__module__, step.name)
+        work = partial(_of_part, where, label, dict(public))
+        if (totals := view.over_parts(work)) is not None:
+            return totals
+    return _by_blocks(step, view, label, inputs, public)
+
+
+def _of_part(
+    step: tuple[str, str], label: str | None, public: Mapping[str, Any], view: View
+) -> dict[str, Any]:
+    module, name = step
+    importlib.import_module(module)
+    with np.errstate(all="ignore"):
+        return _by_blocks(find_step(name), view, label, {}, public)
+
+
+def _by_blocks(
+    step: Step,
+    view: View,
+    label: str | None,
+    inputs: Mapping[str, Any],
+    public: Mapping[str, Any],
+) -> dict[str, Any]:
+    totals: dict[str, Any] = {}
+    blocks = view.blocks([] if label is None else [label], sparse=step.sparse)
+    for number, block in enumerate(blocks):
+        given = {
+            **inputs,
+            **_of_rows(step, view, block.X, block.extra.get(label or "")),
+        }
+        for name, value in step(**given, **public).items():
+            # The first block's arrays may be views of the silo's rows.
+            if number == 0:
+                totals[name] = value
+            elif number == 1:
+                # A sum of numbers is a scalar, which nothing can be added into.
+                totals[name] = np.asarray(np.add(totals[name], value))
+            else:
+                totals[name] = np.add(totals[name], value, out=totals[name])
+    return totals
+
+
+def _on_all_rows(
+    step: Step,
+    view: View,
+    label: str | None,
+    inputs: Mapping[str, Any],
+    public: Mapping[str, Any],
+) -> dict[str, Any]:
+    labels: list[Array] = []
+    X = np.empty((view.n_rows, len(view.columns)))
+    filled = 0
+    for block in view.blocks([] if label is None else [label]):
+        n = len(block.X)
+        if n == len(X):
+            # Handed over as it is: it may be the silo's own array.
+            X = block.X
+        else:
+            X[filled : filled + n] = block.X
+        filled += n
+        if label is not None:
+            labels.append(block.extra[label])
+    y = None if label is None else np.concatenate(labels)
+    return dict(step(**inputs, **_of_rows(step, view, X, y), **public))
+
+
+def _of_rows(step: Step, view: View, X: Any, y: Any) -> dict[str, Any]:
+    sums = {"sums": view.sums(X)} if "sums" in step.reads else {}
+    return _asked(step, {"X": X, "y": y}) | sums
+
+
+def _asked(step: Step, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arrays.items() if name in step.reads}

@@ -1,0 +1,1 @@
+"""A silo's rows as a study selects and transforms them."""

@@ -1,0 +1,101 @@
+"""The views that a session reads: made once, and their transforms checked."""
+
+from typing import Any, final
+
+from unpooled.data.table import Table
+from unpooled.party.memory.kept_arrays import KeptArrays, Origins, Shelf, shared_shelf
+from unpooled.party.memory.partial_totals import Reused
+from unpooled.party.memory.study_memory import Study
+from unpooled.party.rules.policy import Policy, Refusal
+from unpooled.party.views.transform_checks import Transforms
+from unpooled.party.views.view import View
+from unpooled.protocol.message import digest
+from unpooled.protocol.request import Request
+from unpooled.protocol.view_operations import split_address
+
+
+@final
+class Views:
+    """A silo's table as the requests of one session see it.
+
+    Parameters
+    ----------
+    party : str
+        This party's name.
+    committee : tuple of str
+        Who compares in secret.
+    table : Table
+        The silo's rows.
+    policy : Policy
+        The silo's rules.
+    study : Study
+        What is remembered between fits.
+    partition : {"rows", "columns"}
+        As the silo declared it.
+
+    Attributes
+    ----------
+    origins : Origins
+        Of the kept arrays that the step which runs has read, in transforms too.
+    """
+
+    def __init__(
+        self,
+        party: str,
+        committee: tuple[str, ...],
+        table: Table,
+        policy: Policy,
+        study: Study,
+        partition: str,
+    ) -> None:
+        self.party, self.partition = party, partition
+        self.origins = Origins()
+        self._table, self._study = table, study
+        self._of_fit = Shelf()
+        self._transforms = Transforms(policy, study, committee)
+        self._views: dict[str, View] = {}
+
+    @property
+    def reused(self) -> Reused:
+        """What steps gave that reuse it."""
+        return self._study.reused
+
+    def of(self, request: Request) -> View:
+        """Return the view of a request."""
+        key = request.view_digest()
+        if key not in self._views:
+            try:
+                self._views[key] = View(
+                    self._table, request.operations, self.kept, self.partition
+                )
+            except LookupError as unknown:
+                raise Refusal("unknown_columns") from unknown
+        return self._views[key]
+
+    def kept(self, address: str) -> KeptArrays:
+        """Return what this silo kept for a fit, of this study or of another."""
+        try:
+            study, view = split_address(address)
+        except ValueError as wrong:
+            raise Refusal("nothing_kept") from wrong
+        other = shared_shelf(self.party, study)
+        shelves = [self._study.kept, *([] if other is None else [other])]
+        return KeptArrays(view, shelves, self.origins)
+
+    def kept_for(self, request: Request) -> KeptArrays:
+        """Return what a request's step, which is to run now, reads as `kept`."""
+        self.origins = Origins()
+        if request.kept_of:
+            return self.kept(request.kept_of)
+        shelves = (self._of_fit, self._study.kept)
+        return KeptArrays(request.view_digest(), shelves, self.origins)
+
+    def keep(self, request: Request, until: str, name: str, **value: Any) -> None:
+        """Keep an array to the end of the "fit" or of the "study"."""
+        where = self._study.kept if until == "study" else self._of_fit
+        origin = digest(self.origins.bound(request.context(name)))
+        where.put(request.view_digest(), name, origin=origin, **value)
+
+    def check_transforms(self, request: Request, view: View) -> None:
+        """Refuse transforms that were not fitted, or that single a row out."""
+        self._transforms.check(request, view)

@@ -1,0 +1,290 @@
+"""Views: a silo's table seen through a chain of operations, block by block.
+
+A view travels as data (which columns, which rows, which fitted transform with which
+arrays) and is evaluated inside the silo when a step reads it. Nothing is stored.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, final
+
+import numpy as np
+
+from unpooled.arrays import Array, Bool, Float
+from unpooled.data.table import Block, Table, rows_per_block
+from unpooled.errors import DataError
+from unpooled.ledger import canonical
+from unpooled.linalg.moments import column_sums
+from unpooled.party.memory.kept_arrays import KeptArrays
+from unpooled.party.views.dominance import row_shares
+from unpooled.protocol.message import digest
+from unpooled.protocol.step import Step, find_step
+from unpooled.protocol.view_operations import Derive, Operation, Rows, Select
+
+# Whether a filling is what some fit gave, or a number that somebody chose.
+FITTED, CHOSEN = "fitted ", "chosen "
+# From the address of a fit to what this silo kept for it.
+FindKept = Callable[[str], KeptArrays]
+
+
+def nothing_kept(address: str) -> KeptArrays:
+    """Find nothing, where a silo keeps nothing."""
+    return KeptArrays("", ())
+
+
+@final
+class View:
+    """What a step reads: the table after the operations.
+
+    Parameters
+    ----------
+    table : Table
+        The silo's rows.
+    operations : sequence of Operation
+        Applied in order.
+    kept : callable, optional
+        Finds what transforms of fits in this silo read as `kept`.
+    partition : {"rows", "columns"}, default "rows"
+        On a column partition a selection names columns of all silos, and each keeps
+        those that are its own.
+
+    Attributes
+    ----------
+    table : Table
+        The same.
+    columns : tuple of str
+        The features a step sees as the columns of X.
+    source_columns : tuple of str
+        The table's columns that are read for it.
+    left_out : list of int
+        Rows that each `Rows` operation leaves out.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        operations: Sequence[Operation],
+        kept: FindKept = nothing_kept,
+        partition: str = "rows",
+    ) -> None:
+        self.table, self._kept, self._partition = table, kept, partition
+        self._sums: Float[Array, " p"] | None = None
+        self.source_columns = tuple(table.columns)
+        while operations and isinstance(operations[0], Select):
+            # Unread columns of a file larger than memory are never loaded.
+            self.source_columns = self._known(self.source_columns, operations[0])
+            operations = operations[1:]
+        self._operations = list(operations)
+        self.columns = self.source_columns
+        self.n_rows = table.n_rows
+        self.left_out: list[int] = []
+        self._counts = []
+        for operation in self._operations:
+            self._counts.append(self.n_rows)
+            if isinstance(operation, Select):
+                self.columns = self._known(self.columns, operation)
+            elif isinstance(operation, Derive):
+                _check_arguments(operation, len(self.columns))
+                self.columns = self._made(operation, self.columns)
+            else:
+                left = operation.count(self.n_rows)
+                self.left_out.append(self.n_rows - left)
+                self.n_rows = left
+
+    @property
+    def transforms(self) -> list[str]:
+        """The names of the derived steps in the chain."""
+        return [o.step for o in self._operations if isinstance(o, Derive)]
+
+    def rows(self) -> Bool[Array, " N"]:
+        """Return which of the table's rows the view keeps."""
+        kept = np.ones(self.table.n_rows, bool)
+        for operation in self._operations:
+            if isinstance(operation, Rows):
+                n_rows = int(kept.sum())
+                kept[np.flatnonzero(kept)] = operation.chosen(0, n_rows, n_rows)
+        return kept
+
+    def source(self) -> "View":
+        """Return the same rows of the source columns, before any transform."""
+        rows = [o for o in self._operations if isinstance(o, Rows)]
+        return View(self.table, [Select(self.source_columns), *rows])
+
+    def _made(self, operation: Derive, columns: tuple[str, ...]) -> tuple[str, ...]:
+        if bool(operation.columns) == (self._partition == "columns"):
+            raise ValueError("a transform names its columns on row partitions alone")
+        return operation.columns or columns
+
+    def _known(self, columns: tuple[str, ...], operation: Select) -> tuple[str, ...]:
+        wanted = operation.columns
+        if self._partition == "columns":
+            wanted = tuple(column for column in wanted if column in columns)
+        known = set(wanted) <= set(columns)
+        if not wanted or not known or len(set(wanted)) != len(wanted):
+            raise LookupError("unknown_columns")
+        return wanted
+
+    def over_parts(
+        self, work: "Callable[[View], dict[str, Array]]"
+    ) -> dict[str, Array] | None:
+        """Do additive work where the parts of the table lie; see `Table.over_parts`.
+
+        None also where an operation depends on a row's place among all, and on column
+        partitions, where transforms read what was kept here.
+        """
+        in_order = any(isinstance(operation, Rows) for operation in self._operations)
+        if in_order or self._partition == "columns":
+            return None
+        operations = [Select(self.source_columns), *self._operations]
+        return self.table.over_parts(partial(_on_part, work, operations))
+
+    def blocks(
+        self, extra: Sequence[str] = (), *, sparse: bool = False
+    ) -> Iterator[Block]:
+        """Yield the rows; at least one block, which may be empty.
+
+        With `sparse` those of a sparse source stay as they are, unless a transform
+        reads them.
+        """
+        columns, table = self.source_columns, self.table
+        if sparse and not self.transforms:
+            blocks = table.sparse_blocks(columns, extra)
+        else:
+            # Operations copy what they read: not the whole of an array in memory.
+            rows = rows_per_block(table, columns, extra, None)
+            blocks = table.blocks(columns, extra, rows if self._operations else None)
+        for operation, n_rows in zip(self._operations, self._counts, strict=True):
+            if isinstance(operation, Rows):
+                blocks = _kept_rows(operation, blocks, n_rows)
+                continue
+            if isinstance(operation, Derive):
+                columns = self._made(operation, columns)
+                blocks = _derived(operation, blocks, len(columns), self._kept)
+            else:
+                chosen = self._known(columns, operation)
+                blocks = _selected(chosen, blocks, columns)
+                columns = chosen
+        return blocks
+
+    def sums(self, X: Any) -> Float[Array, " p"]:
+        """Return the sum of each column of a block; all rows are added up but once."""
+        if X.shape[0] != self.n_rows:
+            return column_sums(X)
+        if self._sums is None:
+            self._sums = column_sums(X)
+            self._sums.flags.writeable = False
+        return self._sums
+
+    def row_shares(self) -> Float[Array, " q"]:
+        """Return the largest share of each column's scatter that one row carries."""
+        return row_shares(self.blocks(), len(self.columns))
+
+    def origins(self) -> list[str]:
+        """Return the source column of each column; empty where several are mixed."""
+        origins = dict(zip(self.source_columns, self.source_columns, strict=True))
+        for operation in self._operations:
+            names = tuple(origins)
+            if isinstance(operation, Derive):
+                names = self._made(operation, names)
+                mixed = not find_step(operation.step).by_column
+                before = [""] * len(names) if mixed else list(origins.values())
+                origins = dict(zip(names, before, strict=True))
+            elif isinstance(operation, Select):
+                origins = {c: origins[c] for c in self._known(names, operation)}
+        return list(origins.values())
+
+    def fillings(self) -> dict[str, str]:
+        """Return how missing cells of each source column are filled: kind and digest.
+
+        Of all that is done to the column up to there: numbers that are told by column
+        are those of its own place.
+        """
+        done: dict[str, list[Any]] = {c: [] for c in self.source_columns}
+        origins, found = dict(zip(done, done, strict=True)), dict[str, str]()
+        for operation in self._operations:
+            names = tuple(origins)
+            if isinstance(operation, Select):
+                origins = {c: origins[c] for c in self._known(names, operation)}
+            elif isinstance(operation, Derive):
+                step = find_step(operation.step)
+                if not step.by_column:
+                    break  # what is mixed has no missing cells
+                for place, source in enumerate(origins.values()):
+                    done[source].append([step.name, _own(operation, step, place)])
+                    if step.by_column == "missing" and source not in found:
+                        kind = FITTED if step.fitted_by else CHOSEN
+                        found[source] = kind + digest(canonical(done[source]))
+                made = self._made(operation, names)
+                origins = dict(zip(made, origins.values(), strict=True))
+        return found
+
+
+def _own(operation: Derive, step: Step, place: int) -> list[Any]:
+    public = sorted(operation.public.items())
+    values = [(n, v[place] if isinstance(v, np.ndarray) else v) for n, v in public]
+    # The last digits of what was fitted depend on how many columns were added beside.
+    return [[n, _rounded(v) if step.fitted_by else _plain(v)] for n, v in values]
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+
+
+def _rounded(value: Any) -> Any:
+    plain = _plain(value)
+    return float(f"{plain:.12g}") if isinstance(plain, float) else plain
+
+
+def _on_part(
+    work: Callable[[View], dict[str, Array]],
+    operations: Sequence[Operation],
+    part: Table,
+) -> dict[str, Array]:
+    return work(View(part, operations))
+
+
+def _check_arguments(operation: Derive, n_features: int) -> None:
+    # An array with an axis over rows, where one over columns is declared, would weigh
+    # single rows; with infinities and zeros a chain of transforms can pick rows out.
+    find_step(operation.step).sizes(n_features, operation.public)
+    if any(np.isinf(array).any() for array in operation.arrays().values()):
+        raise DataError("A transform's argument is infinite.", rule="arguments")
+
+
+def _derived(
+    operation: Derive, blocks: Iterator[Block], width: int, kept: FindKept
+) -> Iterator[Block]:
+    step, public = find_step(operation.step), dict(operation.public)
+    if "kept" in step.reads:
+        public["kept"] = kept(operation.kept_of)
+    for block in blocks:
+        with np.errstate(all="ignore"):
+            X: Float[Array, "n q"] = step(block.X, **public)
+            # A sum is cheap and not finite if a cell is not; NaN may be a missing cell.
+            if not np.isfinite(X.sum()) and np.isinf(X).any():
+                raise DataError("A derived cell is infinite.", rule="infinite_values")
+        if X.shape != (len(block.X), width):
+            raise ValueError("a derived block does not fit its declaration")
+        yield replace(block, X=X)
+
+
+def _selected(
+    chosen: Sequence[str], blocks: Iterator[Block], columns: Sequence[str]
+) -> Iterator[Block]:
+    picked = [columns.index(column) for column in chosen]
+    for block in blocks:
+        yield replace(block, X=block.X[:, picked])
+
+
+def _kept_rows(
+    operation: Rows, blocks: Iterator[Block], n_rows: int
+) -> Iterator[Block]:
+    read = kept = 0
+    for block in blocks:
+        n = block.X.shape[0]
+        chosen = operation.chosen(read, read + n, n_rows)
+        extra = {name: values[chosen] for name, values in block.extra.items()}
+        yield Block(kept, block.X[chosen], extra)
+        read += n
+        kept += int(chosen.sum())

@@ -1,0 +1,1 @@
+"""What both ends of a round say: declared steps, requests and messages."""

@@ -1,0 +1,163 @@
+"""What a step says about one of its arrays: axes, meaning, bound; whether it leaves.
+
+@summed(count=release("", meaning="how many rows there are"), scatter=stays("p p"))
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+from unpooled.errors import DataError
+from unpooled.protocol.bounds import Bound
+from unpooled.secure.noise import Noise
+
+# Axis letters over people; everything else is an aggregate.
+ROW_AXES = frozenset("nN")
+FEATURE_AXES = frozenset("pq")
+
+
+@final
+@dataclass(frozen=True)
+class Declared:
+    """What a step says about one of its arrays.
+
+    Attributes
+    ----------
+    axes : str
+        Axis letters or sizes, separated by blanks; empty for a number.
+    meaning : str
+        A plain phrase for people who never saw the library.
+    symmetric : bool
+        Only the upper triangle is read, sent and kept.
+    bound : Bound, optional
+        A public bound on the total; without one the wide code is used.
+    noise : Noise, optional
+        What the silo adds before the array leaves; it then holds whole numbers.
+    bits : str
+        The public argument that says in how many bits a bounded total travels; 64
+        where none is named.
+    kept : bool
+        Stays in the silo and is never sent.
+    until : str
+        How long a kept array stays: to the end of the "fit" or of the "study".
+    """
+
+    axes: str
+    meaning: str = ""
+    symmetric: bool = False
+    bound: Bound | None = None
+    bits: str = ""
+    noise: Noise | None = None
+    kept: bool = False
+    until: str = "study"
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """The axes, one by one."""
+        return tuple(self.axes.split())
+
+    @property
+    def level(self) -> str:
+        """Either "row", when an axis is over people, or "aggregate"."""
+        return "row" if ROW_AXES & set(self.letters) else "aggregate"
+
+    @property
+    def pairs_features(self) -> bool:
+        """Whether the release is over pairs of features, like a covariance."""
+        return sum(letter in FEATURE_AXES for letter in self.letters) >= 2
+
+    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """Return the shape under the given sizes of the axis letters."""
+        known = {letter for letter in self.letters if letter.isdigit()} | set(sizes)
+        if unknown := sorted(set(self.letters) - known):
+            raise DataError(
+                f"Nobody knows the size of the axis {unknown[0]} before the step runs. "
+                f"An axis is p, a number, or a letter of an array that the step takes.",
+                rule="declaration",
+            )
+        return tuple(
+            int(letter) if letter.isdigit() else sizes[letter]
+            for letter in self.letters
+        )
+
+    def numbers(self, shape: tuple[int, ...]) -> int:
+        """Return how many numbers travel for an array of this shape."""
+        if self.symmetric:
+            return shape[0] * (shape[0] + 1) // 2
+        count = 1
+        for size in shape:
+            count *= size
+        return count
+
+
+def release(
+    axes: str,
+    *,
+    meaning: str = "",
+    symmetric: bool = False,
+    bound: Bound | None = None,
+    bits: str = "",
+    noise: Noise | None = None,
+) -> Declared:
+    """Declare an array that leaves the silo; see `Declared`."""
+    return Declared(axes, meaning, symmetric, bound, bits, noise)
+
+
+def stays(
+    axes: str, *, meaning: str = "", symmetric: bool = False, until: str = "study"
+) -> Declared:
+    """Declare an array that is kept in the silo and never sent; see `Declared`."""
+    return Declared(axes, meaning, symmetric, kept=True, until=until)
+
+
+def bind_axes(
+    step: str,
+    takes: Mapping[str, str],
+    public: Mapping[str, Any],
+    sizes: dict[str, int],
+) -> dict[str, int]:
+    """Return the sizes of axis letters, with those that public arguments bind.
+
+    Parameters
+    ----------
+    step : str
+        The step's name, for messages.
+    takes : mapping of str to str
+        Axes of the arguments that are arrays; "size q" binds q to a whole number.
+    public : mapping
+        The arguments.
+    sizes : dict
+        Of the letters known already.
+
+    Raises
+    ------
+    DataError
+        When an argument is not of the declared axes.
+    """
+    for name, value in public.items():
+        letters = takes.get(name, "").split()
+        if letters[:1] == ["size"]:
+            sizes[letters[1]] = _size(step, name, value)
+            continue
+        shape = tuple(getattr(value, "shape", ()))
+        wanted = tuple(
+            sizes.setdefault(letter, size)
+            for letter, size in zip(letters, shape, strict=False)
+        )
+        if shape != wanted or len(letters) != len(shape):
+            hint = f' Declare takes={{"{name}": "..."}}.' * (not letters)
+            raise DataError(
+                f"{step} takes {name} with axes ({', '.join(letters)}), "
+                f"not an array of shape {shape}.{hint}",
+                rule="arguments",
+            )
+    return sizes
+
+
+def _size(step: str, name: str, value: Any) -> int:
+    if type(value) is not int or not 1 <= value < 2**31:
+        raise DataError(
+            f"{step} takes {name} as a whole number of at least 1, not {value!r}.",
+            rule="arguments",
+        )
+    return value

@@ -1,0 +1,297 @@
+"""A request to run a step: what it asks, and how it travels."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+
+from unpooled.arrays import Array, Shaped
+from unpooled.errors import AggregationError
+from unpooled.ledger import canonical
+from unpooled.party.memory.study_memory import Answered
+from unpooled.protocol import evidence as proof
+from unpooled.protocol.message import Message, digest
+from unpooled.protocol.neighbour_messages import Sealed
+from unpooled.protocol.topology import Graph, graph_of
+from unpooled.protocol.view_operations import (
+    Derive,
+    Operation,
+    array_digest,
+    array_key,
+    operation_from_json,
+    split_address,
+    view_digest,
+)
+
+# What neighbours told, in a message.
+_INBOX = "inbox."
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Veiled:
+    """A total that only the parties can open; to the coordinator it is noise.
+
+    Passing it as a public argument of a later step hands it to the parties, who open
+    it. `shape` is that of the total.
+    """
+
+    round: int
+    name: str
+    shape: tuple[int, ...]
+    words: Shaped[Array, "..."]
+    code: str
+
+
+@final
+@dataclass(frozen=True)
+class Request:
+    """What the coordinator asks of every party in one round.
+
+    Attributes
+    ----------
+    study, session : str
+        The study, and the fit (with keys of its own) within it.
+    round : int
+        Counted from 1 over the study.
+    step : str
+        Name of a declared step.
+    to : str
+        "coordinator" or "parties": who may open the totals.
+    operations : tuple of Operation
+        The view that the step reads.
+    public : mapping
+        Public arguments: JSON values, arrays, or `Veiled` totals.
+    fresh : frozenset of str
+        Keys of transform arrays that come with this request; others came before.
+    kept_of : str
+        The fit whose kept arrays the step reads (`kept_address`); empty: this one.
+    evidence : tuple of Evidence
+        Of the transforms that come with this request.
+    topology : mapping of str to tuple of str, optional
+        Of an exchanged step, everybody's neighbours.
+    inbox : mapping of str to Sealed
+        What neighbours told in the last such round, by release.
+    """
+
+    study: str
+    session: str
+    round: int
+    step: str
+    to: str
+    operations: tuple[Operation, ...]
+    public: Mapping[str, Any]
+    fresh: frozenset[str] = frozenset()
+    kept_of: str = ""
+    evidence: tuple[proof.Evidence, ...] = ()
+    topology: Graph | None = None
+    inbox: Mapping[str, Sealed] = field(default_factory=dict)
+
+    def view_digest(self) -> str:
+        """Return a name for the view: equal for equal operations and arrays."""
+        return self._view_digest
+
+    @cached_property
+    def _view_digest(self) -> str:
+        # Asked for with every release, and long where a view has many columns.
+        return view_digest(self.operations)
+
+    def context(self, name: str) -> bytes:
+        """Return what separates the masks of this release from all others.
+
+        The arguments are part of it: where parties were asked with different ones,
+        masks do not cancel. Else whoever asks could have all but one answer zeros.
+        """
+        where = [self.study, self.session, self.round, self.step, self.to]
+        return canonical([*where, self.view_digest(), self._arguments, name])
+
+    @cached_property
+    def _arguments(self) -> str:
+        veiled = {
+            name: [value.round, value.name, array_digest(value.words)]
+            for name, value in self.public.items()
+            if isinstance(value, Veiled)
+        }
+        return _digest_of(self.chosen_record, veiled, self.kept_of)
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """The arguments that whoever asks knows: all but veiled totals."""
+        return {n: v for n, v in self.public.items() if not isinstance(v, Veiled)}
+
+    @cached_property
+    def chosen_record(self) -> dict[str, Any]:
+        """The same as JSON values, arrays by their digests."""
+        return proof.public_record(self.chosen)
+
+    def answered(self, n_features: int, keys: Mapping[str, str], how: str) -> Answered:
+        """Return what to remember of it: `keys` by party, `how` totals travelled."""
+        return Answered(
+            study=self.study,
+            session=self.session,
+            round=self.round,
+            step=self.step,
+            view=self.view_digest(),
+            features=proof.features_digest(self.operations),
+            n_features=n_features,
+            public=self.chosen_record,
+            keys=keys,
+            protection=how,
+            rows=proof.rows_digest(self.operations),
+        )
+
+    def as_message(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return the request as a header and arrays."""
+        arrays = {
+            f"view.{key}": value
+            for key, value in view_arrays(self.operations).items()
+            if key in self.fresh
+        }
+        public: dict[str, Any] = {}
+        for name, value in self.public.items():
+            if isinstance(value, Veiled):
+                arrays[f"public.{name}"] = value.words
+                public[name] = {"veiled": [value.round, value.name]}
+            elif isinstance(value, np.ndarray):
+                arrays[f"public.{name}"] = value
+                public[name] = {"array": True}
+            else:
+                public[name] = {"value": value}
+        header = {
+            "kind": "step",
+            "study": self.study,
+            "session": self.session,
+            "round": self.round,
+            "step": self.step,
+            "to": self.to,
+            "view": [operation.as_json() for operation in self.operations],
+            "public": public,
+        }
+        if self.evidence:
+            header["evidence"], shown = proof.as_message(self.evidence)
+            arrays |= shown
+        if self.topology is not None:
+            header["topology"] = [
+                [p, list(peers)] for p, peers in self.topology.items()
+            ]
+        arrays |= {_INBOX + name: told.words for name, told in self.inbox.items()}
+        return header | ({"kept_of": self.kept_of} if self.kept_of else {}), arrays
+
+    @classmethod
+    def from_message(cls, message: Message, known: Mapping[str, Array]) -> "Request":
+        """Read a request; `known` holds transform arrays that came earlier.
+
+        Raises
+        ------
+        AggregationError
+            With the rule "malformed_message".
+        """
+        try:
+            return cls._read(message, known)
+        except (KeyError, TypeError, ValueError, AttributeError) as wrong:
+            raise AggregationError(
+                "A message is not a request to run a step.", rule="malformed_message"
+            ) from wrong
+
+    @classmethod
+    def _read(cls, message: Message, known: Mapping[str, Array]) -> "Request":
+        header, arrays = message.header, message.arrays
+        fresh = _after("view.", arrays)
+        named = {key: key.rpartition(".")[2] for key in fresh}
+        if any(message.digests[f"view.{key}"] != d for key, d in named.items()):
+            raise ValueError("a transform's array is not the one its digest names")
+        if header["to"] not in ("coordinator", "parties"):
+            raise ValueError("to")
+        texts = all(type(header[n]) is str for n in ("study", "session", "step"))
+        if not texts or type(header["round"]) is not int:
+            raise TypeError("header")
+        if kept_of := header.get("kept_of", ""):
+            split_address(kept_of)
+        everything = {**known, **fresh}
+        operations = tuple(
+            operation_from_json(record, position, everything)
+            for position, record in enumerate(header["view"])
+        )
+        # What nothing reads would come in without a line; the session refuses an inbox.
+        inbox = {n: Sealed((), (), told) for n, told in _after(_INBOX, arrays).items()}
+        wanted = {f"view.{key}" for key in view_arrays(operations)}
+        wanted |= {f"public.{name}" for name in header["public"]}
+        wanted |= {_INBOX + name for name in inbox}
+        shown = proof.from_message(header.get("evidence", []), arrays, operations)
+        wanted |= set(proof.as_message(shown)[1])
+        if not set(arrays) <= wanted:
+            raise ValueError("an array that nothing reads")
+        return cls(
+            header["study"],
+            header["session"],
+            header["round"],
+            header["step"],
+            header["to"],
+            operations,
+            {
+                name: _argument(record, arrays.get(f"public.{name}"))
+                for name, record in header["public"].items()
+            },
+            frozenset(fresh),
+            kept_of,
+            shown,
+            _topology(header.get("topology")),
+            inbox,
+        )
+
+
+def _after(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the arrays whose names begin so, by what follows."""
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
+def _topology(record: Any) -> Graph | None:
+    if record is None:
+        return None
+    graph = {party: tuple(peers) for party, peers in record}
+    if len(graph) != len(record):
+        raise ValueError("a party stands twice")
+    if graph_of(graph, tuple(graph)) != graph:
+        raise ValueError("neighbours in another order")
+    return graph
+
+
+def _argument(record: Mapping[str, Any], array: Array | None) -> Any:
+    if len(record) != 1 or ("value" in record) != (array is None):
+        raise ValueError("an argument is one of three things")
+    if array is None:
+        return record["value"]
+    if "veiled" in record:
+        round_number, name = record["veiled"]
+        return Veiled(int(round_number), str(name), (), array, "")
+    if record["array"] is not True:
+        raise ValueError("an argument is one of three things")
+    return array
+
+
+def view_arrays(operations: Sequence[Operation]) -> dict[str, Array]:
+    """Return the arrays of a view's transforms by `array_key`."""
+    return {
+        array_key(position, name, array_digest(value)): value
+        for position, operation in enumerate(operations)
+        if isinstance(operation, Derive)
+        for name, value in operation.arrays().items()
+    }
+
+
+def release_context(asked: Answered, name: str) -> bytes:
+    """Return `Request.context` of a round that was opened at the coordinator."""
+    where = [asked.study, asked.session, asked.round, asked.step, "coordinator"]
+    return canonical([*where, asked.view, _digest_of(asked.public), name])
+
+
+def _digest_of(
+    public: Mapping[str, Any], veiled: Mapping[str, Any] = {}, kept_of: str = ""
+) -> str:
+    return digest(canonical([public, veiled, kept_of]))

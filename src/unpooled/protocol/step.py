@@ -1,0 +1,313 @@
+"""Steps: functions that run in a silo, with what they release declared above them.
+
+    @summed(count=release("", meaning="how many rows there are"), total="p")
+    def local_total(X): ...
+
+The declaration is the only source for checking, policy, codes, ledger, plan, report and
+documentation. A step is a pure function of the silo's rows (`X`, `y`, and `sums`, of
+X's columns), of what was kept there (`kept`, the same names in every silo), of the
+party's name (`party`) and of public arguments (keyword-only), and returns one array per
+declared name. With ``by="rows"``, the default, it must be additive over rows: a silo
+may run it block by block, over files larger than memory, and add.
+"""
+
+import functools
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+from unpooled.errors import DataError, ReleaseRefusedError
+from unpooled.protocol.declaration import Declared, bind_axes, release, stays
+from unpooled.protocol.fitted_round import Fit, Follows
+from unpooled.secure.comparison.polynomial import Polynomial
+
+# Those who write steps find here all that they need.
+__all__ = ["LIBRARY", "Declared", "Fit", "Step", "adopted", "check_installed"]
+__all__ += ["derived", "disclosed", "exchanged", "find_step", "kept", "release"]
+__all__ += ["stays", "summed"]
+
+LIBRARY = "unpooled.models."
+# Steps keep the names that ledgers, audit logs and policies have for them.
+_RENAMED = {"generalized_eigen": "eigenproblem"}
+_READABLE = "X, inbox, kept, party, sums, y"
+# Steps whose totals some derived step is checked against: see `derived`.
+FITTING: set[str] = set()
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A declared function. Calling it runs the function, for tests and notebooks.
+
+    Attributes
+    ----------
+    name : str
+        "pca.local_total" for the library's own, the full dotted name for others.
+    verb : str
+        "summed", "disclosed", "kept", "exchanged", "compared" or "derived".
+    by : str
+        "rows" when additive over rows, "party" when it needs the silo's rows together.
+    takes : mapping of str to str
+        Axes of the public arguments that are arrays; they are checked, and bind
+        letters that no table knows, such as k. "size q" binds q to a whole number.
+    sparse : bool
+        Whether X may be a SciPy array in CSR form; others get dense blocks.
+    fitted_by, follows, by_column, further : see `derived`
+    polynomial : Polynomial or None, whose sign is learned of a compared step
+    reuses : bool
+        The silo keeps the totals, and runs the step on new rows only.
+    """
+
+    name: str
+    verb: str
+    function: Callable[..., Any]
+    declared: Mapping[str, Declared]
+    by: str
+    takes: Mapping[str, str]
+    reads: tuple[str, ...]
+    public: tuple[str, ...]
+    fitted_by: tuple[str, ...] = ()
+    sparse: bool = False
+    follows: Follows | None = None
+    by_column: bool | str = False
+    polynomial: Polynomial | None = None
+    reuses: bool = False
+    further: bool = False
+
+    def __call__(self, *args: Any, **public: Any) -> Any:
+        """Run the function as it is: nothing is checked, nothing leaves."""
+        return self.function(*args, **public)
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        return self.function.__doc__
+
+    @property
+    def leaves(self) -> dict[str, Declared]:
+        """The arrays that are sent."""
+        return {name: d for name, d in self.declared.items() if not d.kept}
+
+    def sizes(
+        self, n_features: int, public: Mapping[str, Any], n_rows: int | None = None
+    ) -> dict[str, int]:
+        """Return the sizes of axis letters, checking the public arguments.
+
+        `n_rows` is N, known on column partitions only.
+
+        Raises
+        ------
+        DataError
+            When an argument is absent, unknown, or not of the declared axes.
+        """
+        if set(public) != set(self.public):
+            raise DataError(
+                f"{self.name} takes the public arguments {list(self.public)}, "
+                f"not {sorted(public)}.",
+                rule="arguments",
+            )
+        sizes = {"p": n_features} | ({} if n_rows is None else {"N": n_rows})
+        return bind_axes(self.name, self.takes, public, sizes)
+
+
+def summed(
+    *,
+    by: str = "rows",
+    takes: Mapping[str, str] | None = None,
+    sparse: bool = False,
+    reuses: bool = False,
+    **declared: Any,
+) -> Callable[[Callable[..., Any]], Step]:
+    """Declare a step whose arrays are opened only as totals over all parties.
+
+    Parameters
+    ----------
+    by, takes, sparse
+        See `Step`.
+    reuses : bool, default False
+        Of a step that reads `X` alone, by rows: see `unpooled.party.steps.incremental`.
+    **declared : str or Declared
+        Axes of each array that the step returns, or all about it.
+    """
+    declare = _declaring("summed", by, takes, declared, sparse=sparse)
+    return lambda function: replace(declare(function), reuses=reuses)
+
+
+def disclosed(
+    *, by: str = "rows", takes: Mapping[str, str] | None = None, **declared: Any
+) -> Callable[[Callable[..., Any]], Step]:
+    """Declare a step whose arrays the coordinator sees, one value per party."""
+    return _declaring("disclosed", by, takes, declared)
+
+
+def kept(
+    *, by: str = "rows", takes: Mapping[str, str] | None = None, **declared: Any
+) -> Callable[[Callable[..., Any]], Step]:
+    """Declare a step whose arrays stay in the silo under (study, name)."""
+    stay = {name: replace(_as_declared(d), kept=True) for name, d in declared.items()}
+    return _declaring("kept", by, takes, stay)
+
+
+def exchanged(
+    *, by: str = "rows", takes: Mapping[str, str] | None = None, **declared: Any
+) -> Callable[[Callable[..., Any]], Step]:
+    """Declare a step whose arrays its party's neighbours see, as they are.
+
+    Later steps find them in `inbox`: party -> {name: array}, the own ones included.
+    """
+    if any(_as_declared(one).symmetric for one in declared.values()):
+        raise TypeError("What is exchanged travels whole: there is no triangle of it.")
+    return _declaring("exchanged", by, takes, declared)
+
+
+def derived(
+    *,
+    takes: Mapping[str, str] | None = None,
+    fitted_by: tuple[str, ...],
+    follows: Follows | None = None,
+    by_column: bool | str = False,
+    further: bool = False,
+) -> Callable[[Callable[..., Any]], Step]:
+    """Declare a transform of rows that views apply inside the silo.
+
+    It takes a block (n, p) and returns a block with the same rows; nothing leaves. It
+    may read `kept`, what the silo itself kept for the fit that the view names.
+
+    Parameters
+    ----------
+    takes : mapping of str to str, optional
+        Axes of array-valued public arguments.
+    fitted_by : tuple of str
+        Names of the steps whose totals fit it.
+    follows : callable, optional
+        ``follows(fits, public) -> bool``: whether the arguments are those that a fit
+        gives. It runs in every silo before the transform is applied, on totals that the
+        silo added itself from all parties' signed replies. `fits` has a `Fit`, by its
+        step's function, for each step in `fitted_by` of which one fit had rounds; judge
+        them as chosen by somebody who would like other arguments. Without it a silo
+        only knows that one of the steps ran.
+    by_column : bool or "missing", default False
+        Each column is made of the one in its place alone, so that it may be as
+        dominated as that one is; with "missing" it differs in missing cells only.
+    further : bool, default False
+        The fit may have read more columns, or a transform: `follows` judges which.
+    """
+    if follows is not None:
+        FITTING.update(fitted_by)
+
+    def declare(function: Callable[..., Any]) -> Step:
+        step = _declaring("derived", "rows", takes, {}, fitted_by)(function)
+        return replace(step, follows=follows, by_column=by_column, further=further)
+
+    return declare
+
+
+def adopted(module: str, *steps: Step) -> tuple[Step, ...]:
+    """Give a model's module steps that stand in another, under the model's name.
+
+    Ledger, plan, report and policies then say which model asks.
+
+    Parameters
+    ----------
+    module : str
+        The ``__name__`` of the module whose names the steps are bound to.
+    *steps : Step
+        Their functions' names are kept.
+    """
+    home = home_of(module)
+    return tuple(
+        replace(step, name=f"{home}.{step.name.rpartition('.')[2]}") for step in steps
+    )
+
+
+def home_of(module: str) -> str:
+    """Return the first half of the names of a module's steps, such as "pca"."""
+    last = module.rpartition(".")[2]
+    return _RENAMED.get(last, last) if module.startswith(LIBRARY) else module
+
+
+@functools.cache
+def _library_homes() -> dict[str, str]:
+    """Return the library's module for each first half of a step's name."""
+    package = importlib.import_module(LIBRARY.rstrip("."))
+    found = pkgutil.walk_packages(package.__path__, LIBRARY)
+    return {home_of(one.name): one.name for one in found if not one.ispkg}
+
+
+def find_step(name: str) -> Step:
+    """Look a step up in what is installed here; no code ever comes with a request.
+
+    Others than the library's are found only in modules already imported.
+    """
+    module_name, _, attribute = name.rpartition(".")
+    if module_name in (homes := _library_homes()):
+        # Imported by name, because models are built upon this layer.
+        module_name = homes[module_name]
+        importlib.import_module(module_name)
+    # Not getattr: a module's own __getattr__ would run code, and may import more.
+    step = getattr(sys.modules.get(module_name), "__dict__", {}).get(attribute)
+    if not isinstance(step, Step) or step.name != name:
+        raise ReleaseRefusedError("the silo", "a step", "allowed_steps")
+    return step
+
+
+def module_of(step: str) -> str:
+    """Return the name of the module that a step's name leads to, imported if ours."""
+    home = step.rpartition(".")[0]
+    module = _library_homes().get(home, home)
+    return importlib.import_module(module).__name__ if module != home else home
+
+
+def check_installed(step: Step) -> None:
+    """Refuse a step that silos would not find by its name."""
+    module_name, _, attribute = step.name.rpartition(".")
+    names = {module_name, _library_homes().get(module_name, module_name)}
+    modules = [sys.modules.get(name) for name in names]
+    if not any(vars(m).get(attribute) is step for m in modules if m is not None):
+        raise DataError(
+            f"Silos look steps up by name and would not find {step.name}. Declare it "
+            f"at the top of a module, not within a function."
+        )
+
+
+def _as_declared(declaration: str | Declared) -> Declared:
+    return Declared(declaration) if isinstance(declaration, str) else declaration
+
+
+def _declaring(
+    verb: str,
+    by: str,
+    takes: Mapping[str, str] | None,
+    declared: Mapping[str, str | Declared],
+    fitted_by: tuple[str, ...] = (),
+    sparse: bool = False,
+) -> Callable[[Callable[..., Any]], Step]:
+    if by not in ("rows", "party"):
+        raise ValueError(f'by={by!r}; choose "rows" or "party".')
+
+    def declare(function: Callable[..., Any]) -> Step:
+        parameters = inspect.signature(function).parameters.values()
+        reads = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
+        if not set(reads) <= set(_READABLE.split(", ")):
+            raise TypeError(f"{function.__name__} may read {_READABLE}, not {reads}.")
+        everything = {name: _as_declared(d) for name, d in declared.items()}
+        if by == "rows" and any("N" in d.letters for d in everything.values()):
+            raise TypeError(f'{function.__name__} needs by="party": it has an axis N.')
+        return Step(
+            name=f"{home_of(function.__module__)}.{function.__name__}",
+            verb=verb,
+            function=function,
+            declared=everything,
+            by=by,
+            takes=dict(takes or {}),
+            reads=reads,
+            public=tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY),
+            fitted_by=fitted_by,
+            sparse=sparse,
+        )
+
+    return declare

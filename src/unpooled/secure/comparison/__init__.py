@@ -1,0 +1,1 @@
+"""Comparisons under secure multiparty computation."""

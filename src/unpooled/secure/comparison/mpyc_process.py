@@ -1,0 +1,132 @@
+"""The process in which one party computes signs with the others, by MPyC.
+
+    parent ── the password of its key, then a JSON line per batch: integers, a
+              polynomial ──> stdin
+    stdout ── one JSON line: the signs, and what they cost ──> parent
+    MPyC   <── shares over TLS, on the ports of the command line ──> the other parties
+
+MPyC keeps one global state for each process and logs to standard error, so a party
+computes in a process of its own. It ends when its standard input closes: whoever kills
+the parent leaves nobody behind who holds shares. Nothing of a peer is unpickled.
+
+It is started by `unpooled.secure.comparison.protocol`, never by hand.
+"""
+
+import asyncio
+import json
+import os
+import resource
+import ssl
+import sys
+import threading
+from typing import Any, TextIO
+
+# Peers' arrays are read as numbers with --mix32-64bit; these are never to be called.
+_FORBIDDEN = ("loads", "load", "Unpickler")
+
+
+class _NoPickle:
+    """Stands where MPyC has pickle, so that no peer's bytes ever become objects."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(f"pickle.{name} is not used between computing parties")
+
+
+def main() -> None:
+    """Connect, prove that signs are exact, and answer batches until stdin closes."""
+    # MPyC prints the tracebacks of its coroutines; only answers may reach the parent.
+    answers, sys.stdout = sys.stdout, sys.stderr
+    _unseal_keys(sys.stdin.readline().strip())
+    from mpyc import asyncoro, runtime
+
+    runtime.pickle = _NoPickle()
+    sent = _count_messages(asyncoro)
+    runtime.mpc.run(_serve(runtime.mpc, sent, answers))
+
+
+async def _serve(mpc: Any, sent: list[int], answers: TextIO) -> None:
+    batches: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+    threading.Thread(target=_read, args=(loop, batches), daemon=True).start()
+    await mpc.start()
+    while True:
+        batch = await batches.get()
+        before = _cost(mpc, sent)
+        signs = await _signs(mpc, batch)
+        after = _cost(mpc, sent)
+        spent = [b - a for a, b in zip(before, after, strict=True)]
+        line = json.dumps({"negative": signs, "spent": spent})
+        print(line, file=answers, flush=True)
+
+
+def _read(loop: Any, batches: "asyncio.Queue[dict[str, Any]]") -> None:
+    for line in sys.stdin:
+        loop.call_soon_threadsafe(batches.put_nowait, json.loads(line))
+    # Not sys.exit: MPyC may be waiting for a peer that is gone.
+    os._exit(0)
+
+
+async def _signs(mpc: Any, batch: dict[str, Any]) -> list[bool]:
+    """Return which values of the polynomial of the totals are negative."""
+    import numpy as np
+
+    kind = mpc.SecInt(batch["bits"])
+    own = np.array([list(map(int, row)) for row in batch["values"]], dtype=object)
+    shared = mpc.input(kind.array(own))
+    total = sum(shared[1:], shared[0])
+    value = _polynomial(mpc, total, batch["terms"])
+    opened = await mpc.output(mpc.np_sgn(value, LT=True))
+    return [int(sign) != 0 for sign in np.asarray(opened).reshape(-1)]
+
+
+def _polynomial(mpc: Any, total: Any, terms: list[Any]) -> Any:
+    """Return a polynomial of the rows of `total`; one round for each pairing."""
+    factors = [[total[i] for i in rows] for _, rows in terms]
+    while any(len(row) > 1 for row in factors):
+        pairs = [(t, row[0], row[1]) for t, row in enumerate(factors) if len(row) > 1]
+        # One product of stacked arrays, so that one message carries all of them.
+        left, right = (mpc.np_stack([pair[side] for pair in pairs]) for side in (1, 2))
+        products = left * right
+        for k, (t, _, _) in enumerate(pairs):
+            factors[t] = [*factors[t][2:], products[k]]
+    value = 0
+    for (coefficient, _), row in zip(terms, factors, strict=True):
+        value = value + (row[0] * int(coefficient) if row else int(coefficient))
+    return value
+
+
+def _unseal_keys(password: str) -> None:
+    """Let MPyC, which knows of no password, read its key from a sealed file."""
+    read = ssl.SSLContext.load_cert_chain
+
+    def unsealed(self: ssl.SSLContext, certificate: str, keyfile: str) -> None:
+        read(self, certificate, keyfile, password)
+
+    ssl.SSLContext.load_cert_chain = unsealed  # type: ignore[method-assign]
+
+
+def _count_messages(asyncoro: Any) -> list[int]:
+    """Count messages to peers: one to each of them is a round."""
+    count, send = [0], asyncoro.MessageExchanger.send
+
+    def counted(self: Any, *arguments: Any) -> None:
+        count[0] += 1
+        send(self, *arguments)
+
+    asyncoro.MessageExchanger.send = counted
+    return count
+
+
+def _cost(mpc: Any, sent: list[int]) -> tuple[float, float, float]:
+    """Return rounds, bytes and seconds of processor time so far."""
+    peers = [p for p in mpc.parties if p.pid != mpc.pid]
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return (
+        sent[0] / len(peers),
+        float(sum(p.protocol.nbytes_sent for p in peers)),
+        used.ru_utime + used.ru_stime,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,244 @@
+"""Signs of polynomials of totals, which nobody sees: secure multiparty computation.
+
+    each party   integers of its own means, masked ── Shamir shares ──> all processes
+    together     F = polynomial of the totals, in a ring that holds it exactly
+    everybody    whether F < 0, and nothing else
+
+The arithmetic is MPyC's `SecInt`, exact integers under Shamir's scheme with an honest
+majority: fewer than half of the computing parties together learn nothing but the signs,
+up to a statistical distance of 2^-64 for each comparison. More of them find what the
+others put in, under the masks of `unpooled.secure.comparison.integer_masks`. Two
+parties have no honest majority: there must be three. The shares travel under TLS with
+certificates that the parties make for the session and hand to each other under their
+pairwise keys.
+
+References
+----------
+Marchand et al., SecureFedYJ, NeurIPS 2022, algorithm 2, routine SMC-sign. MPyC,
+https://github.com/lschoe/mpyc.
+"""
+
+import json
+import queue
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import final
+
+import numpy as np
+
+from unpooled.arrays import Array, Bool
+from unpooled.errors import AggregationError, StudyError
+from unpooled.secure.comparison.certificate import make_certificate
+from unpooled.secure.comparison.polynomial import STATISTICAL_BITS, Polynomial
+from unpooled.secure.keys.roster import FEWEST_COMPUTING
+
+_PATIENCE = 600.0
+# Seconds between two looks whether there is still somebody to wait for.
+_TICK = 1.0
+
+
+@final
+class Computation:
+    """One party's process, and what is said to it.
+
+    Parameters
+    ----------
+    party : int
+        Its number among the computing parties, from 0.
+    n_parties : int
+        How many compute, at least three.
+    """
+
+    def __init__(self, party: int, n_parties: int) -> None:
+        if find_spec("mpyc") is None:
+            raise StudyError(
+                "Secure comparisons need MPyC, which is not installed. Install it with "
+                'pip install "unpooled[mpc]", or use comparison="summed".',
+                rule="mpc",
+            )
+        if n_parties < FEWEST_COMPUTING:
+            raise AggregationError(
+                "Fewer than three parties cannot compute together.", rule="two_parties"
+            )
+        self.party, self.n_parties = party, n_parties
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="unpooled-", ignore_cleanup_errors=True
+        )
+        self.port = _free_port()
+        made = make_certificate(Path(self._folder.name), party)
+        self.certificate, self._password = made
+        self._child: subprocess.Popen[str] | None = None
+        self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def begin(
+        self, addresses: Sequence[tuple[str, int]], certificates: Sequence[bytes]
+    ) -> None:
+        """Start the process; it dials the others and waits for them to dial it.
+
+        Parameters
+        ----------
+        addresses : sequence of (str, int)
+            Host and port of every computing party as seen from here, its own included.
+        certificates : sequence of bytes
+            Theirs, in PEM; no other is accepted.
+        """
+        config = Path(self._folder.name) / ".config"
+        (config / "mpyc_ca.crt").write_bytes(b"".join(certificates))
+        words = [word for host, port in addresses for word in ("-P", f"{host}:{port}")]
+        command = [
+            *(sys.executable, "-m", "unpooled.secure.comparison.mpyc_process", *words),
+            *("-I", str(self.party), "-T", str((self.n_parties - 1) // 2)),
+            *("-K", str(STATISTICAL_BITS), "--mix32-64bit", "--ssl", "--no-log"),
+        ]
+        # What MPyC says of a failure is for the silo, and goes with the folder.
+        with (config / "errors").open("wb") as errors:
+            self._child = subprocess.Popen(
+                command,
+                cwd=self._folder.name,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+        self._tell(self._password)
+        self._test()
+
+    def ask(self, polynomial: Polynomial, values: list[list[int]]) -> None:
+        """Hand this party's part of a batch to the process, and return at once."""
+        batch = {
+            "bits": polynomial.bits,
+            "values": [list(map(str, row)) for row in values],
+            "terms": [[str(c), factors] for c, factors in polynomial.scaled_terms()],
+        }
+        self._tell(json.dumps(batch))
+
+    def signs(
+        self,
+        timeout: float = _PATIENCE,
+        lost: Callable[[], bool] | None = None,
+    ) -> tuple[Bool[Array, " l"], list[float]]:
+        """Wait for the signs of the batch asked first.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds.
+        lost : callable, optional
+            Whether there is nobody to wait for any more; asked while waiting.
+
+        Returns
+        -------
+        negative : (l,) array of bool
+        spent : list of float
+            Rounds, bytes sent, seconds of processor time.
+
+        Raises
+        ------
+        AggregationError
+            When the process ended, here or at another party, or did not answer in time.
+        """
+        line, until = "", time.monotonic() + timeout
+        while time.monotonic() < until and not (lost is not None and lost()):
+            with suppress(queue.Empty):
+                line = self._answers.get(timeout=min(_TICK, timeout))
+                break
+        if not line:
+            self.close()
+            raise AggregationError(
+                "A party stopped computing before the signs were known.",
+                rule="comparison",
+            )
+        answer = json.loads(line)
+        return np.array(answer["negative"], dtype=bool), answer["spent"]
+
+    def kill(self) -> None:
+        """Let the process die; whoever waits for its signs is told."""
+        if self._child is not None:
+            self._child.kill()
+
+    def close(self) -> None:
+        """End the process, and forget its certificate's key."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+            child.wait()
+            if child.stdin is not None:
+                with suppress(OSError):
+                    child.stdin.close()
+            self._listener.join()
+        self._folder.cleanup()
+
+    def _tell(self, line: str) -> None:
+        if self._child is None or self._child.stdin is None:
+            raise AggregationError("Nobody computes.", rule="comparison")
+        # Where the process has ended, the next answer tells.
+        with suppress(OSError):
+            self._child.stdin.write(line + "\n")
+            self._child.stdin.flush()
+
+    def _test(self) -> None:
+        """Have signs computed that are known, about zero and at the ring's ends."""
+        self.ask(_TEST, _TEST.integers(_test_values(self.party)))
+
+    def tested(
+        self, timeout: float = _PATIENCE, lost: Callable[[], bool] | None = None
+    ) -> None:
+        """Wait for the self-test, before the first value is handed over."""
+        negative, _ = self.signs(timeout, lost)
+        totals = [
+            sum(column)
+            for column in zip(
+                *(_test_values(party)["a"] for party in range(self.n_parties)),
+                strict=True,
+            )
+        ]
+        exact = [total**3 - 3.0 * total < 0 for total in totals]
+        if negative.tolist() != exact:
+            self.close()
+            raise AggregationError(
+                "The computing parties' arithmetic is not exact.", rule="comparison"
+            )
+        # The process has read what it needs: whoever is killed from here on leaves
+        # nothing behind. Where a folder in use cannot go, it goes at the end.
+        self._folder.cleanup()
+
+    def _listen(self) -> None:
+        child = self._child
+        assert child is not None
+        assert child.stdout is not None
+        with child.stdout as answers:
+            for line in answers:
+                self._answers.put(line)
+        self._answers.put("")
+
+
+# x³ - 3x: all kinds of operations, with roots at which rounding would show.
+_TEST = Polynomial(
+    terms={("a", "a", "a"): 1.0, ("a",): -3.0},
+    weights={"a": 1},
+    fraction=20,
+    bits=127,
+)
+
+
+def _test_values(party: int) -> dict[str, Array]:
+    quantum = 2.0**-20
+    values = [-(2.0**9), -2.0, -quantum, 0.0, quantum, 1.0, 2.0, 2.0**9]
+    # Parts whose sums are of the same kind: positive, negative, none.
+    return {"a": np.array(values) * (1.0, -2.0, 3.0, 0.0)[party % 4]}
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])

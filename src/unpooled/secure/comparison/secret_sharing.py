@@ -1,0 +1,63 @@
+"""Integers of a party that does not compute, cut into shares for those that do.
+
+    x = x_1 + x_2 + ... + x_c,   all but the last drawn from 2^(bits + 128) integers
+
+Any c - 1 of the shares look alike whatever x is, up to a statistical distance of 2^-64.
+Each computing party adds its share to its own integers, so that the totals are over all
+parties; from there on a majority of honest computing parties protects them.
+"""
+
+import secrets
+
+from unpooled.errors import AggregationError
+from unpooled.secure.comparison.polynomial import STATISTICAL_BITS, Polynomial
+
+Rows = list[list[int]]
+
+
+def shares(rows: Rows, n: int, polynomial: Polynomial) -> list[bytes]:
+    """Return n shares of a party's integers, as they travel."""
+    room = _room(polynomial)
+    drawn = [
+        [[secrets.randbits(room) for _ in row] for row in rows] for _ in range(n - 1)
+    ]
+    last = [
+        [x - sum(parts) for x, *parts in zip(*same, strict=True)]
+        for same in zip(rows, *drawn, strict=True)
+    ]
+    width = _width(polynomial)
+    return [
+        b"".join(x.to_bytes(width, "little", signed=True) for row in one for x in row)
+        for one in (*drawn, last)
+    ]
+
+
+def added(rows: Rows, share: bytes, polynomial: Polynomial) -> Rows:
+    """Return a party's integers with a share of another's.
+
+    Raises
+    ------
+    AggregationError
+        When the share is of another batch.
+    """
+    width, length = _width(polynomial), len(rows[0])
+    if len(share) != width * length * len(rows):
+        raise AggregationError("A share is of another batch.", rule="malformed_message")
+    parts = [
+        int.from_bytes(share[i : i + width], "little", signed=True)
+        for i in range(0, len(share), width)
+    ]
+    return [
+        [x + y for x, y in zip(row, parts[k * length :][:length], strict=True)]
+        for k, row in enumerate(rows)
+    ]
+
+
+def _room(polynomial: Polynomial) -> int:
+    # The integers come under masks, which are larger than they are themselves.
+    return polynomial.bits + 2 * STATISTICAL_BITS
+
+
+def _width(polynomial: Polynomial) -> int:
+    # The last share is a difference of up to five others, and has a sign.
+    return (_room(polynomial) + 4) // 8 + 1

@@ -1,0 +1,1 @@
+"""Matching ids without showing those that do not match."""

@@ -1,0 +1,1 @@
+"""Who takes part, and the keys that each two of them agree on."""

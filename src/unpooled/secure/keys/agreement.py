@@ -1,0 +1,139 @@
+"""Fresh keys between every two parties, agreed through a relay that nobody trusts.
+
+    party i ── offer: X25519 public key, signed by i's identity ──> relay ──> party j
+    both:      k_ij = HKDF(X25519(own private, other's public),
+                           study ‖ session ‖ roster)
+
+The signature covers study, session and roster, so an offer of another fit, of another
+roster, or in another's name is refused. Private halves live for one session.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from typing import final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import (
+    X25519PrivateKey,
+    X25519PublicKey,
+)
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
+
+from unpooled.errors import AggregationError
+from unpooled.secure.keys.roster import Identity, Roster
+
+KEY_BYTES = 32
+_NONCE = 12
+# What sealing adds to a secret: the nonce and the tag.
+SEAL_BYTES = _NONCE + 16
+
+
+@final
+class Agreement:
+    """One party's side of the key agreement of one session.
+
+    Parameters
+    ----------
+    party : str
+        This party's name.
+    identity : Identity
+        Signs the offer.
+    roster : Roster
+        The parties of the session with their pinned keys.
+    session : bytes
+        Names study and attempt; offers of another session are refused.
+    """
+
+    def __init__(
+        self, party: str, identity: Identity, roster: Roster, session: bytes
+    ) -> None:
+        self.party, self._identity, self._roster = party, identity, roster
+        self._context = hashlib.sha256(session + roster.digest().encode()).digest()
+        self._private = X25519PrivateKey.generate()
+
+    def offer(self) -> tuple[bytes, bytes]:
+        """Return the ephemeral public key (32 bytes) and its signature (64 bytes)."""
+        public = self._private.public_key().public_bytes_raw()
+        return public, self._identity.sign(self._statement(self.party, public))
+
+    def agree(self, offers: Mapping[str, tuple[bytes, bytes]]) -> dict[str, bytes]:
+        """Return the key shared with every other party of the roster.
+
+        Raises
+        ------
+        AggregationError
+            When an offer is missing, unknown, or not signed by the pinned identity.
+        """
+        if set(offers) != set(self._roster):
+            raise AggregationError(
+                "The offers are not from the parties of the roster.",
+                rule="wrong_roster",
+            )
+        keys = {}
+        for peer, (public, signature) in offers.items():
+            self._roster.check(peer, self._statement(peer, public), signature)
+            if peer == self.party:
+                continue
+            keys[peer] = self._derive(peer, public)
+        return keys
+
+    def _derive(self, peer: str, public: bytes) -> bytes:
+        try:
+            shared = self._private.exchange(X25519PublicKey.from_public_bytes(public))
+        except ValueError as wrong:
+            raise AggregationError(
+                f"The key that {peer} offers is not a point of the curve's group.",
+                rule="wrong_signature",
+            ) from wrong
+        pair = "\0".join(sorted((self.party, peer))).encode()
+        return HKDF(SHA256(), KEY_BYTES, self._context, b"mask\0" + pair).derive(shared)
+
+    def _statement(self, party: str, public: bytes) -> bytes:
+        return b"unpooled ephemeral key\0" + self._context + party.encode() + public
+
+
+def new_group_key() -> bytes:
+    """Return a key for totals that only the parties may open."""
+    return secrets.token_bytes(KEY_BYTES)
+
+
+def seal_for(pair_key: bytes, secret: bytes, about: bytes = b"group key") -> bytes:
+    """Encrypt for one peer; the relay carries it and can neither read nor change it.
+
+    Parameters
+    ----------
+    pair_key : bytes
+        Shared with the peer.
+    secret : bytes
+        By default a group key.
+    about : bytes
+        What is encrypted, from whom and for whom: it opens under the same only.
+    """
+    nonce = secrets.token_bytes(_NONCE)
+    return nonce + _sealing(pair_key).encrypt(nonce, secret, about)
+
+
+def open_sealed(
+    pair_key: bytes,
+    sealed: bytes,
+    about: bytes = b"group key",
+    *,
+    rule: str = "wrong_signature",
+) -> bytes:
+    """Decrypt what `seal_for` made, or raise `AggregationError` with the rule."""
+    try:
+        return _sealing(pair_key).decrypt(sealed[:_NONCE], sealed[_NONCE:], about)
+    except (InvalidTag, ValueError) as wrong:
+        raise AggregationError(
+            "What a peer sealed was altered on its way, or is something else.",
+            rule=rule,
+        ) from wrong
+
+
+def _sealing(pair_key: bytes) -> ChaCha20Poly1305:
+    # One key, one use: masks are expanded from the pair's key itself.
+    key = HKDFExpand(SHA256(), KEY_BYTES, b"seal").derive(pair_key)
+    return ChaCha20Poly1305(key)

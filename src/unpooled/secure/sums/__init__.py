@@ -1,0 +1,1 @@
+"""Sums of which only the total is opened."""

@@ -1,0 +1,165 @@
+"""Pairwise additive masking without recovery of absent parties.
+
+Every two parties i < j share a 32-byte key k_ij, agreed afresh for each fit. Party i
+adds PRG(k_ij, context) for every j > i and subtracts it for every j < i, in the ring of
+the code, so the masks cancel in the total and in no smaller sum:
+
+    party 1:  x_1 + r_12 + r_13
+    party 2:  x_2 - r_12 + r_23          total:  x_1 + x_2 + x_3
+    party 3:  x_3 - r_13 - r_23
+
+A coordinator that follows the protocol learns the total; together with c parties it
+learns the sum over the other m - c, and nothing finer. No key is ever revealed, so a
+party that is missing ends the round instead of being subtracted: a total is over the
+study's roster, or it is not opened.
+
+A total meant for the parties alone carries one more mask, added by one party, whose key
+all parties know and the coordinator does not (`veil`, `unveil`).
+
+The context names study, session, round, step, view and release. HKDF turns the pair's
+key and the context into a fresh AES-256 key, so no part of a key stream is used twice.
+
+References
+----------
+Bonawitz et al., Practical Secure Aggregation for Privacy-Preserving Machine Learning,
+CCS 2017, section 4, the masking with one-time pads.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import final
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import (
+    Cipher,
+    CipherContext,
+    algorithms,
+    modes,
+)
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
+
+from unpooled.arrays import Array, Float, Shaped
+from unpooled.errors import AggregationError
+from unpooled.secure.sums.fixed_point import CHUNK, Code
+from unpooled.secure.sums.secure_sum import SecureSum
+
+# Bytes of key stream made at a time: they stay in the cache until they are added.
+_CHUNK = 2**18
+_ZEROS = bytes(_CHUNK)
+
+# Adds words to others, or subtracts them, in place.
+_Apply = Callable[[Shaped[Array, "..."], Shaped[Array, "..."]], None]
+
+
+@final
+class MaskedSum(SecureSum):
+    """Conceal each party's vector under masks that cancel in the total.
+
+    Parameters
+    ----------
+    party : str
+        This party's name; empty at the coordinator, which has no keys.
+    keys : mapping of str to bytes
+        The 32 bytes shared with every other party of the roster.
+    """
+
+    def __init__(
+        self, party: str = "", keys: Mapping[str, bytes] | None = None
+    ) -> None:
+        self.party = party
+        self._keys = dict(keys or {})
+
+    def conceal(
+        self, values: Float[Array, " d"], code: Code, context: bytes
+    ) -> Shaped[Array, "..."]:
+        """Return the encoded vector plus this party's masks for the context."""
+        if not self._keys:
+            raise AggregationError(
+                "A party without peers has no masks; a secure sum needs at least two.",
+                rule="min_parties",
+            )
+        words = code.encode(values)
+        self.cover(words, code, context)
+        return words
+
+    def cover(self, words: Shaped[Array, "..."], code: Code, context: bytes) -> None:
+        """Put this party's masks for the context on words, in place."""
+        masks = [
+            (key, code.subtract if peer < self.party else code.add)
+            for peer, key in self._keys.items()
+        ]
+        _mask(words, code, masks, context)
+
+    def reveal(
+        self, concealed: Iterable[Shaped[Array, "..."]], code: Code
+    ) -> Float[Array, " d"]:
+        """Add the words of every party; what is left is the total."""
+        return code.decode(self.added(concealed, code))
+
+    def added(
+        self, concealed: Iterable[Shaped[Array, "..."]], code: Code
+    ) -> Shaped[Array, "..."]:
+        """Return the words of the total, which `unveil` may still have to open."""
+        first, *others = concealed
+        total = first.copy()
+        for start in range(0, len(total), CHUNK):
+            chunk = slice(start, start + CHUNK)
+            for part in others:
+                code.add(total[chunk], part[chunk])
+        return total
+
+
+def veil(words: Shaped[Array, "..."], code: Code, key: bytes, context: bytes) -> None:
+    """Add the mask that hides a total from the coordinator; one party does this."""
+    _mask(words, code, [(key, code.add)], b"veil" + context)
+
+
+def unveil(
+    total: Shaped[Array, "..."], code: Code, key: bytes, context: bytes
+) -> Float[Array, " d"]:
+    """Open, in a silo, a total that was veiled."""
+    return code.decode(unveiled(total, code, key, context))
+
+
+def unveiled(
+    total: Shaped[Array, "..."], code: Code, key: bytes, context: bytes
+) -> Shaped[Array, "..."]:
+    """Return the words of a total that was veiled."""
+    words = total.copy()
+    _mask(words, code, [(key, code.subtract)], b"veil" + context)
+    return words
+
+
+def key_stream(key: bytes, context: bytes, size: int) -> bytes:
+    """Return so many bytes, different for every (key, context)."""
+    return _stream(key, context).update(bytes(size))
+
+
+def _mask(
+    words: Shaped[Array, "..."],
+    code: Code,
+    masks: Sequence[tuple[bytes, _Apply]],
+    context: bytes,
+) -> None:
+    """Put the masks of keys on words, in place; all on a chunk while it is at hand."""
+    # Chunks hold whole numbers: 32 bytes, the widest word, divides their size.
+    rows = _CHUNK // code.bytes_per_number
+    streams = [(_stream(key, context), apply) for key, apply in masks]
+    buffer = bytearray(min(_CHUNK, words.nbytes) + 15)
+    for start in range(0, len(words), rows):
+        part = words[start : start + rows]
+        for stream, apply in streams:
+            pad = _next_bytes(stream, part.nbytes, buffer)
+            apply(part, np.frombuffer(pad, words.dtype).reshape(part.shape))
+
+
+def _stream(key: bytes, context: bytes) -> CipherContext:
+    stream_key = HKDFExpand(SHA256(), 32, context).derive(key)
+    # The key is used for this one stream, so the counter may start anywhere.
+    return Cipher(algorithms.AES(stream_key), modes.CTR(bytes(16))).encryptor()
+
+
+def _next_bytes(stream: CipherContext, size: int, buffer: bytearray) -> memoryview:
+    """Return the next bytes of a key stream, a chunk at most; they lie in `buffer`."""
+    stream.update_into(_ZEROS[:size], buffer)
+    return memoryview(buffer)[:size]

@@ -1,0 +1,56 @@
+"""A study in one process: every party's source opened, and both ends joined."""
+
+from unpooled.data.parties import has_label
+from unpooled.data.sources.open_source import open_source
+from unpooled.errors import DataError, StudyError
+from unpooled.federation.federation import Federation
+from unpooled.federation.local import in_one_process
+from unpooled.ledger import Ledger
+from unpooled.party.party import Party
+from unpooled.study.definition import Study
+
+
+def assembled(
+    study: Study, ledger: Ledger | None = None, first_round: int = 1
+) -> tuple[Federation, dict[str, Party]]:
+    """Return both ends of the study in this process, as of `in_one_process`."""
+    tables = {}
+    for party, silo in study.silos.items():
+        where = f"{study.path.name}, [parties.{party}]"
+        if silo.source is None:
+            raise StudyError(
+                f"{where} source: this key is missing. It takes a text; only a "
+                f"study over a consortium (a kit) leaves it to the silo."
+            )
+        own = study.partition == "rows" or has_label(silo.source, study.label)
+        try:
+            tables[party] = open_source(
+                silo.source,
+                label=study.label if own else None,
+                ids=study.ids,
+                columns=study.columns,
+                missing=silo.missing,
+                block_mb=silo.block_mb,
+            )
+        except DataError as wrong:
+            raise DataError(f"{where}: {wrong}") from wrong
+    try:
+        federation, parties = in_one_process(
+            tables,
+            partition=study.partition,
+            label=study.label,
+            ids=study.ids,
+            aligned=study.aligned,
+            secure_sum=study.secure_sum,
+            policy={party: silo.policy for party, silo in study.silos.items()},
+            random_state=study.random_state,
+            study=study.name,
+            ledger=ledger,
+            first_round=first_round,
+        )
+    except DataError as wrong:
+        raise DataError(f"{study.path.name}, [parties]: {wrong}") from wrong
+    if study.columns and study.columns != federation.feature_names:
+        # Silos keep the order of their sources; the study's own order counts.
+        federation = federation.select(study.columns)
+    return federation, parties
