@@ -203,7 +203,7 @@ def processes_of(kit: Path) -> list[int]:
 def surroundings() -> dict[str, str]:
     """What the processes of a consortium find around them: these very sources."""
     tests = Path(__file__).resolve().parents[1]
-    paths = os.pathsep.join(map(str, (tests.parent / "src", tests)))
+    paths = os.pathsep.join(map(str, (tests.parent / "src", tests, tests / "support")))
     return environment() | {"PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"}
 
 

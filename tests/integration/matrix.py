@@ -2,7 +2,7 @@
 
 Each line is run over a consortium and in one process, and both must give the same
 models and the same ledger. A model of the catalogue without a line fails
-tests/test_catalogue.py, which also runs every line in one process.
+tests/models/files/test_catalogue.py, which also runs every line in one process.
 """
 
 from collections.abc import Mapping

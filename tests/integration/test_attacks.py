@@ -1,7 +1,7 @@
 """Published attacks on deployed silos, each beside a control that succeeds.
 
 The adversary has the server. A control is the same attack on the same silos, where the
-owners' rules are off. The same attacks in one process, and more: tests/test_attacks.py.
+owners' rules are off. The same attacks in one process, and more: tests/attacks/.
 """
 
 import numpy as np

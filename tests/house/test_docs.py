@@ -1,0 +1,224 @@
+"""The pages tell the truth: their code runs, and prints what they say it prints.
+
+A fenced block is run by its language, page by page, in order, in an empty folder:
+
+    python                      run, all of a page in one namespace; what it prints is
+                                the block ``text`` that follows, or nothing
+    python, toml with a title   a file of that name, or the next part of one
+    console                     the lines after "$ " are run, the others are the output
+
+In an output "..." stands for anything, as in doctest.
+"""
+
+import contextlib
+import doctest
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import unpooled
+from unpooled.errors import RULES
+from unpooled.models.files.catalogue import estimators
+from unpooled.party.rules.policy import Policy
+from unpooled.protocol.step import Step
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+README = ROOT / "README.md"
+PAGES = [README, *sorted(DOCS.rglob("*.md"))]
+FENCE = re.compile(r"^```([a-z]*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TITLE = re.compile(r'title="([^"]+)"')
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+PROGRAMS = {
+    "unpooled": ["-c", "from unpooled.cli import main; main()"],
+    "pytest": ["-m", "pytest", "-p", "no:cacheprovider"],
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    title: str
+    content: str
+    line: int
+
+
+NOTHING = Block("", "", "", 0)
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks_of(page: Path) -> list[Block]:
+    text = page.read_text("utf-8")
+    return [
+        Block(
+            found[1],
+            title[1] if (title := TITLE.search(found[2])) else "",
+            found[3],
+            text[: found.start()].count("\n") + 2,
+        )
+        for found in FENCE.finditer(text)
+    ]
+
+
+def runnable(page: Path) -> bool:
+    return any(block.language in ("python", "console") for block in blocks_of(page))
+
+
+def assert_printed(page: Path, line: int, wanted: str, printed: str) -> None:
+    def stripped(text: str) -> str:
+        return "".join(row.rstrip() + "\n" for row in text.strip("\n").splitlines())
+
+    same = doctest.OutputChecker().check_output(
+        stripped(wanted), stripped(printed), doctest.ELLIPSIS
+    )
+    # Written out, so that a page is corrected by copying from the report.
+    assert same, f"{name_of(page)}, line {line}, printed:\n{stripped(printed)}"
+
+
+def run_python(page: Path, block: Block, names: dict, wanted: str) -> None:
+    # The offset makes the line numbers of a traceback those of the page.
+    source = "\n" * (block.line - 1) + block.content
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(source, str(page), "exec"), names)
+    assert_printed(page, block.line, wanted, printed.getvalue())
+
+
+def run_console(page: Path, block: Block) -> None:
+    environment = os.environ | {
+        "COLUMNS": "80",
+        "NO_COLOR": "1",
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(Path.cwd())]),
+    }
+    for command in re.split(r"^\$ ", block.content, flags=re.MULTILINE)[1:]:
+        typed, _, wanted = command.partition("\n")
+        program, *arguments = shlex.split(typed)
+        done = subprocess.run(
+            [sys.executable, *PROGRAMS[program], *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        assert done.returncode == 0, f"{typed}\n{done.stdout}{done.stderr}"
+        assert_printed(page, block.line, wanted, done.stdout)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Iterator[Path]:
+    """An empty working folder; modules that a page writes there are forgotten."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("page", [*filter(runnable, PAGES)], ids=name_of)
+def test_page_runs(page, folder):
+    blocks, names = blocks_of(page), {"__name__": "__main__"}
+
+    for block, following in zip(blocks, [*blocks[1:], NOTHING], strict=True):
+        if block.title:
+            with (folder / block.title).open("a", encoding="utf-8") as file:
+                file.write(block.content + "\n\n")
+        elif block.language == "python":
+            shown = following.content if following.language == "text" else ""
+            run_python(page, block, names, shown)
+        elif block.language == "console":
+            run_console(page, block)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_fence_has_a_language_that_this_test_knows(page):
+    known = {"python", "text", "toml", "console", "bibtex", "json", "sh"}
+
+    assert page.read_text("utf-8").count("\n```") % 2 == 0
+    assert [b for b in blocks_of(page) if b.language and b.language not in known] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_to_files(page):
+    targets = [link.split("#")[0] for link in LINK.findall(page.read_text("utf-8"))]
+    local = [target for target in targets if target and "://" not in target]
+
+    assert [t for t in local if not (page.parent / t).resolve().exists()] == []
+
+
+def test_readme_is_short():
+    assert len(README.read_text("utf-8").splitlines()) <= 120
+    assert len(blocks_of(README)[0].content.splitlines()) <= 12
+
+
+def steps_of(estimator: type) -> list[Step]:
+    module = sys.modules[estimator.__module__]
+    return [value for value in vars(module).values() if isinstance(value, Step)]
+
+
+def test_disclosure_page_lists_every_declared_release():
+    wanted = {
+        name: [
+            f"| {step.name} | {array} | {declared.axes.replace(' ', '×') or '1'} "
+            f"| {declared.meaning} | {'kept' if declared.kept else step.verb} |"
+            for step in steps_of(estimator)
+            for array, declared in step.declared.items()
+        ]
+        for name, estimator in estimators().items()
+    }
+    page = (DOCS / "disclosure.md").read_text("utf-8").replace("`", "")
+
+    row = r"\|.*\n"
+    tables = re.findall(rf"^### (\w+)\n\n{row}{row}((?:{row})+)", page, re.M)
+
+    assert {name: rows.splitlines() for name, rows in tables} == wanted
+
+
+def test_error_page_lists_every_rule():
+    page = (DOCS / "api" / "errors.md").read_text("utf-8")
+
+    shown = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", page, re.M))
+
+    assert shown == {rule: sentence for rule, (sentence, _) in RULES.items()}
+
+
+def test_study_page_lists_every_policy_key_with_its_default():
+    wanted = {
+        name: "all" if rule.default is None else str(rule.default).lower()
+        for name, rule in Policy.__dataclass_fields__.items()
+    } | {"roster_period_days": "never"}
+    section = (DOCS / "study-files.md").read_text("utf-8").split("## Policies")[1]
+
+    shown = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", section, re.M))
+
+    assert shown == wanted
+
+
+def test_readme_names_every_estimator():
+    table = README.read_text("utf-8")
+
+    assert [name for name in estimators() if f"`{name}`" not in table] == []
+
+
+def test_reference_has_every_public_name():
+    entries = "\n".join(page.read_text("utf-8") for page in (DOCS / "api").glob("*.md"))
+    public = [name for name in unpooled.__all__ if not name.startswith("_")]
+
+    missing = [
+        n for n in public if not re.search(rf"^::: unpooled\S*\.{n}$", entries, re.M)
+    ]
+
+    assert missing == []

@@ -1,0 +1,42 @@
+"""The package as a stranger gets it: built, installed without extras, used."""
+
+import subprocess
+import venv
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+# Every public name loads its module, and so whatever that module imports.
+USE = """
+import importlib.metadata, importlib.resources, importlib.util
+import unpooled
+
+for name in unpooled.__all__:
+    getattr(unpooled, name)
+assert importlib.metadata.version("unpooled") == unpooled.__version__
+files = importlib.resources.files("unpooled")
+assert files.joinpath("py.typed").is_file()
+assert len([p for p in files.joinpath("data/heart_disease").iterdir()
+            if p.name.endswith(".csv")]) == 4
+for extra in ("pandas", "polars", "jaxtyping", "beartype", "pytest", "nvflare", "mpyc",
+              "adbc_driver_manager"):
+    assert importlib.util.find_spec(extra) is None, extra
+"""
+
+
+@pytest.mark.slow
+def test_the_core_alone_is_enough(tmp_path):
+    venv.create(tmp_path / "venv", with_pip=True)
+    binaries = tmp_path / "venv" / "bin"
+    pip = [binaries / "python", "-m", "pip", "install", "--quiet"]
+    subprocess.run([*pip, CHECKOUT], check=True)
+
+    # -I: neither the checkout nor the caller's PYTHONPATH may lend a module.
+    subprocess.run([binaries / "python", "-I", "-c", USE], check=True, cwd=tmp_path)
+    shown = subprocess.run(
+        [binaries / "unpooled", "--help"], check=True, capture_output=True, text=True
+    )
+
+    assert "demo" in shown.stdout

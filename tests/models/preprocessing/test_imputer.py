@@ -1,0 +1,220 @@
+"""SimpleImputer on a federation: the pooled means in the missing cells."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn.impute
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import NotFittedError
+
+from twins import RTOL, assert_close
+from unpooled import Policy, SimpleImputer, partition_rows, simulate
+from unpooled.errors import DataError, ReleaseRefusedError
+
+N, P = 90, 5
+
+
+@pytest.fixture(scope="module")
+def holes():
+    """Rows with every fifth cell missing, of columns of very different kinds."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((N, P)) * [1e-8, 1, 1e4, 1e8, 1] + [0, 1e8, -1, 1e8, 3]
+    X[rng.random(X.shape) < 0.2] = np.nan
+    return X
+
+
+@pytest.fixture(scope="module")
+def new_rows():
+    X = np.arange(20.0).reshape(4, P)
+    X[[0, 1, 3], [0, 4, 3]] = np.nan
+    return X
+
+
+def open_silos(rows, m=3):
+    return simulate(partition_rows(rows, m), policy=Policy.open())
+
+
+def test_equals_the_pooled_twin(federate, holes, new_rows):
+    theirs = sklearn.impute.SimpleImputer().fit(holes)
+
+    ours = SimpleImputer().fit(federate(holes))
+
+    # A mean of zero has no digits of its own: compare with the column's spread.
+    size = np.maximum(np.abs(theirs.statistics_), np.nanstd(holes, axis=0))
+    assert (np.abs(ours.statistics_ - theirs.statistics_) <= RTOL * size).all()
+    assert ours.n_features_in_ == P
+    assert_close(ours.transform(new_rows), theirs.transform(new_rows))
+
+
+def test_complete_rows_pass_unchanged(holes):
+    X = np.nan_to_num(holes)
+    imputer = SimpleImputer().fit(open_silos(X))
+    assert_array_equal(imputer.transform(X), X)
+
+
+def test_arrays_given_are_left_as_they_were(holes, new_rows):
+    before = new_rows.copy()
+    SimpleImputer().fit(open_silos(holes)).transform(new_rows)
+    assert_array_equal(new_rows, before)
+
+
+def test_column_without_a_value_at_one_silo(holes):
+    silos = {name: part.copy() for name, part in partition_rows(holes, 3).items()}
+    silos["silo2"][:, [1, 3]] = np.nan
+    pooled = np.concatenate(list(silos.values()))
+    theirs = sklearn.impute.SimpleImputer().fit(pooled)
+
+    ours = SimpleImputer().fit(simulate(silos))
+
+    assert_close(ours.statistics_[1:], theirs.statistics_[1:])
+
+
+def test_column_that_only_one_row_anywhere_has(holes):
+    X = holes.copy()
+    X[:, 2] = np.nan
+    X[40, 2] = 6.25
+    assert SimpleImputer().fit(open_silos(X)).statistics_[2] == 6.25
+
+
+def test_column_without_a_value_anywhere_is_refused_by_name(holes):
+    X = holes.copy()
+    X[:, [1, 4]] = np.nan
+    with pytest.raises(DataError, match=r"No silo has a value in x1, x4.* with select"):
+        SimpleImputer().fit(open_silos(X))
+
+
+def test_empty_columns_may_be_kept(holes):
+    X = holes.copy()
+    X[:, 1] = np.nan
+    theirs = sklearn.impute.SimpleImputer(keep_empty_features=True).fit(X)
+    ours = SimpleImputer(keep_empty_features=True).fit(open_silos(X))
+    assert_close(ours.transform(X), theirs.transform(X))
+    assert ours.statistics_[1] == theirs.statistics_[1] == 0.0
+    assert_close(ours.to_sklearn().transform(X), ours.transform(X))
+
+
+@pytest.mark.parametrize("fill_value", [None, 0, -1.5, np.float32(2.5), np.int64(3)])
+def test_constants_ask_the_silos_nothing(holes, fill_value):
+    federation = open_silos(holes)
+    theirs = sklearn.impute.SimpleImputer(
+        strategy="constant", fill_value=fill_value
+    ).fit(holes)
+
+    ours = SimpleImputer("constant", fill_value=fill_value).fit(federation)
+
+    assert_array_equal(ours.transform(holes), theirs.transform(holes))
+    assert len(federation.ledger) == 0
+
+
+def test_constants_fill_views_though_no_step_fitted_them(holes):
+    silos = partition_rows(holes, 3)
+    policy = {"max_row_share": 1.0}  # few cells are there: one row may stand out
+    constant = SimpleImputer("constant", fill_value=2.0)
+    view = constant.fit_transform(simulate(silos, policy=policy))
+
+    after = SimpleImputer().fit(view)
+
+    assert_allclose(after.statistics_, np.nan_to_num(holes, nan=2.0).mean(axis=0))
+
+
+def test_absurd_constants_single_nobody_out(holes):
+    few = np.nan_to_num(holes, nan=1.0)
+    few[3, 0] = np.nan
+    view = SimpleImputer("constant", fill_value=1e9).fit_transform(
+        simulate(partition_rows(few, 3))
+    )
+    with pytest.raises(ReleaseRefusedError, match="max_row_share"):
+        SimpleImputer().fit(view)
+
+
+@pytest.mark.parametrize("fill_value", ["x", [1.0], np.nan, np.inf, None])
+def test_fill_values_that_are_no_numbers(holes, fill_value):
+    imputer = SimpleImputer("constant", fill_value=fill_value)
+    if fill_value is None:
+        assert_array_equal(imputer.fit(open_silos(holes)).statistics_, 0.0)
+        return
+    with pytest.raises(DataError, match=r"fill_value=.* cannot be cast to a finite"):
+        imputer.fit(open_silos(holes))
+
+
+def test_infinite_cells_are_refused(holes):
+    X = holes.copy()
+    X[5, 0] = np.inf
+    with pytest.raises(Exception, match=r"silo1 .* infin") as refused:
+        SimpleImputer().fit(open_silos(X))
+    assert type(refused.value).__module__ == "unpooled.errors"
+
+
+def test_a_federation_is_filled_in_its_silos(holes):
+    federation = open_silos(holes)
+    imputer = SimpleImputer().fit(federation)
+    before = len(federation.ledger)
+
+    view = imputer.transform(federation)
+
+    assert view.feature_names == federation.feature_names
+    assert len(federation.ledger) == before, "a view released something"
+    # Filling with the mean does not move the mean, and leaves no cell to count.
+    assert_close(SimpleImputer().fit(view).statistics_, imputer.statistics_)
+
+
+def test_twin_for_silos_without_this_library(holes, new_rows):
+    for strategy in ("mean", "constant"):
+        imputer = SimpleImputer(strategy).fit(open_silos(holes))
+        twin = imputer.to_sklearn()
+        assert type(twin) is sklearn.impute.SimpleImputer
+        assert twin.strategy == strategy
+        assert_array_equal(twin.transform(new_rows), imputer.transform(new_rows))
+        twin.statistics_[:] = 7
+        assert (imputer.statistics_ != 7).all(), "the twin shares its arrays"
+
+
+def test_names_pass_through(holes):
+    names = list("vwxyz")
+    frames = {
+        name: pd.DataFrame(part, columns=names)
+        for name, part in partition_rows(holes, 3).items()
+    }
+    imputer = SimpleImputer().fit(simulate(frames))
+    assert_array_equal(imputer.feature_names_in_, names)
+    assert_array_equal(imputer.get_feature_names_out(), names)
+    assert_array_equal(imputer.to_sklearn().get_feature_names_out(), names)
+
+
+def test_releases_only_what_the_docstring_says(holes):
+    federation = simulate(partition_rows(holes, 3))
+    SimpleImputer().fit(federation)
+
+    seen = [
+        (line.round, line.step, line.name, line.shape, line.visibility, line.direction)
+        for line in federation.ledger
+    ]
+
+    assert seen == [
+        (1, "imputer.local_observed", "count", (P,), "summed", "out"),
+        (1, "imputer.local_observed", "total", (P,), "summed", "out"),
+    ]
+
+
+@pytest.mark.parametrize("strategy", ["median", "most_frequent", "Mean"])
+def test_strategies_that_are_not_sums(holes, strategy):
+    federation = open_silos(holes)
+    with pytest.raises(DataError, match='choose "mean" or "constant"'):
+        SimpleImputer(strategy).fit(federation)
+    assert len(federation.ledger) == 0
+
+
+def test_refusal_limit(holes, new_rows):
+    with pytest.raises(DataError, match=r"SimpleImputer\.fit takes a Federation"):
+        SimpleImputer().fit(holes)
+    for ask in (
+        lambda: SimpleImputer().transform(holes),
+        lambda: SimpleImputer().to_sklearn(),
+    ):
+        with pytest.raises(NotFittedError):
+            ask()
+    imputer = SimpleImputer().fit(open_silos(holes))
+    with pytest.raises(ValueError, match="X has 4 features, but SimpleImputer is exp"):
+        imputer.transform(new_rows[:, :4])
+    with pytest.raises(ValueError, match="X has 4 features, but SimpleImputer is exp"):
+        imputer.transform(open_silos(holes[:, :4]))

@@ -1,0 +1,289 @@
+"""PowerTransformer on a federation: the pooled optimum, whatever the split."""
+
+import functools
+
+import numpy as np
+import pytest
+import sklearn.decomposition
+import sklearn.impute
+import sklearn.preprocessing
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+
+from hard_columns import made_up, real
+from optima import is_optimal
+from unpooled import (
+    PCA,
+    Policy,
+    PowerTransformer,
+    SimpleImputer,
+    load,
+    partition_rows,
+    plan,
+    save,
+    simulate,
+)
+from unpooled.errors import DataError, ReleaseRefusedError
+
+# Its sums travel as the others' do; `comparison="mpc"` is in test_power_mpc.py.
+summed = functools.partial(PowerTransformer, comparison="summed")
+# The promise: 1e-7 max(1/σ, |λ|). The last cell is 2^-27 wide.
+TOL = 1e-8
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Columns of five kinds; λ, means and spreads all differ."""
+    rng = np.random.default_rng(3)
+    bell = rng.standard_normal((90, 5))
+    return np.column_stack(
+        [
+            np.exp(bell[:, 0]),
+            -np.exp(bell[:, 1]),
+            bell[:, 2] * 1e-6,
+            1e6 + 10 * bell[:, 3],
+            bell[:, 4] ** 3 + 0.2,
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def holes(rows):
+    X = rows.copy()
+    X[np.random.default_rng(4).random(X.shape) < 0.2] = np.nan
+    return X
+
+
+def open_silos(rows, m=3, **options):
+    return simulate(partition_rows(rows, m), policy=Policy.open(), **options)
+
+
+def units(X):
+    """Return σ of every column, in whose inverse λ is measured."""
+    return np.nanstd(np.sign(X) * np.log1p(np.abs(X)), axis=0)
+
+
+def test_finds_the_pooled_optimum(federate, rows, holes):
+    X = np.column_stack([rows[:, :3], holes[:, 3:]])
+
+    ours = summed().fit(federate(X))
+
+    for j, lam in enumerate(ours.lambdas_):
+        assert is_optimal(X[:, j], float(lam), TOL), f"column {j}"
+    scaled = ours.transform(X)
+    # What a pooled mean and deviation would give, by definition.
+    assert_allclose(np.nanmean(scaled, axis=0), 0.0, atol=1e-12)
+    assert_allclose(np.nanstd(scaled, axis=0), 1.0, rtol=1e-12)
+    assert_array_equal(np.isnan(scaled), np.isnan(X))
+    assert_array_equal(ours.n_samples_seen_, (~np.isnan(X)).sum(axis=0).tolist())
+
+
+def test_equals_the_pooled_twin_where_the_twin_is_right(rows):
+    X = rows[:, [0, 1, 4]]
+    new = X[::-7] * 1.1
+    theirs = sklearn.preprocessing.PowerTransformer().fit(X)
+
+    ours = summed().fit(open_silos(X))
+
+    # Brent's method stops at about the root of the likelihood's precision.
+    assert_allclose(ours.lambdas_, theirs.lambdas_, atol=1e-4)
+    assert_allclose(ours.transform(new), theirs.transform(new), atol=1e-4)
+    plain = sklearn.preprocessing.StandardScaler()
+    psi = np.column_stack(list(map(scipy_psi, X.T, ours.lambdas_)))
+    plain.fit(psi)
+    assert_allclose(ours.mean_, plain.mean_, rtol=1e-9)
+    assert_allclose(ours.var_, plain.var_, rtol=1e-9)
+
+
+def scipy_psi(x, lam):
+    import scipy.stats
+
+    return scipy.stats.yeojohnson(x, float(lam))
+
+
+def test_any_split_gives_the_same(rows):
+    sigma, fits = units(rows), []
+    rng = np.random.default_rng(0)
+    for cuts in ([30, 60], [1, 2], [88, 89], [5, 9, 12, 70]):
+        order = rng.permutation(len(rows))
+        silos = {f"s{i}": rows[part] for i, part in enumerate(np.split(order, cuts))}
+        fits.append(summed().fit(simulate(silos, policy=Policy.open())))
+    for other in fits[1:]:
+        off = np.abs(other.lambdas_ - fits[0].lambdas_) * sigma
+        assert (off <= 2.0**-26 * np.maximum(1, np.abs(other.lambdas_) * sigma)).all()
+
+
+@pytest.mark.parametrize("name", sorted(set(made_up()) - {"two rows"}))
+def test_hard_columns(name):
+    x = made_up()[name]
+
+    ours = summed().fit(open_silos(x[:, None]))
+
+    assert is_optimal(x, float(ours.lambdas_[0]), TOL)
+    scaled = ours.transform(x[:, None])
+    assert np.nanstd(scaled) == pytest.approx(1.0, abs=1e-9)
+    assert (np.diff(scaled[np.argsort(x), 0][: np.isfinite(x).sum()]) >= 0).all()
+
+
+def test_digits_on_which_scikit_learn_fails():
+    x = np.asarray(real("digits"))
+    pixel = x[:, [np.flatnonzero((x != 0).sum(axis=0) == 1)[0]]]
+    theirs = sklearn.preprocessing.PowerTransformer().fit(pixel)
+    assert not is_optimal(pixel[:, 0], float(theirs.lambdas_[0]), 1e-6)
+    ours = summed().fit(open_silos(pixel))
+    assert is_optimal(pixel[:, 0], float(ours.lambdas_[0]), TOL)
+
+
+def test_new_rows_come_back(rows):
+    model = summed().fit(open_silos(rows))
+    new = rows[::-4] + 0.1 * rows.std(axis=0)
+    new[1, 2] = np.nan
+    back = model.inverse_transform(model.transform(new))
+    assert_allclose(back, new, rtol=1e-9)
+    plain = summed(standardize=False).fit(open_silos(rows[:, [0, 1, 4]]))
+    back = plain.inverse_transform(plain.transform(new[:, [0, 1, 4]]))
+    assert_allclose(back, new[:, [0, 1, 4]], rtol=1e-9)
+    assert not hasattr(plain, "mean_")
+
+
+@pytest.mark.parametrize("constant", [0.0, 7.3, -1e8, 1e-8])
+def test_constant_columns_are_warned_of_and_left(rows, constant):
+    X = np.column_stack([rows[:, 0], np.full(len(rows), constant)])
+
+    with pytest.warns(UserWarning, match=r"left as they are \(λ = 1\): x1\."):
+        ours = summed().fit(open_silos(X))
+
+    assert ours.lambdas_[1] == 1.0
+    off = 8 * np.finfo(float).eps * abs(constant)
+    assert_allclose(ours.transform(X)[:, 1], 0.0, atol=off)
+    assert_allclose(ours.transform(X + 2.5)[:, 1], 2.5, rtol=1e-6)
+    assert_allclose(ours.inverse_transform(ours.transform(X)), X, rtol=1e-12)
+
+
+def test_a_federation_is_transformed_in_its_silos(rows):
+    federation = open_silos(rows)
+    for standardize in (True, False):
+        columns = rows if standardize else rows[:, :1]
+        view = federation if standardize else federation.select(["x0"])
+        model = summed(standardize=standardize).fit(view)
+        before = len(federation.ledger)
+        done = model.transform(view)
+        assert len(federation.ledger) == before, "a view released something"
+        # Transformed rows are as normal as they get: λ = 1.
+        again = summed().fit(done)
+        sigma = units(model.transform(columns))
+        assert np.isfinite(again.lambdas_ * sigma).all()
+
+
+def test_twin_for_silos_without_this_library(rows):
+    X = rows[:, [0, 1, 4]]
+    for standardize in (True, False):
+        model = summed(standardize=standardize).fit(open_silos(X))
+        twin = model.to_sklearn()
+        assert type(twin) is sklearn.preprocessing.PowerTransformer
+        assert_allclose(twin.transform(X), model.transform(X), rtol=1e-9, atol=1e-9)
+    model = summed().fit(open_silos(rows))
+    with pytest.raises(DataError, match="no digits left for 3: subtract a constant"):
+        model.to_sklearn()
+
+
+def test_saves_and_loads(rows, tmp_path):
+    model = summed().fit(open_silos(rows))
+    again = load(save(model, tmp_path / "power.unpooled"))
+    assert_array_equal(again.transform(rows), model.transform(rows))
+
+
+def test_releases_only_what_the_docstring_says(rows):
+    federation = simulate(partition_rows(rows, 3))
+    model = summed(tol=2.0**-10).fit(federation)
+
+    out = [
+        (line.round, line.step, line.name, line.shape, line.visibility)
+        for line in federation.ledger
+        if line.direction == "out"
+    ]
+
+    last = 3 + model.n_iter_
+    assert out == [
+        (1, "power.local_log_sizes", "count", (5,), "summed"),
+        (1, "power.local_log_sizes", "total", (5,), "summed"),
+        (2, "power.local_log_squares", "squares", (5,), "summed"),
+        *[
+            (round_, "power.local_slopes", "sums", (5, 75), "summed")
+            for round_ in range(3, last)
+        ],
+        (last, "power.local_transformed", "total", (5,), "summed"),
+        (last, "power.local_transformed", "squares", (5,), "summed"),
+    ]
+
+
+def test_a_plan_tells_the_rounds_of_the_fit(rows):
+    federation = open_silos(rows)
+    expected = plan(summed(), federation)
+    before = len(federation.ledger)
+    summed().fit(federation)
+    lines = list(federation.ledger)[before:]
+    assert expected.rounds == len({line.round for line in lines}) == 11
+    assert [x.shape for x in expected.releases] == [x.shape for x in lines]
+
+
+def test_refusal_limit(rows):
+    X = rows.copy()
+    X[5, 0] = np.inf
+    with pytest.raises(DataError, match="contains infinity"):
+        summed().fit(open_silos(X))
+    X = rows.copy()
+    X[:, 2] = np.nan
+    with pytest.raises(DataError, match=r"No silo has a single value in x2\."):
+        summed().fit(open_silos(X))
+    with pytest.raises(DataError, match=r"comparison='exact'; choose"):
+        PowerTransformer(comparison="exact").fit(open_silos(rows))
+    for tol in (0.0, 1.0, float("nan")):
+        with pytest.raises(DataError, match="tol="):
+            summed(tol=tol).fit(open_silos(rows))
+    for ask in ("transform", "inverse_transform"):
+        with pytest.raises(NotFittedError):
+            getattr(summed(), ask)(rows)
+    with pytest.raises(ReleaseRefusedError, match="min_parties"):
+        summed().fit(simulate(partition_rows(rows, 2)))
+
+
+def test_stands_in_a_pipeline_between_others(holes):
+    federation = open_silos(holes)
+    steps = (SimpleImputer(), summed(), PCA(3))
+
+    ours = make_pipeline(*steps).fit(federation)
+
+    filled = sklearn.impute.SimpleImputer().fit_transform(holes)
+    normal = ours[1].transform(filled)
+    theirs = sklearn.decomposition.PCA(3).fit(normal)
+    assert_allclose(ours[2].explained_variance_, theirs.explained_variance_, rtol=1e-9)
+    assert_allclose(np.abs(ours.transform(holes)), np.abs(theirs.transform(normal)),
+                    rtol=1e-6, atol=1e-9)  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["mpc", "summed"])
+def test_a_plan_tells_what_both_ways_cost(rows, mode):
+    federation = open_silos(rows)
+    steps = make_pipeline(SimpleImputer(), PowerTransformer(comparison=mode))
+
+    planned = plan(steps, federation)
+
+    told = [note for note in planned.notes if note.startswith("comparison=")]
+    assert [note.partition(":")[0] for note in told] == [
+        'comparison="mpc"',
+        'comparison="summed"',
+    ]
+    own = told[mode == "summed"]
+    assert f"{planned.rounds} rounds, each party sends {planned.bytes:,} bytes" in own
+    assert planned.latency > 0
+    assert f"about {planned.seconds:.2g} s at" in own
+    assert str(planned).count('comparison="') == 2
+
+
+def test_a_plan_says_where_one_way_is_closed(rows):
+    two = open_silos(rows, 2)
+    told = "\n".join(plan(summed(), two).notes)
+    assert 'comparison="mpc": not here. 2 parties cannot compare in secret' in told
+    assert 'comparison="summed": 11 rounds' in told

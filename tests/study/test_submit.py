@@ -1,0 +1,231 @@
+"""The submitter's end, with the server's end behind a session of this process.
+
+The session stands in for NVFlare's alone: what it hands over is what
+`unpooled.study.remote` made of a real study with real silos.
+"""
+
+import contextlib
+import threading
+
+import pytest
+from test_remote import STEPS, study
+
+from server_end import ServerEnd
+from unpooled.errors import AggregationError, StudyError
+from unpooled.federation.local import LocalChannel
+from unpooled.federation.nvflare.submission import Submission
+from unpooled.party.setup.silo_file import Silo
+from unpooled.study import Study
+from unpooled.study import submit as submitting
+from unpooled.study.job_messages import News
+from unpooled.study.remote import coordinate
+
+
+class Server:
+    """What NVFlare's session answers, with jobs that are threads here."""
+
+    def __init__(self, kit, silos, folder):
+        self.kit, self.silos, self.folder = kit, silos, folder
+        self.present, self.state = set(silos), "RUNNING"
+        self.news, self.jobs, self.stopped = News(), [], []
+        self.lost = False  # a job that ends without a result
+        self.silent = False  # a job that never has anything to tell
+        self.interrupts = 0  # how often Ctrl-C comes while the job is asked
+
+    def get_system_info(self):
+        clients = [type("Client", (), {"name": name})() for name in self.present]
+        return type("Info", (), {"client_info": clients})()
+
+    def begin(self, asked):
+        results = self.folder / f"results-{len(self.jobs)}"
+
+        def channel(parties, timeout):
+            return LocalChannel(
+                {
+                    party: Silo.from_file(self.silos[party] / "silo.toml")
+                    .party()
+                    .handle
+                    for party in parties
+                }
+            )
+
+        def run():
+            coordinate(asked, channel, kit=self.kit, results=results, news=self.news)
+            self.news.offer(results, 60.0)
+
+        self.news = News()
+        self.jobs.append(threading.Thread(target=run))
+        if not (self.lost or self.silent):
+            self.jobs[-1].start()
+        return f"job-{len(self.jobs)}"
+
+    def get_job_meta(self, job):
+        return {"status": "FINISHED:ABNORMAL" if self.lost else self.state}
+
+    def do_app_command(self, job, topic, asked):
+        if self.interrupts:
+            self.interrupts -= 1
+            raise KeyboardInterrupt
+        if self.silent:
+            raise RuntimeError("no app command func for topic")
+        return self.news.answer(asked)
+
+    def download_job_result(self, job, folder):
+        return folder
+
+    def abort_job(self, job):
+        self.stopped.append(job)
+        self.news.answer({"taken": True})
+        # A thread cannot be stopped: it is as if the job had been a little faster.
+        if self.jobs[-1].ident is not None:
+            self.jobs[-1].join(60)
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    end = ServerEnd(tmp_path)
+    made = Server(end.kit, end.silos, tmp_path)
+
+    @contextlib.contextmanager
+    def submission(kit, patience=15.0):
+        session = Submission(kit, made)
+        monkeypatch.setattr(
+            session, "submit", lambda name, parties, asked: made.begin(asked)
+        )
+        yield session
+
+    monkeypatch.setattr(submitting, "submission", submission)
+    monkeypatch.setattr(submitting, "_PAUSE", 0.01)
+    monkeypatch.setattr(submitting, "_START", 1.0)
+    yield made
+    for job in made.jobs:
+        if job.is_alive():
+            job.join(60)
+
+
+@pytest.fixture
+def asked(tmp_path):
+    path = tmp_path / "study.toml"
+    path.write_text(study(head='label = "num"\ntimeout = 30'))
+    return Study.from_file(path)
+
+
+def test_a_run_comes_back_whole(server, asked):
+    events, plans = [], []
+
+    done = asked.run(
+        kit=server.kit,
+        listener=lambda *event: events.append(event),
+        planned=plans.append,
+    )
+
+    assert list(done.models) == ["simpleimputer", "pca"]
+    assert done.ledger.verify()
+    assert [line.name for line in plans[0].releases] == [x.name for x in done.ledger]
+    assert len(plans) == 1
+    assert len({event[:3] for event in events}) == len(events)
+    rounds = {number for _, step, number in events if "." in step}
+    assert rounds == {line.round for line in done.ledger}
+    assert done.folder == asked.folder
+    assert (done.folder / "log.txt").exists()
+
+
+def test_a_plan_writes_nothing(server, asked):
+    plan = asked.plan(kit=server.kit)
+
+    assert plan.rounds > 1
+    assert not asked.folder.exists()
+
+
+def test_a_run_does_not_overwrite_a_folder(server, asked):
+    asked.run(kit=server.kit)
+
+    with pytest.raises(StudyError, match="run"):
+        asked.run(kit=server.kit)
+
+
+def test_a_changed_study_is_not_resumed(server, asked):
+    asked.run(kit=server.kit)
+    asked.path.write_text(asked.text.replace("n_components = 3", "n_components = 2"))
+
+    with pytest.raises(StudyError, match=r"study.toml was changed since"):
+        Study.from_file(asked.path).resume(kit=server.kit)
+
+
+def test_a_silo_that_is_not_connected_is_named_before_anything_is_asked(server, asked):
+    server.present -= {"va"}
+
+    with pytest.raises(AggregationError, match="Not connected to the server: va"):
+        asked.run(kit=server.kit)
+
+    assert not server.jobs
+
+
+def test_a_source_in_the_study_is_refused(server, asked):
+    text = asked.text.replace("[parties.va]", '[parties.va]\nsource = "va.csv"')
+    asked.path.write_text(text)
+
+    with pytest.raises(StudyError, match=r"\[parties.va\] source"):
+        Study.from_file(asked.path).run(kit=server.kit)
+
+
+def test_a_job_that_ended_without_a_result_is_an_error(server, asked):
+    server.lost = True
+
+    with pytest.raises(AggregationError, match=r"ended \(FINISHED:ABNORMAL\).*resume"):
+        asked.run(kit=server.kit)
+
+    assert not asked.folder.exists()
+
+
+@pytest.mark.parametrize("state", ["SUBMITTED", "RUNNING"])
+def test_a_job_that_never_begins_is_stopped(server, asked, state):
+    server.silent, server.state = True, state
+    asked.path.write_text(asked.text.replace("timeout = 30", "timeout = 1"))
+
+    with pytest.raises(AggregationError, match="did not start within 1 seconds"):
+        Study.from_file(asked.path).run(kit=server.kit)
+
+    assert server.stopped == ["job-1"]
+
+
+def test_a_failed_study_leaves_its_ledger_and_no_job(server, asked):
+    (server.silos["va"] / "policy.toml").write_text(
+        "min_rows = 10\nallowed_steps = []\n"
+    )
+
+    with pytest.raises(Exception, match="allowed_steps"):
+        asked.run(kit=server.kit)
+
+    assert server.stopped == ["job-1"]
+
+
+def test_ctrl_c_stops_the_job_where_nobody_is_asked(server, asked):
+    server.interrupts = 1
+
+    with pytest.raises(KeyboardInterrupt):
+        asked.run(kit=server.kit)
+
+    assert server.stopped == ["job-1"]
+
+
+def test_ctrl_c_goes_on_where_the_answer_is_no(server, asked):
+    server.interrupts, answers = 2, []
+
+    done = asked.run(kit=server.kit, stop=lambda: answers.append("no") or False)
+
+    assert answers == ["no", "no"]
+    assert done.models
+    assert not server.stopped
+
+
+def test_ctrl_c_stops_the_job_where_the_answer_is_yes(server, asked):
+    server.interrupts = 1
+
+    with pytest.raises(KeyboardInterrupt):
+        asked.run(kit=server.kit, stop=lambda: True)
+    done = asked.resume(kit=server.kit)
+
+    assert server.stopped == ["job-1"]
+    assert done.models
+    assert STEPS in asked.text
