@@ -32,8 +32,9 @@ from unpooled.data.sources.open_source import open_source
 from unpooled.errors import ReleaseRefusedError
 from unpooled.models.pca import pca
 from unpooled.party.rules.imputed_cells import Fillings
-from unpooled.party.rules.policy import Policy, Refusal
+from unpooled.party.rules.policy import Policy
 from unpooled.party.views.view import View
+from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.view_operations import Derive, Operation, Select
 from wire import COLUMNS, Rogue, rows, silos
 

@@ -4,7 +4,7 @@ import sys
 
 from unpooled.ledger import Release, Seal
 from unpooled.party.memory.audit_log import Journal
-from unpooled.party.memory.study_memory import Answered
+from unpooled.protocol.answered import Answered
 from unpooled.secure.keys.roster import Identity
 
 

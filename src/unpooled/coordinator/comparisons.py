@@ -16,7 +16,7 @@ from unpooled.arrays import Array
 from unpooled.coordinator.channel import Channel
 from unpooled.coordinator.round_cost import RoundRecord
 from unpooled.errors import AggregationError
-from unpooled.party.steps.compare import COORDINATOR, Computing
+from unpooled.protocol.computing_party import COORDINATOR, Computing
 from unpooled.protocol.message import Message
 from unpooled.protocol.step import Step
 from unpooled.secure.keys.roster import FEWEST_COMPUTING, MOST_COMPUTING, Roster

@@ -22,9 +22,9 @@ from unpooled.coordinator.signed_rounds import (
     read_kept,
     replies_in,
 )
-from unpooled.party.memory.study_memory import Answered
-from unpooled.party.views.transform_checks import after, follows, opened
+from unpooled.protocol.answered import Answered
 from unpooled.protocol.evidence import Evidence, beyond, features, features_digest
+from unpooled.protocol.evidence_check import after, follows, opened
 from unpooled.protocol.message import Message
 from unpooled.protocol.request import Request, Veiled
 from unpooled.protocol.sizes import Extent

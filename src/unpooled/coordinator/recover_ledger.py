@@ -12,7 +12,7 @@ from typing import Any
 
 from unpooled.errors import AggregationError, StudyError
 from unpooled.ledger import VISIBILITIES, Ledger, Release
-from unpooled.party.memory.studies import LINES_OF_A_REPLY
+from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY
 from unpooled.protocol.message import Message
 from unpooled.secure.keys.roster import Roster
 

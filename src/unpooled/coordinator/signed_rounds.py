@@ -13,7 +13,7 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.errors import StudyError, UnpooledError
-from unpooled.party.memory.study_memory import Answered
+from unpooled.protocol.answered import Answered
 from unpooled.protocol.evidence import SIGNS, features
 from unpooled.protocol.ledger_lines import code_for
 from unpooled.protocol.message import Message, decode, pieces

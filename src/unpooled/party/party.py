@@ -21,10 +21,11 @@ from unpooled.party.memory.kept_arrays import share_shelf
 from unpooled.party.memory.signatures import sealed_lines
 from unpooled.party.memory.studies import Answer, Dealings, session_of
 from unpooled.party.memory.study_memory import Study
-from unpooled.party.rules.policy import Policy, Refusal
+from unpooled.party.rules.policy import Policy
 from unpooled.party.session import Session
-from unpooled.party.steps.compare import STAGES
+from unpooled.protocol.computing_party import STAGES
 from unpooled.protocol.message import Bytes, Framed, Message, decode, digest, framed
+from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request
 from unpooled.secure.keys.agreement import Agreement
 from unpooled.secure.keys.roster import Identity, Roster

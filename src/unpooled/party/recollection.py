@@ -3,8 +3,9 @@
 from typing import Any, final
 
 from unpooled.party.memory.hash_chain import Entry
-from unpooled.party.memory.study_memory import Answered, Remembered
+from unpooled.party.memory.study_memory import Remembered
 from unpooled.party.rules.answered_columns import Told
+from unpooled.protocol.answered import Answered
 
 
 @final

@@ -12,19 +12,21 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
 from unpooled.ledger import Release
-from unpooled.party.memory.study_memory import Answered, Study
+from unpooled.party.memory.study_memory import Study
 from unpooled.party.rules.class_sizes import by_class, class_sizes
-from unpooled.party.rules.policy import Policy, Refusal
-from unpooled.party.steps.compare import Computing
+from unpooled.party.rules.policy import Policy
 from unpooled.party.steps.incremental import run_reusing
 from unpooled.party.steps.neighbours import Neighbours
 from unpooled.party.steps.private_noise import check_inputs, cost, honest_shares, noised
 from unpooled.party.steps.run_step import run_step
 from unpooled.party.views.session_views import Views
 from unpooled.party.views.view import View
+from unpooled.protocol.answered import Answered
+from unpooled.protocol.computing_party import Computing
 from unpooled.protocol.ledger_lines import code_for, ledger_lines
 from unpooled.protocol.neighbour_messages import Inbox
 from unpooled.protocol.packing import declared_array, flattened, restored
+from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request, Veiled, view_arrays
 from unpooled.protocol.sizes import Extent
 from unpooled.protocol.step import Declared, Step, find_step

@@ -22,6 +22,8 @@ from unpooled.protocol.view_operations import Derive, array_digest, array_key
 from unpooled.secure.sums.fixed_point import BoundedCode, Code, WideCode
 from unpooled.secure.sums.rounded_code import NarrowCode
 
+# Most lines of its own ledger that a silo puts into one reply.
+LINES_OF_A_REPLY = 1_000
 # Source of the array in the message, then what `Release` takes between round and
 # parties.
 Entry = tuple[str, *tuple[Any, ...]]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from unpooled.ledger import Release
-from unpooled.party.rules.policy import Refusal
+from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Declared, Step, release, stays
 from unpooled.secure.intersection.curve25519 import POINT_BYTES
 from unpooled.secure.keys.agreement import SEAL_BYTES

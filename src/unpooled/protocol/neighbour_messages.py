@@ -17,7 +17,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float, UInt8
 from unpooled.ledger import canonical
-from unpooled.party.rules.policy import Refusal
+from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.topology import Graph
 from unpooled.secure.keys.agreement import SEAL_BYTES, open_sealed, seal_for
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.linalg.moments import pack, unpack
-from unpooled.party.rules.policy import Refusal
+from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Declared
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from unpooled.arrays import Array, Shaped
 from unpooled.errors import AggregationError
 from unpooled.ledger import canonical
-from unpooled.party.memory.study_memory import Answered
 from unpooled.protocol import evidence as proof
+from unpooled.protocol.answered import Answered
 from unpooled.protocol.message import Message, digest
 from unpooled.protocol.neighbour_messages import Sealed
 from unpooled.protocol.topology import Graph, graph_of

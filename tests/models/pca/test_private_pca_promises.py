@@ -24,9 +24,9 @@ from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models.pca import pca
 from unpooled.models.pca.private import local_private
 from unpooled.party.memory.audit_log import Journal
-from unpooled.party.rules.policy import Refusal
 from unpooled.party.rules.privacy_budget import Budget
 from unpooled.party.steps.private_noise import cost, noised
+from unpooled.protocol.refusal import Refusal
 from unpooled.secure.noise import epsilon_of, rho_of
 from wire import silos
 

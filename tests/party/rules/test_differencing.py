@@ -181,8 +181,9 @@ def test_control_one_row_more_subtracts_to_it():
 def test_a_log_knows_the_rows_after_a_restart(tmp_path):
     from unpooled.data.sources.open_source import open_source
     from unpooled.party.memory.audit_log import Journal
-    from unpooled.party.rules.policy import Policy, Refusal
+    from unpooled.party.rules.policy import Policy
     from unpooled.party.rules.table_versions import Versions
+    from unpooled.protocol.refusal import Refusal
 
     X = TABLES["a"]
     Versions(b"key", Journal(tmp_path / "log")).record(open_source(X), COLUMNS)

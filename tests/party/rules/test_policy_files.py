@@ -7,7 +7,8 @@ import pytest
 import unpooled as up
 from policy_steps import TABLES, everybody
 from unpooled.errors import StudyError
-from unpooled.party.rules.policy import Policy, Refusal
+from unpooled.party.rules.policy import Policy
+from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import release
 
 

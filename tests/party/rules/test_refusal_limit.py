@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from unpooled.party.memory.audit_log import Journal
-from unpooled.party.rules.policy import Refusal
 from unpooled.party.rules.refusal_limit import MOST_REFUSALS, Refusals
+from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.view_operations import Rows, Select
 from wire import COLUMNS, Rogue, rows, silos
 

@@ -9,9 +9,9 @@ from test_exchange import OPEN, PARTIES, PATH, sums, tables
 
 import wire
 from unpooled.errors import AggregationError, ReleaseRefusedError, UnpooledError
-from unpooled.party.rules.policy import Refusal
 from unpooled.protocol.message import decode, encode
 from unpooled.protocol.neighbour_messages import Exchange, Inbox, Sealed, sealed_size
+from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.topology import graph_of
 
 N = 20

@@ -26,9 +26,9 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.models.pca.spectrum import Spectrum, Wanted
-from unpooled.party.rules.policy import Refusal
 from unpooled.party.steps.private_noise import check_inputs, honest_shares
 from unpooled.protocol.bounds import LATTICE, Lattice, lattice_steps
+from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import LIBRARY, Fit, adopted, release, summed
 from unpooled.secure.noise import GaussianPrivacy, Noise, rho_of
 

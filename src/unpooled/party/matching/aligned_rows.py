@@ -21,9 +21,10 @@ from unpooled.party.matching.silo_matcher import Matcher
 from unpooled.party.memory.signatures import sealed_lines
 from unpooled.party.memory.studies import NAME, Answer, Dealings, session_of
 from unpooled.party.rules.differencing import IdColumn
-from unpooled.party.rules.policy import Policy, Refusal
+from unpooled.party.rules.policy import Policy
 from unpooled.protocol.matching_stages import Lines, Place
 from unpooled.protocol.message import Message, digest
+from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request
 from unpooled.secure.keys.roster import Identity
 

@@ -10,9 +10,10 @@ from unpooled.data.ids import read_ids
 from unpooled.data.table import Table
 from unpooled.errors import DataError
 from unpooled.ledger import canonical
-from unpooled.party.rules.policy import Policy, Refusal
+from unpooled.party.rules.policy import Policy
 from unpooled.protocol.matching_stages import PART, STAGES, Lines, Place, lines_of
 from unpooled.protocol.message import Message
+from unpooled.protocol.refusal import Refusal
 from unpooled.secure.intersection.protocol import Intersection, keyed_digest, places_for
 from unpooled.secure.keys.agreement import open_sealed, seal_for
 from unpooled.secure.sums.fixed_point import BoundedCode

@@ -15,9 +15,10 @@ from typing import Any, final
 from unpooled.errors import StudyError
 from unpooled.ledger import Ledger, Release
 from unpooled.party.memory.hash_chain import Chain, Entry, is_signed
-from unpooled.party.memory.study_memory import Answered, Ran, Remembered
+from unpooled.party.memory.study_memory import Ran, Remembered
 from unpooled.party.recollection import Recollection
 from unpooled.party.rules.answered_columns import Told
+from unpooled.protocol.answered import Answered
 from unpooled.protocol.message import digest
 from unpooled.secure.keys.roster import Identity
 

@@ -23,8 +23,8 @@ from unpooled.arrays import Array
 from unpooled.data.atomic_file import replacing
 from unpooled.ledger import canonical
 from unpooled.linalg.moments import pack, unpack
-from unpooled.party.rules.policy import Refusal
 from unpooled.protocol.message import digest
+from unpooled.protocol.refusal import Refusal
 
 
 @final

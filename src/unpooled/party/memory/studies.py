@@ -21,16 +21,19 @@ from unpooled.ledger import Release
 from unpooled.party.memory.audit_log import Journal
 from unpooled.party.memory.kept_arrays import Shelf
 from unpooled.party.memory.partial_totals import Reused
-from unpooled.party.memory.study_memory import Answered, Remembered, Study
+from unpooled.party.memory.study_memory import Remembered, Study
 from unpooled.party.rules.column_mixtures import mixtures_in
 from unpooled.party.rules.differencing import History, IdColumn
-from unpooled.party.rules.policy import Policy, Refusal
+from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.privacy_budget import Budget
 from unpooled.party.rules.refusal_limit import Refusals
 from unpooled.party.steps.private_noise import cost
 from unpooled.party.views.view import View
+from unpooled.protocol.answered import Answered
+from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY
 from unpooled.protocol.matching_stages import STAGES
 from unpooled.protocol.message import Message
+from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request
 from unpooled.protocol.step import find_step
 from unpooled.secure.keys.roster import Identity
@@ -45,7 +48,6 @@ _TOTALS = "totals"
 _MOST_TEXT = 2**18
 _MOST_MODEL_BYTES = 2**28
 _MOST_MODELS = 100
-LINES_OF_A_REPLY = 1_000
 
 
 @final

@@ -9,70 +9,11 @@ from unpooled.errors import StudyError
 from unpooled.ledger import Ledger
 from unpooled.party.memory.kept_arrays import Shelf
 from unpooled.party.memory.partial_totals import Reused
+from unpooled.protocol.answered import Answered
 from unpooled.protocol.message import digest
 
 # A step that ran, with the transforms in front of it.
 Ran = tuple[str, tuple[str, ...]]
-
-
-@final
-@dataclass(frozen=True)
-class Answered:
-    """What a party was asked in a round that it answered: never what it said.
-
-    Attributes
-    ----------
-    study, session, round, step : str, int
-        Where, and the step that ran.
-    view, features : str
-        Digests of the view, and of its columns and transforms without its rows.
-    rows : str
-        Digest of its rows alone.
-    n_features : int
-        Columns that the step saw.
-    public : mapping of str to JSON value
-        The step's arguments; of an array ``{"array": its SHA-256}``.
-    keys : mapping of str to str
-        Over whom the total was, with the public keys that the party pinned then: a silo
-        may have another by the time that its signature is shown.
-    protection : str
-        "masked" or "plain".
-    """
-
-    study: str
-    session: str
-    round: int
-    step: str
-    view: str
-    features: str
-    n_features: int
-    public: Mapping[str, Any]
-    keys: Mapping[str, str]
-    protection: str
-    rows: str
-
-    @property
-    def parties(self) -> tuple[str, ...]:
-        """Over whom the total was, sorted."""
-        return tuple(sorted(self.keys))
-
-    def as_record(self) -> dict[str, Any]:
-        """Return JSON values."""
-        record = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return record | {"keys": dict(self.keys), "public": dict(self.public)}
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> "Answered":
-        """Read what `as_record` returned."""
-        # An earlier version knew rows by the view alone.
-        record = {"rows": record["view"], **record}
-        values: dict[str, Any] = {n: record[n] for n in cls.__dataclass_fields__}
-        whole = ("round", "n_features")
-        for name in set(values) - {"keys", "public"}:
-            if type(values[name]) is not (int if name in whole else str):
-                raise TypeError(f"{name} is of another type")
-        values["keys"] = {str(name): str(k) for name, k in record["keys"].items()}
-        return cls(**values)
 
 
 @final

@@ -15,10 +15,11 @@ import numpy as np
 
 from unpooled.ledger import canonical
 from unpooled.party.rules.differencing import IdColumn
-from unpooled.party.rules.policy import Policy, Refusal
+from unpooled.party.rules.policy import Policy
 from unpooled.party.views.view import View
 from unpooled.protocol.evidence import features_digest
 from unpooled.protocol.message import digest
+from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request
 from unpooled.protocol.step import Step, find_step
 from unpooled.protocol.view_operations import Derive

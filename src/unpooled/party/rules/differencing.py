@@ -22,9 +22,10 @@ from unpooled.party.memory.audit_log import Journal
 from unpooled.party.memory.hash_chain import now
 from unpooled.party.rules.answered_columns import Told
 from unpooled.party.rules.imputed_cells import Fillings
-from unpooled.party.rules.policy import Policy, Refusal
+from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.table_versions import Versions
 from unpooled.party.views.view import View
+from unpooled.protocol.refusal import Refusal
 
 _NONE: Mapping[str, int] = MappingProxyType({})
 

@@ -16,8 +16,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from unpooled.party.memory.audit_log import Journal
-from unpooled.party.rules.policy import Policy, Refusal
+from unpooled.party.rules.policy import Policy
 from unpooled.party.views.view import CHOSEN, View
+from unpooled.protocol.refusal import Refusal
 
 _KIND = "filled"
 # By column: how it is filled, a digest of the cells before, and how many are missing.

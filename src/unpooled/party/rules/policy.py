@@ -16,15 +16,8 @@ from typing import Any, final
 
 from unpooled.errors import StudyError
 from unpooled.protocol.declaration import ROW_AXES, Declared
+from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
-
-
-class Refusal(Exception):  # noqa: N818 - a reply, caught at the door
-    """A rule said no; the party's door turns it into a reply that names the rule."""
-
-    def __init__(self, rule: str) -> None:
-        super().__init__(rule)
-        self.rule = rule
 
 
 @final

@@ -10,7 +10,8 @@ import math
 from typing import final
 
 from unpooled.party.memory.audit_log import Journal
-from unpooled.party.rules.policy import Policy, Refusal
+from unpooled.party.rules.policy import Policy
+from unpooled.protocol.refusal import Refusal
 from unpooled.secure.noise import epsilon_of
 
 

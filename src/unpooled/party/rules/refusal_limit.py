@@ -14,8 +14,8 @@ from typing import final
 from unpooled.errors import ReleaseRefusedError
 from unpooled.ledger import canonical
 from unpooled.party.memory.audit_log import Journal
-from unpooled.party.memory.study_memory import Answered
-from unpooled.party.rules.policy import Refusal
+from unpooled.protocol.answered import Answered
+from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step, find_step
 
 # Rules whose verdict depends on rows, not on the request and the policy alone.

@@ -14,7 +14,8 @@ import numpy as np
 from unpooled.arrays import Array, UInt64
 from unpooled.data.table import Table
 from unpooled.party.memory.audit_log import Journal
-from unpooled.party.rules.policy import Policy, Refusal
+from unpooled.party.rules.policy import Policy
+from unpooled.protocol.refusal import Refusal
 
 # Odd numbers that spread the bits of a float64, whose low ones are mostly zero.
 _SPREAD = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)

@@ -9,8 +9,8 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.errors import AggregationError
 from unpooled.party.memory.kept_arrays import Origins
-from unpooled.party.rules.policy import Refusal
 from unpooled.protocol.neighbour_messages import RULE, Exchange, Inbox
+from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request
 from unpooled.protocol.step import Step
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.linalg.moments import pack
-from unpooled.party.rules.policy import Refusal
 from unpooled.protocol.declaration import Declared
+from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step, find_step
 from unpooled.protocol.view_operations import Derive, Operation, Rows
 from unpooled.secure.noise import concentrated_cost, discrete_gaussian, rho_of

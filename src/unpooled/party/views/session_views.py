@@ -6,10 +6,11 @@ from unpooled.data.table import Table
 from unpooled.party.memory.kept_arrays import KeptArrays, Origins, Shelf, shared_shelf
 from unpooled.party.memory.partial_totals import Reused
 from unpooled.party.memory.study_memory import Study
-from unpooled.party.rules.policy import Policy, Refusal
+from unpooled.party.rules.policy import Policy
 from unpooled.party.views.transform_checks import Transforms
 from unpooled.party.views.view import View
 from unpooled.protocol.message import digest
+from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request
 from unpooled.protocol.view_operations import split_address
 

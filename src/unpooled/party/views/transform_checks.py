@@ -7,27 +7,24 @@ must not be one person's, unless the silo's own column is that already.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, final
+from collections.abc import Sequence
+from typing import final
 
 import numpy as np
 
-from unpooled.arrays import Array
 from unpooled.errors import UnpooledError
-from unpooled.party.memory.study_memory import Answered, Study
-from unpooled.party.rules.policy import Policy, Refusal
+from unpooled.party.memory.study_memory import Study
+from unpooled.party.rules.policy import Policy
 from unpooled.party.views.view import View
+from unpooled.protocol.answered import Answered
 from unpooled.protocol.evidence import SIGNS, Evidence, features_digest, public_record
-from unpooled.protocol.ledger_lines import code_for
+from unpooled.protocol.evidence_check import after, follows, opened
 from unpooled.protocol.message import digest, signed_by
-from unpooled.protocol.packing import restored
-from unpooled.protocol.request import Request, release_context
+from unpooled.protocol.refusal import Refusal
+from unpooled.protocol.request import Request
 from unpooled.protocol.step import Fit, Step, find_step
 from unpooled.protocol.view_operations import Derive, Operation, Rows, Select
 from unpooled.secure.keys.roster import Roster
-from unpooled.secure.sums.masking import MaskedSum
-from unpooled.secure.sums.plain import PlainSum
 
 # Columns scale by rounding: a share may grow by this much of itself and be the same.
 _SAME = 1.0 + 1e-9
@@ -203,62 +200,3 @@ def _is_reply(shown: Evidence, place: int, party: str, roster: Roster) -> bool:
         and digests
         == {n: digest(np.ascontiguousarray(w).data) for n, w in parts.items()}
     )
-
-
-def after(
-    fits: Mapping[str, Fit], shown: Evidence, totals: Mapping[str, Array]
-) -> dict[str, Fit]:
-    """Return a round's fit, with the rounds of the same step before it."""
-    before = fits.get(shown.step)
-    earlier = () if before is None else (*before.earlier, replace(before, earlier=()))
-    fit = Fit(dict(shown.public), totals, earlier, shown.further)
-    return {shown.step: fit}
-
-
-def follows(step: Step, fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
-    """Whether a transform's arguments are those that the fits give."""
-    if step.follows is None:
-        return True
-    try:
-        with np.errstate(all="ignore"):
-            named = {name.rpartition(".")[2]: fit for name, fit in fits.items()}
-            return bool(step.follows(named, public))
-    except (KeyError, ValueError, IndexError, TypeError):
-        # A fit that lacks a round, or whose arrays do not belong together.
-        return False
-
-
-def opened(shown: Evidence, asked: Answered) -> dict[str, Array]:
-    """Add the parties' words and return the totals, as the coordinator opened them."""
-    step = find_step(shown.step)
-    sizes = step.sizes(asked.n_features, shown.public)
-    if step.polynomial is not None:
-        return _same_signs(step, sizes, shown)
-    masked = asked.protection == "masked"
-    totals = {}
-    for name, declared in step.leaves.items():
-        shape = declared.shape(sizes)
-        context = release_context(asked, name)
-        code = code_for(declared, len(asked.parties), shown.public, context)
-        numbers, words = declared.numbers(shape), shown.words[name]
-        wanted = (code.shape(numbers), code.word) if masked else ((numbers,), float)
-        if words.shape[1:] != wanted[0] or words.dtype != wanted[1]:
-            raise Refusal("transform_not_fitted")
-        flat = (MaskedSum() if masked else PlainSum()).reveal(list(words), code)
-        totals[name] = restored(flat, declared, shape, shown.public)
-    return totals
-
-
-def _same_signs(
-    step: Step, sizes: Mapping[str, int], shown: Evidence
-) -> dict[str, Array]:
-    """Return signs on which all agree that computed them."""
-    found = {}
-    for name, declared in step.leaves.items():
-        words = shown.words[name]
-        if words.shape[1:] != declared.shape(sizes) or words.dtype != np.uint8:
-            raise Refusal("transform_not_fitted")
-        if not len(words) or (words != words[0]).any():
-            raise Refusal("transform_not_fitted")
-        found[name] = words[0].astype(bool)
-    return found

@@ -20,9 +20,9 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.ledger import canonical
-from unpooled.party.rules.policy import Refusal
 from unpooled.protocol.message import Message
 from unpooled.protocol.packing import declared_array
+from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
 from unpooled.secure.comparison.integer_masks import covered
 from unpooled.secure.comparison.polynomial import Polynomial
