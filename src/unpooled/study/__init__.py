@@ -5,7 +5,7 @@ study.toml ─> Study ─> plan      what would leave, before anything does
                    └─> resume ─> the same folder, continued after a crash
 """
 
-from unpooled.study.definition import Study
 from unpooled.study.run import Run
+from unpooled.study.study import Study
 
 __all__ = ["Run", "Study"]

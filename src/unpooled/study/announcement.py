@@ -17,9 +17,8 @@ from unpooled.party.party import Party
 from unpooled.protocol.message import decode, encode
 from unpooled.protocol.request import Request, view_arrays
 from unpooled.secure.keys.roster import Roster
-from unpooled.study.definition import pipeline_of
-from unpooled.study.model_updates import part_of
-from unpooled.study.study_sections import read_steps, target_of
+from unpooled.study.pipeline import unfitted_pipeline
+from unpooled.study.study_file import read_steps, target_of
 
 # Columns of another silo, whose number this one is not told: so many that no model
 # finds too few.
@@ -85,7 +84,7 @@ def read_announced(
         layout = replace(_seen_from(party, dry.parties), matching=how)
     federation = Federation(dry, layout=layout, named=True, label=label)
     # What the updated model's file holds, a silo need not know for a plan.
-    pipeline = pipeline_of((step.name, part_of(step, known=False)) for step in steps)
+    pipeline = unfitted_pipeline(steps, read_models=False)
     target = target_of(steps, label)
     pipeline.fit(federation, *([] if target is None else [target]))
     lines = with_matching(federation, dry.lines)

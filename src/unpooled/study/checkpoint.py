@@ -8,7 +8,7 @@ from typing import Any
 from unpooled.data.atomic_file import replacing
 from unpooled.errors import StudyError
 from unpooled.models.base import FederatedEstimator
-from unpooled.study.study_sections import StudyStep
+from unpooled.study.study_file import StudyStep
 
 _FILE = "progress.json"
 

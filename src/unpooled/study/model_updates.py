@@ -13,72 +13,16 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
-
-import numpy as np
-from sklearn.base import BaseEstimator
+from typing import Any
 
 from unpooled.errors import StudyError
-from unpooled.federation.federation import Federation
-from unpooled.models.files.catalogue import estimators
 from unpooled.models.files.model_file import load, save
-from unpooled.study.study_sections import StudyStep
-
-if TYPE_CHECKING:
-    from unpooled.study.definition import Study
+from unpooled.study.study_file import StudyFile, StudyStep
 
 EARLIER = "earlier"
 
 
-@final
-class Updating(BaseEstimator):
-    """A step of a pipeline whose fit brings a fitted model up to date.
-
-    Parameters
-    ----------
-    model : estimator
-        With `update`. One that was never fitted stands for a model that is not known
-        here, in a plan: there only shapes count.
-
-    Attributes
-    ----------
-    model_ : estimator
-        As it was brought up to date; `model` stays as it is.
-    """
-
-    model_: Any
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-
-    def __sklearn_clone__(self) -> "Updating":
-        # A clone of the model would have forgotten its fit.
-        return Updating(self.model)
-
-    def fit(self, X: Federation, y: Any = None) -> "Updating":
-        """Bring a copy of the model up to date; `y` is ignored."""
-        model = copy.copy(self.model)
-        if not hasattr(model, "mean_"):
-            model.mean_, model.n_features_in_ = np.zeros(X.n_features), X.n_features
-        self.model_ = model.update(X)
-        return self
-
-    def transform(self, X: Federation) -> Any:
-        """Transform by the model."""
-        return self.model_.transform(X)
-
-
-def part_of(step: StudyStep, *, known: bool = True) -> BaseEstimator:
-    """Return a step as a part of a Pipeline.
-
-    `known` says whether the model that it may update can be read here.
-    """
-    if step.update is None:
-        return step.estimator()
-    return Updating(step.estimator() if known else estimators()[step.model]())
-
-
-def with_earlier(study: "Study", folder: Path) -> "Study":
+def with_earlier(study: StudyFile, folder: Path) -> StudyFile:
     """Return a study whose updates begin with copies in the folder of its run.
 
     They are made where they are not there yet.
@@ -86,7 +30,7 @@ def with_earlier(study: "Study", folder: Path) -> "Study":
     return replace(study, steps=tuple(_copied(s, folder) for s in study.steps))
 
 
-def carried(study: "Study", *, again: bool) -> dict[str, str]:
+def carried(study: StudyFile, *, again: bool) -> dict[str, str]:
     """Return what a job needs of the models to update: files as text, by step.
 
     `again` says that the server may have them from an earlier job.
@@ -102,12 +46,12 @@ def carried(study: "Study", *, again: bool) -> dict[str, str]:
     return files
 
 
-def with_carried(study: "Study", files: Any, folder: Path) -> "Study":
+def with_carried(study: StudyFile, files: Any, folder: Path) -> StudyFile:
     """Return a study whose updates begin with files that came with a job.
 
     Parameters
     ----------
-    study : Study
+    study : StudyFile
         Its own paths are the submitter's, and not looked at.
     files : Any
         What `carried` returned, or anything else.

@@ -37,12 +37,13 @@ from unpooled.ledger import Ledger
 from unpooled.party.party import Party
 from unpooled.protocol.message import Message
 from unpooled.secure.keys.roster import Roster
-from unpooled.study.definition import Study
 from unpooled.study.job_messages import News
 from unpooled.study.job_results import error_record
 from unpooled.study.model_updates import with_carried
+from unpooled.study.pipeline import plan_fit, unfitted_pipeline
 from unpooled.study.run import resume, run
 from unpooled.study.run_folder import EVIDENCE, RunFolder
+from unpooled.study.study_file import StudyFile
 
 log = logging.getLogger("unpooled.engine")
 
@@ -77,7 +78,7 @@ def coordinate(
     outcome: dict[str, Any] = {"error": None}
     place: Path | None = None
     try:
-        study = Study.from_text(Path(str(asked["file"])), str(asked["text"]))
+        study = StudyFile.from_text(Path(str(asked["file"])), str(asked["text"]))
         place = kit / "studies" / study.name
         with tempfile.TemporaryDirectory() as work:
             study = with_carried(study, asked.get("models"), Path(work))
@@ -100,13 +101,13 @@ def coordinate(
 
 def _do(
     what: str,
-    study: Study,
+    study: StudyFile,
     open_channel: OpenChannel,
     kit: Path,
     place: Path,
     news: News,
 ) -> None:
-    channel = open_channel(tuple(study.silos), study.timeout)
+    channel = open_channel(tuple(study.parties), study.timeout)
     roster = _roster(kit, study)
 
     def assemble(
@@ -126,7 +127,7 @@ def _do(
 
     if what == "plan":
         federation, _ = assemble(None, 1)
-        news.planned(study.plan_of(study.pipeline(), federation))
+        news.planned(plan_fit(study, unfitted_pipeline(study.steps), federation))
         return
     begun = (place / "state.json").exists()
     if what == "run" and begun:
@@ -138,11 +139,17 @@ def _do(
     if not begun:
         shutil.rmtree(place, ignore_errors=True)
     start = resume if begun else run
-    start(study, place, news.arrived, news.planned, assemble)
+    start(
+        study,
+        place,
+        listener=news.arrived,
+        planned=news.planned,
+        assemble=assemble,
+    )
     _deliver(study, Coordinator(channel, roster, study=study.name), place)
 
 
-def _announce(study: Study, coordinator: Coordinator, *, must: bool) -> None:
+def _announce(study: StudyFile, coordinator: Coordinator, *, must: bool) -> None:
     """Tell the silos the study's text; where people decide, they must have by a run."""
     header = {"kind": "announce", "study": study.name, "text": study.text}
     for party, reply in coordinator.tell(header).items():
@@ -150,7 +157,7 @@ def _announce(study: Study, coordinator: Coordinator, *, must: bool) -> None:
             raise ReleaseRefusedError(party, f"the study {study.name}", "approval")
 
 
-def _deliver(study: Study, coordinator: Coordinator, place: Path) -> None:
+def _deliver(study: StudyFile, coordinator: Coordinator, place: Path) -> None:
     """Hand every silo the fitted models; one that takes none is no failure."""
     run_of = RunFolder.open(place)
     files = {path.stem: path for path in sorted((place / "models").iterdir())}
@@ -163,7 +170,7 @@ def _deliver(study: Study, coordinator: Coordinator, place: Path) -> None:
             run_of.log(f"Not delivered everywhere: {name}. {reason}")
 
 
-def federation_of(study: Study, coordinator: Coordinator) -> Federation:
+def federation_of(study: StudyFile, coordinator: Coordinator) -> Federation:
     """Ask the silos what they have, and return the federation of a study."""
     replies = coordinator.tell({"kind": "describe"})
     columns: dict[str, tuple[str, ...]] = {}
@@ -178,11 +185,11 @@ def federation_of(study: Study, coordinator: Coordinator) -> Federation:
             raise ReleaseRefusedError(party, f"the study {study.name}", "partition")
     _check_label(study, {p: reply.header["label"] for p, reply in replies.items()})
     if study.partition == "columns":
-        ordered = {party: columns[party] for party in study.silos}
+        ordered = {party: columns[party] for party in study.parties}
         how = how_to_match("columns", study.ids, study.aligned)
         layout = Layout.of_columns(ordered, _rows(replies), how)
     else:
-        layout = Layout.of_rows(study.silos, _agreed(study, columns))
+        layout = Layout.of_rows(study.parties, _agreed(study, columns))
     return Federation(
         coordinator,
         layout=layout,
@@ -192,7 +199,7 @@ def federation_of(study: Study, coordinator: Coordinator) -> Federation:
     )
 
 
-def _check_label(study: Study, labels: Mapping[str, Any]) -> None:
+def _check_label(study: StudyFile, labels: Mapping[str, Any]) -> None:
     if study.label is None:
         return
     without = [party for party, label in labels.items() if label != study.label]
@@ -214,7 +221,9 @@ def _rows(replies: Mapping[str, Message]) -> dict[str, int]:
     return rows
 
 
-def _agreed(study: Study, columns: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+def _agreed(
+    study: StudyFile, columns: Mapping[str, tuple[str, ...]]
+) -> tuple[str, ...]:
     if study.columns is None:
         return agree_on_columns(columns)
     for party, names in columns.items():
@@ -227,7 +236,7 @@ def _agreed(study: Study, columns: Mapping[str, tuple[str, ...]]) -> tuple[str, 
     return study.columns
 
 
-def _roster(kit: Path, study: Study) -> Roster:
+def _roster(kit: Path, study: StudyFile) -> Roster:
     path = kit / "local" / "roster.toml"
     if not path.exists():
         raise StudyError(
@@ -235,9 +244,9 @@ def _roster(kit: Path, study: Study) -> Roster:
             "keys of the silos there, as the silos have them."
         )
     known = Roster.from_file(path)
-    if unknown := [party for party in study.silos if party not in known]:
+    if unknown := [party for party in study.parties if party not in known]:
         raise StudyError(
             f"The server's roster does not have {', '.join(unknown)}. It has "
             f"{', '.join(known)}."
         )
-    return known.part(study.silos)
+    return known.part(study.parties)

@@ -26,13 +26,13 @@ from unpooled.models.files.model_file import save
 from unpooled.party.memory.kept_arrays import Shelf
 from unpooled.party.party import Party
 from unpooled.study.checkpoint import begun, forget_progress
-from unpooled.study.definition import Listener, Study, pipeline_of
-from unpooled.study.model_updates import part_of, with_earlier
+from unpooled.study.model_updates import with_earlier
+from unpooled.study.pipeline import pipeline_of, plan_fit, unfitted_pipeline
 from unpooled.study.reporting import write_report
 from unpooled.study.run_folder import RunFolder, check_free
 from unpooled.study.run_state import State, digest_of, told
-from unpooled.study.simulated_federation import assembled
-from unpooled.study.study_sections import StudyStep, target_of
+from unpooled.study.simulated_federation import simulated_federation
+from unpooled.study.study_file import StudyFile, StudyStep, target_of
 
 
 @final
@@ -67,16 +67,19 @@ class Run:
 # In the run's folder, until the run is done: what simulated silos keep for later steps.
 _KEPT = "silos/kept"
 
+# Called with (party, step, round) for each reply, and with the plan.
+Listener = Callable[[str, str, int], None]
 Planned = Callable[[Plan], None]
 # (ledger to continue, next round) -> the federation, and the parties that live here.
 Assemble = Callable[[Ledger | None, int], tuple[Federation, dict[str, Party]]]
 
 
 def run(
-    study: Study,
-    folder: str | Path | None,
-    listener: Listener | None,
-    planned: Planned | None,
+    study: StudyFile,
+    folder: str | Path | None = None,
+    *,
+    listener: Listener | None = None,
+    planned: Planned | None = None,
     assemble: Assemble | None = None,
 ) -> Run:
     """Run a study into an empty folder; see `Study.run`.
@@ -85,9 +88,9 @@ def run(
     """
     path = study.folder if folder is None else Path(folder).expanduser()
     check_free(path)
-    federation, parties = (assemble or partial(assembled, study))(None, 1)
+    federation, parties = (assemble or partial(simulated_federation, study))(None, 1)
     # Before the folder is made: a study that a silo refuses leaves nothing behind.
-    _plan(study, study.pipeline(), federation, planned)
+    _plan(study, unfitted_pipeline(study.steps), federation, planned)
     coordinator = _coordinator(federation)
     state = State(
         study=study.name,
@@ -112,10 +115,11 @@ def run(
 
 
 def resume(
-    study: Study,
-    folder: str | Path | None,
-    listener: Listener | None,
-    planned: Planned | None,
+    study: StudyFile,
+    folder: str | Path | None = None,
+    *,
+    listener: Listener | None = None,
+    planned: Planned | None = None,
     assemble: Assemble | None = None,
 ) -> Run:
     """Continue a run; see `Study.resume`, and `run` for `assemble`."""
@@ -130,7 +134,7 @@ def resume(
         if place.state.done:
             return result_of(study, place)
         study = with_earlier(study, path)
-        join = assemble or partial(assembled, study)
+        join = assemble or partial(simulated_federation, study)
         federation, parties = join(place.ledger, place.next_round)
         coordinator = _coordinator(federation)
         coordinator.records, coordinator.proofs = place.rounds, place.proofs()
@@ -138,12 +142,7 @@ def resume(
         rest = study.steps[len(place.state.finished) :]
         if rest:
             view = _transformed(federation, [model for _, model in place.models()])
-            _plan(
-                study,
-                pipeline_of((step.name, part_of(step)) for step in rest),
-                view,
-                planned,
-            )
+            _plan(study, unfitted_pipeline(rest), view, planned)
             place.state.resumed.append(place.next_round)
             place.write_state()
         place.log(f"Resumed; finished before: {', '.join(place.state.finished)}.")
@@ -151,7 +150,7 @@ def resume(
 
 
 def _go_on(
-    study: Study,
+    study: StudyFile,
     place: RunFolder,
     federation: Federation,
     parties: dict[str, Party],
@@ -188,21 +187,21 @@ def _go_on(
     return result_of(study, place)
 
 
-def _fitted(study: Study, step: StudyStep, folder: Path, view: Federation) -> Any:
+def _fitted(study: StudyFile, step: StudyStep, folder: Path, view: Federation) -> Any:
     model: Any = begun(step, folder)
     if step.update is not None:
         return model.update(view)
     return model.fit(view, target_of([step], study.label))
 
 
-def _remember(study: Study, place: RunFolder, parties: dict[str, Party]) -> None:
+def _remember(study: StudyFile, place: RunFolder, parties: dict[str, Party]) -> None:
     """Give simulated silos what they remember, and a place for what they keep."""
     for party, member in parties.items():
         memory = member.studies[study.name] = place.memory(party)
         memory.kept = Shelf(place.path / _KEPT / party)
 
 
-def result_of(study: Study, place: RunFolder) -> Run:
+def result_of(study: StudyFile, place: RunFolder) -> Run:
     """Read what a finished run gave from its folder."""
     models = place.models()
     return Run(
@@ -222,10 +221,10 @@ def _transformed(federation: Federation, models: Sequence[Any]) -> Federation:
 
 
 def _plan(
-    study: Study, model: Any, federation: Federation, planned: Planned | None
+    study: StudyFile, model: Any, federation: Federation, planned: Planned | None
 ) -> None:
     """Plan what is still to be asked; refuse here what a silo would refuse there."""
-    plan = study.plan_of(model, federation)
+    plan = plan_fit(study, model, federation)
     for party, step, rule in plan.refusals:
         raise ReleaseRefusedError(party, step, rule)
     if planned is not None:
@@ -238,7 +237,7 @@ def _coordinator(federation: Federation) -> Coordinator:
     return coordinator
 
 
-def _check_same(study: Study, place: RunFolder) -> None:
+def _check_same(study: StudyFile, place: RunFolder) -> None:
     if place.state.digest != digest_of(study.text):
         raise StudyError(
             f"{study.path.name} was changed since the run in {place.path} began; "

@@ -1,9 +1,17 @@
-"""The lists in a study file: who takes part under which rules, and what is fitted."""
+"""A study file and what it holds.
+
+[study]               name, partition, columns, label, ids, aligned, secure_sum,
+                      random_state, timeout
+[parties.<name>]      source, missing, block_mb, policy; none where silos have theirs
+[policy]              rules of the parties that bring none of their own
+[[steps]]             model, name, and the model's own parameters; or update
+[outputs]             folder, report
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 from unpooled.data.sources.database_address import anchored
 from unpooled.data.toml import Section, is_plain, read_text, suggestion
@@ -13,10 +21,16 @@ from unpooled.models.files.catalogue import estimators, parameter_names
 from unpooled.models.files.model_file import load
 from unpooled.party.rules.policy import Policy
 
+_HEAD = tuple(
+    "name partition columns label ids aligned secure_sum random_state timeout".split()
+)
+TIMEOUT = 600.0
+_AnyStudy = TypeVar("_AnyStudy", bound="StudyFile")
+
 
 @final
 @dataclass(frozen=True)
-class Silo:
+class StudyParty:
     """A party of the study: where its rows are, and its rules.
 
     `source` is None where the silo knows: in a study over a consortium.
@@ -71,7 +85,121 @@ class StudyStep:
         return model
 
 
-def read_silos(top: Section, folder: Path) -> dict[str, Silo]:
+@dataclass(frozen=True)
+class StudyFile:
+    """What is asked of whom: the content of a study file.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    text : str
+        Its text, as it was read.
+    name : str
+        The study's name, in every request and ledger line.
+    partition : {"rows", "columns"}
+        How the parties' tables relate.
+    columns : tuple of str or None
+        The only columns studied; None for all that every silo has.
+    label, ids : str or None
+        Columns that travel along and are never features. On a column partition rows
+        are matched by the ids.
+    aligned : bool
+        That the parties' tables have the same ids in the same order already.
+    secure_sum : {"masked", "plain"}
+        How totals travel.
+    random_state : int or None
+        Seed for methods that draw starting values.
+    timeout : float
+        Seconds that a silo has for a round between organisations.
+    parties : mapping of str to StudyParty
+        By party.
+    steps : tuple of StudyStep
+        In order; each works on what the ones before it make of the rows.
+    folder : Path
+        Where a run is written.
+    report : bool
+        Whether a run writes its report.
+    """
+
+    path: Path
+    text: str = field(repr=False)
+    name: str
+    partition: str
+    columns: tuple[str, ...] | None
+    label: str | None
+    ids: str | None
+    aligned: bool
+    secure_sum: str
+    random_state: int | None
+    timeout: float
+    parties: Mapping[str, StudyParty]
+    steps: tuple[StudyStep, ...]
+    folder: Path
+    report: bool
+
+    @classmethod
+    def from_file(cls: type[_AnyStudy], path: str | Path) -> _AnyStudy:
+        """Read a study file.
+
+        Parameters
+        ----------
+        path : str or Path
+            A TOML file; relative paths in it start at its folder.
+
+        Raises
+        ------
+        StudyError
+            When the file cannot be read, lacks a key or has one that is not known; the
+            message names file and key.
+        """
+        path = Path(path).expanduser()
+        return cls.from_text(path, read_text(path))
+
+    @classmethod
+    def from_text(cls: type[_AnyStudy], path: Path, text: str) -> _AnyStudy:
+        """Read the text of a study file; `path` is where it stands, or stood."""
+        top = Section.from_text(path.name, text)
+        top.only(("study", "parties", "policy", "steps", "outputs"), "table")
+        head, outputs = top.section("study"), top.section("outputs", {})
+        head.only(_HEAD)
+        outputs.only(("folder", "report"))
+        name = head.name("name")
+        partition = head.text("partition", choices=("rows", "columns")) or "rows"
+        columns = head.names("columns")
+        if columns and partition == "columns":
+            head.fail("columns", "names columns that every silo has; on a column "
+                      "partition each has its own, so leave it out")  # fmt: skip
+        folder = Path(outputs.text("folder") or f"runs/{name}").expanduser()
+        return cls(
+            path=path,
+            text=text,
+            name=name,
+            partition=partition,
+            columns=columns,
+            label=head.text("label"),
+            ids=head.text("ids"),
+            aligned=head.flag("aligned", False),
+            secure_sum=head.text("secure_sum", choices=("masked", "plain")) or "masked",
+            random_state=head.whole("random_state"),
+            timeout=_seconds(head),
+            parties=_read_parties(top, path.parent),
+            steps=read_steps(top, path.parent),
+            folder=path.parent / folder,
+            report=outputs.flag("report", True),
+        )
+
+
+def _seconds(head: Section) -> float:
+    seconds = head.number("timeout")
+    if seconds is None:
+        return TIMEOUT
+    if not 1.0 <= seconds <= 86400.0:
+        head.fail("timeout", f"must be from 1 to 86400 seconds, not {seconds}")
+    return float(seconds)
+
+
+def _read_parties(top: Section, folder: Path) -> dict[str, StudyParty]:
     """Read [parties] and [policy]; relative paths start at `folder`."""
     if isinstance(top.content.get("parties"), list):
         top.fail("[[parties]]", "write a table for each, [parties.<name>]")
@@ -91,7 +219,7 @@ def read_silos(top: Section, folder: Path) -> dict[str, Silo]:
         source = own.text("source")
         if source is not None:
             source = anchored(source, folder)
-        silos[party] = Silo(
+        silos[party] = StudyParty(
             source,
             own.codes("missing"),
             _own_policy(own, folder, shared),
