@@ -18,7 +18,7 @@ from unpooled.protocol.step import release, summed
 from unpooled.secure.keys.roster import Roster
 from unpooled.study import Study
 from unpooled.study.job_messages import News
-from unpooled.study.remote import federation_of
+from unpooled.study.server_job import federation_of
 
 LARGE = 8_000_000  # numbers of eight bytes
 SMALL = 27  # numbers: a count, and two for each of 13 columns

@@ -20,7 +20,7 @@ from unpooled.coordinator.round_cost import RoundRecord
 from unpooled.errors import ReleaseRefusedError, StudyError, UnpooledError
 from unpooled.federation.federation import Federation
 from unpooled.federation.matching import agree_on_rows
-from unpooled.federation.planning.dry_run import Plan
+from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Ledger
 from unpooled.models.files.model_file import save
 from unpooled.party.memory.kept_arrays import Shelf

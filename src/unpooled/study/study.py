@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, final
 
 from unpooled.federation.federation import Federation
-from unpooled.federation.planning.dry_run import Plan
+from unpooled.federation.planning.plan import Plan
 from unpooled.study import run, submit
 from unpooled.study.pipeline import plan_fit, unfitted_pipeline
 from unpooled.study.run import Listener, Run

@@ -1,6 +1,6 @@
 """The submitter's end of a study over a consortium: submit, follow, fetch.
 
-The server's end is `unpooled.study.remote`.
+The server's end is `unpooled.study.server_job`.
 """
 
 import shutil
@@ -12,8 +12,8 @@ from typing import Any, final
 
 from unpooled.errors import AggregationError, StudyError
 from unpooled.federation.nvflare.submission import Submission, is_over, submission
-from unpooled.federation.planning.dry_run import Plan
-from unpooled.study.job_results import error_of, plan_from, read_results
+from unpooled.federation.planning.plan import Plan
+from unpooled.study.job_messages import error_of, plan_of, read_results
 from unpooled.study.model_updates import carried
 from unpooled.study.run import Listener, Planned, Run, result_of
 from unpooled.study.run_folder import RunFolder, check_free
@@ -84,7 +84,7 @@ class _NewsReader:
     def read(self, news: dict[str, Any]) -> None:
         """Pass on what is new; answers of the server may overlap."""
         if news.get("plan") is not None and self._planned is not None:
-            self._planned(plan_from(news["plan"]))
+            self._planned(plan_of(news["plan"]))
             self._planned = None
         known = self.n_events - news.get("first", 0)
         for party, step, number in news.get("events", [])[known:]:

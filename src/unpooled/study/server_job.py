@@ -37,8 +37,7 @@ from unpooled.ledger import Ledger
 from unpooled.party.party import Party
 from unpooled.protocol.message import Message
 from unpooled.secure.keys.roster import Roster
-from unpooled.study.job_messages import News
-from unpooled.study.job_results import error_record
+from unpooled.study.job_messages import News, error_record
 from unpooled.study.model_updates import with_carried
 from unpooled.study.pipeline import plan_fit, unfitted_pipeline
 from unpooled.study.run import resume, run
