@@ -64,7 +64,7 @@ class News:
             self._events.append([party, step, number])
 
     def offer(self, results: Path, patience: float) -> None:
-        """Serve the results until the submitter has them, at most `patience` seconds."""
+        """Serve the results until they are fetched, at most `patience` seconds."""
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             for path in sorted(results.rglob("*")):

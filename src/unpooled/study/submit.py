@@ -16,8 +16,7 @@ from unpooled.federation.planning.plan import Plan
 from unpooled.study.job_messages import error_of, plan_of, read_results
 from unpooled.study.model_updates import carried
 from unpooled.study.run import Listener, Planned, Run, result_of
-from unpooled.study.run_folder import RunFolder, check_free
-from unpooled.study.run_state import digest_of
+from unpooled.study.run_folder import RunFolder, check_free, digest_of
 from unpooled.study.study_file import StudyFile
 
 _PAUSE = 0.5  # seconds between two requests to the server
