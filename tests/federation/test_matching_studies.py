@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 import unpooled as up
-from unpooled.cli.inspection import show_silo
+from unpooled.cli.silo_check import show_silo
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.errors import StudyError
 from unpooled.federation.local import LocalChannel

@@ -9,7 +9,7 @@ from typing import Any, final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from unpooled.cli.words import count, printable, size
+from unpooled.cli.terminal import count, printable, size
 from unpooled.federation.planning.plan import Plan
 
 
@@ -56,7 +56,7 @@ class Display:
         return len(self._bytes) - 1
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
+    def paused(self) -> Iterator[None]:
         """Leave the terminal to a question for a while."""
         if self._bar is not None:
             self._bar.stop()

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from unpooled.cli.commands import say
+from unpooled.cli.terminal import say
 
 FederationFile = Annotated[
     Path,

@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from unpooled.cli import audit
-from unpooled.cli.audit import Kit
-from unpooled.cli.commands import command, console, group, say
+from unpooled.cli import silo_studies
+from unpooled.cli.commands import command, group
+from unpooled.cli.silo_studies import Kit
+from unpooled.cli.terminal import console, say
 
 app = group("silo", "A silo's own end: its data, its rules, its log.")
 
@@ -123,7 +124,7 @@ def pin(lines: Lines, kit: Kit = Path()) -> None:
 @command(app)
 def check(kit: Kit = Path(), offline: Offline = False) -> None:
     """Look at the silo as a study would find it. Nothing leaves."""
-    from unpooled.cli.inspection import show_silo
+    from unpooled.cli.silo_check import show_silo
     from unpooled.federation.nvflare.hardening import check_hardened
     from unpooled.federation.nvflare.startup_kits import check_connection, expiry_of
     from unpooled.party.setup.silo_file import Silo
@@ -158,8 +159,14 @@ def start(kit: Kit = Path()) -> None:
     begin(kit)
 
 
-for _of_studies in (audit.log, audit.approve, audit.deny, audit.apply, audit.forget):
-    command(app)(_of_studies)
+for _command in (
+    silo_studies.log,
+    silo_studies.approve,
+    silo_studies.deny,
+    silo_studies.apply,
+    silo_studies.forget,
+):
+    command(app)(_command)
 
 
 def _own_name(kit: Path, asking: bool) -> str:

@@ -20,7 +20,7 @@ from unpooled.cli.tables import (
     table,
     variance_table,
 )
-from unpooled.cli.words import count, printable, size
+from unpooled.cli.terminal import count, printable, size
 from unpooled.data import heart_disease
 from unpooled.errors import StudyError
 from unpooled.federation.federation import Federation

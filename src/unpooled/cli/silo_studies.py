@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unpooled.cli.commands import console, say
+from unpooled.cli.terminal import console, say
 
 if TYPE_CHECKING:
     from unpooled.party.memory.audit_log import Journal
@@ -50,7 +50,7 @@ def log(
     kit: Kit = Path(),
 ) -> None:
     """Show what left this silo, when, for which study, and in which company."""
-    from unpooled.cli.logbook import show_log
+    from unpooled.cli.silo_log import show_log
     from unpooled.ledger import Ledger
     from unpooled.party.memory.audit_log import Journal
     from unpooled.secure.keys.roster import Roster
@@ -74,7 +74,7 @@ def log(
 
 def approve(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
     """Look at a study's plan, and let this silo take part in it."""
-    from unpooled.cli.logbook import show_announced
+    from unpooled.cli.silo_log import show_announced
     from unpooled.study.announcement import read_announced
 
     silo = _silo(kit)

@@ -11,7 +11,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from unpooled.cli.tables import part, table
-from unpooled.cli.words import count, printable
+from unpooled.cli.terminal import count, printable
 from unpooled.data.ids import match_report
 from unpooled.data.table import Table
 from unpooled.party.rules.policy import Policy

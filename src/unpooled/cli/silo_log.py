@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from unpooled.cli.tables import part, plan_table, table
-from unpooled.cli.words import count, printable, shape, size
+from unpooled.cli.terminal import count, printable, shape, size
 from unpooled.errors import RULES
 from unpooled.party.memory.audit_log import Journal
 from unpooled.party.memory.hash_chain import Entry
