@@ -10,7 +10,6 @@ from sklearn.base import BaseEstimator
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.federation.planning.dry_run import Plan, plan
-from unpooled.models.files.catalogue import estimators
 from unpooled.study.study_file import StudyFile, StudyStep, target_of
 
 if TYPE_CHECKING:
@@ -76,14 +75,12 @@ def unfitted_pipeline(
         serves for plans only.
     """
 
-    def estimator(step: StudyStep) -> BaseEstimator:
+    def part(step: StudyStep) -> BaseEstimator:
         if step.update is None:
             return step.estimator()
-        return ModelUpdate(
-            step.estimator() if read_models else estimators()[step.model]()
-        )
+        return ModelUpdate(step.estimator() if read_models else step.kind()())
 
-    return pipeline_of((step.name, estimator(step)) for step in steps)
+    return pipeline_of((step.name, part(step)) for step in steps)
 
 
 def plan_fit(study: StudyFile, model: Any, federation: Federation) -> Plan:

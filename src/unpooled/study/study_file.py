@@ -1,10 +1,10 @@
-"""A study file and what it holds.
+"""The content of a study file (TOML), read and checked.
 
 [study]               name, partition, columns, label, ids, aligned, secure_sum,
                       random_state, timeout
-[parties.<name>]      source, missing, block_mb, policy; none where silos have theirs
-[policy]              rules of the parties that bring none of their own
-[[steps]]             model, name, and the model's own parameters; or update
+[parties.<name>]      source, missing, block_mb, policy; no keys over a consortium
+[policy]              rules of the parties that have none of their own
+[[steps]]             model, name, y and the model's parameters; or model and update
 [outputs]             folder, report
 """
 
@@ -17,26 +17,42 @@ from unpooled.data.sources.database_address import anchored
 from unpooled.data.toml import Section, is_plain, read_text, suggestion
 from unpooled.errors import StudyError
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.files.catalogue import estimators, parameter_names
+from unpooled.models.files.catalogue import estimator, estimators, parameter_names
 from unpooled.models.files.model_file import load
 from unpooled.party.rules.policy import Policy
 
-_HEAD = tuple(
+_STUDY_KEYS = tuple(
     "name partition columns label ids aligned secure_sum random_state timeout".split()
 )
-TIMEOUT = 600.0
+_PARTY_KEYS = ("source", "missing", "block_mb", "policy")
+# All other keys of a step are parameters of its model.
+_STEP_KEYS = ("model", "name", "y", "update")
+_TIMEOUT = 600.0
+# Attributes of a Pipeline, which cannot also be names of steps.
+_PIPELINE_NAMES = ("steps", "memory", "verbose", "transform_input")
+
 _AnyStudy = TypeVar("_AnyStudy", bound="StudyFile")
 
 
 @final
 @dataclass(frozen=True)
 class StudyParty:
-    """A party of the study: where its rows are, and its rules.
+    """A party of the study, [parties.<name>]: its source and its rules.
 
-    `source` is None where the silo knows: in a study over a consortium.
+    Attributes
+    ----------
+    source : str or None
+        Path or address of its rows. None over a consortium, where the silo's own file
+        names it.
+    missing : mapping of str to list of float
+        For columns, the values that mean a missing cell.
+    policy : Policy
+        Its rules.
+    block_mb : float or None
+        Megabytes of rows that are in memory at a time.
     """
 
-    # Not shown: the address of a database may hold a password.
+    # Left out of the repr: the address of a database may contain a password.
     source: str | None = field(repr=False)
     missing: Mapping[str, list[float]]
     policy: Policy
@@ -53,11 +69,11 @@ class StudyStep:
     name, model : str
         The step's own name, and the model's class.
     parameters : mapping
-        Of the model's constructor.
+        Arguments of the model's constructor.
     y : tuple of str or None
         Columns of the second view, for models of two views.
     update : Path or None
-        File of a fitted model that is brought up to date, instead of fitting anew.
+        File of a fitted model to update, in place of a new fit.
     """
 
     name: str
@@ -66,20 +82,26 @@ class StudyStep:
     y: tuple[str, ...] | None = None
     update: Path | None = None
 
+    def kind(self) -> type[FederatedEstimator]:
+        """Return the model's class."""
+        kind = estimator(self.model)
+        assert kind is not None  # `read_steps` refuses other names
+        return kind
+
     def estimator(self) -> FederatedEstimator:
-        """Return a new estimator, or the fitted one that the step updates.
+        """Return a new estimator, or the fitted model that the step updates.
 
         Raises
         ------
         StudyError
-            When there is no file of such a model.
+            When the model file is missing, or holds a model of another class.
         """
         if self.update is None:
-            return estimators()[self.model](**self.parameters)
+            return self.kind()(**self.parameters)
         model = load(self.update)
-        if (found := type(model).__name__) != self.model:
+        if (actual := type(model).__name__) != self.model:
             raise StudyError(
-                f"{self.update} holds a {found}, and step {self.name} updates a "
+                f"{self.update} holds a {actual}, and step {self.name} updates a "
                 f"{self.model}. A run has each step's own file in its folder models/."
             )
         return model
@@ -87,7 +109,7 @@ class StudyStep:
 
 @dataclass(frozen=True)
 class StudyFile:
-    """What is asked of whom: the content of a study file.
+    """A parsed study file: parties, policies, steps and outputs.
 
     Attributes
     ----------
@@ -98,24 +120,24 @@ class StudyFile:
     name : str
         The study's name, in every request and ledger line.
     partition : {"rows", "columns"}
-        How the parties' tables relate.
+        Whether the parties' tables have the same columns or the same rows.
     columns : tuple of str or None
-        The only columns studied; None for all that every silo has.
+        The columns studied; None for all, which must then be the same at every party.
     label, ids : str or None
-        Columns that travel along and are never features. On a column partition rows
-        are matched by the ids.
+        Columns that are never features. On a column partition rows are matched by the
+        ids.
     aligned : bool
-        That the parties' tables have the same ids in the same order already.
+        Whether the parties' tables already have the same ids in the same order.
     secure_sum : {"masked", "plain"}
-        How totals travel.
+        The protocol by which totals are opened.
     random_state : int or None
         Seed for methods that draw starting values.
     timeout : float
-        Seconds that a silo has for a round between organisations.
+        Seconds that a silo of a consortium has for a reply.
     parties : mapping of str to StudyParty
-        By party.
+        By name, in order.
     steps : tuple of StudyStep
-        In order; each works on what the ones before it make of the rows.
+        In order; each is fitted on the rows as the steps before it transform them.
     folder : Path
         Where a run is written.
     report : bool
@@ -150,19 +172,22 @@ class StudyFile:
         Raises
         ------
         StudyError
-            When the file cannot be read, lacks a key or has one that is not known; the
-            message names file and key.
+            When the file cannot be read, a key is missing, or a key or a value is not
+            known; the message names the file and the key.
         """
         path = Path(path).expanduser()
         return cls.from_text(path, read_text(path))
 
     @classmethod
     def from_text(cls: type[_AnyStudy], path: Path, text: str) -> _AnyStudy:
-        """Read the text of a study file; `path` is where it stands, or stood."""
+        """Read the text of a study file; relative paths start at the folder of `path`.
+
+        There need not be a file at `path`.
+        """
         top = Section.from_text(path.name, text)
         top.only(("study", "parties", "policy", "steps", "outputs"), "table")
         head, outputs = top.section("study"), top.section("outputs", {})
-        head.only(_HEAD)
+        head.only(_STUDY_KEYS)
         outputs.only(("folder", "report"))
         name = head.name("name")
         partition = head.text("partition", choices=("rows", "columns")) or "rows"
@@ -182,7 +207,7 @@ class StudyFile:
             aligned=head.flag("aligned", False),
             secure_sum=head.text("secure_sum", choices=("masked", "plain")) or "masked",
             random_state=head.whole("random_state"),
-            timeout=_seconds(head),
+            timeout=_timeout(head),
             parties=_read_parties(top, path.parent),
             steps=read_steps(top, path.parent),
             folder=path.parent / folder,
@@ -190,10 +215,10 @@ class StudyFile:
         )
 
 
-def _seconds(head: Section) -> float:
+def _timeout(head: Section) -> float:
     seconds = head.number("timeout")
     if seconds is None:
-        return TIMEOUT
+        return _TIMEOUT
     if not 1.0 <= seconds <= 86400.0:
         head.fail("timeout", f"must be from 1 to 86400 seconds, not {seconds}")
     return float(seconds)
@@ -203,52 +228,52 @@ def _read_parties(top: Section, folder: Path) -> dict[str, StudyParty]:
     """Read [parties] and [policy]; relative paths start at `folder`."""
     if isinstance(top.content.get("parties"), list):
         top.fail("[[parties]]", "write a table for each, [parties.<name>]")
-    parties = top.section("parties")
-    shared = _policy(top.section("policy", {}))
-    silos = {}
-    for party in parties:
-        # Names become names of files; two that differ in case alone would be one.
-        parties.check_name(party, party)
-        if party.casefold() in map(str.casefold, silos):
-            parties.fail(party, "differs from another party's name in case only")
-        if isinstance(parties.content[party], str):
-            # The short form: u = "u.csv" within [parties].
-            parties.content[party] = {"source": parties.text(party)}
-        own = parties.section(party)
-        own.only(("source", "missing", "block_mb", "policy"))
-        source = own.text("source")
-        if source is not None:
-            source = anchored(source, folder)
-        silos[party] = StudyParty(
-            source,
-            own.codes("missing"),
-            _own_policy(own, folder, shared),
-            own.number("block_mb"),
+    tables = top.section("parties")
+    shared = _read_policy(top.section("policy", {}))
+    parties: dict[str, StudyParty] = {}
+    for name in tables:
+        # A name becomes a file's name; on some systems two that differ in case only
+        # would be the same file.
+        tables.check_name(name, name)
+        if name.casefold() in map(str.casefold, parties):
+            tables.fail(name, "differs from another party's name in case only")
+        if isinstance(tables.content[name], str):
+            # The short form: u = "u.csv" in [parties].
+            tables.content[name] = {"source": tables.text(name)}
+        table = tables.section(name)
+        table.only(_PARTY_KEYS)
+        source = table.text("source")
+        parties[name] = StudyParty(
+            source=None if source is None else anchored(source, folder),
+            missing=table.codes("missing"),
+            policy=_policy_of(table, folder, shared),
+            block_mb=table.number("block_mb"),
         )
-    if not silos:
-        parties.fail("", "needs at least one party, [parties.<name>] with a source")
-    return silos
+    if not parties:
+        tables.fail("", "needs at least one party, [parties.<name>] with a source")
+    return parties
 
 
-def _own_policy(own: Section, folder: Path, shared: Policy) -> Policy:
-    value = own.content.get("policy")
+def _policy_of(party: Section, folder: Path, shared: Policy) -> Policy:
+    """Return a party's policy: from its own file or table, or the shared one."""
+    value = party.content.get("policy")
     if value is None:
         return shared
     if not isinstance(value, str):
-        return _policy(own.section("policy"))
+        return _read_policy(party.section("policy"))
     path = folder / Path(value).expanduser()
     try:
         text = read_text(path)
     except StudyError as wrong:
-        own.fail("policy", str(wrong).rstrip("."))
+        party.fail("policy", str(wrong).rstrip("."))
     top = Section.from_text(path.name, text)
     if "policy" in top:
         top.only(("policy",), "table")
         top = top.section("policy")
-    return _policy(top)
+    return _read_policy(top)
 
 
-def _policy(section: Section) -> Policy:
+def _read_policy(section: Section) -> Policy:
     section.only(tuple(Policy.__dataclass_fields__))
     for key in section:
         default = getattr(Policy(), key)
@@ -266,73 +291,86 @@ def _policy(section: Section) -> Policy:
 
 
 def read_steps(top: Section, folder: Path = Path()) -> tuple[StudyStep, ...]:
-    """Read [[steps]]: models that are installed, with parameters that they have.
+    """Read [[steps]]: models of this library, with parameters that they have.
 
     Relative paths of models to update start at `folder`.
     """
     tables = top.content.get("steps")
     if not isinstance(tables, list) or not tables:
         top.fail("[[steps]]", 'needs at least one table with a key model = "..."')
-    known = estimators()
     steps: list[StudyStep] = []
     for number, table in enumerate(tables, 1):
         section = Section(top.file, f"steps {number}", table)
-        if "model" not in section:
-            section.fail("model", f"this key is missing; it takes {', '.join(known)}")
-        model = section.required("model")
-        if model not in known:
-            hint = suggestion(model, known)
-            section.fail("model", f'"{model}" is unknown. {hint}Known are '
-                         f"{', '.join(known)}")  # fmt: skip
-        own = ("model", "name", "y", "update")
-        parameters = {k: v for k, v in table.items() if k not in own}
+        kind = _read_model(section)
+        parameters = {k: v for k, v in table.items() if k not in _STEP_KEYS}
         inner = Section(top.file, section.title, parameters)
-        inner.only(parameter_names(known[model]), f"parameter of {model}")
+        inner.only(parameter_names(kind), f"parameter of {kind.__name__}")
         for key, value in parameters.items():
             if not is_plain(value):
                 section.fail(key, "must be a number, a text, true, false or a list")
-        name = section.name("name") if "name" in section else ""
-        y, update = section.names("y"), _read_update(section, model, folder)
-        steps.append(StudyStep(name, model, parameters, y, update))
+        steps.append(
+            StudyStep(
+                name=section.name("name") if "name" in section else "",
+                model=kind.__name__,
+                parameters=parameters,
+                y=section.names("y"),
+                update=_read_update(section, kind, folder),
+            )
+        )
     return _named(top, steps)
 
 
-def _read_update(section: Section, model: str, folder: Path) -> Path | None:
+def _read_model(section: Section) -> type[FederatedEstimator]:
+    if "model" not in section:
+        known = ", ".join(estimators())
+        section.fail("model", f"this key is missing; it takes {known}")
+    model = section.required("model")
+    kind = estimator(model)
+    if kind is None:
+        known = estimators()
+        section.fail("model", f'"{model}" is unknown. {suggestion(model, known)}Known '
+                     f"are {', '.join(known)}")  # fmt: skip
+    return kind
+
+
+def _read_update(
+    section: Section, kind: type[FederatedEstimator], folder: Path
+) -> Path | None:
     file = section.text("update")
     if file is None:
         return None
-    known = estimators()
-    if not hasattr(known[model], "update"):
-        able = [name for name, kind in known.items() if hasattr(kind, "update")]
-        section.fail("update", f"a {model} cannot be brought up to date; known to be "
-                     f"able are {', '.join(able)}")  # fmt: skip
+    if not hasattr(kind, "update"):
+        able = [name for name, kind in estimators().items() if hasattr(kind, "update")]
+        section.fail("update", f"a {kind.__name__} cannot be updated; models that can "
+                     f"are {', '.join(able)}")  # fmt: skip
     for key in section:
         if key not in ("model", "name", "update"):
-            section.fail(key, "an update keeps what the model was fitted with; leave "
-                         "it out, or leave out update to fit anew")  # fmt: skip
+            section.fail(key, "an update keeps the parameters of the fitted model; "
+                         "leave it out, or leave out update for a new fit")  # fmt: skip
     return folder / Path(file).expanduser()
 
 
-def target_of(steps: Sequence[StudyStep], label: str | None) -> Any:
-    """Return what all steps are fitted to: the last one's `y`, or the label."""
-    named = [list(step.y) for step in steps if step.y]
-    return named[-1] if named else label
-
-
 def _named(top: Section, steps: list[StudyStep]) -> tuple[StudyStep, ...]:
-    """Name steps as `make_pipeline` does where the file does not."""
-    lower = [step.model.lower() for step in steps if not step.name]
+    """Return the steps, those without a name named as `make_pipeline` does."""
+    unnamed = [step.model.lower() for step in steps if not step.name]
     counts: dict[str, int] = {}
     named = []
     for step in steps:
-        name, base = step.name, step.model.lower()
+        name, model = step.name, step.model.lower()
         if not name:
-            counts[base] = counts.get(base, 0) + 1
-            name = f"{base}-{counts[base]}" if lower.count(base) > 1 else base
-        if "__" in name or name in ("steps", "memory", "verbose", "transform_input"):
+            counts[model] = counts.get(model, 0) + 1
+            several = unnamed.count(model) > 1
+            name = f"{model}-{counts[model]}" if several else model
+        if "__" in name or name in _PIPELINE_NAMES:
             top.fail("[[steps]] name", f'"{name}" cannot name a step of a Pipeline')
         named.append(replace(step, name=name))
     names = [step.name for step in named]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         top.fail("[[steps]] name", f"{', '.join(twice)} names more than one step")
     return tuple(named)
+
+
+def target_of(steps: Sequence[StudyStep], label: str | None) -> Any:
+    """Return the target of a fit of all steps: the last one's `y`, or the label."""
+    targets = [list(step.y) for step in steps if step.y]
+    return targets[-1] if targets else label
