@@ -1,4 +1,4 @@
-"""What ``unpooled silo check`` shows, at home: rows, columns, rules, roster."""
+"""What ``unpooled silo check`` shows: rows, columns, rules and roster."""
 
 import csv
 from collections import Counter
@@ -22,14 +22,14 @@ _MOST_CLASSES = 20
 
 
 def show_silo(console: Console, silo: Silo) -> None:
-    """Show a silo; what is wrong with its files is an error that says so."""
+    """Show a silo; a file of it that is not valid raises its error."""
     rules, roster, rows = silo.rules(), silo.pinned(), silo.table()
     missing, classes = _counted(rows)
     n = rows.n_rows
     part(
         console,
         f"Silo {silo.name}",
-        "Seen only here: none of this leaves.",
+        "Shown here only: none of this leaves the silo.",
         Text(f"{count(n, 'row')} in {_place(silo)}"),
         _columns(rows, rules, missing, n),
     )
@@ -39,15 +39,15 @@ def show_silo(console: Console, silo: Silo) -> None:
         few = "Fewer rows than min_rows: every step would be refused."
         console.print(Text(few, "red"))
     for study, matched in _matched(silo.matches):
-        told = f"Study {printable(study)}: {match_report(n, matched)}"
-        console.print(Text(f"{told} Which: {silo.matches / study}.csv"))
+        report = f"Study {printable(study)}: {match_report(n, matched)}"
+        console.print(Text(f"{report} The rows: {silo.matches / study}.csv"))
     part(console, "What the policy allows", f"From {silo.policy}", _rules(rules))
     if silo.approval == "each-study":
         console.print(Text("A person must approve each study: unpooled silo approve"))
     part(
         console,
-        "Whom this silo knows",
-        "Compare the digest with the other silos, on the phone.",
+        "The silos on the roster",
+        "Compare the digest with the other silos by phone.",
         _roster(roster, silo.name),
         *_committee(roster),
         Text(f"digest {roster.digest()}"),
@@ -55,31 +55,31 @@ def show_silo(console: Console, silo: Silo) -> None:
     if len(roster) < rules.min_parties:
         few = (
             f"The roster has {count(len(roster), 'silo')}; the policy asks for "
-            f"{rules.min_parties} in a study. Add lines: unpooled silo pin FILE..."
+            f"{rules.min_parties} in a study. Add silos: unpooled silo pin FILE..."
         )
         console.print(Text(few, "red"))
     console.print()
 
 
 def _matched(folder: Path) -> list[tuple[str, int]]:
-    """Return how many rows each study matched last."""
-    found = []
+    """Return each study with the number of rows in its last match."""
+    matched = []
     for path in sorted(folder.glob("[!.]*.csv")):
-        # An id may hold a line break, so lines are not counted.
+        # Rows and not lines: an id may contain a line break.
         with path.open(encoding="utf-8", newline="") as stream:
-            found.append((path.stem, sum(1 for _ in csv.reader(stream)) - 1))
-    return found
+            matched.append((path.stem, sum(1 for _ in csv.reader(stream)) - 1))
+    return matched
 
 
 def _place(silo: Silo) -> str:
     if "://" not in silo.source:
         return printable(silo.source)
-    # The address of a database may hold a password.
+    # The address of a database may contain a password.
     return f"a database ({silo.source.partition('://')[0]})"
 
 
 def _counted(rows: Table) -> tuple[np.ndarray, Counter[Any]]:
-    """Count missing cells by column, and rows by label, in one pass."""
+    """Return the missing cells of each column and the rows of each label."""
     missing, classes = np.zeros(len(rows.columns), int), Counter[Any]()
     extra = [] if rows.label is None else [rows.label]
     for block in rows.blocks(rows.columns, extra):

@@ -1,4 +1,4 @@
-"""What ``unpooled silo log`` and ``silo approve`` show."""
+"""What ``unpooled silo log`` and ``unpooled silo approve`` show."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,33 +20,33 @@ _MOST_TEXT_LINES = 200
 _DECISIONS = {
     "approved": " A person approved it.",
     "denied": " A person denied it.",
-    "waiting": " It waits for a person: unpooled silo approve.",
+    "waiting": " It waits for approval: unpooled silo approve.",
 }
 
 
 def show_log(
     console: Console, journal: Journal, study: str | None, *, decides: bool
 ) -> None:
-    """Show the log, study by study, in the order in which things happened.
+    """Show the entries of the log by study, oldest first.
 
-    `decides` says whether a person must approve each study here.
+    `decides` says whether a person must approve each study at this silo.
     """
     entries = journal.entries()
     names = [name for name in journal.studies() if study in (None, name)]
     if not names:
-        console.print("Nothing is written yet." if study is None else
-                      f"Nothing is written about {printable(study)}.")  # fmt: skip
+        console.print("The log has no entries yet." if study is None else
+                      f"The log has no entries of {printable(study)}.")  # fmt: skip
     for name in names:
         of_it = [entry for entry in entries if entry.study == name]
         lines = [e.record for e in of_it if e.kind == "line" and _left(e.record)]
         rounds = sum(entry.kind == "round" for entry in of_it)
-        said = _DECISIONS.get(journal.study(name).approval, "") if decides else ""
+        decision = _DECISIONS.get(journal.study(name).approval, "") if decides else ""
         bytes_out = size(sum(line["bytes"] for line in lines))
         part(
             console,
             f"Study {printable(name)}" if name else "No study",
             f"{count(rounds, 'round')}; {count(len(lines), 'array')} left, "
-            f"{bytes_out}.{said}",
+            f"{bytes_out}.{decision}",
             _events(of_it),
         )
     console.print()
@@ -55,7 +55,7 @@ def show_log(
 def show_announced(
     console: Console, study: str, text: str, announced: Announced
 ) -> None:
-    """Show what a person approves: the plan, made here, and the study's text."""
+    """Show what a person approves: the silo's own plan, and the study's text."""
     plan = announced.plan
     part(
         console,
@@ -69,14 +69,16 @@ def show_announced(
         *(Text(printable(note)) for note in plan.notes),
     )
     if plan.protection == "plain":
-        warning = "Plain sums: this silo's own values are seen, not only totals."
+        warning = (
+            "Plain sums: the coordinator sees this silo's own values, not only totals."
+        )
         console.print(Text(warning, "bold red"))
     for _, step, rule in plan.refusals:
         sentence = RULES.get(rule, (rule, ""))[0]
         refused = f"Your policy would refuse {step}: {rule} ({sentence})."
         console.print(Text(printable(refused), "red"))
     lines = [printable(line) for line in text.splitlines()[:_MOST_TEXT_LINES]]
-    part(console, "Its text", "", Text("\n".join(lines)))
+    part(console, "The study's text", "", Text("\n".join(lines)))
     console.print()
 
 
@@ -96,8 +98,7 @@ def _events(entries: Sequence[Entry]) -> Any:
                 made.add_row(when, _stayed(entry), "0", company)
             left = []
         else:
-            said = _said(entry)
-            made.add_row(when, Text(printable(said), "dim"), "", "")
+            made.add_row(when, Text(printable(_event(entry)), "dim"), "", "")
     return made
 
 
@@ -114,10 +115,10 @@ def _what(line: dict[str, Any]) -> Text:
 
 
 def _stayed(entry: Entry) -> Text:
-    return Text(printable(f"{entry.record['step']}: nothing left"))
+    return Text(printable(f"{entry.record['step']}: nothing left the silo"))
 
 
-def _said(entry: Entry) -> str:
+def _event(entry: Entry) -> str:
     record = entry.record
     if entry.kind == "announced":
         return "announced"
@@ -126,14 +127,14 @@ def _said(entry: Entry) -> str:
     if entry.kind == "joined":
         return f"joined, with {', '.join(record['parties'])}"
     if entry.kind == "delivered":
-        return f"model {record['name']} came in ({size(record['bytes'])})"
+        return f"received the model {record['name']} ({size(record['bytes'])})"
     if entry.kind == "forgotten":
         return f"forgotten, with {count(len(record['models']), 'model')}"
     if entry.kind == "version":
-        return "answered about these rows for the first time"
+        return "first answer about these rows"
     if entry.kind == "filled":
         columns = count(len(record["columns"]), "column")
-        return f"answered about {columns} with missing cells, filled"
+        return f"answered about {columns} with imputed cells"
     if entry.kind == "refused":
         return f"refused {record['asked']}: {record['rule']}"
     return entry.kind

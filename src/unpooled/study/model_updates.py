@@ -1,10 +1,11 @@
-"""Fitted models that a study brings up to date, and how they come along.
+"""The files of fitted models that a study updates.
 
-    study file   [[steps]] update = "runs/january/models/01-pca.unpooled"
-    run's folder   earlier/<step>.unpooled: a continuation begins with the same model
-    job            the same files, beside the study's text
+    study file     [[steps]] update = "runs/january/models/01-pca.unpooled"
+    run's folder   earlier/<step>.unpooled: a copy, so that a continued run updates the
+                   same model
+    job            the same copies, sent beside the study's text
 
-What comes along is the model without its components, which an update finds anew.
+A copy lacks the model's components, which an update computes anew.
 """
 
 import base64
@@ -23,66 +24,67 @@ EARLIER = "earlier"
 
 
 def with_earlier(study: StudyFile, folder: Path) -> StudyFile:
-    """Return a study whose updates begin with copies in the folder of its run.
+    """Return a study whose steps update copies in the folder of its run.
 
-    They are made where they are not there yet.
+    Copies that do not exist yet are made.
     """
-    return replace(study, steps=tuple(_copied(s, folder) for s in study.steps))
+    return replace(study, steps=tuple(_with_copy(s, folder) for s in study.steps))
 
 
 def carried(study: StudyFile, *, again: bool) -> dict[str, str]:
-    """Return what a job needs of the models to update: files as text, by step.
+    """Return the model files that a job needs, in base64, by step.
 
-    `again` says that the server may have them from an earlier job.
+    With `again` a file that is missing is left out: the server may have it from an
+    earlier job.
     """
     files: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as work:
         for step in study.steps:
             if step.update is None or (again and not step.update.exists()):
                 continue
-            copied = _copied(step, Path(work)).update
-            assert copied is not None
-            files[step.name] = base64.b64encode(copied.read_bytes()).decode("ascii")
+            path = _with_copy(step, Path(work)).update
+            assert path is not None
+            files[step.name] = base64.b64encode(path.read_bytes()).decode("ascii")
     return files
 
 
 def with_carried(study: StudyFile, files: Any, folder: Path) -> StudyFile:
-    """Return a study whose updates begin with files that came with a job.
+    """Return a study whose steps update the model files that came with a job.
 
     Parameters
     ----------
     study : StudyFile
-        Its own paths are the submitter's, and not looked at.
+        Its own paths are those of the submitter and are not read.
     files : Any
-        What `carried` returned, or anything else.
+        What `carried` returned; any other value counts as no files.
     folder : Path
-        Where to put the files.
+        Where the files are written.
     """
     files = files if isinstance(files, Mapping) else {}
     steps = []
     for step in study.steps:
         path = folder / f"{step.name}.unpooled"
         if step.name in files:
-            path.write_bytes(_bytes(files[step.name]))
+            path.write_bytes(_decoded(files[step.name]))
         steps.append(step if step.update is None else replace(step, update=path))
     return replace(study, steps=tuple(steps))
 
 
 def rows_before(folder: Path, step: str) -> int | None:
-    """Return N of the fit that a finished step brought up to date, if it did."""
+    """Return the sample size of the model that a finished step updated, or None."""
     path = folder / EARLIER / f"{step}.unpooled"
     return int(load(path).n_samples_) if path.exists() else None
 
 
-def _copied(step: StudyStep, folder: Path) -> StudyStep:
+def _with_copy(step: StudyStep, folder: Path) -> StudyStep:
+    """Return a step that updates its copy in a folder, made if it is missing."""
     if step.update is None:
         return step
     path = folder / EARLIER / f"{step.name}.unpooled"
     if not path.exists():
         if not step.update.exists():
             raise StudyError(
-                f"There is no model {step.update}, which step {step.name} is to bring "
-                f"up to date."
+                f"There is no model {step.update}, which step {step.name} updates."
             )
         model = copy.copy(step.estimator())
         model.__dict__.pop("components_", None)
@@ -91,8 +93,8 @@ def _copied(step: StudyStep, folder: Path) -> StudyStep:
     return replace(step, update=path)
 
 
-def _bytes(text: Any) -> bytes:
+def _decoded(text: Any) -> bytes:
     try:
         return base64.b64decode(str(text), validate=True)
     except ValueError as wrong:
-        raise StudyError("A model came with the job that is no file.") from wrong
+        raise StudyError("A model that came with the job is not base64.") from wrong

@@ -1,4 +1,4 @@
-"""A study in one process: every party's source opened, and both ends joined."""
+"""A federation of a study whose parties are all simulated in this process."""
 
 from unpooled.data.parties import has_label
 from unpooled.data.sources.open_source import open_source
@@ -13,20 +13,30 @@ from unpooled.study.study_file import StudyFile
 def simulated_federation(
     study: StudyFile, ledger: Ledger | None = None, first_round: int = 1
 ) -> tuple[Federation, dict[str, Party]]:
-    """Return both ends of the study in this process, as of `in_one_process`."""
+    """Open the parties' sources; return the federation and the simulated parties.
+
+    Parameters
+    ----------
+    study : StudyFile
+        Every party must have a source.
+    ledger : Ledger, optional
+        The ledger to continue.
+    first_round : int
+        Number of the first round.
+    """
     tables = {}
     for name, party in study.parties.items():
         where = f"{study.path.name}, [parties.{name}]"
         if party.source is None:
             raise StudyError(
-                f"{where} source: this key is missing. It takes a text; only a "
-                f"study over a consortium (a kit) leaves it to the silo."
+                f"{where} source: this key is missing. It takes a text; only a study "
+                f"over a consortium (a kit) leaves it to the silo."
             )
-        own = study.partition == "rows" or has_label(party.source, study.label)
+        labelled = study.partition == "rows" or has_label(party.source, study.label)
         try:
             tables[name] = open_source(
                 party.source,
-                label=study.label if own else None,
+                label=study.label if labelled else None,
                 ids=study.ids,
                 columns=study.columns,
                 missing=party.missing,
@@ -51,6 +61,6 @@ def simulated_federation(
     except DataError as wrong:
         raise DataError(f"{study.path.name}, [parties]: {wrong}") from wrong
     if study.columns and study.columns != federation.feature_names:
-        # Silos keep the order of their sources; the study's own order counts.
+        # Tables have the order of their sources; the study has its own.
         federation = federation.select(study.columns)
     return federation, parties
