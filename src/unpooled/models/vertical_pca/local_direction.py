@@ -55,7 +55,7 @@ def prepared(X: Float[Array, "N p"], centre: str) -> Float[Array, "N p"]:
 def power_iteration(
     factors: Factors, start: Float[Array, " N"], iterations: int
 ) -> tuple[Float[Array, " N"], float]:
-    """Return the vector after L steps of the power method, and its Rayleigh quotient."""
+    """Return the vector after L steps of the power method, and its eigenvalue."""
     F, B, d = factors
 
     def times(a: Float[Array, " N"]) -> Float[Array, " N"]:
