@@ -1,4 +1,4 @@
-"""The demo: four hospitals, their real missing cells, and PCA without pooling a row."""
+"""``unpooled demo``: PCA of real data of four hospitals, without pooling a row."""
 
 import shutil
 import time
@@ -43,7 +43,7 @@ _STUDY = Path(__file__).with_name("heart.toml")
 
 
 def demo(console: Console, folder: Path, *, quiet: bool = False) -> Path:
-    """Fit, compare with scikit-learn on pooled rows, and write the report."""
+    """Fit, compare with scikit-learn on pooled rows, and return the report's path."""
     from sklearn.pipeline import make_pipeline
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -102,31 +102,31 @@ def _fit(console: Console, pipeline: Any, federation: Federation, quiet: bool) -
 
 def _show_silos(console: Console, hospitals: Mapping[str, Any]) -> None:
     right = ("patients", "missing cells")
-    made = table("silo", "hospital", *right, right=right)
+    grid = table("silo", "hospital", *right, right=right)
     for silo, rows in hospitals.items():
         missing = np.isnan(_rows(rows)).mean()
-        made.add_row(silo, _PLACES[silo], str(rows.num_rows), f"{missing:.0%}")
+        grid.add_row(silo, _PLACES[silo], str(rows.num_rows), f"{missing:.0%}")
     part(
         console,
         "Who takes part",
         "The demo has the data of all four hospitals, so it can count patients. In a "
         "study no silo's count leaves it.",
-        made,
+        grid,
     )
 
 
 def _show_rules(console: Console, policy: Policy) -> None:
-    made = table("rule", "value", right=("value",))
+    grid = table("rule", "value", right=("value",))
     for key, value in policy.as_dict().items():
         # None stands for all steps or all columns, as the sentence below says.
         if value is not None:
-            made.add_row(WORDS[key], said(key, value))
+            grid.add_row(WORDS[key], said(key, value))
     part(
         console,
         "Each silo's rules",
         "The defaults, which a silo checks itself before anything leaves it. All steps "
         "of the library may run, on all columns, within these rules:",
-        made,
+        grid,
     )
 
 
@@ -145,14 +145,14 @@ def _show_agreement(
         "explained_variance_": ours.explained_variance_ - theirs.explained_variance_,
         f"transform of {len(pooled)} rows": rows - twin.transform(pooled),
     }
-    made = table("quantity", "largest difference", right=("largest difference",))
+    grid = table("quantity", "largest difference", right=("largest difference",))
     for name, difference in differences.items():
-        made.add_row(name, f"{np.abs(difference).max():.1e}")
+        grid.add_row(name, f"{np.abs(difference).max():.1e}")
     part(
         console,
         "Agreement with scikit-learn on pooled rows",
         "Computed now. This takes all data in one place, which only a demo has.",
-        made,
+        grid,
     )
 
 

@@ -90,15 +90,15 @@ def _counted(rows: Table) -> tuple[np.ndarray, Counter[Any]]:
 
 
 def _columns(rows: Table, rules: Policy, missing: np.ndarray, n: int) -> Grid:
-    made = table("column", "missing", "studies may read it", right=("missing",))
+    grid = table("column", "missing", "studies may read it", right=("missing",))
     for name, absent in zip(rows.columns, missing.tolist(), strict=True):
         allowed = rules.allows_column(name)
-        made.add_row(
+        grid.add_row(
             printable(name),
             f"{absent:,}" if absent else "",
             Text("yes") if allowed else Text("no", "red"),
         )
-    return made
+    return grid
 
 
 def _classes(classes: Counter[Any]) -> str:
@@ -109,13 +109,13 @@ def _classes(classes: Counter[Any]) -> str:
 
 
 def _rules(rules: Policy) -> Grid:
-    made = table("rule", "here", "by default")
+    grid = table("rule", "here", "by default")
     for (key, value), default in zip(
         rules.as_dict().items(), Policy().as_dict().values(), strict=True
     ):
         shown = Text(_value(key, value), "" if value == default else "bold")
-        made.add_row(key, shown, Text(_value(key, default), "dim"))
-    return made
+        grid.add_row(key, shown, Text(_value(key, default), "dim"))
+    return grid
 
 
 def _value(key: str, value: Any) -> str:
@@ -134,9 +134,9 @@ def _committee(roster: Roster) -> list[Text]:
 
 
 def _roster(roster: Roster, own: str) -> Grid:
-    made = table("silo", "public key", "")
+    grid = table("silo", "public key", "")
     for name, key in roster.items():
-        made.add_row(
+        grid.add_row(
             printable(name), f"{key.hex()[:16]}…", "here" if name == own else ""
         )
-    return made
+    return grid

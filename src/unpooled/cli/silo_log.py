@@ -37,9 +37,9 @@ def show_log(
         console.print("The log has no entries yet." if study is None else
                       f"The log has no entries of {printable(study)}.")  # fmt: skip
     for name in names:
-        of_it = [entry for entry in entries if entry.study == name]
-        lines = [e.record for e in of_it if e.kind == "line" and _left(e.record)]
-        rounds = sum(entry.kind == "round" for entry in of_it)
+        of_study = [entry for entry in entries if entry.study == name]
+        lines = [e.record for e in of_study if e.kind == "line" and _left(e.record)]
+        rounds = sum(entry.kind == "round" for entry in of_study)
         decision = _DECISIONS.get(journal.study(name).approval, "") if decides else ""
         bytes_out = size(sum(line["bytes"] for line in lines))
         part(
@@ -47,7 +47,7 @@ def show_log(
             f"Study {printable(name)}" if name else "No study",
             f"{count(rounds, 'round')}; {count(len(lines), 'array')} left, "
             f"{bytes_out}.{decision}",
-            _events(of_it),
+            _events(of_study),
         )
     console.print()
 
@@ -83,7 +83,7 @@ def show_announced(
 
 
 def _events(entries: Sequence[Entry]) -> Any:
-    made = table("when (UTC)", "what", "bytes", "with", right=("bytes",))
+    grid = table("when (UTC)", "what", "bytes", "with", right=("bytes",))
     left: list[dict[str, Any]] = []
     for entry in entries:
         when = entry.time[:16].replace("T", " ")
@@ -92,33 +92,32 @@ def _events(entries: Sequence[Entry]) -> Any:
         elif entry.kind == "round":
             company = printable(", ".join(entry.record["parties"]))
             for line in left:
-                made.add_row(when, _what(line), f"{line['bytes']:,}", company)
+                grid.add_row(when, _released(line), f"{line['bytes']:,}", company)
                 when = company = ""
             if not left:
-                made.add_row(when, _stayed(entry), "0", company)
+                nothing = f"{entry.record['step']}: nothing left the silo"
+                grid.add_row(when, Text(printable(nothing)), "0", company)
             left = []
         else:
-            made.add_row(when, Text(printable(_event(entry)), "dim"), "", "")
-    return made
+            grid.add_row(when, Text(printable(_event(entry)), "dim"), "", "")
+    return grid
 
 
 def _left(line: dict[str, Any]) -> bool:
     return line["direction"] == "out" and line["visibility"] != "kept"
 
 
-def _what(line: dict[str, Any]) -> Text:
+def _released(line: dict[str, Any]) -> Text:
+    """Return the meaning of an array that left, its shape, and who may open it."""
     declared = declaration(line["step"], line["name"])
     meaning = declared.meaning if declared else ""
-    how = "" if line["visibility"] == "summed" else f", {line['visibility']}"
-    what = meaning or f"{line['step']} {line['name']}"
-    return Text(printable(f"{what} ({shape(tuple(line['shape']))}{how})"))
-
-
-def _stayed(entry: Entry) -> Text:
-    return Text(printable(f"{entry.record['step']}: nothing left the silo"))
+    meaning = meaning or f"{line['step']} {line['name']}"
+    visibility = "" if line["visibility"] == "summed" else f", {line['visibility']}"
+    return Text(printable(f"{meaning} ({shape(tuple(line['shape']))}{visibility})"))
 
 
 def _event(entry: Entry) -> str:
+    """Return a sentence for an entry of the log that is not about an array."""
     record = entry.record
     if entry.kind == "announced":
         return "announced"

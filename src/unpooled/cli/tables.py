@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich import box
 from rich.console import Console, RenderableType
-from rich.table import Table
+from rich.table import Table as Grid
 from rich.text import Text
 
 from unpooled.cli.terminal import count, printable, shape, size
@@ -25,7 +25,7 @@ _PROTECTION = {
 }
 
 
-def table(*columns: str, right: Sequence[str] = ()) -> Table:
+def table(*columns: str, right: Sequence[str] = ()) -> Grid:
     """Return an empty table in the style that all commands share.
 
     Parameters
@@ -35,7 +35,7 @@ def table(*columns: str, right: Sequence[str] = ()) -> Table:
     right : sequence of str
         The headings of columns of numbers.
     """
-    empty = Table(
+    empty = Grid(
         box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold"
     )
     for column in columns:
@@ -59,7 +59,7 @@ def part(
         console.print(item)
 
 
-def plan_table(plan: Plan) -> Table:
+def plan_table(plan: Plan) -> Grid:
     """Return a table of what would enter and leave each silo, by round."""
     grid = table("round", "way", "what", "numbers", "bytes", right=("numbers", "bytes"))
     for number, group in groupby(plan.releases, lambda line: line.round):
@@ -73,14 +73,14 @@ def plan_table(plan: Plan) -> Table:
             grid.add_row(
                 "",
                 Text("stays" if stays else line.direction, style),
-                _what(line, step),
+                _description(line, step),
                 Text(shape(line.shape), style),
                 Text(f"{line.bytes:,}", style),
             )
     return grid
 
 
-def left_table(ledger: Ledger) -> Table:
+def left_table(ledger: Ledger) -> Grid:
     """Return a table of what left each silo, by round, with the sum at the bottom."""
     grid = table(
         "round",
@@ -111,7 +111,7 @@ def left_table(ledger: Ledger) -> Table:
     return grid
 
 
-def variance_table(model: Any) -> Table:
+def variance_table(model: Any) -> Grid:
     """Return a table of the explained variance of a fitted PCA."""
     grid = table(
         "component",
@@ -136,7 +136,7 @@ def variance_table(model: Any) -> Table:
     return grid
 
 
-def loadings_table(model: Any, names: Sequence[str], most: int = 4) -> Table:
+def loadings_table(model: Any, names: Sequence[str], most: int = 4) -> Grid:
     """Return a table of the largest loadings of each component of a fitted PCA."""
     grid = table("component", "leading loadings", *[""] * (most - 1))
     for k, axis in enumerate(model.components_, 1):
@@ -159,12 +159,12 @@ def _meaning(line: Release) -> str:
     return printable(declared.meaning if declared and declared.meaning else line.name)
 
 
-def _what(line: Release, step: str) -> Text:
+def _description(line: Release, step: str) -> Text:
     if line.visibility == "kept":
         return Text(_meaning(line), "dim")
     if line.direction == "in":
-        whose = "" if line.step == step else f", for {line.step}"
-        return Text(printable(f"{line.name}{whose}"), "dim")
+        use = "" if line.step == step else f", for {line.step}"
+        return Text(printable(f"{line.name}{use}"), "dim")
     text = Text(_meaning(line))
     if line.visibility == "compared":
         text.append("  compared: only the sign is opened, to all", "dim")
