@@ -6,8 +6,11 @@ from typing import Any
 
 
 def declaration(step: Any) -> dict[str, Any]:
-    """Return all of a step's declaration that both ends act on, without its wording."""
-    return {
+    """Return all of a step's declaration that both ends act on, without its wording.
+
+    What is empty or false is left out.
+    """
+    whole = {
         "verb": step.verb,
         "by": step.by,
         "takes": dict(step.takes),
@@ -22,11 +25,16 @@ def declaration(step: Any) -> dict[str, Any]:
         "polynomial": _plain(step.polynomial),
         "arrays": {name: _array(one) for name, one in step.declared.items()},
     }
+    return _filled(whole)
 
 
 def _array(declared: Any) -> dict[str, Any]:
     fields = ("axes", "symmetric", "bound", "bits", "noise", "kept", "until")
-    return {name: _plain(getattr(declared, name)) for name in fields}
+    return _filled({name: _plain(getattr(declared, name)) for name in fields})
+
+
+def _filled(record: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if value}
 
 
 def _plain(value: Any) -> Any:
