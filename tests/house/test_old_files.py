@@ -28,7 +28,6 @@ OLD = Path(__file__).parents[1] / "fixtures" / "7de5e95"
 STEPS = json.loads((OLD / "steps.json").read_text())
 MODELS = sorted(path.stem for path in (OLD / "models").glob("*.unpooled"))
 LEDGERS = {"rows": "summed", "columns": "summed", "exchange": "exchanged"}
-TOLERANCE = {"rtol": 1e-12, "atol": 1e-12}
 
 
 def unpacked(name, folder):
@@ -118,7 +117,7 @@ def check_fitted(run, fitted):
     made = small_study.arrays(run)
     assert made.keys() == fitted.keys()
     for name, value in fitted.items():
-        assert_allclose(made[name], value, **TOLERANCE, err_msg=name)
+        assert_allclose(made[name], value, rtol=1e-12, atol=1e-12, err_msg=name)
 
 
 def test_the_report_of_a_finished_run_is_written_again(study, fitted):
