@@ -1,8 +1,9 @@
 """The public names and where each is: read by type checkers, and by `unpooled` itself.
 
-`unpooled.report` and `__version__` are not loaded by way of this list.
+What is assigned here is bound in ``__init__.py`` itself.
 """
 
+import unpooled.errors as _errors
 import unpooled.report.html as _report
 
 from .data.partition import partition_columns as partition_columns
@@ -39,4 +40,5 @@ from .secure.noise import GaussianPrivacy as GaussianPrivacy
 from .study import Study as Study
 
 __version__: str
+errors = _errors
 report = _report.report
