@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _PROTECTION = {
     "masked": "Masked sums: every number is seen only as a total over all silos.",
-    "plain": "Plain sums, without protection, for tests: each silo's numbers are seen.",
+    "plain": "Plain sums, no protection, for tests: every silo's numbers are seen.",
 }
 
 
