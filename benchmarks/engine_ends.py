@@ -100,7 +100,7 @@ class MeasuringCoordinator:
 
     def measured(self, kit: Path) -> dict[str, list[float]]:
         study = Study.from_text(Path("measured.toml"), self.asked["text"])
-        parties = tuple(study.silos)
+        parties = tuple(study.parties)
         roster = Roster.from_file(kit / "local" / "roster.toml")
         channel = nvflare.NVFlareChannel(parties, 120.0)
         coordinator = Coordinator(channel, roster, study=study.name)
