@@ -115,10 +115,16 @@ class Column:
         if reference.centre < 0:
             x = -x
         self._reference = reference
-        at = np.expm1(reference.beta)
+        centre = np.expm1(reference.beta)
         self._negative = x < 0
+        positive = np.maximum(x, 0.0)
         # Not φ - β: at 1e6 ± 10 that difference would have five digits.
-        self.u = np.log1p((np.maximum(x, 0.0) - at) / (1.0 + at))
+        offset = (positive - centre) / (1.0 + centre)
+        # Far below a large centre the offset rounds to -1, whose log is infinite, and
+        # the quotient itself has all its digits.
+        far = offset < -0.5
+        self.u = np.log1p(np.where(far, 0.0, offset))
+        self.u[far] = np.log((1.0 + positive[far]) / (1.0 + centre))
         self._a = np.log1p(-x[self._negative])
         self.u[self._negative] = -self._a - reference.beta
 
@@ -248,7 +254,10 @@ def inverse_shifted(
     at, here = np.expm1(beta), np.array([lam])
     with np.errstate(all="ignore"):
         raw = values * np.exp(reference.log_scale(here))
-        x = at + (1.0 + at) * np.expm1(_inverse_quotient(lam, raw))
+        u = _inverse_quotient(lam, raw)
+        # Each form keeps its digits where the other's terms cancel.
+        far = np.expm1(u) < -0.5
+        x = np.where(far, (1.0 + at) * np.exp(u) - 1.0, at + (1.0 + at) * np.expm1(u))
         # ψ^ of x = 0; below it the other branch holds.
         zero = -_quotient(-here, beta, np.zeros(1))[0]
         below = raw < zero
