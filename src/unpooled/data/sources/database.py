@@ -24,10 +24,9 @@ import numpy as np
 import pyarrow as pa
 
 from unpooled.arrays import Array, Shaped
-from unpooled.data.sources.database_address import Address, read_address
+from unpooled.data.sources.database_address import Address
 from unpooled.data.sources.streamed import Batches, Reader, StreamedTable
 from unpooled.data.table import Block
-from unpooled.errors import DataError
 
 BATCH_BYTES = 2**22  # of numbers; what is fetched at a time
 MOST_EXPRESSIONS = 500  # in one SELECT, well below the limit of either database
@@ -145,46 +144,6 @@ class DatabaseTable(StreamedTable):
         for name, digest in digests.items():
             if self._digests.setdefault(name, digest) != digest:
                 raise self._changed()
-
-
-def open_database(
-    source: str,
-    *,
-    label: str | None = None,
-    ids: str | None = None,
-    columns: Sequence[str] | None = None,
-) -> DatabaseTable:
-    """Open the table, or the query, that an address names.
-
-    Parameters
-    ----------
-    source : str
-        Such as ``sqlite:///clinic.db?table=patients``;
-        `unpooled.data.sources.database_address` has the forms.
-    label, ids : str, optional
-        Columns that are never features, of any type.
-    columns : sequence of str, optional
-        The only feature columns wanted; others may be of any type.
-    """
-    address = read_address(source)
-    try:
-        reader = _reader(address)
-    except ImportError as error:
-        raise DataError(
-            f"Databases are read through ADBC, and its driver for {address.kind} is "
-            f"not installed. Install it with: pip install 'unpooled[sql]'."
-        ) from error
-    return DatabaseTable(address, reader, label=label, ids=ids, columns=columns)
-
-
-def _reader(address: Address) -> DatabaseReader:
-    if address.kind == "sqlite":
-        from unpooled.data.sources.sqlite import SQLiteReader
-
-        return SQLiteReader(address)
-    from unpooled.data.sources.postgresql import PostgreSQLReader
-
-    return PostgreSQLReader(address)
 
 
 def quoted(name: str) -> str:

@@ -1,6 +1,8 @@
-"""Opening whatever a silo has: arrays, DataFrames, files, tables in databases.
+"""Open a silo's data: arrays, DataFrames, files, tables in databases.
 
-Everything is checked on opening, at home, so errors here may name paths and columns.
+Everything is checked on opening, inside the silo, so errors here may name paths and
+columns. Each kind of source is imported when it is opened, which keeps pyarrow, Dask
+and database drivers unloaded where they are not used.
 """
 
 import os
@@ -13,7 +15,7 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.data.recoding import RecodedTable
-from unpooled.data.sources.database_address import is_database
+from unpooled.data.sources.database_address import is_database, read_address
 from unpooled.data.table import ArrayTable, Table
 from unpooled.errors import DataError
 
@@ -123,9 +125,7 @@ def _open_path(source: str | os.PathLike[str], roles: dict[str, Any]) -> Table:
     if "://" in os.fspath(source):
         address = os.fspath(source)
         if is_database(address):
-            from unpooled.data.sources.database import open_database
-
-            return open_database(address, **roles)
+            return _open_database(address, roles)
         if _scheme(source) in ("dask", "dask+tls"):
             from unpooled.data.sources.dask import open_cluster
 
@@ -155,6 +155,27 @@ def _open_path(source: str | os.PathLike[str], roles: dict[str, Any]) -> Table:
     from unpooled.data.sources.unchanged_file import FileTable
 
     return FileTable(path, reader, **roles)
+
+
+def _open_database(source: str, roles: dict[str, Any]) -> Table:
+    address = read_address(source)
+    try:
+        from unpooled.data.sources.database import DatabaseTable
+
+        if address.kind == "sqlite":
+            from unpooled.data.sources.sqlite import SQLiteReader
+
+            reader = SQLiteReader(address)
+        else:
+            from unpooled.data.sources.postgresql import PostgreSQLReader
+
+            reader = PostgreSQLReader(address)
+    except ImportError as error:
+        raise DataError(
+            f"Databases are read through ADBC, and its driver for {address.kind} is "
+            f"not installed. Install it with: pip install 'unpooled[sql]'."
+        ) from error
+    return DatabaseTable(address, reader, **roles)
 
 
 def _scheme(source: str | os.PathLike[str]) -> str:
