@@ -23,6 +23,7 @@ from typing import final
 
 import numpy as np
 import scipy.linalg
+import scipy.spatial.distance
 from sklearn.utils import check_random_state
 
 from unpooled.arrays import Array, Float, Int
@@ -105,6 +106,37 @@ class KernelMap:
         firm = self.values > 0
         parts = self.values[firm], self.vectors[:, firm], self.offset
         return KernelMap(*parts, self.dual[:, firm])
+
+
+def centred_kernel(
+    X: Float[Array, "N p"], kernel: str, gamma: float | None, coef0: float
+) -> Float[Array, "N N"]:
+    """Return the double-centred kernel matrix of one silo's columns.
+
+    Parameters
+    ----------
+    X : (N, p) array
+        The silo's columns.
+    kernel : {"rbf", "linear", "sigmoid"}
+        As of `Kernel`.
+    gamma : float or None
+        1 / p when None, p the silo's own number of columns.
+    coef0 : float
+        As of `Kernel`.
+    """
+    width = 1.0 / X.shape[1] if gamma is None else gamma
+    if kernel == "rbf":
+        squares = scipy.spatial.distance.pdist(X, "sqeuclidean")
+        K = np.exp(-width * scipy.spatial.distance.squareform(squares))
+    else:
+        K = X @ X.T
+        if kernel == "sigmoid":
+            K = np.tanh(width * K + coef0)
+    means = K.mean(axis=0)
+    K -= means
+    K -= means[:, None]
+    K += means.mean()
+    return K
 
 
 def half_distances(

@@ -23,6 +23,7 @@ Learning, NeurIPS 2022, section 3 and appendix A.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
@@ -266,6 +267,50 @@ def inverse_shifted(
     return -x if reference.centre < 0 else x
 
 
+def shifted_table(
+    X: Float[Array, "n p"],
+    lambdas: Float[Array, " p"],
+    centre: Float[Array, " p"],
+    spread: Float[Array, " p"],
+) -> Float[Array, "n p"]:
+    """Return ψ^ of every cell; NaN where it is missing."""
+    out = np.full(X.shape, np.nan)
+    for j, own, reference, sign in _columns(lambdas, centre, spread):
+        there = ~np.isnan(X[:, j])
+        out[there, j] = sign * shifted(X[:, j], own, reference)
+    return out
+
+
+def inverse_shifted_table(
+    values: Float[Array, "n p"],
+    lambdas: Float[Array, " p"],
+    centre: Float[Array, " p"],
+    spread: Float[Array, " p"],
+) -> Float[Array, "n p"]:
+    """Return the rows of which `shifted` is given; NaN where there are none."""
+    rows = np.empty_like(values)
+    for j, own, reference, sign in _columns(lambdas, centre, spread):
+        column = inverse_shifted(sign * values[:, j], own, reference)
+        rows[:, j] = column
+    return rows
+
+
+def units(
+    lambdas: Float[Array, " p"],
+    centre: Float[Array, " p"],
+    spread: Float[Array, " p"],
+) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
+    """Return a and b of ψ = a ψ^ + b; what float64 cannot hold is infinite."""
+    a, b = np.empty((2, len(lambdas)))
+    with np.errstate(over="ignore", under="ignore"):
+        for j, own, reference, sign in _columns(lambdas, centre, spread):
+            log_scale = reference.log_scale(np.array([own]))[0]
+            a[j] = np.exp(log_scale + own * reference.beta)
+            at = np.expm1(np.array([reference.beta]))
+            b[j] = sign * transform(at, own)[0]
+    return a, b
+
+
 def _quotient(
     lam: Float[Array, " k"], u: Float[Array, " n"], log_factor: Float[Array, " k"]
 ) -> Float[Array, "k n"]:
@@ -299,3 +344,15 @@ def _quotient_slope(
 def _inverse_quotient(lam: float, psi: Float[Array, " n"]) -> Float[Array, " n"]:
     """Return u with ``(e^{λu} - 1) / λ = psi``."""
     return psi if lam == 0 else np.log1p(lam * psi) / lam
+
+
+def _columns(
+    lambdas: Float[Array, " p"],
+    centre: Float[Array, " p"],
+    spread: Float[Array, " p"],
+) -> Iterator[tuple[int, float, Reference, float]]:
+    """Yield each column's number, λ after mirroring, reference and sign."""
+    for j, lam in enumerate(lambdas.tolist()):
+        reference = Reference(float(centre[j]), float(spread[j]))
+        sign = -1.0 if reference.centre < 0 else 1.0
+        yield j, reference.mirrored(lam), reference, sign

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from unpooled.arrays import Array, Shaped
-from unpooled.data.sources.database_address import Address
+from unpooled.data.sources.database_address import DatabaseAddress
 from unpooled.data.sources.streamed import Batches, Reader, StreamedTable
 from unpooled.data.table import Block
 
@@ -40,11 +40,11 @@ class DatabaseReader(Reader):
 
     Parameters
     ----------
-    address : Address
+    address : DatabaseAddress
         Where it is.
     """
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: DatabaseAddress) -> None:
         self._address = address
 
     @abc.abstractmethod
@@ -99,7 +99,7 @@ class DatabaseTable(StreamedTable):
 
     Parameters
     ----------
-    address : Address
+    address : DatabaseAddress
         Where it is.
     reader : DatabaseReader
         Reads its kind of database.
@@ -111,7 +111,7 @@ class DatabaseTable(StreamedTable):
 
     def __init__(
         self,
-        address: Address,
+        address: DatabaseAddress,
         reader: DatabaseReader,
         *,
         label: str | None = None,

@@ -29,7 +29,7 @@ SHORTEST_SECRET = 4  # blotting out a shorter one would spoil words, and so betr
 
 @final
 @dataclass(frozen=True)
-class Address:
+class DatabaseAddress:
     """Where a table is.
 
     Attributes
@@ -92,7 +92,7 @@ def anchored(source: str, folder: Path) -> str:
     return f"{scheme}:///{quote(str(whole))}{mark}{asked}"
 
 
-def read_address(source: str) -> Address:
+def read_address(source: str) -> DatabaseAddress:
     """Take an address apart.
 
     Raises
@@ -137,7 +137,7 @@ def _asked(text: str) -> tuple[list[tuple[str, str]], str | None, str | None]:
 
 def _sqlite(
     body: str, options: list[tuple[str, str]], table: str | None, query: str | None
-) -> Address:
+) -> DatabaseAddress:
     path = unquote(body.removeprefix("/"))
     if not body.startswith("/") or path in ("", ":memory:"):
         raise DataError(
@@ -156,12 +156,12 @@ def _sqlite(
             f"path: after sqlite:// and one more slash, a relative one starts at the "
             f"working directory."
         )
-    return Address("sqlite", str(file.absolute()), str(file), table, query)
+    return DatabaseAddress("sqlite", str(file.absolute()), str(file), table, query)
 
 
 def _postgresql(
     body: str, options: list[tuple[str, str]], table: str | None, query: str | None
-) -> Address:
+) -> DatabaseAddress:
     # The last @, for a password may have one that should have been written as %40.
     login, at, place = body.rpartition("@")
     user, colon, password = login.partition(":")
@@ -190,7 +190,7 @@ def _postgresql(
     login = quote(unquote(user), safe="")
     whole = login + (f":{quote(unquote(password), safe='')}" if colon else "")
     parts = "&".join(f"{key}={quote(unquote(v), safe='')}" for key, v in options)
-    return Address(
+    return DatabaseAddress(
         "postgresql",
         f"postgresql://{whole}{at}{place}?{parts}",
         f"postgresql://{login}{at}{place}",

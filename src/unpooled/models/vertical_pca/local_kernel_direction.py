@@ -7,7 +7,7 @@ import scipy.linalg
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
-from unpooled.linalg.own_kernel import centred_kernel
+from unpooled.linalg.kernels import centred_kernel
 from unpooled.models.vertical_pca import neighbour_merge as neighbours
 from unpooled.models.vertical_pca.local_direction import (
     own_factors,

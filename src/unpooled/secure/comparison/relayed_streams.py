@@ -31,7 +31,7 @@ from unpooled.errors import AggregationError
 from unpooled.ledger import canonical
 from unpooled.secure.keys.agreement import KEY_BYTES
 
-Address = tuple[str, int]
+SocketAddress = tuple[str, int]
 # What hands a message to the relay: for whom, and the bytes.
 Carry = Callable[[str, bytes], None]
 
@@ -154,7 +154,7 @@ class Tunnel:
         self._last = time.monotonic()
         self._sealers: dict[str, tuple[Sealer, Sealer]] = {}
         self._streams: dict[str, _Stream] = {}
-        self.addresses: list[Address] = []
+        self.addresses: list[SocketAddress] = []
         for number, peer in enumerate(parties):
             if number == own:
                 self.addresses.append((HOME, port))

@@ -1,23 +1,60 @@
-"""Products with centred rows, which are never centred in whole, dense or sparse.
+"""Products of centred rows with a block of vectors, without a centred copy.
 
-    (X - 1 mᵀ) V         = X V - 1 (mᵀ V)
-    (X - 1 mᵀ)ᵀ T        = Xᵀ T - m (1ᵀ T)
+With X_c = X - 1 mᵀ, for N rows, column means m, and blocks V (N × l) and W (p × l):
 
-The right sides read X as it is, so a sparse X is never filled in. They lose digits in
-columns whose mean is large beside their spread; those columns, and no others, are
-centred, a few rows at a time.
+    dense rows             X_c W,  X_cᵀ V  and  X_c X_cᵀ V, by slices of rows that are
+                           centred before they are multiplied
+    dense or sparse rows   X_cᵀ X_c W, by the expansions
+
+        X_c W  = X W - 1 (mᵀ W)
+        X_cᵀ T = Xᵀ T - m (1ᵀ T)
+
+The expansions read X as it is, so a sparse X is never filled in. They lose digits in
+columns whose mean is large compared with their standard deviation; those columns alone
+are centred explicitly, a few rows at a time.
 """
+
+from collections.abc import Iterator
 
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Float
 from unpooled.linalg.moments import Rows
 
+# A centred stretch that stays in the processor's cache while it is multiplied.
+_CACHE_BYTES = 2**22
 # Raw squares may stand in for centred ones while they are at most this many times as
 # large, as in `unpooled.linalg.moments`.
 _RAW_RATIO = 8.0
 # What a centred copy of some columns of some rows may take.
 _COPY_BYTES = 2**25
+
+
+def gram_image(
+    X: Float[Array, "N p"], mean: Float[Array, " p"], V: Float[Array, "N l"]
+) -> Float[Array, "N l"]:
+    """Return ``X_c @ (X_c.T @ V)``; the N × N matrix is never formed."""
+    return coordinates(X, mean, products(X, mean, V))
+
+
+def products(
+    X: Float[Array, "N p"], mean: Float[Array, " p"], V: Float[Array, "N l"]
+) -> Float[Array, "p l"]:
+    """Return ``X_c.T @ V``."""
+    total = np.zeros((X.shape[1], V.shape[1]))
+    for rows, centred in _stretches(X, mean):
+        total += centred.T @ V[rows]
+    return total
+
+
+def coordinates(
+    X: Float[Array, "N p"], mean: Float[Array, " p"], W: Float[Array, "p l"]
+) -> Float[Array, "N l"]:
+    """Return ``X_c @ W``."""
+    image = np.empty((len(X), W.shape[1]))
+    for rows, centred in _stretches(X, mean):
+        np.matmul(centred, W, out=image[rows])
+    return image
 
 
 def far_columns(
@@ -69,6 +106,15 @@ def scatter_image(
         image -= np.outer(near_mean, T.sum(axis=0))
     image[chosen] = far_image
     return image
+
+
+def _stretches(
+    X: Float[Array, "N p"], mean: Float[Array, " p"]
+) -> Iterator[tuple[slice, Float[Array, "n p"]]]:
+    step = max(_CACHE_BYTES // (8 * X.shape[1]), 256)
+    for start in range(0, len(X), step):
+        rows = slice(start, min(start + step, len(X)))
+        yield rows, X[rows] - mean
 
 
 def _dense(part: Rows) -> Float[Array, "n q"]:
