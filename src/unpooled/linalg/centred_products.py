@@ -21,12 +21,12 @@ import numpy as np
 from unpooled.arrays import Array, Bool, Float
 from unpooled.linalg.moments import Rows
 
-# A centred stretch that stays in the processor's cache while it is multiplied.
+# A centred slice that stays in the processor's cache while it is multiplied.
 _CACHE_BYTES = 2**22
-# Raw squares may stand in for centred ones while they are at most this many times as
-# large, as in `unpooled.linalg.moments`.
+# Raw squares may replace centred ones while they are at most this many times as large,
+# as in `unpooled.linalg.moments`.
 _RAW_RATIO = 8.0
-# What a centred copy of some columns of some rows may take.
+# Memory that a centred copy of some columns of some rows may take.
 _COPY_BYTES = 2**25
 
 
@@ -60,14 +60,14 @@ def coordinates(
 def far_columns(
     mean: Float[Array, " p"], squares: Float[Array, " p"], N: int
 ) -> Bool[Array, " p"]:
-    """Return the columns that must be centred before anything is multiplied.
+    """Return the columns that must be centred before they are multiplied.
 
     Parameters
     ----------
     mean, squares : (p,) array
-        Of all rows: each column's mean, and its squared distances from it, added.
+        Of all rows: column means, and sums of squared deviations from them.
     N : int
-        How many rows.
+        Number of rows.
     """
     return N * mean**2 > (_RAW_RATIO - 1.0) * squares
 
@@ -82,14 +82,15 @@ def scatter_image(
     X : (n, p) array, or CSR array
         Some rows.
     mean : (p,) array
-        What to centre about.
+        The values to centre about.
     V : (p, l) array
-        The block.
+        The block of vectors.
     far : (p,) bool array
         Columns to centre explicitly; see `far_columns`.
     """
     chosen = np.flatnonzero(far)
-    # Without their rows of V and their means, far columns drop out of the raw products.
+    # With their rows of V and their means set to 0, far columns do not enter the raw
+    # products.
     near_V = np.where(far[:, None], 0.0, V) if len(chosen) else V
     near_mean = np.where(far, 0.0, mean)
     offset = near_mean @ near_V
