@@ -38,7 +38,7 @@ def test_the_odd_party_is_named_even_when_it_comes_first():
     message = str(caught.value)
     assert "a: missing 'chol', extra 'Chol'." in message
     assert "b:" not in message
-    assert "columns that all have: 'age'." in message
+    assert "columns common to all: 'age'." in message
 
 
 def test_of_two_parties_the_first_is_the_measure():
@@ -52,7 +52,7 @@ def test_parties_without_a_shared_column():
 
 
 def test_repeated_columns_are_refused():
-    with pytest.raises(DataError, match="b has columns twice: 'x'"):
+    with pytest.raises(DataError, match="b has repeated columns: 'x'"):
         agree_on_columns({"a": ["x"], "b": ["x", "x"]})
 
 

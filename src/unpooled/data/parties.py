@@ -1,4 +1,4 @@
-"""Opening the sources of all parties of a simulation, so that they fit together."""
+"""Tables of all parties of a simulation, opened from their sources."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, final
@@ -21,8 +21,22 @@ def open_parties(
 ) -> dict[str, Table]:
     """Open every party's source as a table.
 
-    On a column partition one party has the label, for all, and columns without names
-    are numbered on from party to party.
+    On a column partition, one party has the label for all, and columns without names
+    are numbered consecutively over the parties.
+
+    Parameters
+    ----------
+    parties : mapping of str to source
+        The source of each party, as of `open_source`.
+    partition : {"rows", "columns"}
+        What is divided among the parties.
+    label, ids, block_mb, columns
+        As of `open_source`.
+
+    Raises
+    ------
+    DataError
+        When a source cannot be opened; the message names the silo.
     """
     if partition == "rows":
         return {
@@ -31,12 +45,12 @@ def open_parties(
         }
     if columns is not None:
         raise DataError(
-            "On a column partition every silo has columns of its own: leave out what "
-            "is not wanted in each source, or select from the federation."
+            "On a column partition every silo has columns of its own: leave out "
+            "columns in the sources, or select columns of the federation."
         )
     where = {name: has_label(source, label) for name, source in parties.items()}
     if label is not None and not any(where.values()):
-        raise DataError(f"No silo has a column {label!r}, which is to be the label.")
+        raise DataError(f"No silo has the label column {label!r}.")
     tables = {
         name: _opened(name, source, label if where[name] else None, ids, block_mb)
         for name, source in parties.items()
@@ -54,8 +68,8 @@ def open_parties(
 class NumberedTable(Table):
     """A table whose columns are called x<start>, x<start + 1>, ...
 
-    Bare arrays call their columns x0, x1, ... each; side by side, a number must mean
-    one column.
+    Each array without names calls its columns x0, x1, ...; on a column partition, a
+    number must mean one column.
 
     Parameters
     ----------
@@ -74,7 +88,7 @@ class NumberedTable(Table):
 
     @property
     def n_rows(self) -> int:
-        """Rows of the table."""
+        """Number of rows of the table."""
         return self._table.n_rows
 
     def blocks(
@@ -107,6 +121,6 @@ def has_label(source: Any, label: str | None) -> bool:
     try:
         open_source(source, label=label)
     except DataError:
-        # Another fault of the source shows when it is opened without its label.
+        # Any other fault of the source is reported when it is opened without label.
         return False
     return True
