@@ -42,7 +42,9 @@ def test_the_odd_party_is_named_even_when_it_comes_first():
 
 
 def test_of_two_parties_the_first_is_the_measure():
-    with pytest.raises(DataError, match=r"b: missing 'y', extra 'z'\. .*all have: 'x'"):
+    with pytest.raises(
+        DataError, match=r"b: missing 'y', extra 'z'\. .*common to all: 'x'"
+    ):
         agree_on_columns({"a": ["x", "y"], "b": ["z", "x"]})
 
 

@@ -48,11 +48,11 @@ def open_parties(
             "On a column partition every silo has columns of its own: leave out "
             "columns in the sources, or select columns of the federation."
         )
-    where = {name: has_label(source, label) for name, source in parties.items()}
-    if label is not None and not any(where.values()):
+    labelled = {name: has_label(source, label) for name, source in parties.items()}
+    if label is not None and not any(labelled.values()):
         raise DataError(f"No silo has the label column {label!r}.")
     tables = {
-        name: _opened(name, source, label if where[name] else None, ids, block_mb)
+        name: _opened(name, source, label if labelled[name] else None, ids, block_mb)
         for name, source in parties.items()
     }
     if all(table.named for table in tables.values()):
@@ -107,9 +107,9 @@ def _opened(
     block_mb: float | int | None,
     columns: Sequence[str] | None = None,
 ) -> Table:
-    how = {"label": label, "ids": ids, "block_mb": block_mb, "columns": columns}
+    options = {"label": label, "ids": ids, "block_mb": block_mb, "columns": columns}
     try:
-        return open_source(source, **how)
+        return open_source(source, **options)
     except DataError as wrong:
         raise DataError(f"Silo {name!r}: {wrong}") from wrong
 

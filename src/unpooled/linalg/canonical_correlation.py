@@ -79,8 +79,10 @@ def structure(
     """Return correlations of columns with scores; 0 where either is constant."""
     image = S @ rotations
     spread = np.sqrt(np.maximum(np.einsum("pk,pk->k", rotations, image), 0.0))
-    own = np.sqrt(S.diagonal())
-    scale = np.where(own > 0, own, 1.0)[:, None] * np.where(spread > 0, spread, 1.0)
+    deviation = np.sqrt(S.diagonal())
+    scale = np.where(deviation > 0, deviation, 1.0)[:, None] * np.where(
+        spread > 0, spread, 1.0
+    )
     return image / scale
 
 

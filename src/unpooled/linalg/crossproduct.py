@@ -66,16 +66,16 @@ def _at_once(X: Float[Array, "n p"]) -> Float[Array, "p p"]:
 def _by_runs(X: Float[Array, "n p"], threads: int) -> Float[Array, "p p"]:
     # NumPy's product releases the interpreter's lock; SciPy's `syrk` holds it, and its
     # `dot` would copy runs of columns.
-    own, *others = np.array_split(X, threads)
+    first, *rest = np.array_split(X, threads)
     p = X.shape[1]
     with ThreadPoolExecutor(threads - 1) as pool:
         # Allocated here: memory that another thread allocates stays with that thread.
-        spaces = [np.empty((p, p)) for _ in others]
+        spaces = [np.empty((p, p)) for _ in rest]
         products = [
             pool.submit(np.matmul, run.T, run, out=space)
-            for run, space in zip(others, spaces, strict=True)
+            for run, space in zip(rest, spaces, strict=True)
         ]
-        S = own.T @ own
+        S = first.T @ first
         for product in products:
             S += product.result()
     return S

@@ -92,7 +92,7 @@ def averaging(L: Float[Array, "m m"]) -> Averaging:
             "Averages on this graph would have a relative error above 4e-12. Give "
             "parties more neighbours."
         )
-    _, error, steps = min(candidates, key=lambda found: found[:2])
+    _, error, steps = min(candidates, key=lambda candidate: candidate[:2])
     return Averaging(steps, float(values[0] / values[-1]), error)
 
 

@@ -150,9 +150,9 @@ def adjusted(p_values: Float[Array, " p"]) -> Float[Array, " p"]:
     count = int(np.isfinite(p_values).sum())
     steps = np.maximum(count - np.arange(len(p_values)), 1)
     raised = np.maximum.accumulate(p_values[order] * steps)
-    found = np.empty_like(p_values)
-    found[order] = np.minimum(raised, 1.0)
-    return found
+    adjusted_values = np.empty_like(p_values)
+    adjusted_values[order] = np.minimum(raised, 1.0)
+    return adjusted_values
 
 
 def _f_test(statistic: float, F: float, dof: tuple[float, float]) -> Multivariate:

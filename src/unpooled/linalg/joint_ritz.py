@@ -87,8 +87,8 @@ class JointRitz:
         unit = np.where(lengths > floor, 1.0 / np.where(lengths > 0, lengths, 1.0), 0.0)
         rest = (squares - overlap.T @ back) * unit * unit[:, None]
         turn = np.zeros_like(squares)
-        found = _inverse_root(rest)
-        turn[:, : found.shape[1]] = unit[:, None] * found
+        root = _inverse_root(rest)
+        turn[:, : root.shape[1]] = unit[:, None] * root
         return back, turn
 
 

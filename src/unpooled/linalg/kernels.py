@@ -145,8 +145,8 @@ def half_distances(
     X: Float[Array, "n p"], Y: Float[Array, "l p"]
 ) -> Float[Array, "n l"]:
     """Return ``‖x - y‖² / 2`` of all pairs of rows; X and Y have the same origin."""
-    own, other = (np.einsum("ij,ij->i", Z, Z) / 2.0 for Z in (X, Y))
-    return np.maximum(own[:, None] + other - X @ Y.T, 0.0)
+    x_squares, y_squares = (np.einsum("ij,ij->i", Z, Z) / 2.0 for Z in (X, Y))
+    return np.maximum(x_squares[:, None] + y_squares - X @ Y.T, 0.0)
 
 
 def exact_map(K: Float[Array, "N N"], k: int) -> KernelMap:

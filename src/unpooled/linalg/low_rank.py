@@ -54,10 +54,10 @@ class LowRankPencil:
         )
         # The start is fixed, so that results repeat; the iteration ends at rounding.
         start = np.random.default_rng(0).standard_normal(p)
-        found = scipy.sparse.linalg.eigsh(operator, k, which="LA", v0=start)
-        order = np.argsort(-found[0])
-        whole = self._half(found[1][:, order])
-        return found[0][order], whole / self._root[:, None]
+        pairs = scipy.sparse.linalg.eigsh(operator, k, which="LA", v0=start)
+        order = np.argsort(-pairs[0])
+        whole = self._half(pairs[1][:, order])
+        return pairs[0][order], whole / self._root[:, None]
 
     def trace(self) -> float:
         """Return the sum of all λ."""

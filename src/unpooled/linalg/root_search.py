@@ -75,8 +75,8 @@ class SignSearch:
     ) -> None:
         """Narrow the cells by the signs at the places of a batch."""
         for j in np.unique(functions):
-            own = functions == j
-            v, above = places[own], positive[own]
+            cell = functions == j
+            v, above = places[cell], positive[cell]
             # Read outwards from the place nearest zero, because rounding and saturation
             # can falsify a sign only far from zero.
             start = int(np.abs(v).argmin())

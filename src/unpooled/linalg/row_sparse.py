@@ -107,9 +107,9 @@ def _dual(X: Float[Array, "N p"], Z: Float[Array, "N c"], beta: float) -> Pass:
         np.multiply(X, np.sqrt(inverse), out=scaled)
         K = scaled @ scaled.T
         K.flat[:: len(K) + 1] += beta
-        found = np.linalg.solve(K, Z)
+        dual = np.linalg.solve(K, Z)
         # X W = (K - β I) K⁻¹ Z, so the residual of Z is β K⁻¹ Z.
-        return inverse[:, None] * (X.T @ found), beta**2 * _squares(found)
+        return inverse[:, None] * (X.T @ dual), beta**2 * _squares(dual)
 
     return solve
 

@@ -154,10 +154,10 @@ def extended(
 
 def _orthonormal(block: Float[Array, "p l"]) -> Float[Array, "p l"]:
     U, s, _ = scipy.linalg.svd(block, full_matrices=False)
-    found = np.zeros_like(block)
+    basis = np.zeros_like(block)
     firm = s > _DEPENDENT
-    found[:, : np.count_nonzero(firm)] = U[:, firm]
-    return found
+    basis[:, : np.count_nonzero(firm)] = U[:, firm]
+    return basis
 
 
 def _sign(t: Float[Array, " N"], u: Float[Array, " N"]) -> float:

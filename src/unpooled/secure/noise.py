@@ -191,8 +191,8 @@ def concentrated_cost(
     """
     wide = 2.0 * (math.pi * sigma / grid) ** 2
     tau = 10.0 * sum(math.exp(-wide * k / (k + 1)) for k in range(1, n))
-    one = sensitivity / (math.sqrt(n) * sigma)
-    bound = min(math.sqrt(one**2 + 0.5 * tau * d), one + tau * math.sqrt(d))
+    single = sensitivity / (math.sqrt(n) * sigma)
+    bound = min(math.sqrt(single**2 + 0.5 * tau * d), single + tau * math.sqrt(d))
     return 0.5 * bound**2
 
 

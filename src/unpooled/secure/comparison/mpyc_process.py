@@ -72,8 +72,8 @@ async def _signs(mpc: Any, batch: dict[str, Any]) -> list[bool]:
     import numpy as np
 
     kind = mpc.SecInt(batch["bits"])
-    own = np.array([list(map(int, row)) for row in batch["values"]], dtype=object)
-    shared = mpc.input(kind.array(own))
+    integers = np.array([list(map(int, row)) for row in batch["values"]], dtype=object)
+    shared = mpc.input(kind.array(integers))
     total = sum(shared[1:], shared[0])
     value = _polynomial(mpc, total, batch["terms"])
     opened = await mpc.output(mpc.np_sgn(value, LT=True))

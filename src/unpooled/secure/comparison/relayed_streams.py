@@ -60,8 +60,8 @@ class Sealer:
     """
 
     def __init__(self, pair_key: bytes, sender: str, receiver: str) -> None:
-        about = b"tunnel" + canonical([sender, receiver])
-        key = HKDFExpand(SHA256(), KEY_BYTES, about).derive(pair_key)
+        direction = b"tunnel" + canonical([sender, receiver])
+        key = HKDFExpand(SHA256(), KEY_BYTES, direction).derive(pair_key)
         self._cipher = ChaCha20Poly1305(key)
         self._sealed = self._opened = 0
         self._ahead: dict[int, bytes] = {}
@@ -147,7 +147,7 @@ class Tunnel:
         carry: Carry,
         stopped: Callable[[], None],
     ) -> None:
-        own = parties.index(party)
+        own_number = parties.index(party)
         self._carry, self._stopped = carry, stopped
         self._over, self._lock = False, threading.Lock()
         # A relay may deliver from several threads; the lock keeps the order.
@@ -157,13 +157,13 @@ class Tunnel:
         self._streams: dict[str, _Stream] = {}
         self.addresses: list[SocketAddress] = []
         for number, peer in enumerate(parties):
-            if number == own:
+            if number == own_number:
                 self.addresses.append((HOME, port))
                 continue
             key = keys[peer]
             self._sealers[peer] = Sealer(key, party, peer), Sealer(key, peer, party)
             # A process connects to those of higher numbers, and listens for the others.
-            stream = _Stream(port, number > own, self._sends(peer), self.stop)
+            stream = _Stream(port, number > own_number, self._sends(peer), self.stop)
             self._streams[peer] = stream
             self.addresses.append((HOME, stream.port))
 
@@ -260,18 +260,18 @@ class _Stream:
         try:
             listener = self._listener
             if listener is None:
-                one = self._dial()
+                connection = self._dial()
             else:
                 with listener:
-                    one = self._accept(listener)
-            with one:
-                self._socket = one
+                    connection = self._accept(listener)
+            with connection:
+                self._socket = connection
                 if self._closed.is_set():
                     return
-                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                inwards = threading.Thread(target=self._inwards, args=(one,))
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                inwards = threading.Thread(target=self._inwards, args=(connection,))
                 inwards.start()
-                while words := one.recv(_MOST):
+                while words := connection.recv(_MOST):
                     self._send(words)
                 self._inbox.put(b"")
                 inwards.join()
@@ -281,17 +281,17 @@ class _Stream:
         if not self._closed.is_set():
             self._ended()
 
-    def _inwards(self, one: socket.socket) -> None:
+    def _inwards(self, connection: socket.socket) -> None:
         with suppress(OSError):
             while words := self._inbox.get():
-                one.sendall(words)
+                connection.sendall(words)
 
     def _accept(self, listener: socket.socket) -> socket.socket:
         while not self._closed.is_set():
             with suppress(TimeoutError):
-                one = listener.accept()[0]
-                one.settimeout(None)
-                return one
+                connection = listener.accept()[0]
+                connection.settimeout(None)
+                return connection
         raise OSError("closed")
 
     def _dial(self) -> socket.socket:

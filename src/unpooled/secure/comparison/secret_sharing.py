@@ -28,8 +28,8 @@ def shares(rows: Rows, n: int, polynomial: Polynomial) -> list[bytes]:
     ]
     width = _width(polynomial)
     return [
-        b"".join(x.to_bytes(width, "little", signed=True) for row in one for x in row)
-        for one in (*drawn, last)
+        b"".join(x.to_bytes(width, "little", signed=True) for row in share for x in row)
+        for share in (*drawn, last)
     ]
 
 

@@ -109,13 +109,13 @@ def _elligator(numbers: bytes) -> bytes:
     # u = -A / (1 + 2 r^2) or -A - u: exactly one of them is on the curve. The zero
     # denominator of RFC 9380's exceptional case cannot occur, as -1/2 is not a square.
     denominators = [(1 + 2 * r * r) % _P for r in _integers(numbers)]
-    found = []
+    coordinates = []
     for inverse in _inverses(denominators):
         u = -_A * inverse % _P
         if not _is_square(u * (u * (u + _A) + 1) % _P):
             u = (-_A - u) % _P
-        found.append(u.to_bytes(POINT_BYTES, "little"))
-    return b"".join(found)
+        coordinates.append(u.to_bytes(POINT_BYTES, "little"))
+    return b"".join(coordinates)
 
 
 def _is_square(number: int) -> bool:
@@ -130,11 +130,11 @@ def _inverses(numbers: list[int]) -> list[int]:
     for number in numbers:
         products.append(product)
         product = product * number % _P
-    inverse, found = pow(product, -1, _P), []
+    inverse, inverses = pow(product, -1, _P), []
     for number, before in zip(reversed(numbers), reversed(products), strict=True):
-        found.append(inverse * before % _P)
+        inverses.append(inverse * before % _P)
         inverse = inverse * number % _P
-    return found[::-1]
+    return inverses[::-1]
 
 
 def _integers(numbers: bytes) -> list[int]:

@@ -141,8 +141,8 @@ class Intersection:
         """
         tokens = self._all_tokens()
         places = _places(tokens, len(total), context)
-        found = np.flatnonzero(total[places].sum(axis=1) == 0)
-        ordered = sorted(found.tolist(), key=tokens.__getitem__)
+        rows = np.flatnonzero(total[places].sum(axis=1) == 0)
+        ordered = sorted(rows.tolist(), key=tokens.__getitem__)
         return np.array(ordered, np.int64), [tokens[row] for row in ordered]
 
     def _all_tokens(self) -> list[bytes]:
