@@ -22,7 +22,7 @@ import numpy as np
 from unpooled.coordinator.channel import Channel
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.data.atomic_file import replacing
-from unpooled.data.common_columns import agree_on_columns
+from unpooled.data.study_columns import agree_on_columns
 from unpooled.errors import (
     AggregationError,
     DataError,

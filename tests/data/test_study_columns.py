@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unpooled.data.common_columns import agree_on_columns
+from unpooled.data.study_columns import agree_on_columns
 from unpooled.errors import DataError
 
 NAMES = st.lists(st.text(max_size=3), unique=True, min_size=1, max_size=6)
