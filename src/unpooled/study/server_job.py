@@ -21,8 +21,8 @@ import numpy as np
 
 from unpooled.coordinator.channel import Channel
 from unpooled.coordinator.coordinator import Coordinator
-from unpooled.data.alignment import agree_on_columns
 from unpooled.data.atomic_file import replacing
+from unpooled.data.study_columns import agree_on_columns
 from unpooled.errors import (
     AggregationError,
     DataError,
