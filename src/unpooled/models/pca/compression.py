@@ -30,14 +30,23 @@ from unpooled.models.moments import pooled_mean
 from unpooled.models.pca import rows as pca_rows
 from unpooled.models.pca.spectrum import Spectrum, Wanted, check_rows_suffice, leading
 from unpooled.protocol.bounds import CauchySchwarz, Trace
-from unpooled.protocol.step import LIBRARY, adopted, disclosed, release, summed
+from unpooled.protocol.step import (
+    LIBRARY,
+    adopted,
+    disclosed,
+    public,
+    release,
+    summed,
+)
 
 # More directions than are wanted, so that what rounding mixed is among them.
 _MORE = 32
 
 
 @summed(
-    takes={"squares": "p"},
+    takes={
+        "squares": public("p", "each column's squared deviations from its mean, added")
+    },
     scatter=release(
         "p p",
         symmetric=True,
@@ -71,7 +80,12 @@ def local_factor(kept: Any, *, rank: int) -> dict[str, Any]:
 
 
 @summed(
-    takes={"directions": "p l", "squares": "p"},
+    takes={
+        "directions": public(
+            "p l", "directions found from the rounded cross-product matrix"
+        ),
+        "squares": public("p", "each column's squared deviations from its mean, added"),
+    },
     projected=release(
         "l l",
         symmetric=True,
