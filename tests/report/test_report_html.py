@@ -12,9 +12,9 @@ import unpooled as up
 from report_pages import Page, fitted, rows
 from unpooled.coordinator.round_cost import RoundRecord
 from unpooled.data import heart_disease
-from unpooled.report.costs_and_signatures import costs
 from unpooled.report.facts import facts_of
 from unpooled.report.html import render, report
+from unpooled.report.text.costs_and_signatures import costs
 
 
 def test_page_is_well_formed_and_its_names_are_its_own(page):

@@ -31,7 +31,7 @@ from unpooled.models.preprocessing.imputer import SimpleImputer
 from unpooled.models.preprocessing.scaler import StandardScaler
 from unpooled.party.rules.policy import Policy
 from unpooled.report.html import report
-from unpooled.report.rules import WORDS, said
+from unpooled.report.text.rules import WORDS, said
 
 _PLACES = {
     "cleveland": "Cleveland Clinic Foundation",

@@ -5,7 +5,7 @@ from typing import final
 
 from markupsafe import Markup
 
-from unpooled.report.tables import Table
+from unpooled.report.exhibits import Table
 
 
 @final

@@ -22,14 +22,14 @@ import jinja2
 from markupsafe import Markup
 
 from unpooled.federation.federation import Federation
-from unpooled.report.cautions import cautions
-from unpooled.report.costs_and_signatures import costs, seals, silos
 from unpooled.report.facts import Facts, facts_of, subject
-from unpooled.report.phrases import byte_size, clean, counted, listed
 from unpooled.report.results import results
-from unpooled.report.rules import rules_table
-from unpooled.report.what_follows import could_learn, could_not_learn
-from unpooled.report.wording import (
+from unpooled.report.text.cautions import cautions
+from unpooled.report.text.costs_and_signatures import costs, seals, silos
+from unpooled.report.text.phrases import byte_size, clean, counted, listed
+from unpooled.report.text.rules import rules_table
+from unpooled.report.text.what_follows import could_learn, could_not_learn
+from unpooled.report.text.wording import (
     shown_as_they_are,
     veiled,
     what_came_in,

@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 
 from unpooled.arrays import Array, Bool, Float
-from unpooled.report.figures import ACCENT, INK, SECOND, drawing, settings, short, svg
-from unpooled.report.label_placement import beside
+from unpooled.report.plots.label_placement import beside
+from unpooled.report.plots.svg import ACCENT, INK, SECOND, drawing, settings, short, svg
 
 _SIDE = 380
 # With two colours, enough to tell twelve classes apart.

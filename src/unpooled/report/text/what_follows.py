@@ -4,8 +4,8 @@ from collections import Counter
 from typing import Any
 
 from unpooled.report.facts import Facts, subject_of_step
-from unpooled.report.phrases import counted
-from unpooled.report.wording import (
+from unpooled.report.text.phrases import counted
+from unpooled.report.text.wording import (
     meaning,
     pairs_columns,
     per_person,

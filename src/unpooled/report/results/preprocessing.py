@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from unpooled.report.exhibit import Exhibit
-from unpooled.report.tables import Table, left_out, number
+from unpooled.report.exhibits import Table, left_out, number
 
 MOST = 30
 # Fitted attributes with one number per column, as a reader would call them.

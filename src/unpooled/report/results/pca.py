@@ -6,10 +6,8 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.report import figures
 from unpooled.report.exhibit import Exhibit
-from unpooled.report.phrases import counted
-from unpooled.report.tables import (
+from unpooled.report.exhibits import (
     Table,
     left_out,
     number,
@@ -17,6 +15,8 @@ from unpooled.report.tables import (
     probability,
     signed,
 )
+from unpooled.report.plots import svg as figures
+from unpooled.report.text.phrases import counted
 
 MANY_COLUMNS = 30  # beyond this, only the largest loadings of a component are shown
 TOP = 15

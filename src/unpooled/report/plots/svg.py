@@ -18,7 +18,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from unpooled.arrays import Array, Float
-from unpooled.report.phrases import clean
+from unpooled.report.text.phrases import clean
 
 INK, ACCENT, SECOND = "#000001", "#000002", "#000003"
 _COLOURS = {INK: "currentColor", ACCENT: "var(--accent)", SECOND: "var(--second)"}

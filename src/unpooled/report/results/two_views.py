@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.report import scatter_plots as planes
 from unpooled.report.exhibit import Exhibit
-from unpooled.report.tables import Table, number, per_cent, probability, signed
+from unpooled.report.exhibits import Table, number, per_cent, probability, signed
+from unpooled.report.plots import scatter_plots as planes
 
 MOST = 30
 

@@ -7,9 +7,14 @@ from typing import final
 from unpooled.errors import StudyError
 from unpooled.ledger import Release
 from unpooled.report.facts import Facts, declaration
-from unpooled.report.phrases import listed
-from unpooled.report.rules import WORDS, loosened, said
-from unpooled.report.wording import meaning, pairs_columns, per_person, rounds_label
+from unpooled.report.text.phrases import listed
+from unpooled.report.text.rules import WORDS, loosened, said
+from unpooled.report.text.wording import (
+    meaning,
+    pairs_columns,
+    per_person,
+    rounds_label,
+)
 
 # Below this many rows per silo on average, a reader should look at the sizes.
 _FEW_ROWS = 30

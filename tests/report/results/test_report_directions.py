@@ -18,7 +18,7 @@ from unpooled import (
 )
 from unpooled.report.facts import facts_of
 from unpooled.report.results import results
-from unpooled.report.wording import what_came_in, what_left, what_stayed
+from unpooled.report.text.wording import what_came_in, what_left, what_stayed
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ from markupsafe import Markup
 
 from unpooled.arrays import Array, Float
 from unpooled.report.exhibit import Exhibit
-from unpooled.report.figures import ACCENT, INK, drawing, settings, svg
-from unpooled.report.tables import Table, number, per_cent
+from unpooled.report.exhibits import Table, number, per_cent
+from unpooled.report.plots.svg import ACCENT, INK, drawing, settings, svg
 
 MOST = 30
 _KERNELS = {

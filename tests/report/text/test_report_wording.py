@@ -12,10 +12,10 @@ from report_pages import facts, rows
 from unpooled.ledger import Ledger, Release
 from unpooled.models.files.catalogue import estimators
 from unpooled.protocol.step import Step, summed
-from unpooled.report.cautions import cautions
 from unpooled.report.facts import facts_of
 from unpooled.report.html import Facts
-from unpooled.report.wording import sentence, what_came_in, what_left, what_stayed
+from unpooled.report.text.cautions import cautions
+from unpooled.report.text.wording import sentence, what_came_in, what_left, what_stayed
 
 
 @summed(total="p")

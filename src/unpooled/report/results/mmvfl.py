@@ -8,9 +8,9 @@ from markupsafe import Markup
 
 from unpooled.arrays import Array, Float
 from unpooled.report.exhibit import Exhibit
-from unpooled.report.figures import ACCENT, INK, drawing, settings, short, svg
-from unpooled.report.phrases import counted, listed
-from unpooled.report.tables import Table, left_out, number
+from unpooled.report.exhibits import Table, left_out, number
+from unpooled.report.plots.svg import ACCENT, INK, drawing, settings, short, svg
+from unpooled.report.text.phrases import counted, listed
 
 MOST = 30
 

@@ -6,15 +6,15 @@ from typing import Any, final
 import numpy as np
 
 from unpooled.models.base import fitted_names
-from unpooled.report import components
-from unpooled.report.columns import by_column
-from unpooled.report.directions import canonical, discriminants, generalised
 from unpooled.report.exhibit import Exhibit
+from unpooled.report.exhibits import Table, number
 from unpooled.report.facts import Facts, subject
-from unpooled.report.kernels import spectrum
-from unpooled.report.selection import selection
-from unpooled.report.site_effects import site_effects
-from unpooled.report.tables import Table, number
+from unpooled.report.results import pca as components
+from unpooled.report.results.heterogeneity import site_effects
+from unpooled.report.results.kernel_pca import spectrum
+from unpooled.report.results.mmvfl import selection
+from unpooled.report.results.preprocessing import by_column
+from unpooled.report.results.two_views import canonical, discriminants, generalised
 
 # Told elsewhere in the report, or of no use to its reader.
 _SAID = ("kept_", "n_features_in_", "feature_names_in_", "n_samples_")

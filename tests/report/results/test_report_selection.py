@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 import unpooled as up
+from unpooled.report.exhibits import number
 from unpooled.report.facts import facts_of
 from unpooled.report.results import results
-from unpooled.report.tables import number
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,12 @@ from unpooled.coordinator.round_cost import RoundRecord
 from unpooled.errors import ReleaseRefusedError
 from unpooled.ledger import Ledger, Release
 from unpooled.protocol.step import disclosed, release, summed
-from unpooled.report.cautions import cautions
 from unpooled.report.facts import facts_of
 from unpooled.report.html import Facts, render
-from unpooled.report.rules import loosened, rules_table
-from unpooled.report.what_follows import could_learn, could_not_learn
-from unpooled.report.wording import sentence, what_left
+from unpooled.report.text.cautions import cautions
+from unpooled.report.text.rules import loosened, rules_table
+from unpooled.report.text.what_follows import could_learn, could_not_learn
+from unpooled.report.text.wording import sentence, what_left
 
 
 @disclosed(mean=release("p", meaning="the mean of each column in this silo"))

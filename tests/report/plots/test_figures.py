@@ -7,7 +7,7 @@ import matplotlib
 import numpy as np
 import pytest
 
-from unpooled.report import figures
+from unpooled.report.plots import svg as figures
 
 SHARES = np.array([0.5, 0.25, 0.125])
 COMPONENTS = np.array([[0.6, -0.8, 0.0], [0.8, 0.6, 0.0]])

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from unpooled.report import scatter_plots as planes
 from unpooled.report.exhibit import Exhibit
-from unpooled.report.phrases import counted
-from unpooled.report.tables import Table, number, per_cent, plain_number, probability
+from unpooled.report.exhibits import Table, number, per_cent, plain_number, probability
+from unpooled.report.plots import scatter_plots as planes
+from unpooled.report.text.phrases import counted
 
 MOST = 30
 _NO_BOX = (

@@ -8,7 +8,7 @@ from typing import final
 from unpooled.coordinator.comparisons import computed_for
 from unpooled.ledger import Release
 from unpooled.report.facts import Facts, argument, declaration, subject_of_step
-from unpooled.report.phrases import byte_size, listed
+from unpooled.report.text.phrases import byte_size, listed
 
 # A chapter of more passages tells those of an iteration together.
 _MANY_PASSAGES = 12

@@ -7,11 +7,11 @@ import pytest
 
 import unpooled as up
 from report_pages import Page, facts, rows
+from unpooled.report.exhibits import duration, number, probability
 from unpooled.report.facts import facts_of
 from unpooled.report.html import render
-from unpooled.report.phrases import byte_size
 from unpooled.report.results import _attributes, results
-from unpooled.report.tables import duration, number, probability
+from unpooled.report.text.phrases import byte_size
 
 
 def test_numbers_under_every_picture(heart, page):

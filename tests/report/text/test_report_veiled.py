@@ -7,8 +7,8 @@ from mmvfl_silos import silos, three_kinds
 from report_pages import Page, facts, rows
 from unpooled.report.facts import facts_of
 from unpooled.report.html import render
-from unpooled.report.what_follows import could_learn, could_not_learn
-from unpooled.report.wording import sentence, veiled, what_came_in
+from unpooled.report.text.what_follows import could_learn, could_not_learn
+from unpooled.report.text.wording import sentence, veiled, what_came_in
 
 PEOPLE = {"min_rows": 10, "allow_row_level": True, "allow_disclosed": True}
 BUT = "The totals listed above, but for those that the silos alone opened,"

@@ -1,0 +1,1 @@
+"""Pictures of results, drawn with matplotlib and set into the page as SVG."""
