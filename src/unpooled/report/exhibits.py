@@ -1,15 +1,19 @@
-"""Tables of a report, and numbers as people write them."""
+"""Exhibits: what a report shows of a model, apart from where it is shown.
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import final
+An exhibit is a heading, a few sentences, tables, and a picture of the tables' numbers
+where there is one. The page sets pictures as SVG; whatever else shows an exhibit may
+print its tables, or draw its picture into a file.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
 
 
 @final
 @dataclass(frozen=True)
 class Table:
-    """A table: the first cell of each row names it.
+    """A table whose first column names its rows.
 
     Attributes
     ----------
@@ -20,7 +24,7 @@ class Table:
     rows : sequence of sequence of str
         Cells as they are shown.
     note : str
-        What was left out, and why.
+        Which rows were left out, and why.
     total : bool
         Whether the last row adds up the others.
     words : int
@@ -35,59 +39,33 @@ class Table:
     words: int = 1
 
 
-def number(x: float) -> str:
-    """Return a measured number with four significant digits."""
-    if not math.isfinite(x):
-        return "none" if math.isnan(x) else str(x)
-    if x == 0:
-        return "0"
-    exponent = math.floor(math.log10(abs(x)))
-    if -4 <= exponent < 6:
-        text = f"{x:,.{max(3 - exponent, 0)}f}"
-    else:
-        mantissa, _, power = f"{x:.3e}".partition("e")
-        text = f"{mantissa} × 10{str(int(power)).translate(_RAISED)}"
-    return text.replace("-", "−")
+@final
+@dataclass(frozen=True)
+class Picture:
+    """A picture of an exhibit's numbers, drawn when it is asked for.
+
+    Attributes
+    ----------
+    title : str
+        Its name for screen readers.
+    description : str
+        What a reader who cannot see it should know.
+    draw : callable
+        Returns the matplotlib `Figure`; call it under
+        `unpooled.report.plots.svg.settings`.
+    """
+
+    title: str
+    description: str
+    draw: Callable[[], Any]
 
 
-def probability(p: float) -> str:
-    """Return a p-value with two significant digits, which are all that it has."""
-    if not 0 < p < 1:
-        return number(p)
-    exponent = math.floor(math.log10(p))
-    if exponent >= -4:
-        return f"{p:.{1 - exponent}f}"
-    mantissa, _, power = f"{p:.1e}".partition("e")
-    return f"{mantissa} × 10{str(int(power)).translate(_RAISED)}"
+@final
+@dataclass(frozen=True)
+class Exhibit:
+    """A heading, sentences, tables, and a picture of their numbers or none."""
 
-
-def plain_number(x: int | float) -> str:
-    """Return a number that people chose, with the digits they wrote."""
-    return f"{x:,g}".replace("-", "−")
-
-
-def signed(x: float) -> str:
-    """Return a number within [-1, 1] to three places, with its sign."""
-    return f"{x:+.3f}".replace("-", "−")
-
-
-def per_cent(share: float) -> str:
-    """Return a share as a percentage."""
-    return f"{100 * share:.1f} %"
-
-
-def duration(seconds: float) -> str:
-    """Return a time in the unit that suits it."""
-    if seconds < 0.0995:
-        return f"{1e3 * seconds:.1f} ms"
-    return f"{seconds:,.2f} s"
-
-
-def left_out(shown: int, all_of_them: int, what: str, which: str) -> str:
-    """Return a note on what is not in a table, if anything is not."""
-    if shown >= all_of_them:
-        return ""
-    return f"Of {all_of_them:,} {what}, the {which} {shown} are shown."
-
-
-_RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+    heading: str
+    text: str
+    tables: list[Table] = field(default_factory=list)
+    picture: Picture | None = None

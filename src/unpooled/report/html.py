@@ -23,6 +23,7 @@ from markupsafe import Markup
 
 from unpooled.federation.federation import Federation
 from unpooled.report.facts import Facts, facts_of, subject
+from unpooled.report.plots.svg import svg
 from unpooled.report.results import results
 from unpooled.report.text.cautions import cautions
 from unpooled.report.text.costs_and_signatures import costs, seals, silos
@@ -115,7 +116,7 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
         finalize=_readable,
     )
-    environment.globals |= {"listed": listed, "counted": counted}
+    environment.globals |= {"listed": listed, "counted": counted, "svg": svg}
     return environment.get_template("template.html.jinja")
 
 

@@ -1,37 +1,41 @@
 """Pictures: what is drawn, in whose colours, and that nothing outside gets in."""
 
 import re
+from functools import partial
 from xml.etree import ElementTree
 
 import matplotlib
 import numpy as np
 import pytest
 
-from unpooled.report.plots import svg as figures
+from unpooled.report.exhibits import Picture
+from unpooled.report.plots import charts
+from unpooled.report.plots.svg import svg
 
 SHARES = np.array([0.5, 0.25, 0.125])
 COMPONENTS = np.array([[0.6, -0.8, 0.0], [0.8, 0.6, 0.0]])
 NAMES = ["age", "chol", "thal"]
 
 
-def scree(shares=SHARES, name="scree-0", description="Three bars."):
-    return figures.scree(shares, name, description)
+def scree(shares=SHARES, name="scree-0"):
+    return svg(Picture("Shares", "Three bars.", lambda: charts.scree(shares)), name)
 
 
 def loadings(columns=NAMES, components=COMPONENTS, titles=("1", "2")):
-    return figures.loadings(components, columns, titles, "loadings-0", "Bars.")
+    draw = partial(charts.loadings, components, columns, titles)
+    return svg(Picture("Loadings", "Bars.", draw), "loadings-0")
 
 
-def texts(svg: str) -> list[str]:
+def texts(drawn: str) -> list[str]:
     """Return the texts of a picture, which is XML as well as HTML."""
-    root = ElementTree.fromstring(svg)
+    root = ElementTree.fromstring(drawn)
     return ["".join(one.itertext()).strip() for one in root.iter("text")]
 
 
-def bars(svg: str, colour: str) -> list[tuple[float, float]]:
+def bars(drawn: str, colour: str) -> list[tuple[float, float]]:
     """Return (width, height) of the bars in a colour, in order."""
     sizes = []
-    for path in ElementTree.fromstring(svg).iter("path"):
+    for path in ElementTree.fromstring(drawn).iter("path"):
         if path.get("style") == f"fill: {colour}":
             points = np.array(re.findall(r"[ML] (\S+) (\S+)", path.get("d", "")), float)
             sizes.append(tuple(np.ptp(points, axis=0)))
@@ -50,21 +54,21 @@ def test_same_picture_every_time_and_under_all_settings(draw):
 
 @pytest.mark.parametrize("draw", [scree, loadings])
 def test_picture_asks_for_nothing_and_styles_nothing_but_itself(draw):
-    svg = draw()
+    drawn = draw()
 
-    assert "http" not in svg
-    assert "<style" not in svg
-    assert "font-family" not in svg
-    assert "<metadata" not in svg
+    assert "http" not in drawn
+    assert "<style" not in drawn
+    assert "font-family" not in drawn
+    assert "<metadata" not in drawn
 
 
 @pytest.mark.parametrize("draw", [scree, loadings])
 def test_colours_are_those_of_the_page(draw):
-    svg = draw()
+    drawn = draw()
 
-    assert not re.search("#[0-9a-f]{6}", svg)
+    assert not re.search("#[0-9a-f]{6}", drawn)
     assert {"currentColor", "var(--accent)", "var(--second)"} <= set(
-        re.findall(r"currentColor|var\(--\w+\)", svg)
+        re.findall(r"currentColor|var\(--\w+\)", drawn)
     )
 
 
@@ -104,10 +108,10 @@ def test_few_bars_carry_their_numbers_and_many_do_not():
 
 
 def test_bars_of_loadings_are_as_long_as_their_numbers():
-    svg = loadings()
+    drawn = loadings()
 
-    right = [width for width, _ in bars(svg, "var(--accent)")]
-    left = [width for width, _ in bars(svg, "var(--second)")]
+    right = [width for width, _ in bars(drawn, "var(--accent)")]
+    left = [width for width, _ in bars(drawn, "var(--second)")]
     # In the order drawn: 0.6, 0.0 of the first component, 0.8, 0.6, 0.0 of the other.
     np.testing.assert_allclose(
         np.array(right) / left[0], [0.75, 0.0, 1.0, 0.75, 0.0], atol=1e-5

@@ -7,11 +7,12 @@ import pytest
 
 import unpooled as up
 from report_pages import Page, facts, rows
-from unpooled.report.exhibits import duration, number, probability
+from unpooled.report.exhibits import Exhibit
 from unpooled.report.facts import facts_of
 from unpooled.report.html import render
-from unpooled.report.results import _attributes, results
-from unpooled.report.text.phrases import byte_size
+from unpooled.report.results import exhibits_of, results
+from unpooled.report.results.describe import describe
+from unpooled.report.text.phrases import byte_size, duration, number, probability
 
 
 def test_numbers_under_every_picture(heart, page):
@@ -73,7 +74,12 @@ def test_numbers_of_transformed_columns_are_not_taken_for_the_columns_own():
 
     ((exhibit,),) = [result.exhibits for result in results(some)]
 
-    head = ("Column", "Exponent", "Mean, transformed", "Deviation, transformed")
+    head = (
+        "Column",
+        "Exponent",
+        "Mean, transformed",
+        "Standard deviation, transformed",
+    )
     assert exhibit.tables[0].head == head
     model = some.models[0][1]
     for row, exponent, variance in zip(
@@ -83,16 +89,33 @@ def test_numbers_of_transformed_columns_are_not_taken_for_the_columns_own():
         assert row[3] == number(variance**0.5)
 
 
-def test_models_without_a_picture_tell_numbers_as_numbers():
+def test_classes_without_a_description_have_their_fitted_attributes_listed():
     fitted = {"n_turns_": 52, "gain_": 0.25, "A_": np.eye(3), "kept_": "x", "tol": 1}
+    fitted |= {"names_": np.array(["x", "y"], object), "v_": np.array([1.0, -2.5])}
+    fitted |= {"method_": "b", "on_": True, "n_samples_": 3, "f_": len, "z_": None}
 
-    exhibit = _attributes(SimpleNamespace(**fitted))
+    (exhibit,) = describe(SimpleNamespace(**fitted), [])
 
     assert {row[0]: row[1] for row in exhibit.tables[0].rows} == {
         "A_": "3 × 3 numbers",
         "gain_": "0.2500",
+        "method_": "b",
         "n_turns_": "52",
+        "names_": "x, y",
+        "on_": "yes",
+        "v_": "1.000, −2.500",
     }
+
+
+def test_an_estimator_of_a_user_may_register_its_own_description():
+    class Residuals:
+        pass
+
+    @describe.register
+    def _residuals(model: Residuals, columns: list[str]) -> list[Exhibit]:
+        return [Exhibit("Residuals", f"Of {columns[0]}.")]
+
+    assert exhibits_of(Residuals(), ["age"]) == [Exhibit("Residuals", "Of age.")]
 
 
 def test_missing_cells_are_counted_over_all_silos_only():

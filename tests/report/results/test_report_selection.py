@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 import unpooled as up
-from unpooled.report.exhibits import number
 from unpooled.report.facts import facts_of
 from unpooled.report.results import results
+from unpooled.report.text.phrases import number
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def shown(fitted):
 def test_weights_are_told_where_they_were_asked_for(fitted):
     model, _ = fitted
     settled, kept = shown(fitted).values()
-    assert "Nobody asked for them" in kept.text
+    assert "not requested from the silos" in kept.text
     assert kept.tables == []
     assert settled.tables[0].rows[-1] == (
         str(model.n_iter_),
@@ -42,7 +42,7 @@ def test_weights_are_told_where_they_were_asked_for(fitted):
     assert "classes 0, 1 and 2" in settled.text
 
     weights = model.feature_importances_
-    counting = shown(fitted)["Which columns count"]
+    counting = shown(fitted)["Weights of columns"]
 
     by_column = {row[0]: row[1:] for row in counting.tables[0].rows}
     for silo, columns in {"a": "uv", "b": "w", "c": "xyz"}.items():

@@ -1,1 +1,1 @@
-"""Pictures of results, drawn with matplotlib and set into the page as SVG."""
+"""Pictures of results: charts and scatter plots by matplotlib, and their SVG."""

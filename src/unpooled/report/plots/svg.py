@@ -1,4 +1,4 @@
-"""Pictures of results, as SVG that belongs to the page it stands in.
+"""Pictures as SVG that belongs to the page it stands in.
 
 Matplotlib draws in stand-in colours, which are then replaced by those of the page, so
 that one picture serves light, dark and paper. Text stays text, in the page's own type.
@@ -6,18 +6,17 @@ that one picture serves light, dark and paper. Text stays text, in the page's ow
 
 import io
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from xml.etree import ElementTree
 
 import matplotlib
-import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from unpooled.arrays import Array, Float
+from unpooled.report.exhibits import Picture
 from unpooled.report.text.phrases import clean
 
 INK, ACCENT, SECOND = "#000001", "#000002", "#000003"
@@ -26,8 +25,6 @@ _COLOURS = {INK: "currentColor", ACCENT: "var(--accent)", SECOND: "var(--second)
 # that type is legible on a telephone and not coarse on a desk.
 WIDTH = 420
 _TYPE = 12.0
-# Beside a picture of several panels, or of one: pixels and letters for a column's name.
-_NAMES = {True: (102, 14), False: (186, 28)}
 
 
 @contextmanager
@@ -43,105 +40,50 @@ def settings() -> Iterator[None]:
         yield
 
 
-@settings()
-def scree(shares: Float[Array, " k"], name: str, description: str) -> Markup:
-    """Draw the share of variance of each component, and of all up to it.
+def svg(picture: Picture, name: str) -> Markup:
+    """Return a picture as an element of the page.
 
     Parameters
     ----------
-    shares : (k,) array
-        Explained variance ratios; all are drawn, so pass as many as are legible.
+    picture : Picture
+        What to draw.
     name : str
-        Of the picture, unique in the page.
-    description : str
-        What a reader who cannot see it should know.
+        Begins all ids within the element; unique in the page.
     """
-    k = len(shares)
-    figure, axes = drawing(height=240, left=44, right=8, top=10, bottom=42)
-    place = np.arange(1, k + 1)
-    together = 100 * np.cumsum(shares)
-    axes.bar(place, 100 * shares, width=0.62 if k < 25 else 0.8, color=ACCENT)
-    axes.plot(place, together, color=SECOND, linewidth=1.5, marker="o", markersize=4)
-    axes.set_xlim(0.4, k + 0.6)
-    axes.set_ylim(0, 104)
-    step = max(1, -(-k // 12))
-    axes.set_xticks(place[::step])
-    axes.set_yticks(range(0, 101, 25), [f"{v} %" for v in range(0, 101, 25)])
-    axes.grid(axis="y", color=INK, alpha=0.13, linewidth=0.8)
-    axes.set_xlabel("component", color=INK, labelpad=6)
-    if k <= 8:
-        for x, share in enumerate(100 * shares, start=1):
-            # The line begins on the first bar, so its label stands higher.
-            above = share + (4.5 if x == 1 and k > 1 else 2)
-            axes.text(x, above, f"{share:.0f} %", ha="center", color=INK)
-    last = together[-1]
-    below = last > 88
-    axes.annotate(
-        "together",
-        (k, last),
-        (k + 0.12, last - 7 if below else last + 5),
-        ha="right",
-        va="top" if below else "bottom",
-        color=SECOND,
-    )
-    return svg(figure, name, "Share of variance by component", description)
-
-
-@settings()
-def loadings(
-    components: Float[Array, "k p"],
-    columns: Sequence[str],
-    titles: Sequence[str],
-    name: str,
-    description: str,
-) -> Markup:
-    """Draw one panel of bars per component, with the columns named once, at the left.
-
-    Parameters
-    ----------
-    components : (k, p) array
-        What is drawn, all of it.
-    columns : sequence of str
-        Names of the p columns.
-    titles : sequence of str
-        Names of the k panels.
-    name, description : str
-        As for `scree`.
-    """
-    k, p = components.shape
-    height = 24 + 17 * p + 6
-    (left, letters), gap = _NAMES[k > 1], 8
-    panel = (WIDTH - left - 4 - gap * (k - 1)) / k
-    figure = Figure(figsize=(WIDTH / 72, height / 72), dpi=72)
-    limit = 1.04 * max(float(np.abs(components).max()), 1e-12)
-    for index in range(k):
-        start = left + index * (panel + gap)
-        axes = _panel(figure, start, panel, 24, 6, height)
-        values = components[index]
-        colours = [ACCENT if value >= 0 else SECOND for value in values]
-        axes.barh(np.arange(p), values, height=0.62, color=colours)
-        axes.axvline(0.0, color=INK, linewidth=0.8, alpha=0.55)
-        axes.set_xlim(-limit, limit)
-        axes.set_ylim(p - 0.4, -0.6)
-        axes.set_xticks([])
-        names = [short(column, letters) for column in columns] if index == 0 else []
-        axes.set_yticks(range(p) if index == 0 else [], names, parse_math=False)
-        axes.set_title(titles[index], color=INK, pad=7, parse_math=False)
-    return svg(figure, name, "Loadings by component", description)
+    text = io.StringIO()
+    # Fixed metadata: the same picture is the same text.
+    unset = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    with settings(), warnings.catch_warnings():
+        # A font that lacks a letter does not matter: the page sets the text in its own.
+        warnings.simplefilter("ignore")
+        figure = picture.draw()
+        figure.patch.set_visible(False)
+        for part in figure.findobj():
+            part.set_clip_on(False)
+        FigureCanvasSVG(figure).print_svg(text, metadata=unset)
+    root = ElementTree.fromstring(text.getvalue())
+    _fit_into_page(root, name)
+    words = {"title": picture.title, "desc": picture.description}
+    for position, (tag, content) in enumerate(words.items()):
+        child = ElementTree.Element(tag, {"id": f"{name}-{tag}"})
+        child.text = clean(content)
+        root.insert(position, child)
+    root.attrib |= {"role": "img", "aria-labelledby": f"{name}-title {name}-desc"}
+    return Markup(ElementTree.tostring(root, encoding="unicode"))
 
 
 def drawing(
     *, height: int, left: int, right: int, top: int, bottom: int
 ) -> tuple[Figure, Axes]:
-    """Return an empty picture; margins are in CSS pixels."""
+    """Return an empty figure with one panel; margins are in CSS pixels."""
     figure = Figure(figsize=(WIDTH / 72, height / 72), dpi=72)
-    axes = _panel(figure, left, WIDTH - left - right, top, bottom, height)
+    axes = panel(figure, left, WIDTH - left - right, top, bottom, height)
     axes.spines["bottom"].set_visible(True)
     axes.spines["bottom"].set(color=INK, linewidth=0.8, alpha=0.55)
     return figure, axes
 
 
-def _panel(
+def panel(
     figure: Figure,
     left: int | float,
     width: int | float,
@@ -149,6 +91,7 @@ def _panel(
     bottom: int | float,
     height: int | float,
 ) -> Axes:
+    """Return a panel of a figure of this height; all lengths are in CSS pixels."""
     box = (
         left / WIDTH,
         bottom / height,
@@ -172,29 +115,8 @@ def short(text: str, letters: int) -> str:
     return f"{text[:half]}…{text[1 - half :]}"
 
 
-def svg(figure: Figure, name: str, title: str, description: str) -> Markup:
-    """Return a figure as an element of the page."""
-    figure.patch.set_visible(False)
-    text = io.StringIO()
-    for part in figure.findobj():
-        part.set_clip_on(False)
-    unsaid = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    with warnings.catch_warnings():
-        # A font that lacks a letter does not matter: the page sets the text in its own.
-        warnings.simplefilter("ignore")
-        FigureCanvasSVG(figure).print_svg(text, metadata=unsaid)
-    root = ElementTree.fromstring(text.getvalue())
-    _adopt(root, name)
-    for position, (tag, words) in enumerate((("title", title), ("desc", description))):
-        child = ElementTree.Element(tag, {"id": f"{name}-{tag}"})
-        child.text = clean(words)
-        root.insert(position, child)
-    root.attrib |= {"role": "img", "aria-labelledby": f"{name}-title {name}-desc"}
-    return Markup(ElementTree.tostring(root, encoding="unicode"))
-
-
-def _adopt(root: ElementTree.Element, name: str) -> None:
-    """Make a drawing part of a page: names of its own, and the page's colours."""
+def _fit_into_page(root: ElementTree.Element, name: str) -> None:
+    """Give a drawing ids of its own and the colours of the page."""
     for parent in list(root.iter()):
         for child in list(parent):
             # Matplotlib's style is for "*", which would be the whole page.
@@ -212,11 +134,11 @@ def _adopt(root: ElementTree.Element, name: str) -> None:
         if "href" in attributes:
             attributes["href"] = f"#{name}-{attributes['href'].removeprefix('#')}"
         if "style" in attributes:
-            attributes["style"] = _restyled(attributes["style"])
+            attributes["style"] = _page_style(attributes["style"])
         element.attrib = attributes
 
 
-def _restyled(style: str) -> str:
+def _page_style(style: str) -> str:
     rules: list[str] = []
     for rule in style.split(";"):
         key, _, value = (part.strip() for part in rule.partition(":"))

@@ -1,123 +1,118 @@
-"""What principal components say: variances, loadings, and what is noise in them."""
+"""Results of principal component analysis: variances, loadings, and signal to noise."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.report.exhibit import Exhibit
-from unpooled.report.exhibits import (
-    Table,
+from unpooled.models.pca.pca import PCA
+from unpooled.report.exhibits import Exhibit, Picture, Table
+from unpooled.report.plots import charts
+from unpooled.report.results.describe import MOST_ROWS, by_component, describe
+from unpooled.report.results.preprocessing import by_column
+from unpooled.report.text.phrases import (
+    counted,
     left_out,
     number,
     per_cent,
     probability,
     signed,
 )
-from unpooled.report.plots import svg as figures
-from unpooled.report.text.phrases import counted
 
 MANY_COLUMNS = 30  # beyond this, only the largest loadings of a component are shown
 TOP = 15
 MANY_COMPONENTS = 6  # panels and columns of loadings
-MANY_SHARES = 30  # bars and rows of explained variance
 
 
-def variance(model: Any, name: str) -> Exhibit:
-    """Return how much of the variance each component explains, with a picture."""
-    if "explained_variance_ratio_" not in vars(model):
-        return _merged(model)
+@describe.register
+def _pca(model: PCA, columns: Sequence[str]) -> list[Exhibit]:
+    exhibits = [_variance(model)]
+    if "signal_to_noise_" in vars(model):
+        exhibits.append(_signal(model))
+    # Not `hasattr`: the silos of a column partition would be asked for their part.
+    if "components_" in vars(model):
+        exhibits += loadings(model.components_, columns)
+    if "mean_" in vars(model) and not _standardised(model):
+        table = by_column(columns, {"Mean": model.mean_})
+        exhibits.append(Exhibit("Columns, over all silos", "", [table]))
+    return exhibits
+
+
+def _standardised(model: PCA) -> bool:
+    """Whether columns were standardised before: their means are rounding errors."""
+    deviation = np.sqrt(np.max(model.explained_variance_))
+    return bool(np.abs(model.mean_).max() <= 1e-9 * deviation)
+
+
+def _variance(model: PCA) -> Exhibit:
     shares = np.asarray(model.explained_variance_ratio_)
-    k = min(len(shares), MANY_SHARES)
-    together = np.cumsum(shares)
+    k = min(len(shares), MOST_ROWS)
+    cumulative = np.cumsum(shares)
     rows = [
         (f"{i + 1}", number(v), per_cent(s), per_cent(t))
         for i, (v, s, t) in enumerate(
-            zip(model.explained_variance_[:k], shares[:k], together[:k], strict=True)
+            zip(model.explained_variance_[:k], shares[:k], cumulative[:k], strict=True)
         )
     ]
     table = Table(
         "",
-        ("Component", "Variance", "Share", "Together"),
+        ("Component", "Variance", "Share", "Cumulative share"),
         rows,
         left_out(k, len(shares), "components", "first"),
     )
     text = (
-        f"{counted(len(shares), 'component')} together "
-        f"{'explains' if len(shares) == 1 else 'explain'} {per_cent(together[-1])} of "
-        f"the variance of all columns. Variances are divided by one less than "
-        f"the number of rows."
+        f"{counted(len(shares), 'component')} "
+        f"{'explains' if len(shares) == 1 else 'explain'} {per_cent(cumulative[-1])} "
+        f"of the total variance (the sum of the variances of all columns). Variances "
+        f"have the denominator N − 1, one less than the number of rows."
     )
-    if hasattr(model, "residuals_"):
+    if "residuals_" in vars(model):
         text += (
-            f" They were found in {counted(model.n_iter_, 'round')} of products; the "
-            f"largest residual is {_of_gap(model)} of the gap to the next variance, "
-            f"which bounds the error of their directions."
+            f" The components were computed in {counted(model.n_iter_, 'round')} of "
+            f"products (block Krylov); the largest residual is {_share_of_gap(model)} "
+            f"of the gap to the next variance, which bounds the error of their "
+            f"directions."
         )
-    picture = figures.scree(
-        shares[:k],
-        name,
+    picture = Picture(
+        "Share of variance by component",
         f"Bars: share of variance of components 1 to {k}, from {per_cent(shares[0])} "
-        f"down to {per_cent(shares[k - 1])}. Line: share of all components up to each, "
-        f"ending at {per_cent(together[k - 1])}. The numbers are in the table below.",
+        f"down to {per_cent(shares[k - 1])}. Line: cumulative share, ending at "
+        f"{per_cent(cumulative[k - 1])}. The numbers are in the table below.",
+        partial(charts.scree, shares[:k]),
     )
     return Exhibit("Explained variance", text, [table], picture)
 
 
-def _merged(model: Any) -> Exhibit:
-    """Return the variances along directions that were merged, not fitted together."""
-    table = _by_component(model.explained_variance_, "Variance")
-    text = (
-        f"Variance of all columns along directions merged from the silos’ own in "
-        f"{counted(len(model.history_), 'round')}, divided by one less than the number "
-        f"of people. This is the published approximation: PCA on the same silos gives "
-        f"the principal components of all columns together. The variance of all "
-        f"columns was not released, so the directions’ shares of it are not known."
-    )
-    return Exhibit("Variance along merged directions", text, [table])
-
-
-def signal(model: Any) -> Exhibit:
-    """Return how far the variances of a private fit stand out of its noise."""
-    table = _by_component(model.signal_to_noise_, "Signal to noise")
-    text = (
-        "Variances hold noise, added for privacy. This is each one divided by the "
-        "largest variance that noise alone shows: near 1 a component is chance."
-    )
-    return Exhibit("Signal and noise", text, [table])
-
-
-def _by_component(values: Float[Array, " k"], heading: str) -> Table:
-    """Return one number for each component, the first of many."""
-    k = min(len(values), MANY_SHARES)
-    rows = [(f"{i + 1}", number(value)) for i, value in enumerate(values[:k])]
-    note = left_out(k, len(values), "components", "first")
-    return Table("", ("Component", heading), rows, note)
-
-
-def _of_gap(model: Any) -> str:
+def _share_of_gap(model: Any) -> str:
     if model.gap_ <= 0:
         return "more than all"
     return probability(float(np.max(model.residuals_)) / model.gap_)
 
 
-def loadings(
-    components: Float[Array, "k p"], columns: Sequence[str], name: str
-) -> list[Exhibit]:
-    """Return how much each column weighs, with a picture; of many, the largest."""
+def _signal(model: PCA) -> Exhibit:
+    text = (
+        "The variances contain noise, which was added for differential privacy. The "
+        "signal-to-noise ratio is a component’s variance divided by the largest "
+        "variance that noise alone gives: a component with a ratio near 1 may be noise."
+    )
+    table = by_component("Signal-to-noise ratio", model.signal_to_noise_)
+    return Exhibit("Signal and noise", text, [table])
+
+
+def loadings(components: Float[Array, "k p"], columns: Sequence[str]) -> list[Exhibit]:
+    """Return the loadings of components, with a picture; of many, the largest."""
     k, p = components.shape
     shown = min(k, MANY_COMPONENTS)
     text = (
-        "How much each column weighs in each component: bars to the right are "
-        "positive, to the left negative. Within a component the squares add up to 1."
+        "Loadings are the weights of the columns in each component: bars to the right "
+        "are positive, to the left negative. Within a component the squares add up to "
+        "1."
     )
     if p > MANY_COLUMNS:
-        return _largest(components[:shown], k, columns, name, text)
-    titles = [_component(i, shown) for i in range(shown)]
-    picture = figures.loadings(
-        components[:shown], columns, titles, name, _described(components[0], columns)
-    )
+        return _largest(components[:shown], k, columns, text)
+    titles = [f"component {i + 1}" if shown < 4 else f"{i + 1}" for i in range(shown)]
     table = Table(
         "",
         ("Column", *[f"{i + 1}" for i in range(shown)]),
@@ -127,29 +122,23 @@ def loadings(
         ],
         left_out(shown, k, "components", "first"),
     )
+    picture = _picture(components[:shown], columns, titles)
     return [Exhibit("Loadings", text, [table], picture)]
 
 
 def _largest(
-    components: Float[Array, "l p"],
-    k: int,
-    columns: Sequence[str],
-    name: str,
-    text: str,
+    components: Float[Array, "l p"], k: int, columns: Sequence[str], text: str
 ) -> list[Exhibit]:
-    """Return an exhibit for each component with its largest loadings only."""
+    """Return one exhibit for each component, with its largest loadings only."""
     p = components.shape[1]
     text += (
         f" Of the {p:,} columns, the {TOP} with the largest loadings are shown for "
         f"each component. {left_out(len(components), k, 'components', 'first')}"
     )
-    found = []
+    exhibits = []
     for i, values in enumerate(components):
         order = np.argsort(-np.abs(values), kind="stable")[:TOP]
-        some: list[str] = [columns[int(j)] for j in order]
-        picture = figures.loadings(
-            values[None, order], some, [""], f"{name}-{i}", _described(values, columns)
-        )
+        names = [columns[int(j)] for j in order]
         share = float(np.sum(values[order] ** 2))
         table = Table(
             "",
@@ -157,19 +146,21 @@ def _largest(
             [(columns[int(j)], signed(float(values[j]))) for j in order],
             f"Their squares add up to {share:.3f}.",
         )
+        picture = _picture(values[None, order], names, [""])
         heading = f"Loadings of component {i + 1}"
-        found.append(Exhibit(heading, "" if i else text.strip(), [table], picture))
-    return found
+        exhibits.append(Exhibit(heading, "" if i else text.strip(), [table], picture))
+    return exhibits
 
 
-def _described(values: Float[Array, " p"], columns: Sequence[str]) -> str:
-    order = np.argsort(-np.abs(values), kind="stable")[:3]
-    largest = ", ".join(f"{columns[int(j)]} {signed(float(values[j]))}" for j in order)
-    return (
+def _picture(
+    components: Float[Array, "k p"], columns: Sequence[str], titles: Sequence[str]
+) -> Picture:
+    first = components[0]
+    order = np.argsort(-np.abs(first), kind="stable")[:3]
+    largest = ", ".join(f"{columns[int(j)]} {signed(float(first[j]))}" for j in order)
+    return Picture(
+        "Loadings by component",
         f"Bars of loadings by column. The largest of the first component drawn are "
-        f"{largest}. The numbers are in the table below."
+        f"{largest}. The numbers are in the table below.",
+        partial(charts.loadings, components, columns, titles),
     )
-
-
-def _component(i: int, shown: int) -> str:
-    return f"component {i + 1}" if shown < 4 else f"{i + 1}"

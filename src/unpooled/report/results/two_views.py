@@ -1,152 +1,115 @@
-"""Pictures and tables of discriminants and canonical correlations.
+"""Results of canonical correlation analysis and partial least squares.
 
-Class means and correlations of columns are totals. Scores of people are among them only
-where the silos showed some: `LinearDiscriminantAnalysis(scores="coordinator")`.
+Correlations of scores, the tests of them, and the columns in the correlation circle.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from unpooled.arrays import Array, Float
-from unpooled.report.exhibit import Exhibit
-from unpooled.report.exhibits import Table, number, per_cent, probability, signed
-from unpooled.report.plots import scatter_plots as planes
+from unpooled.models.two_views.cca import CCA
+from unpooled.models.two_views.pls import PLSSVD, PLSCanonical
+from unpooled.models.two_views.pls_regression import PLSRegression
+from unpooled.report.exhibits import Exhibit, Picture, Table
+from unpooled.report.plots import charts, scatter_plots
+from unpooled.report.results.describe import MOST_ROWS, by_component, describe
+from unpooled.report.text.phrases import number, probability, signed
 
-MOST = 30
-
-
-def discriminants(model: Any, name: str) -> list[Exhibit]:
-    """Return the shares of discriminant directions, and the classes along them."""
-    shares = np.asarray(model.explained_variance_ratio_)
-    rows = [(f"{j + 1}", per_cent(share)) for j, share in enumerate(shares)]
-    table = Table("", ("Direction", "Share"), rows)
-    text = (
-        "How much of what separates the classes lies along each direction: its share "
-        "of the variance between classes, in units of that within."
-    )
-    shown = [Exhibit("Discriminant directions", text, [table])]
-    means = model.means_ @ model.scalings_[:, :2]
-    classes = [str(one) for one in model.classes_]
-    if means.shape[1] < 2 or len(classes) > MOST:
-        return shown
-    people = _people(model, classes)
-    picture = planes.classes(
-        means,
-        classes,
-        name,
-        f"The means of {len(classes)} classes in the plane of the first two "
-        f"discriminants{', and people around them' if people else ''}. The numbers of "
-        f"the classes are in the table below.",
-        people,
-    )
-    table = Table(
-        "",
-        ("Class", "Share of rows", "First", "Second"),
-        [
-            (one, per_cent(share), signed(x), signed(y))
-            for one, share, (x, y) in zip(classes, model.priors_, means, strict=True)
-        ],
-    )
-    text = (
-        "Means of the classes along the first two directions. A circle has the radius "
-        "of one standard deviation within classes. "
-    )
-    text += (
-        f"The {sum(map(len, people.values())):,} people drawn are those whose "
-        f"coordinates the silos showed, as their policies allow."
-        if people
-        else "People are not drawn: their coordinates stay in the silos."
-    )
-    return [*shown, Exhibit("Classes", text, [table], picture)]
+_EIGENVALUES = {
+    "maxvar": "An eigenvalue is the number of parties where all their scores are the "
+    "same, and 1 where they are uncorrelated (without a regularisation)",
+    "sumcor": "An eigenvalue is the sum of the covariances between the parties’ "
+    "scores, whose variances, regularisation included, add up to 1",
+}
 
 
-def _people(model: Any, classes: Sequence[str]) -> dict[str, Float[Array, "_ 2"]]:
-    """Return where people lie, by class, as far as silos showed them."""
-    found = vars(model)
-    if "scores_" not in found:
-        return {}
-    names = np.array([str(one) for one in found["score_classes_"]])
-    return {one: found["scores_"][names == one, :2] for one in classes}
+@describe.register
+def _cca(model: CCA, columns: Sequence[str]) -> list[Exhibit]:
+    if "canonical_correlations_" in vars(model):
+        found = _correlations(
+            model, "Canonical correlations", model.canonical_correlations_
+        )
+        return [found, *_circle(model)]
+    if "eigenvalues_" in vars(model):
+        return [_generalised(model)]
+    return describe.dispatch(object)(model, columns)
 
 
-def canonical(model: Any, name: str) -> list[Exhibit]:
-    """Return the correlations of scores, and the columns in the correlation circle."""
-    found = vars(model).get("canonical_correlations_")
-    title = "Correlations of the scores" if found is None else "Canonical correlations"
-    r = np.asarray(model.score_correlations_ if found is None else found)
-    head, columns = ["Pair", "Correlation"], [[f"{j + 1}" for j in range(len(r))]]
-    columns.append([number(float(one)) for one in r])
-    if hasattr(model, "all_correlations_"):
+@describe.register
+def _pls(
+    model: PLSSVD | PLSCanonical | PLSRegression, columns: Sequence[str]
+) -> list[Exhibit]:
+    if "score_correlations_" not in vars(model):
+        return describe.dispatch(object)(model, columns)
+    title = "Correlations of the scores"
+    return [_correlations(model, title, model.score_correlations_), *_circle(model)]
+
+
+def _correlations(model: Any, title: str, values: Any) -> Exhibit:
+    r = np.asarray(values)
+    head = ["Pair", "Correlation"]
+    cells = [[f"{j + 1}" for j in range(len(r))], [number(float(x)) for x in r]]
+    text = "Correlation between the scores of the two views, pair by pair."
+    if "all_correlations_" in vars(model):
         test = model.significance()
         head += ["Wilks’ lambda", "Bartlett’s statistic", "p-value"]
-        found = (test.wilks, test.statistic)
-        columns += [[number(float(one)) for one in own[: len(r)]] for own in found]
-        columns.append([probability(float(one)) for one in test.p_value[: len(r)]])
-    table = Table("", tuple(head), list(zip(*columns, strict=True)))
-    picture = planes.bars(
-        r,
-        f"{name}-r",
+        for statistic in (test.wilks, test.statistic):
+            cells.append([number(float(x)) for x in statistic[: len(r)]])
+        cells.append([probability(float(x)) for x in test.p_value[: len(r)]])
+        text += (
+            " Bartlett’s test is of the hypothesis that this correlation and all "
+            "smaller ones are 0; its p-value assumes normality."
+        )
+    table = Table("", tuple(head), list(zip(*cells, strict=True)))
+    picture = Picture(
         title,
         f"Bars of {len(r)} correlations of scores; the first is {r[0]:.2f}. The "
         f"numbers are in the table below.",
+        partial(charts.correlations, r),
     )
-    text = "How strongly the scores of the two views go together, pair by pair."
-    if len(head) > 2:
-        text += (
-            " Bartlett’s test asks whether this correlation and all that follow could "
-            "be 0; its p-value holds for normal rows."
-        )
-    shown = [Exhibit(title, text, [table], picture)]
-    if len(r) < 2 or not hasattr(model, "x_correlations_"):
-        return shown
-    return [*shown, _circle(model, f"{name}-circle")]
+    return Exhibit(title, text, [table], picture)
 
 
-def generalised(model: Any) -> Exhibit:
-    """Return how much three or more parties' scores have in common, pair by pair."""
-    rows = [(f"{j + 1}", number(float(v))) for j, v in enumerate(model.eigenvalues_)]
-    what = {
-        "maxvar": "The eigenvalue is the number of parties where their scores are the "
-        "same, and 1 where they have nothing in common (without a regularisation)",
-        "sumcor": "The eigenvalue is the sum of covariances between the parties’ "
-        "scores, which have a sum of variances of 1, regularisation included",
-    }[model.criterion]
-    text = f"How strongly the scores of all parties go together. {what}."
-    table = Table("", ("Scores", "Eigenvalue"), rows)
+def _generalised(model: CCA) -> Exhibit:
+    text = (
+        f"How strongly the scores of all parties are correlated with each other. "
+        f"{_EIGENVALUES[model.criterion]}."
+    )
+    table = by_component("Eigenvalue", model.eigenvalues_, first="Scores")
     return Exhibit("Generalised correlations", text, [table])
 
 
-def _circle(model: Any, name: str) -> Exhibit:
+def _circle(model: Any) -> list[Exhibit]:
+    """Return the correlation circle, where there are two pairs and columns to draw."""
+    if "x_correlations_" not in vars(model) or model.x_correlations_.shape[1] < 2:
+        return []
     points = np.concatenate([model.x_correlations_, model.y_correlations_])[:, :2]
     names: Sequence[str] = [*model.x_columns_, *model.y_columns_]
     first = np.arange(len(names)) < len(model.x_columns_)
-    order = np.argsort(-np.linalg.norm(points, axis=1), kind="stable")[:MOST]
-    picture = planes.circle(
-        points[order],
-        [names[int(j)] for j in order],
-        first[order],
-        name,
-        "The columns of both views, placed by their correlations with the scores of "
-        "the first two pairs. The numbers are in the table below.",
-    )
+    order = np.argsort(-np.linalg.norm(points, axis=1), kind="stable")[:MOST_ROWS]
+    shown = [names[int(j)] for j in order]
     rows = [
-        (
-            names[int(j)],
-            "first" if first[j] else "second",
-            *map(signed, points[j].tolist()),
-        )
-        for j in order
+        (name, "first" if first[j] else "second", *map(signed, points[j].tolist()))
+        for name, j in zip(shown, order, strict=True)
     ]
     text = (
         "Correlations of each column with the scores of its own view; the first view’s "
-        "columns are blue, the second’s are orange. The two pairs of scores say nearly "
-        "everything about a column near the circle, and little about one near its "
-        "centre."
+        "columns are blue, the second’s are orange. A column near the circle is almost "
+        "completely represented by the two pairs of scores, one near the centre hardly "
+        "at all."
     )
     note = (
-        "" if len(names) <= MOST else f"Of {len(names):,} columns, the {MOST} farthest."
+        ""
+        if len(names) <= MOST_ROWS
+        else f"Of {len(names):,} columns, the {MOST_ROWS} farthest from the centre."
     )
     table = Table("", ("Column", "View", "First pair", "Second pair"), rows, note)
-    return Exhibit("Correlation circle", text, [table], picture)
+    picture = Picture(
+        "Correlation circle",
+        "The columns of both views, placed by their correlations with the scores of "
+        "the first two pairs. The numbers are in the table below.",
+        partial(scatter_plots.correlation_circle, points[order], shown, first[order]),
+    )
+    return [Exhibit("Correlation circle", text, [table], picture)]

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from unpooled.coordinator.round_cost import RoundRecord
-from unpooled.report.exhibits import Table, duration
+from unpooled.report.exhibits import Table
 from unpooled.report.facts import Facts
+from unpooled.report.text.phrases import duration
 from unpooled.report.text.wording import rounds_label
 
 # In a longer table the rounds of a step are one row, wherever they stand.

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from unpooled.party.rules.policy import Policy
-from unpooled.report.exhibits import Table, plain_number
+from unpooled.report.exhibits import Table
 from unpooled.report.facts import Facts
+from unpooled.report.text.phrases import plain_number
 
 WORDS: Mapping[str, str] = {
     "min_parties": "Fewest silos in a study",
