@@ -31,7 +31,7 @@ from unpooled.models.preprocessing.imputer import SimpleImputer
 from unpooled.models.preprocessing.scaler import StandardScaler
 from unpooled.party.rules.policy import Policy
 from unpooled.report.html import report
-from unpooled.report.text.rules import WORDS, said
+from unpooled.report.text.rules import DESCRIPTIONS, value_text
 
 _PLACES = {
     "cleveland": "Cleveland Clinic Foundation",
@@ -120,7 +120,7 @@ def _tell_rules(console: Console, policy: Policy) -> None:
     for key, value in policy.as_dict().items():
         # No list of steps or columns: the sentence says so in fewer words.
         if value is not None:
-            made.add_row(WORDS[key], said(key, value))
+            made.add_row(DESCRIPTIONS[key], value_text(key, value))
     part(
         console,
         "Each silo's rules",

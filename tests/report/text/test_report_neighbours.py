@@ -29,12 +29,12 @@ def section(text, first, after):
 
 
 def test_neighbours_are_named(text):
-    assert "Shown as it is to silo2 and silo4" in text
+    assert "Sent as it is to silo2 and silo4" in text
     assert "from silo1 and silo3 to silo2 and silo4" in text
 
 
 def test_what_neighbours_saw_comes_first(text):
-    first = section(text, "Read this first", "What was asked")
+    first = section(text, "Read this first", "What was fitted")
     assert "Neighbouring silos saw, silo by silo and not only as a total" in first
     assert "as many as it has columns are its rows, up to a rotation" in first
 

@@ -11,7 +11,7 @@ from unpooled.report.text.what_follows import could_learn, could_not_learn
 from unpooled.report.text.wording import sentence, veiled, what_came_in
 
 PEOPLE = {"min_rows": 10, "allow_row_level": True, "allow_disclosed": True}
-BUT = "The totals listed above, but for those that the silos alone opened,"
+BUT = "The totals listed above, except those that the silos alone opened,"
 
 
 def mmvfl():
@@ -61,7 +61,7 @@ def test_what_the_silos_alone_opened_is_nothing_the_coordinator_learns(name):
     (told,) = [one for one in could_not_learn(some) if "silos alone opened" in one]
     assert "noise" in told
     for line in hidden:
-        assert "noise to all else" in sentence(some, line).fate
+        assert "to anyone else it is noise" in sentence(some, line).fate
     page = Page(render(some)).text
     assert "by the silos alone" in page
     assert BUT in page
@@ -72,7 +72,9 @@ def test_a_veiled_total_that_comes_back_is_told_as_one():
     back = [x for x in some.lines("in") if x.visibility == "veiled"]
     assert back
     fates = {sentence(some, line).fate for line in back}
-    assert fates == {"A total that only the silos can open; noise to everybody else."}
+    assert fates == {
+        "A total that only the silos can open; to anyone else it is noise."
+    }
     assert what_came_in(some)
 
 

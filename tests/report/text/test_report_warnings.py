@@ -50,7 +50,7 @@ def test_two_silos_are_warned_of_first():
     assert first.serious
     assert "Fewest silos in a study".lower() in second.text.lower()
     text = Page(render(some)).text
-    assert text.index(first.text) < text.index("What was asked", 1000)
+    assert text.index(first.text) < text.index("What was fitted", 1000)
     assert "There are no warnings" not in text
     assert any("learns the other’s value" in one for one in could_learn(some))
 
@@ -65,7 +65,7 @@ def test_three_silos_are_a_caution():
 def test_plain_sums_are_no_protection():
     some = facts(4, secure_sum="plain")
 
-    assert headings(some) == ["There was no protection"]
+    assert headings(some) == ["Totals were not protected"]
     assert all(
         one.exposed
         for chapter in what_left(some)
@@ -73,10 +73,10 @@ def test_plain_sums_are_no_protection():
         for one in passage.sentences
     )
     text = Page(render(some)).text
-    assert "unprotected, so the coordinator could read every silo’s own" in text
+    assert "unprotected, so that the coordinator could read every silo’s own" in text
     # None of the comforting sentences may survive where they are not true.
-    assert "Seen only as the total" not in text
-    assert "because the coordinator was not told" not in text
+    assert "Opened only as the total" not in text
+    assert "because the coordinator does not know it" not in text
     assert "the masks do not cancel" not in text
     assert could_not_learn(some) == []
 
@@ -95,11 +95,11 @@ def test_disclosed_values_are_warned_of():
     (one, *_) = cautions(some)
 
     assert one.serious
-    assert one.heading == "Some values were shown as they are"
+    assert one.heading == "Some values were disclosed as they are"
     assert "the mean of each column in this silo (round 1)" in one.text
     text = Page(render(some)).text
-    assert "Shown to the coordinator as it is, silo by silo." in text
-    assert "because the coordinator was not told" not in text
+    assert "Disclosed to the coordinator as it is, silo by silo." in text
+    assert "because the coordinator does not know it" not in text
     assert not any("Any row" in one for one in could_not_learn(some))
     assert any(one.startswith("Otherwise, any") for one in could_not_learn(some))
 
@@ -109,7 +109,7 @@ def test_what_has_entries_for_people_is_warned_of():
     federation.sum(local_score, weights=np.ones(60))
     some = facts_of([], federation)
 
-    assert "Something about single people left" in headings(some)
+    assert "Values of single people left a silo" in headings(some)
     assert sentence(some, some.lines("out")[0]).exposed
     assert not any("Any row" in one for one in could_not_learn(some))
 
@@ -126,9 +126,10 @@ def test_refused_step_is_warned_of_by_name():
 
     assert one.heading == "A round was not completed"
     assert one.text.startswith(
-        f"Round 1 (pca.local_total) was refused or broke off: nothing from {refusing}."
+        f"Round 1 (pca.local_total) was refused or broke off: {refusing} released "
+        f"nothing."
     )
-    assert "stayed under masks and was not opened" in one.text
+    assert "stayed masked and was not opened" in one.text
     text = Page(render(facts_of([], federation))).text
     assert "Never opened: without a part from every silo" in text
     assert "from silo2, silo3 and silo4" in text
@@ -158,7 +159,7 @@ def test_ledger_that_was_tampered_with_is_warned_of(harm):
 
     (one,) = cautions(dataclasses.replace(some, ledger=Ledger(lines)))
 
-    assert one.heading == "The ledger does not hold together"
+    assert one.heading == "The ledger is not consistent"
     assert one.serious
 
 
@@ -178,7 +179,7 @@ def test_many_columns_for_few_rows_are_a_caution(n, serious):
 
     found = cautions(facts_of(up.PCA(2).fit(federation), federation))
 
-    (one,) = [c for c in found if c.heading == "Many columns for so few rows"]
+    (one,) = [c for c in found if c.heading == "Many columns for few rows"]
     assert one.serious is serious
     promised = could_not_learn(facts_of(up.PCA(2).fit(federation), federation))
     assert any("Any row" in one for one in promised) is not serious
@@ -199,7 +200,7 @@ def test_step_that_is_not_installed_is_a_caution():
     )
     some = dataclasses.replace(facts(4), ledger=Ledger([line]), rounds=[])
 
-    assert "Some steps are not known here" in headings(some)
+    assert "Some steps are unknown to this program" in headings(some)
     assert "the step strange.local_sum (2 numbers" in sentence(some, line).text
 
 
@@ -215,10 +216,10 @@ def test_loosened_rules_are_named_with_their_silos():
 
     (one,) = cautions(facts_of(up.PCA(2).fit(federation), federation))
 
-    assert one.heading == "Rules looser than the library’s own"
+    assert one.heading == "Rules looser than the library’s defaults"
     assert one.text == (
-        f"{names[1]} allowed more than the defaults: fewest rows behind anything that "
-        f"leaves (2)."
+        f"{names[1]} allowed more than the defaults: fewest rows behind any array "
+        f"that leaves (2)."
     )
 
 

@@ -60,7 +60,7 @@ def test_every_array_that_came_in_or_stayed_has_its_sentence(heart, page):
 @pytest.mark.parametrize(
     ("how", "fate", "exposed"),
     [
-        ("masked", "Masked: they open to their total alone, which", False),
+        ("masked", "Masked: the parts can be opened only as their total, which", False),
         ("plain", "Sent in clear: every silo saw each other silo’s own value.", True),
     ],
 )
@@ -87,7 +87,7 @@ def test_sentence_is_made_from_the_declaration(heart):
         "Products of every two columns’ distances from their means, added "
         "(13\u00a0×\u00a013 numbers, each pair once, 728 bytes from each silo)."
     )
-    assert said.fate == "Seen only as the total over all 4 silos."
+    assert said.fate == "Opened only as the total over all 4 silos."
 
 
 def test_releases_stand_under_what_they_are_for(heart):
@@ -107,7 +107,7 @@ def test_what_is_kept_says_how_long_and_where_it_went(heart):
     ((passage,),) = [chapter.passages for chapter in what_stayed(heart)]
 
     assert passage.sentences[0].fate == (
-        "Kept in the silo and forgotten at the end of the fit. Only its total over all "
+        "Kept in the silo and deleted at the end of the fit. Only its total over all "
         "silos was opened, in round 6."
     )
 
@@ -161,7 +161,7 @@ def test_what_was_shown_is_not_said_to_be_a_total():
 
     assert said.text.startswith("How each own column counts towards each class")
     assert "Only its total" not in said.fate
-    assert "It was shown to the coordinator as it is, in round" in said.fate
+    assert "It was sent to the coordinator as it is, in round" in said.fate
     (people,) = [
         c for c in cautions(facts_of(model, federation)) if "single" in c.heading
     ]

@@ -49,6 +49,14 @@ def describe(model: Any, columns: Sequence[str]) -> list[Exhibit]:
     return [Exhibit("Fitted attributes", text, [table])]
 
 
+def fitted_attributes(model: Any, columns: Sequence[str]) -> list[Exhibit]:
+    """Return the table of fitted attributes, whatever the class of the model.
+
+    For descriptions of a family, where a fit left what they describe in the silos.
+    """
+    return describe.dispatch(object)(model, columns)
+
+
 def kept_in_silos() -> Exhibit:
     """Return what stands in the place of results that no silo disclosed."""
     text = (

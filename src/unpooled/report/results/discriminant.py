@@ -14,7 +14,7 @@ from unpooled.arrays import Array, Float
 from unpooled.models.discriminant.discriminant import LinearDiscriminantAnalysis
 from unpooled.report.exhibits import Exhibit, Picture, Table
 from unpooled.report.plots import scatter_plots
-from unpooled.report.results.describe import MOST_ROWS, describe
+from unpooled.report.results.describe import MOST_ROWS, describe, fitted_attributes
 from unpooled.report.text.phrases import per_cent, signed
 
 
@@ -24,7 +24,7 @@ def _discriminants(
 ) -> list[Exhibit]:
     if "means_" not in vars(model):
         # A one-shot algorithm finds directions, and no class means to draw.
-        return describe.dispatch(object)(model, columns)
+        return fitted_attributes(model, columns)
     exhibits = [_directions(model)]
     if model.scalings_.shape[1] >= 2 and len(model.classes_) <= MOST_ROWS:
         exhibits.append(_classes(model))

@@ -8,7 +8,7 @@ import numpy as np
 from unpooled.models.kernel_pca.kernel_pca import KernelPCA
 from unpooled.report.exhibits import Exhibit, Picture, Table
 from unpooled.report.plots import charts
-from unpooled.report.results.describe import MOST_ROWS, describe
+from unpooled.report.results.describe import MOST_ROWS, describe, fitted_attributes
 from unpooled.report.text.phrases import left_out, number, per_cent
 
 _KERNELS = {
@@ -21,9 +21,10 @@ _KERNELS = {
 
 @describe.register
 def _spectrum(model: KernelPCA, columns: Sequence[str]) -> list[Exhibit]:
-    values = np.asarray(model.eigenvalues_)
+    # Not `getattr`: the silos would be asked for what they keep.
+    values = np.asarray(vars(model).get("eigenvalues_", ()))
     if not len(values):
-        return describe.dispatch(object)(model, columns)
+        return fitted_attributes(model, columns)
     k = min(len(values), MOST_ROWS)
     first = float(values[0]) if values[0] > 0 else 1.0
     rows = [

@@ -9,12 +9,14 @@ from unpooled.arrays import Array
 from unpooled.models.mmvfl.mmvfl import MMVFL
 from unpooled.report.exhibits import Exhibit, Picture, Table
 from unpooled.report.plots import charts
-from unpooled.report.results.describe import MOST_ROWS, describe
+from unpooled.report.results.describe import MOST_ROWS, describe, fitted_attributes
 from unpooled.report.text.phrases import counted, left_out, listed, number
 
 
 @describe.register
 def _selection(model: MMVFL, columns: Sequence[str]) -> list[Exhibit]:
+    if not {"objective_", "classes_"} <= set(vars(model)):
+        return fitted_attributes(model, columns)
     exhibits = [_convergence(model)]
     weights = vars(model).get("feature_importances_")
     if weights is None:

@@ -10,7 +10,12 @@ from unpooled.arrays import Array, Float
 from unpooled.models.pca.pca import PCA
 from unpooled.report.exhibits import Exhibit, Picture, Table
 from unpooled.report.plots import charts
-from unpooled.report.results.describe import MOST_ROWS, by_component, describe
+from unpooled.report.results.describe import (
+    MOST_ROWS,
+    by_component,
+    describe,
+    fitted_attributes,
+)
 from unpooled.report.results.preprocessing import by_column
 from unpooled.report.text.phrases import (
     counted,
@@ -28,10 +33,12 @@ MANY_COMPONENTS = 6  # panels and columns of loadings
 
 @describe.register
 def _pca(model: PCA, columns: Sequence[str]) -> list[Exhibit]:
+    # Not `hasattr`, here and below: silos would be asked for what they keep.
+    if "explained_variance_ratio_" not in vars(model):
+        return fitted_attributes(model, columns)
     exhibits = [_variance(model)]
     if "signal_to_noise_" in vars(model):
         exhibits.append(_signal(model))
-    # Not `hasattr`: the silos of a column partition would be asked for their part.
     if "components_" in vars(model):
         exhibits += loadings(model.components_, columns)
     if "mean_" in vars(model) and not _standardised(model):

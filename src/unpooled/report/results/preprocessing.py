@@ -9,7 +9,7 @@ from unpooled.models.preprocessing.imputer import SimpleImputer
 from unpooled.models.preprocessing.power import PowerTransformer
 from unpooled.models.preprocessing.scaler import StandardScaler
 from unpooled.report.exhibits import Exhibit, Table
-from unpooled.report.results.describe import MOST_ROWS, describe
+from unpooled.report.results.describe import MOST_ROWS, describe, fitted_attributes
 from unpooled.report.text.phrases import left_out, number
 
 _YEO_JOHNSON = (
@@ -64,7 +64,7 @@ def _columns(
         if vars(model).get(name) is not None
     }
     if not fitted:
-        return describe.dispatch(object)(model, columns)
+        return fitted_attributes(model, columns)
     count = vars(model).get("n_samples_seen_")
     return [_exhibit(text, by_column(columns, fitted, count))]
 

@@ -14,7 +14,12 @@ from unpooled.models.two_views.pls import PLSSVD, PLSCanonical
 from unpooled.models.two_views.pls_regression import PLSRegression
 from unpooled.report.exhibits import Exhibit, Picture, Table
 from unpooled.report.plots import charts, scatter_plots
-from unpooled.report.results.describe import MOST_ROWS, by_component, describe
+from unpooled.report.results.describe import (
+    MOST_ROWS,
+    by_component,
+    describe,
+    fitted_attributes,
+)
 from unpooled.report.text.phrases import number, probability, signed
 
 _EIGENVALUES = {
@@ -34,7 +39,7 @@ def _cca(model: CCA, columns: Sequence[str]) -> list[Exhibit]:
         return [found, *_circle(model)]
     if "eigenvalues_" in vars(model):
         return [_generalised(model)]
-    return describe.dispatch(object)(model, columns)
+    return fitted_attributes(model, columns)
 
 
 @describe.register
@@ -42,7 +47,7 @@ def _pls(
     model: PLSSVD | PLSCanonical | PLSRegression, columns: Sequence[str]
 ) -> list[Exhibit]:
     if "score_correlations_" not in vars(model):
-        return describe.dispatch(object)(model, columns)
+        return fitted_attributes(model, columns)
     title = "Correlations of the scores"
     return [_correlations(model, title, model.score_correlations_), *_circle(model)]
 

@@ -5,13 +5,16 @@ from collections.abc import Sequence
 from unpooled.models.vertical_pca.vfedakpca import VFedAKPCA
 from unpooled.models.vertical_pca.vfedpca import VFedPCA
 from unpooled.report.exhibits import Exhibit
-from unpooled.report.results.describe import by_component, describe
+from unpooled.report.results.describe import by_component, describe, fitted_attributes
 from unpooled.report.results.pca import loadings
 from unpooled.report.text.phrases import counted
 
 
 @describe.register
 def _merged(model: VFedPCA | VFedAKPCA, columns: Sequence[str]) -> list[Exhibit]:
+    # Not `hasattr`, here and below: silos would be asked for what they keep.
+    if not {"explained_variance_", "history_"} <= set(vars(model)):
+        return fitted_attributes(model, columns)
     text = (
         f"Variance of all columns along directions merged from the silos’ own in "
         f"{counted(len(model.history_), 'round')}, with denominator N − 1 (N people). "
@@ -21,7 +24,6 @@ def _merged(model: VFedPCA | VFedAKPCA, columns: Sequence[str]) -> list[Exhibit]
     )
     table = by_component("Variance", model.explained_variance_)
     exhibits = [Exhibit("Variance along merged directions", text, [table])]
-    # Not `hasattr`: the silos would be asked for their part of the components.
     if "components_" in vars(model):
         exhibits += loadings(model.components_, columns)
     return exhibits

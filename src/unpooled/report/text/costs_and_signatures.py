@@ -1,4 +1,4 @@
-"""What each silo sent and signed, and what it all cost: tables for the report's end."""
+"""Tables of what each silo sent and signed, and of time and bytes by round."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -9,30 +9,30 @@ from unpooled.report.facts import Facts
 from unpooled.report.text.phrases import duration
 from unpooled.report.text.wording import rounds_label
 
-# In a longer table the rounds of a step are one row, wherever they stand.
+# With more runs of rounds, all rounds of a step are one row, wherever they stand.
 _MANY = 20
 _CONTROL = {
     "join": "joining a fit",
     "agree": "agreeing on fresh keys",
-    "offer group key": "making a key for the silos alone",
-    "accept group key": "handing out that key",
-    "leave": "forgetting the keys",
+    "offer group key": "creating a key for the silos alone",
+    "accept group key": "distributing that key",
+    "leave": "deleting the keys",
 }
 
 
 def silos(facts: Facts) -> Table:
-    """Return how much each silo sent, and was sent."""
+    """Return how much each silo sent and received."""
     rows = []
     for party in facts.parties:
         lines = [x for x in facts.ledger if party in x.parties]
         sent = [x for x in lines if x.direction == "out"]
-        told = sum(x.bytes for x in lines if x.direction == "in")
+        received = sum(x.bytes for x in lines if x.direction == "in")
         rows.append(
             (
                 party,
                 f"{len(sent):,}",
                 f"{facts.ledger.bytes_out(party):,}",
-                f"{told:,}",
+                f"{received:,}",
             )
         )
     head = ("Silo", "Arrays sent", "Bytes sent", "Bytes received")
@@ -40,18 +40,23 @@ def silos(facts: Facts) -> Table:
 
 
 def seals(facts: Facts) -> Table:
-    """Return who signed how many lines of the ledger, with which key."""
+    """Return how many lines of the ledger each silo signed, with which key."""
     rows = []
     for party in facts.parties:
         seals = [x.seals[party] for x in facts.ledger if party in x.seals]
         keys = list(dict.fromkeys(seal.key for seal in seals))
         rows.append((party, " ".join(map(_grouped, keys)), f"{len(seals):,}"))
     head = ("Silo", "Public key", "Lines signed")
-    return Table("Who signed the ledger, with which key.", head, rows, words=2)
+    return Table(
+        "How many lines of the ledger each silo signed, with which key.",
+        head,
+        rows,
+        words=2,
+    )
 
 
 def _grouped(key: str) -> str:
-    """Return a key in groups, as people compare them."""
+    """Return a key in groups of eight digits, which are easier to compare."""
     return " ".join(key[i : i + 8] for i in range(0, len(key), 8))
 
 
@@ -62,14 +67,16 @@ def costs(facts: Facts) -> Table:
         arrays[line.round] = arrays.get(line.round, 0) + line.bytes
     keys = [x for x in facts.rounds if x.round == 0]
     rows = []
-    for step, some in _by_step(keys):
-        times = f", {len(some)} times" if len(some) > 1 else ""
-        rows.append(_cost("Keys", _CONTROL.get(step, step) + times, some, 0))
-    asked = [x for x in facts.rounds if x.round]
-    runs = [(step, list(run)) for step, run in groupby(asked, key=lambda x: x.step)]
-    for step, some in _by_step(asked) if len(runs) > _MANY else runs:
-        label = rounds_label([x.round for x in some]).partition(" ")[2]
-        rows.append(_cost(label, step, some, sum(arrays.get(x.round, 0) for x in some)))
+    for step, records in _by_step(keys):
+        times = f", {len(records)} times" if len(records) > 1 else ""
+        rows.append(_cost("Keys", _CONTROL.get(step, step) + times, records, 0))
+    rounds = [x for x in facts.rounds if x.round]
+    runs = [(step, list(run)) for step, run in groupby(rounds, key=lambda x: x.step)]
+    for step, records in _by_step(rounds) if len(runs) > _MANY else runs:
+        label = rounds_label([x.round for x in records]).partition(" ")[2]
+        rows.append(
+            _cost(label, step, records, sum(arrays.get(x.round, 0) for x in records))
+        )
     rows.append(_cost("All", "", facts.rounds, sum(arrays.values())))
     head = ("Round", "What", "Time", "Arrays out", "Messages out", "Messages in")
     return Table(
@@ -83,8 +90,8 @@ def costs(facts: Facts) -> Table:
 
 def _by_step(records: Sequence[RoundRecord]) -> list[tuple[str, list[RoundRecord]]]:
     found: dict[str, list[RoundRecord]] = {}
-    for one in records:
-        found.setdefault(one.step, []).append(one)
+    for record in records:
+        found.setdefault(record.step, []).append(record)
     return list(found.items())
 
 

@@ -1,4 +1,4 @@
-"""The silos' own rules in plain words, and where they are looser than the defaults."""
+"""The silos' policies in plain words, and which rules are looser than the defaults."""
 
 import dataclasses
 import math
@@ -10,19 +10,19 @@ from unpooled.report.exhibits import Table
 from unpooled.report.facts import Facts
 from unpooled.report.text.phrases import plain_number
 
-WORDS: Mapping[str, str] = {
+DESCRIPTIONS: Mapping[str, str] = {
     "min_parties": "Fewest silos in a study",
-    "min_rows": "Fewest rows behind anything that leaves",
+    "min_rows": "Fewest rows behind any array that leaves",
     "min_rows_per_class": "Fewest rows of a class, in totals by class",
     "max_feature_ratio": "Most columns per row, in totals over pairs of columns",
-    "max_row_share": "Largest share of a derived column that one row may carry",
+    "max_row_share": "Largest share of a derived column that one row may contribute",
     "allow_disclosed": "May the silo’s own values be seen, not only totals?",
-    "allow_row_level": "May anything with entries for single people leave?",
-    "allow_roster_change": "May a question be answered again for other silos?",
-    "roster_period_days": "Days until a question is free for other silos",
-    "min_changed_rows": "Fewest rows that differ before a question is answered again",
+    "allow_row_level": "May arrays with entries for single people leave?",
+    "allow_roster_change": "May the same totals be released again with other silos?",
+    "roster_period_days": "Days until the same totals may be released with other silos",
+    "min_changed_rows": "Fewest rows that must differ before totals are released again",
     "require_privacy": "Must random noise be added to what leaves?",
-    "privacy_budget": "Privacy budget, as ε of all private releases together",
+    "privacy_budget": "Privacy budget: total ε of all differentially private releases",
     "privacy_delta": "δ at which the privacy budget is counted",
     "allowed_steps": "Which steps may run",
     "allowed_columns": "Which columns may be read",
@@ -31,7 +31,7 @@ _DEFAULTS = Policy().as_dict()
 
 
 def rules_table(facts: Facts) -> Table | None:
-    """Return every rule with its value, by silo where the silos differ."""
+    """Return every rule with its value, by silo where the policies differ."""
     if not facts.policies:
         return None
     silos = list(facts.policies)
@@ -41,19 +41,21 @@ def rules_table(facts: Facts) -> Table | None:
     head = ("Rule", "Every silo") if same else ("Rule", *silos)
     rows = []
     for key in keys:
-        values = [said(key, facts.policies[silo].get(key)) for silo in shown]
-        rows.append((WORDS.get(key, key), *values))
-    return Table("The silos’ own rules, which nobody else can change.", head, rows)
+        values = [value_text(key, facts.policies[silo].get(key)) for silo in shown]
+        rows.append((DESCRIPTIONS.get(key, key), *values))
+    return Table(
+        "The silos’ own rules (policies), which nobody else can change.", head, rows
+    )
 
 
-def said(key: str, value: Any) -> str:
-    """Return the value of a rule as people say it."""
+def value_text(key: str, value: Any) -> str:
+    """Return the value of a rule as text."""
     if value is None:
         return {
             "allowed_steps": "those of this library",
             "allowed_columns": "all",
             "roster_period_days": "never",
-        }.get(key, "not told")
+        }.get(key, "unknown")
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
@@ -74,8 +76,8 @@ def loosened(policy: Mapping[str, Any]) -> list[str]:
         elif key.startswith("min_") or key == "require_privacy":
             looser = value < default
         elif key.startswith(("max_", "allow_", "privacy_")):
-            asked = isinstance(default, bool)
-            looser = value is not default if asked else value > default
+            yes_or_no = isinstance(default, bool)
+            looser = value is not default if yes_or_no else value > default
         else:
             # A wildcard also admits transforms that no study fitted.
             looser = key == "allowed_steps" and "*" in (value or ())
