@@ -201,7 +201,7 @@ def test_step_that_is_not_installed_is_a_caution():
     some = dataclasses.replace(facts(4), ledger=Ledger([line]), rounds=[])
 
     assert "Some steps are unknown to this program" in headings(some)
-    assert "the step strange.local_sum (2 numbers" in sentence(some, line).text
+    assert "the step strange.local_sum: 2 numbers" in sentence(some, line).text
 
 
 # Rules

@@ -82,8 +82,9 @@ def test_sentence_is_made_from_the_declaration(heart):
     said = sentence(heart, scatter)
 
     assert said.text == (
-        "Products of every two columns’ distances from their means, added "
-        "(13\u00a0×\u00a013 numbers, each pair once, 728 bytes from each silo)."
+        "Cross-product matrix (products of every two columns’ deviations from their "
+        "means, added over all rows): 13\u00a0×\u00a013 numbers, each pair once, 728 "
+        "bytes from each silo."
     )
     assert said.fate == "Opened only as the total over all 4 silos."
 
@@ -126,7 +127,7 @@ def test_equal_rounds_in_a_row_are_told_once():
 
     assert [passage.label for passage in chapter.passages] == ["Rounds 1 to 50"]
     (said,) = chapter.passages[0].sentences
-    assert said.text.endswith("(7 numbers, 224 bytes from each silo, each time).")
+    assert said.text.endswith(": 7 numbers, 224 bytes from each silo, each time.")
 
 
 def test_every_argument_of_a_step_has_words():
@@ -174,7 +175,7 @@ def test_what_neighbours_told_is_what_they_are_said_to_have_sent():
     # Without the size, and whom it was for.
     left, told = (
         {
-            sentence(some, line).text.partition(" (")[0]
+            sentence(some, line).text.rpartition(": ")[0]
             for line in some.lines(direction)
             if line.visibility == "exchanged"
         }
@@ -210,4 +211,4 @@ def test_step_without_a_meaning_is_named():
     some = facts_of([], federation)
 
     said = sentence(some, some.ledger[0])
-    assert said.text.startswith(f"The array “total” of the step {nameless.name} (4 ")
+    assert said.text.startswith(f"The array “total” of the step {nameless.name}: 4 ")

@@ -45,7 +45,8 @@ _BOUND = Trace("squares")
         "chosen": public("l", "which people are landmarks, compared with all others")
     },
     squares=release(
-        "", meaning="all columns' squares, or squared distances from their means, added"
+        "",
+        meaning="all columns' squares, or squared deviations from their means, added",
     ),
     mean=stays("p", meaning="the means of the silo's own columns"),
     landmarks=stays("l p", meaning="the rows that other rows are compared with"),
@@ -69,7 +70,7 @@ def own_landmarks(
 @summed(
     by="party",
     squares=release(
-        "", meaning="all columns' squares, or squared distances from means, added"
+        "", meaning="all columns' squares, or squared deviations from means, added"
     ),
 )
 def own_extent(X: Float[Array, "N p"], kept: Any, *, centred: bool) -> dict[str, Any]:

@@ -48,7 +48,7 @@ _MOST_ROWS = 8_000
 @summed(
     by="party",
     squares=release(
-        "", meaning="all columns' squared distances from their means, in one number"
+        "", meaning="all columns' squared deviations from their means, in one number"
     ),
     mean=stays("p", meaning="the means of the silo's own columns"),
 )

@@ -51,8 +51,8 @@ _MORE = 32
         symmetric=True,
         bound=CauchySchwarz("squares"),
         bits="bits",
-        meaning="products of every two columns' distances from their means, rounded "
-        "to few digits and added",
+        meaning="cross-product matrix (products of every two columns' deviations from "
+        "their means), rounded to few digits and added",
     ),
 )
 def local_rounded(

@@ -40,7 +40,7 @@ _CHECKED = 1e-6
     sparse=True,
     takes={"mean": public("p", "the mean of each column over all silos")},
     squares=release(
-        "p", meaning="each column's squared distances from its mean, added"
+        "p", meaning="each column's squared deviations from its mean, added"
     ),
 )
 def local_spread(X: Rows, *, mean: Float[Array, " p"]) -> dict[str, Any]:

@@ -59,8 +59,8 @@ NEIGHBOURS = "one row more or less, in any silo"
         symmetric=True,
         bound=Lattice(2),
         noise=Noise(LATTICE**2, 0.94),
-        meaning="products of every two columns' distances from a public centre, "
-        "added, with noise",
+        meaning="cross-product matrix (products of every two columns' deviations from "
+        "a public centre, added over all rows), with noise",
     ),
 )
 def local_private(

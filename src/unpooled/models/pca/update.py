@@ -55,8 +55,8 @@ _TELLS = (
     scatter=release(
         "p p",
         symmetric=True,
-        meaning="products of every two columns' distances from the first fit's mean, "
-        "added",
+        meaning="cross-product matrix (products of every two columns' deviations from "
+        "the first fit's mean, added over all rows)",
     ),
 )
 def local_moments(

@@ -49,7 +49,10 @@ def _classes(model: LinearDiscriminantAnalysis) -> Exhibit:
     people = _people(model, classes)
     table = Table(
         "",
-        ("Class", "Share of rows", "First", "Second"),
+        # Without priors of the user's own they are the classes' shares of rows.
+        ("Class", "Prior probability", "First", "Second")
+        if model.priors is not None
+        else ("Class", "Share of rows", "First", "Second"),
         [
             (name, per_cent(share), signed(x), signed(y))
             for name, share, (x, y) in zip(classes, model.priors_, means, strict=True)

@@ -135,13 +135,13 @@ def sentence(facts: Facts, line: Release, times: int = 1) -> Sentence:
     source = f"{line.step} · {line.name} · {line.dtype}"
     what = _capital(meaning(_line_of_sender(facts, line)))
     if line.visibility == "kept":
-        return Sentence(f"{what} ({_numbers(line)}).", _kept(facts, line), source)
+        return Sentence(f"{what}: {_numbers(line)}.", _kept(facts, line), source)
     way, opposite = ("from", "to") if line.direction == "out" else ("to", "from")
     silos = "each silo" if whole(facts, line) else listed(line.parties)
     if line.peers:
         silos += f" {opposite} {listed(line.peers)}"
     size = f"{_numbers(line)}, {byte_size(line.bytes)} {way} {silos}"
-    text = f"{what} ({size}{', each time' if times > 1 else ''})."
+    text = f"{what}: {size}{', each time' if times > 1 else ''}."
     fate, exposed = _fate(facts, line)
     return Sentence(text, fate, source, exposed)
 
