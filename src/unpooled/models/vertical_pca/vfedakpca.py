@@ -36,7 +36,7 @@ from unpooled.models.vertical_pca.local_direction import (
     with_positive_peaks,
 )
 from unpooled.models.vertical_pca.merged_directions import MergedDirections
-from unpooled.protocol.step import exchanged, kept, release, stays, summed, public
+from unpooled.protocol.step import exchanged, kept, public, release, stays, summed
 from unpooled.protocol.topology import Graph
 
 _KERNELS = ("rbf", "sigmoid", "linear")
