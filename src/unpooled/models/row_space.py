@@ -26,7 +26,7 @@ from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import squared_deviations
 from unpooled.protocol.bounds import CauchySchwarzImage
-from unpooled.protocol.step import Fit, Step, derived, public, release, summed
+from unpooled.protocol.step import Fit, derived, public, release, summed
 from unpooled.protocol.view_operations import Derive, Operation, Select
 
 # Below this share of the largest singular value a direction of the image is rounding.
@@ -162,17 +162,8 @@ def spanned(
     return (X - mean) @ basis
 
 
-@final
-@dataclass(frozen=True)
-class Span:
-    """The steps of this module under a model's name (`adopted`)."""
-
-    spread: Step
-    image: Step
-
-
 def row_space(
-    federation: Federation, steps: Span, mean: Float[Array, " p"], N: int, first: int
+    federation: Federation, mean: Float[Array, " p"], N: int, first: int
 ) -> Float[Array, "p q"]:
     """Return an orthonormal basis of what rows about the mean span; two rounds.
 
@@ -180,8 +171,6 @@ def row_space(
     ----------
     federation : Federation
         Rows without missing cells.
-    steps : Span
-        Under the model's name.
     mean : (p,) array
         Of all rows.
     N : int
@@ -191,14 +180,14 @@ def row_space(
         and the result is block-diagonal. p where there is one view.
     """
     p = len(mean)
-    squares = federation.sum(steps.spread, mean=mean)["squares"]
+    squares = federation.sum(local_spread, mean=mean)["squares"]
     bases = []
     for block in _blocks(p, N, first):
         if block.V is None:
             bases.append(np.eye(block.width))
             continue
         public = {"mean": mean, "squares": squares, "V": block.V}
-        image = federation.sum(steps.image, **public)["image"]
+        image = federation.sum(local_span, **public)["image"]
         if federation.coordinator.planned:
             image[block.rows] = np.eye(block.width, N + 7)
         bases.append(_range(image[block.rows], N - 1)[0])
@@ -230,17 +219,17 @@ def _blocks(p: int, N: int, first: int) -> list[_Block]:
 
 
 def scaled_row_space(
-    federation: Federation, steps: Span, mean: Float[Array, " p"], N: int
+    federation: Federation, mean: Float[Array, " p"], N: int
 ) -> tuple[Float[Array, "p q"], Float[Array, " p"]]:
     """Return the same of rows whose columns are standardised, and their deviations.
 
     Columns in small units count as much as others, and keep their digits. Of constant
     columns the deviation is given as 1.
     """
-    squares = federation.sum(steps.spread, mean=mean)["squares"]
+    squares = federation.sum(local_spread, mean=mean)["squares"]
     scale = deviations(squares, mean, N)
     public = {"mean": mean, "squares": squares, "V": _scaled_block(scale, N)}
-    image = federation.sum(steps.image, **public)["image"]
+    image = federation.sum(local_span, **public)["image"]
     if federation.coordinator.planned:
         image = np.eye(*image.shape)
     return _range(image / scale[:, None], N - 1)[0], scale

@@ -38,9 +38,15 @@ from unpooled.models.discriminant.classes import (
     names_in,
 )
 from unpooled.models.discriminant.linear_classifier import direction_count
-from unpooled.models.generalized_eigen.convergence import Pair, diagnosis_of
-from unpooled.models.generalized_eigen.generalized_eigen import one_shot, roots
-from unpooled.models.generalized_eigen.matrix_pairs import discriminant_factors
+from unpooled.models.generalized_eigen.generalized_eigen import (
+    diagnosis_of,
+    one_shot,
+    roots,
+)
+from unpooled.models.generalized_eigen.matrix_pairs import (
+    discriminant_factors,
+    local_discriminant,
+)
 from unpooled.protocol.step import Step, disclosed, public, release, summed
 
 _WHITENED = "scatter between class means, whitened by each silo's own within classes"
@@ -92,7 +98,6 @@ class OneShot:
     names: Step
     whitened: Step
     factors: Step
-    pair: Pair
 
 
 class OneShotDirections:
@@ -136,7 +141,7 @@ class OneShotDirections:
         steps, ridge = self._one_shot, roots(self.ridge)["ridge"]
         with federation.fitting():
             M = summed_matrix(federation, steps.whitened, ridge, len(self.classes_))[1]
-            return diagnosis_of(federation, steps.pair, {}, self.scalings_, M)
+            return diagnosis_of(federation, local_discriminant, {}, self.scalings_, M)
 
 
 def summed_matrix(

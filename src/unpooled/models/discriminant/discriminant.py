@@ -58,8 +58,6 @@ from unpooled.models.discriminant.wide import fit_in_span
 from unpooled.models.discriminant.within_scatter import Within, covariances
 from unpooled.models.generalized_eigen import generalized_eigen as eigenproblem
 from unpooled.models.generalized_eigen import matrix_pairs as pairs
-from unpooled.models.generalized_eigen.convergence import Pair
-from unpooled.models.row_space import Span
 from unpooled.protocol.step import adopted
 
 local_names, local_class_totals = adopted(
@@ -82,9 +80,7 @@ local_spread, local_span = adopted(__name__, span.local_spread, span.local_span)
 shown_people, discriminated = adopted(
     __name__, people.shown_people, proven_discriminants.discriminated
 )
-SPAN = Span(local_spread, local_span)
-PAIR = Pair(local_discriminant, local_pair, local_radii)
-ONE_SHOT = OneShot(local_names, local_whitened, local_factors, PAIR)
+ONE_SHOT = OneShot(local_names, local_whitened, local_factors)
 
 
 @final
@@ -238,7 +234,7 @@ class LinearDiscriminantAnalysis(
         self.n_samples_ = N
         if wide:
             fit = fit_ledoit_wolf if self.shrinkage == "auto" else fit_in_span
-            fit(self, federation, SPAN, WITHIN, found, k)
+            fit(self, federation, WITHIN, found, k)
             return self._show_people(federation, names)
         Sw, St = covariances(
             federation, WITHIN, found, priors, self.priors, self.shrinkage

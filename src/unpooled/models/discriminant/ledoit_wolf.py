@@ -36,7 +36,7 @@ from unpooled.models.discriminant.within_scatter import (
     ledoit_wolf_share,
     pooled_within,
 )
-from unpooled.models.row_space import Span, coordinates, scaled_row_space
+from unpooled.models.row_space import coordinates, scaled_row_space
 
 # A class is constant where it has less than this share of a column's variance.
 _CONSTANT = 1e-13
@@ -119,7 +119,6 @@ class _Shrunk:
 def fit_ledoit_wolf(
     model: Any,
     federation: Federation,
-    span: Span,
     within: Within,
     found: Classes,
     k: int,
@@ -132,7 +131,7 @@ def fit_ledoit_wolf(
         With priors_ and n_samples_ set.
     federation : Federation
         With a label.
-    span, within : Span and Within
+    within : Within
         Steps under the model's name.
     found : Classes
         Their names, sizes and means.
@@ -141,7 +140,7 @@ def fit_ledoit_wolf(
     """
     N = model.n_samples_
     mean = found.count @ found.means / N
-    Z, unit = scaled_row_space(federation, span, mean, N)
+    Z, unit = scaled_row_space(federation, mean, N)
     view = coordinates(federation, mean, Z / unit[:, None])
     inside = (found.means - mean) / unit @ Z
     C = np.array(

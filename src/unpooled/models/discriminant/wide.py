@@ -15,13 +15,12 @@ from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.generalized_eigen import leading_pencil_pairs
 from unpooled.models.discriminant.classes import Classes
 from unpooled.models.discriminant.within_scatter import Within, covariances, in_span
-from unpooled.models.row_space import Span, coordinates, row_space
+from unpooled.models.row_space import coordinates, row_space
 
 
 def fit_in_span(
     model: Any,
     federation: Federation,
-    span: Span,
     within: Within,
     found: Classes,
     k: int,
@@ -34,7 +33,7 @@ def fit_in_span(
         With a shrinkage above 0, and priors_ and n_samples_ set.
     federation : Federation
         With a label.
-    span, within : Span and Within
+    within : Within
         Steps under the model's name.
     found : Classes
         Their names, sizes and means.
@@ -43,7 +42,7 @@ def fit_in_span(
     """
     (p, s), N = (federation.n_features, float(model.shrinkage)), model.n_samples_
     mean = found.count @ found.means / N
-    Z = row_space(federation, span, mean, N, p)
+    Z = row_space(federation, mean, N, p)
     view = coordinates(federation, mean, Z)
     inside = Classes(found.names, found.count, (found.means - mean) @ Z)
     Sw, St = covariances(view, within, inside, model.priors_, model.priors, None)

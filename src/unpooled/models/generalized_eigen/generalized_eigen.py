@@ -21,10 +21,11 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
-from unpooled.errors import DataError
+from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.dgep import (
     Diagnosis,
+    diagnosed,
     power_eigenvectors,
     starting_block,
     top_eigenvectors,
@@ -32,7 +33,6 @@ from unpooled.linalg.dgep import (
 from unpooled.linalg.eigen import same_columns
 from unpooled.linalg.generalized_eigen import inverse_root, leading_pencil_pairs
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.generalized_eigen.convergence import Pair, diagnosis_of
 from unpooled.models.parameter_checks import check_choice
 from unpooled.protocol.step import (
     Fit,
@@ -201,12 +201,11 @@ class GeneralizedEigen(
         check_is_fitted(self)
         if self.solver == "exact":
             raise DataError("An exact answer has no error to diagnose.")
-        steps, public = Pair(_pair_of(self.pair), local_pair, local_radii), self.public
-        W = self.eigenvectors_
+        pair, public = _pair_of(self.pair), self.public or {}
         with federation.fitting():
-            federation.keep(steps.keep, **(public or {}))
+            federation.keep(pair, **public)
             M = federation.sum(local_whitened, **roots(self.ridge))["M"]
-            return diagnosis_of(federation, steps, public or {}, W, M)
+            return diagnosis_of(federation, pair, public, self.eigenvectors_, M)
 
     @property
     def _n_features_out(self) -> int:
@@ -224,6 +223,46 @@ class GeneralizedEigen(
             view, names = self._check_view(X), list(self.get_feature_names_out())
             return view.derive(projected, names, vectors=self.eigenvectors_)
         return projected(self._check_rows(X), vectors=self.eigenvectors_)
+
+
+def diagnosis_of(
+    federation: Federation,
+    pair: Step,
+    public: Mapping[str, Any],
+    W: Float[Array, "p k"],
+    M: Float[Array, "p p"],
+) -> Diagnosis:
+    """Compare one-shot vectors with those of ``Σ A_i v = λ Σ B_i v``; three rounds.
+
+    The spectral radii of A_i and B_i are disclosed where every silo allows it.
+    Elsewhere the result is without the paper's bound, which is made of them.
+
+    Parameters
+    ----------
+    federation : Federation
+        Within a session of a fit.
+    pair : Step
+        Keeps A_i and B_i in each silo.
+    public : mapping
+        Its public arguments.
+    W : (p, k) array
+        One-shot vectors.
+    M : (p, p) array
+        Σ M_i, whose vectors they are.
+
+    References
+    ----------
+    Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, section
+    3.
+    """
+    federation.keep(pair, **public)
+    totals = federation.sum(local_pair)
+    try:
+        by_party = federation.collect(local_radii)
+    except ReleaseRefusedError:
+        by_party = {}
+    radii = np.array([own["radii"] for own in by_party.values()]) if by_party else None
+    return diagnosed(W, M, totals["A"], totals["B"], radii, len(federation.parties))
 
 
 def one_shot(model: Any, M: Float[Array, "p p"], k: int) -> Float[Array, "p k"]:

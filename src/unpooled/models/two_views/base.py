@@ -23,7 +23,7 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.canonical_correlation import Covariances, correlations, structure
 from unpooled.linalg.partial_least_squares import Latent
 from unpooled.models.moments import complete, pooled_mean, pooled_scatter
-from unpooled.models.row_space import Span, coordinates, row_space
+from unpooled.models.row_space import coordinates, row_space
 from unpooled.models.two_views import check_scores as proven_views
 from unpooled.protocol.step import Step, derived, disclosed, public, release
 
@@ -123,7 +123,7 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         y: Any,
         *,
         scale: bool,
-        span: Span | None = None,
+        in_span: bool = False,
     ) -> Covariances:
         """Set means and scales; return the covariances of the views in their units."""
         first, second = views_of(federation, y)
@@ -133,9 +133,9 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         self.x_mean_, self.y_mean_ = mean[:p].copy(), mean[p:].copy()
         self._bases = None
         spread = np.ones(len(mean))
-        if span is not None and not scale and max(p, len(second)) >= N:
+        if in_span and not scale and max(p, len(second)) >= N:
             # With more columns than rows everything is in the span of the rows.
-            Z = row_space(view, span, mean, N, p)
+            Z = row_space(view, mean, N, p)
             inside, mean = coordinates(view, mean, Z), np.zeros(Z.shape[1])
             C = pooled_scatter(inside, mean) / (N - 1)
             p = np.count_nonzero(Z[:p].any(axis=0))

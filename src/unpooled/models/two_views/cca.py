@@ -35,9 +35,7 @@ from unpooled.models import row_space as spans
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.generalized_eigen import generalized_eigen as eigenproblem
 from unpooled.models.generalized_eigen import matrix_pairs as pairs
-from unpooled.models.generalized_eigen.convergence import Pair
 from unpooled.models.parameter_checks import check_choice, check_share, component_count
-from unpooled.models.row_space import Span
 from unpooled.models.two_views import base as twoviews
 from unpooled.models.two_views import cca_columns
 from unpooled.models.two_views import dgep as oneshot_views
@@ -57,13 +55,11 @@ local_whitened, local_squared, local_factors, local_low_rank = adopted(
     oneshot_views.local_low_rank,
 )
 local_spread, local_span = adopted(__name__, spans.local_spread, spans.local_span)
-SPAN = Span(local_spread, local_span)
 ONE_SHOT = OneShot(
     local_whitened,
     local_squared,
     local_factors,
     local_low_rank,
-    Pair(local_canonical, local_pair, local_radii),
 )
 local_gram, own_squares, local_mixture = cca_columns.STEPS[:3]
 own_basis, own_weights = cca_columns.STEPS[3:]
@@ -242,8 +238,7 @@ class CCA(OneShotViews, Predicting, FederatedEstimator):
     def _fit_exactly(self, federation: Federation, y: Any, k: int) -> None:
         c = float(self.regularisation)
         scale = c == 0.0 if self.scale is None else self.scale
-        within = None if c == 0.0 else SPAN
-        S = self._moments(federation, y, scale=scale, span=within)
+        S = self._moments(federation, y, scale=scale, in_span=c != 0.0)
         columns = sum(S.xy.shape)
         if c == 0.0 and columns >= self.n_samples_:
             raise DataError(

@@ -28,8 +28,8 @@ from unpooled.linalg.partial_least_squares import (
     with_positive_left_peaks,
 )
 from unpooled.linalg.whitening import whitened_cross, whitened_factors
-from unpooled.models.generalized_eigen.convergence import Pair, diagnosis_of
-from unpooled.models.generalized_eigen.generalized_eigen import roots
+from unpooled.models.generalized_eigen import matrix_pairs
+from unpooled.models.generalized_eigen.generalized_eigen import diagnosis_of, roots
 from unpooled.models.moments import complete
 from unpooled.protocol.step import Step, disclosed, public, release, summed
 
@@ -113,7 +113,6 @@ class OneShot:
     squared: Step
     factors: Step
     low_rank: Step
-    pair: Pair
 
 
 class OneShotViews:
@@ -160,7 +159,7 @@ class OneShotViews:
         with view.fitting():
             K = view.sum(self._one_shot.whitened, **public)["K"]
             M = np.block([[np.zeros((p, p)), K], [K.T, np.zeros((q, q))]])
-            return diagnosis_of(view, self._one_shot.pair, {"first": p}, W, M)
+            return diagnosis_of(view, matrix_pairs.local_canonical, {"first": p}, W, M)
 
 
 def _of_unit_length(W: Float[Array, "p k"]) -> Float[Array, "p k"]:
