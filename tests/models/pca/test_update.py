@@ -84,7 +84,9 @@ def test_equals_a_refit(rows, secure_sum, k, change):
     ]
 
 
-@pytest.mark.parametrize("times", [30, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "times", [3, *(pytest.param(n, marks=pytest.mark.slow) for n in (30, 1000))]
+)
 def test_no_drift_however_often(rows, times):
     here = silos(cut(rows[:60], 20, 40), policy=Policy.open())
     model = PCA(3).fit(here.federation)
