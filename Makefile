@@ -10,16 +10,19 @@ PIP := $(BIN)/python -m pip
 CORE := $(VENV)/.installed-core
 DEV := $(VENV)/.installed-dev
 
-# Two processes; a test stays with those of its file, which share what they set up.
-PYTEST := $(BIN)/python -m pytest
+# Two processes, half of the files each, of one thread: BLAS's would stand in their way.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 PARALLEL := -n 2 --dist worksteal
 # Where arrays are: all that is annotated with a shape is entered by these tests.
 SHAPES := --jaxtyping-packages=unpooled,beartype.beartype
-SHAPED := $(addprefix tests/,coordinator data federation laws linalg models party protocol secure)
+SHAPED := $(addprefix tests/,coordinator data federation laws linalg models party \
+    protocol secure)
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 export NO_MKDOCS_2_WARNING = 1
+# The tests start a hundred processes: none compiles the library anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo install debian-packages test test-shapes test-long test-federation lint types docs bench clean
@@ -35,7 +38,7 @@ install: $(DEV)  ## .venv with the library (editable), all extras, and the tools
 debian-packages:  ## chromium and postgresql for the tests, where that is possible
 	@scripts/install-debian-packages
 
-test: $(DEV) debian-packages  ## the tests, without the slow ones: minutes
+test: $(DEV) debian-packages  ## the tests, without the slow ones
 	@$(PYTEST) $(PARALLEL) $(PYTEST_ARGS)
 
 test-shapes: $(DEV)  ## tests of all that takes arrays, with every array's shape checked
