@@ -113,7 +113,7 @@ USUAL = [(1400, "light"), (400, "dark")]
 @pytest.fixture(
     scope="module",
     params=mostly_slow(
-        {str((w, s)): (w, s) for w in WIDTHS for s in SCHEMES}, *map(str, USUAL)
+        [(str((w, s)), (w, s)) for w in WIDTHS for s in SCHEMES], *map(str, USUAL)
     ),
 )
 def visit(browser, address, request):
