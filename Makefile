@@ -13,10 +13,10 @@ DEV := $(VENV)/.installed-dev
 # Two processes, half of the files each, of one thread: BLAS's would stand in their way.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 PARALLEL := -n 2 --dist worksteal
-# Where arrays are: all that is annotated with a shape is entered by these tests.
+# Every function that is annotated with a shape is entered by one of these tests.
 SHAPES := --jaxtyping-packages=unpooled,beartype.beartype
-SHAPED := $(addprefix tests/,coordinator data federation laws linalg models party \
-    protocol secure)
+SHAPED := $(addprefix tests/,cli/test_cli_demo.py data federation laws linalg models \
+    party protocol report secure)
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
@@ -42,7 +42,7 @@ test: $(DEV) debian-packages  ## the tests, without the slow ones
 	@$(PYTEST) $(PARALLEL) $(PYTEST_ARGS)
 
 test-shapes: $(DEV)  ## tests of all that takes arrays, with every array's shape checked
-	@$(PYTEST) $(PARALLEL) $(SHAPES) $(PYTEST_ARGS) $(SHAPED)
+	@$(PYTEST) $(PARALLEL) $(SHAPES) -m "not slow and not browser" $(PYTEST_ARGS) $(SHAPED)
 
 # The consortium's tests share one server and its silos: one process, after the others.
 test-long: $(DEV) debian-packages  ## the slow tests, random examples, and the federation
