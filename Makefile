@@ -14,7 +14,8 @@ DEV := $(VENV)/.installed-dev
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 PARALLEL := -n 2 --dist worksteal
 # Every function that is annotated with a shape is entered by one of these tests.
-SHAPES := --jaxtyping-packages=unpooled,beartype.beartype
+SHAPES := --jaxtyping-packages=unpooled,beartype.beartype \
+    --ignore=tests/data/sources/test_dask_source.py
 SHAPED := $(addprefix tests/,cli/test_cli_demo.py data federation laws linalg models \
     party protocol report secure)
 

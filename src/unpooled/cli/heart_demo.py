@@ -31,7 +31,7 @@ from unpooled.models.preprocessing.imputer import SimpleImputer
 from unpooled.models.preprocessing.scaler import StandardScaler
 from unpooled.party.rules.policy import Policy
 from unpooled.report.html import report
-from unpooled.report.rules import WORDS, said
+from unpooled.report.text.rules import DESCRIPTIONS, value_text
 
 _PLACES = {
     "cleveland": "Cleveland Clinic Foundation",
@@ -120,7 +120,7 @@ def _show_rules(console: Console, policy: Policy) -> None:
     for key, value in policy.as_dict().items():
         # None stands for all steps or all columns, as the sentence below says.
         if value is not None:
-            grid.add_row(WORDS[key], said(key, value))
+            grid.add_row(DESCRIPTIONS[key], value_text(key, value))
     part(
         console,
         "Each silo's rules",
