@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from unpooled.data.partition import partition_columns, partition_rows
     from unpooled.federation.federation import Federation
     from unpooled.federation.local import simulate
-    from unpooled.federation.planning.dry_run import Plan, plan
+    from unpooled.federation.planning.dry_run import plan
+    from unpooled.federation.planning.plan import Plan
     from unpooled.ledger import Ledger
     from unpooled.models.discriminant.discriminant import LinearDiscriminantAnalysis
     from unpooled.models.files.model_file import load, save

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 
 from matched_people import COLUMNS, OPEN, common_ids, match, people, silos_of
 from unpooled import VFedPCA, partition_columns, simulate
+from unpooled.coordinator import matching
 from unpooled.errors import AggregationError, DataError
-from unpooled.federation import matching
 from unpooled.party.matching import silo_matcher as matcher
 from unpooled.secure.intersection import protocol as intersection
 

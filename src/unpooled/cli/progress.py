@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from unpooled.cli.words import count, printable, size
-from unpooled.federation.planning.dry_run import Plan
+from unpooled.federation.planning.plan import Plan
 
 
 @final

@@ -13,7 +13,7 @@ from unpooled.cli.tables import (
 )
 from unpooled.cli.words import count, printable, size
 from unpooled.errors import RULES
-from unpooled.federation.planning.dry_run import Plan
+from unpooled.federation.planning.plan import Plan
 from unpooled.study import Run, Study
 
 _HOW = {

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from unpooled.cli.words import count, printable, shape
-from unpooled.federation.planning.dry_run import Plan
+from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Ledger, Release
 from unpooled.report.facts import declaration
 

@@ -9,14 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, final
 
+import numpy as np
+
 from unpooled.arrays import Array
-from unpooled.coordinator.round_cost import RoundRecord
+from unpooled.coordinator.round_runner import RoundRecord, RoundRunner, StepCall
 from unpooled.errors import DataError
-from unpooled.federation.arguments import as_argument
-from unpooled.federation.coordinator_protocol import Rounds
 from unpooled.federation.layout import Layout
 from unpooled.federation.splits import fold_rows, seed_of, split_rows
 from unpooled.ledger import Ledger
+from unpooled.protocol.request import Veiled
 from unpooled.protocol.step import Step, check_installed
 from unpooled.protocol.topology import Graph, graph_of
 from unpooled.protocol.view_operations import (
@@ -59,7 +60,7 @@ class Federation:
 
     def __init__(
         self,
-        coordinator: Rounds,
+        coordinator: RoundRunner,
         *,
         layout: Layout,
         named: bool,
@@ -201,9 +202,17 @@ class Federation:
         if step.verb != verb:
             raise DataError(f"{step.name} is declared {step.verb}, not {verb}.")
         check_installed(step)
-        values = {name: as_argument(value) for name, value in public.items()}
-        where = (self.operations, self.layout.extents, to)
-        return self.coordinator.ask(step, *where, values, kept_of, topology)
+        values = {name: _as_argument(value) for name, value in public.items()}
+        call = StepCall(
+            step=step,
+            operations=self.operations,
+            extents=self.layout.extents,
+            public=values,
+            to=to,
+            kept_of=kept_of,
+            topology=topology,
+        )
+        return self.coordinator.ask(call)
 
     @contextmanager
     def fitting(self) -> Iterator["Federation"]:
@@ -298,11 +307,11 @@ class Federation:
                 f"leaves every silo's names as they are on a column partition."
             )
         names = () if columns is None else tuple(map(str, columns))
-        values = {name: as_argument(value) for name, value in public.items()}
+        values = {name: _as_argument(value) for name, value in public.items()}
         layout = self.layout.renamed(names) if names else self.layout
         return self._view(Derive(step.name, names, values, kept_of), layout)
 
-    def over(self, coordinator: Rounds) -> "Federation":
+    def over(self, coordinator: RoundRunner) -> "Federation":
         """Return the same view with another end of the rounds, such as a plan."""
         return Federation(
             coordinator,
@@ -324,3 +333,20 @@ class Federation:
         view.layout = layout
         view.operations = (*self.operations, operation)
         return view
+
+
+def _as_argument(value: Any) -> Any:
+    """Return an argument as it travels: a JSON value, an array or a `Veiled` total."""
+    if isinstance(value, np.generic) or (
+        isinstance(value, np.ndarray) and value.ndim == 0
+    ):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        kind = np.int64 if value.dtype.kind in "iub" else np.float64
+        return np.ascontiguousarray(value, dtype=kind)
+    if isinstance(value, Veiled | int | float | str | bool | list | dict | None):
+        return value
+    raise DataError(
+        f"A public argument is {type(value).__name__}; numbers, texts and arrays of "
+        f"numbers can travel."
+    )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from unpooled.coordinator.round_cost import RoundRecord
+from unpooled.coordinator.round_runner import RoundRecord
 from unpooled.report.facts import Facts
 from unpooled.report.tables import Table, duration
 from unpooled.report.wording import rounds_label

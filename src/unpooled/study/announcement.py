@@ -11,8 +11,9 @@ from unpooled.data.toml import Section
 from unpooled.errors import StudyError
 from unpooled.federation.federation import Federation
 from unpooled.federation.layout import Layout
-from unpooled.federation.matching import how_to_match
-from unpooled.federation.planning.dry_run import DryRounds, Plan, with_matching
+from unpooled.federation.matching import how_to_match, with_matching
+from unpooled.federation.planning.dry_run import DryRun
+from unpooled.federation.planning.plan import Plan
 from unpooled.party.party import Party
 from unpooled.protocol.message import decode, encode
 from unpooled.protocol.request import Request, view_arrays
@@ -102,11 +103,9 @@ def read_announced(
     )
 
 
-def _rounds(
-    parties: tuple[str, ...], head: Section, roster: Roster | None
-) -> DryRounds:
+def _rounds(parties: tuple[str, ...], head: Section, roster: Roster | None) -> DryRun:
     protection = head.text("secure_sum", choices=("masked", "plain")) or "masked"
-    dry = DryRounds(parties, head.name("name"), protection)
+    dry = DryRun(parties, head.name("name"), protection)
     if roster is not None and set(parties) <= set(roster):
         dry.roster = roster.part(parties)
     return dry
@@ -127,7 +126,7 @@ def _seen_from(party: Party, parties: tuple[str, ...]) -> Layout:
 
 
 def _refusals(
-    party: Party, dry: DryRounds, partition: str
+    party: Party, dry: DryRun, partition: str
 ) -> tuple[tuple[str, str, str], ...]:
     rules = [
         (asked, _rule(party, asked, dry.parties, partition)) for asked in dry.requests

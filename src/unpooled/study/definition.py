@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, final
 from unpooled.data.toml import Section, read_text
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.federation.planning.dry_run import Plan, plan
+from unpooled.federation.planning.dry_run import plan
+from unpooled.federation.planning.plan import Plan
 from unpooled.study.model_updates import part_of
 from unpooled.study.study_sections import (
     Silo,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
-from unpooled.federation.planning.dry_run import Plan
+from unpooled.federation.planning.plan import Plan
 from unpooled.study.job_results import record_of
 
 PART = 2**20  # bytes of results in one answer

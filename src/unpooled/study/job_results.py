@@ -14,7 +14,7 @@ from unpooled.errors import (
     StudyError,
     UnpooledError,
 )
-from unpooled.federation.planning.dry_run import Plan
+from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Release
 from unpooled.study.run_folder import RunFolder
 

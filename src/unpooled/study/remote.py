@@ -145,7 +145,7 @@ def _do(
 def _announce(study: Study, coordinator: Coordinator, *, must: bool) -> None:
     """Tell the silos the study's text; where people decide, they must have by a run."""
     header = {"kind": "announce", "study": study.name, "text": study.text}
-    for party, reply in coordinator.tell(header).items():
+    for party, reply in coordinator.send(header).items():
         if must and reply.header["approval"] not in ("approved", "not needed"):
             raise ReleaseRefusedError(party, f"the study {study.name}", "approval")
 
@@ -158,14 +158,14 @@ def _deliver(study: Study, coordinator: Coordinator, place: Path) -> None:
         header = {"kind": "deliver", "study": study.name, "name": name}
         content = np.frombuffer(path.read_bytes(), np.uint8)
         try:
-            coordinator.tell(header, {"file": content})
+            coordinator.send(header, {"file": content})
         except UnpooledError as reason:
             run_of.log(f"Not delivered everywhere: {name}. {reason}")
 
 
 def federation_of(study: Study, coordinator: Coordinator) -> Federation:
     """Ask the silos what they have, and return the federation of a study."""
-    replies = coordinator.tell({"kind": "describe"})
+    replies = coordinator.send({"kind": "describe"})
     columns: dict[str, tuple[str, ...]] = {}
     for party, reply in replies.items():
         names = reply.header["columns"]

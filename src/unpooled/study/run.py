@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any, final
 
 from unpooled.coordinator.coordinator import Coordinator
-from unpooled.coordinator.round_cost import RoundRecord
+from unpooled.coordinator.round_runner import RoundRecord
 from unpooled.errors import ReleaseRefusedError, StudyError, UnpooledError
 from unpooled.federation.federation import Federation
+from unpooled.federation.local import note_common_rows
 from unpooled.federation.matching import agree_on_rows
-from unpooled.federation.planning.dry_run import Plan
+from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Ledger
 from unpooled.models.files.model_file import save
 from unpooled.party.memory.kept_arrays import Shelf
@@ -105,7 +106,7 @@ def run(
         study = with_earlier(study, path)
         _remember(study, place, parties)
         place.log(f"Started study {study.name}.")
-        coordinator.proofs = place.proofs()
+        coordinator.fit_evidence = place.proofs()
         # One ledger for both: what the coordinator writes, the folder records.
         place.ledger, place.rounds = coordinator.ledger, coordinator.records
         return _go_on(study, place, federation, parties, listener)
@@ -133,7 +134,7 @@ def resume(
         join = assemble or partial(assembled, study)
         federation, parties = join(place.ledger, place.next_round)
         coordinator = _coordinator(federation)
-        coordinator.records, coordinator.proofs = place.rounds, place.proofs()
+        coordinator.records, coordinator.fit_evidence = place.rounds, place.proofs()
         _remember(study, place, parties)
         rest = study.steps[len(place.state.finished) :]
         if rest:
@@ -162,7 +163,8 @@ def _go_on(
     coordinator.listeners += [] if listener is None else [listener]
     finished = [model for _, model in place.models()]
     with _silo_log(place), _failures_logged(place):
-        agree_on_rows(federation, parties)
+        agree_on_rows(federation)
+        note_common_rows(federation, parties)
         view = _transformed(federation, finished)
         rest = study.steps[len(finished) :]
         for number, step in enumerate(rest, 1):

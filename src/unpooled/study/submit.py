@@ -9,7 +9,7 @@ from typing import Any, final
 
 from unpooled.errors import AggregationError, StudyError
 from unpooled.federation.nvflare.submission import Submission, is_over, submission
-from unpooled.federation.planning.dry_run import Plan
+from unpooled.federation.planning.plan import Plan
 from unpooled.study.definition import Listener, Study
 from unpooled.study.job_results import error_of, plan_from, read_results
 from unpooled.study.model_updates import carried
