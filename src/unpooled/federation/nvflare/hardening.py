@@ -21,16 +21,16 @@ from pathlib import Path
 from typing import Any
 
 from unpooled.errors import StudyError
+from unpooled.federation.nvflare.jobs import (
+    CONTROLLER,
+    COORDINATOR_END,
+    EXECUTOR,
+    SILO_END,
+)
 
-SERVER_CLASSES = (
-    "nvflare.collab.runtime.controller.CollabController",
-    "unpooled.federation.nvflare.channel.CoordinatorEnd",
-)
-SILO_CLASSES = (
-    "nvflare.collab.runtime.executor.CollabExecutor",
-    "unpooled.federation.nvflare.channel.SiloEnd",
-)
-# What NVFlare asks in a silo about the files of a job.
+SERVER_CLASSES = (CONTROLLER, COORDINATOR_END)
+SILO_CLASSES = (EXECUTOR, SILO_END)
+# The class that NVFlare calls in a silo to check the files of a job.
 GUARD = "unpooled.federation.nvflare.job_guard.JobGuard"
 # The role that NVFlare writes into the coordinator's certificate. Its strongest role,
 # "project_admin", could do everything in every silo.

@@ -19,7 +19,7 @@ from typing import Any, final
 
 from unpooled.errors import AggregationError, StudyError
 from unpooled.federation.nvflare.consortium import need_engine
-from unpooled.federation.nvflare.jobs import write_job
+from unpooled.federation.nvflare.jobs import NEWS, RESULTS, write_job
 
 # What ends a job, beside being done.
 _ENDED = "FINISHED"
@@ -74,8 +74,6 @@ class Submission:
 
     def ask(self, job: str, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a running job tells; nothing where it does not answer."""
-        from unpooled.federation.nvflare.channel import NEWS
-
         try:
             return dict(self._session.do_app_command(job, NEWS, dict(asked)))
         except Exception:
@@ -107,8 +105,6 @@ class Submission:
 
     def fetch(self, job: str, folder: Path) -> Path | None:
         """Bring what a job wrote for its submitter; None where it wrote nothing."""
-        from unpooled.federation.nvflare.channel import RESULTS
-
         try:
             place = Path(str(self._session.download_job_result(job, str(folder))))
         except Exception as wrong:
