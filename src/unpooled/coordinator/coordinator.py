@@ -48,8 +48,9 @@ from unpooled.secure.sums.secure_sum import SecureSum
 # The lines of a round, each with the name of its array in the message.
 Lines = list[tuple[Release, str]]
 
-# Messages about a study, which belong to no fit: their cost is not recorded.
-_OUTSIDE_FITS = ("shares", "signs", "plan", "describe", "announce", "deliver")
+# Messages without a record of their own: those about a study, which belong to no fit,
+# and those of comparisons, which `Comparisons` records.
+_NOT_RECORDED = ("shares", "signs", "plan", "describe", "announce", "deliver")
 
 
 @final
@@ -273,7 +274,7 @@ class Coordinator(RoundRunner):
 
         started = time.perf_counter()
         replies = gather(self.channel, self.roster, requests, step, arrived)
-        if step not in _OUTSIDE_FITS:
+        if step not in _NOT_RECORDED:
             record = RoundRecord(
                 round=self._round if "." in step else 0,
                 step=step,

@@ -83,7 +83,7 @@ class FitEvidence:
     def expect(
         self, request: Request, extents: Mapping[str, Extent], protection: str
     ) -> None:
-        """Note a round that is only planned."""
+        """Add a round that is only planned."""
         if not _fits(request, extents):
             return
         asked = _asked(request, extents, protection)
@@ -98,12 +98,14 @@ class FitEvidence:
     def evidence(
         self, operations: Sequence[Operation], shown: set[str]
     ) -> tuple[tuple[Evidence, ...], set[str]]:
-        """Return the evidence of a view's transforms, and names for what it proves.
+        """Return the evidence of a view's transforms, and names of those transforms.
 
         Parameters
         ----------
+        operations : sequence of Operation
+            The view.
         shown : set of str
-            Names of what was proven before in the session.
+            Names of transforms whose evidence was sent before in the session.
         """
         found, names = list[Evidence](), set[str]()
         for position, operation in enumerate(operations):
@@ -134,7 +136,7 @@ class FitEvidence:
                 fits |= after(fits, one, opened(one, kept.asked))
             if follows(step, fits, operation.public):
                 return evidence
-        # The silos say no, unless their policies trust this transform without a fit.
+        # The silos refuse the transform, unless their policies allow it all the same.
         return []
 
     def _fits_on(self, before: Sequence[Operation], step: Step) -> Iterator[list[Kept]]:
@@ -164,7 +166,7 @@ class FitEvidence:
                 stream.writelines(parts)
             return path.read_bytes
         if sum(memoryview(part).nbytes for part in parts) <= _IN_MEMORY:
-            # Joined when asked for: until then they lie in the replies as they came.
+            # Joined only when needed: until then they are the arrays of the replies.
             return lambda: b"".join(parts)
         stream = tempfile.TemporaryFile()
         stream.writelines(parts)
