@@ -139,7 +139,7 @@ def test_tables_without_ids_are_taken_as_they_are(people):
 
     assert federation.n_rows == 60
     assert len(federation.ledger) == 0
-    with pytest.raises(DataError, match="is about column partitions"):
+    with pytest.raises(DataError, match="is for column partitions"):
         simulate(parts, aligned=True)
 
 

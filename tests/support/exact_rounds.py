@@ -33,7 +33,7 @@ class ExactRounds(RoundRunner):
     def begin_computing(self, allow_coordinator_party: bool = False) -> None:
         """Nobody computes but this process."""
 
-    def ask(self, call: StepCall) -> dict[str, Any]:
+    def run_step(self, call: StepCall) -> dict[str, Any]:
         """Run the step on each part, and add in the clear."""
         step = call.step
         with np.errstate(all="ignore"):

@@ -1,7 +1,7 @@
 """The coordinator: sends a step to every party, checks the replies, opens the totals.
 
     fit     join ── offer of a fresh key, number of lines so far ──> recover_ledger
-            agree ── everybody's signed offers ──> masks between every two parties
+            agree ── the signed offers of all ──> masks between every two parties
     round   step ── request ──> replies checked, then in the ledger ──> totals opened
     end     leave ── the parties forget keys, and arrays kept for the fit
 
@@ -130,8 +130,8 @@ class Coordinator(RoundRunner):
         if self._depth == 0:
             self._leave()
 
-    def ask(self, call: StepCall) -> dict[str, Any]:
-        """Run a step at every party; see `RoundRunner.ask`."""
+    def run_step(self, call: StepCall) -> dict[str, Any]:
+        """Run a step at every party; see `RoundRunner.run_step`."""
         step, sizes = call.step, call.sizes(self.parties)
         veiled = call.to == "parties" and self.protection == "masked"
         self.begin_round(for_parties=veiled)
@@ -234,7 +234,7 @@ class Coordinator(RoundRunner):
             for recorder in self.recorders:
                 recorder()
         if replies.problem:
-            # The next join asks for what was lost.
+            # The next join requests the lines that were lost.
             self._leave()
             raise replies.problem
         raise_refusals(step, replies.messages)

@@ -236,8 +236,8 @@ def _merged(lines: Mapping[tuple[str, ...], Lines]) -> Lines:
         of_shape: dict[tuple[int, ...], tuple[Release, str]] = {}
         for (line, source), parties in zip(same, lines, strict=True):
             before = of_shape.get(line.shape)
-            everybody = {*before[0].parties, *parties} if before else parties
-            line = replace(line, parties=tuple(sorted(everybody)))
+            sharing = {*before[0].parties, *parties} if before else parties
+            line = replace(line, parties=tuple(sorted(sharing)))
             of_shape[line.shape] = line, source
         merged += of_shape.values()
     return merged

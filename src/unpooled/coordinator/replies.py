@@ -83,7 +83,7 @@ def gather(
             replies.bytes_out += size_of(data)
             if party not in requests or party in {*replies.messages, *large}:
                 replies.problem = replies.problem or AggregationError(
-                    f"{party} answered {step} twice, or without being asked. The round "
+                    f"{party} answered {step} twice, or without a request. The round "
                     f"was not opened.",
                     rule="out_of_order",
                 )

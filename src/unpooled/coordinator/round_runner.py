@@ -163,7 +163,7 @@ class RoundRunner(abc.ABC):
         """
 
     @abc.abstractmethod
-    def ask(self, call: StepCall) -> dict[str, Any]:
+    def run_step(self, call: StepCall) -> dict[str, Any]:
         """Run a step at every party.
 
         Returns

@@ -162,17 +162,17 @@ class Federation:
         """
         if to not in ("coordinator", "parties"):
             raise DataError(f'to={to!r}; choose "coordinator" or "parties".')
-        return self._ask("summed", step, to, kept_of, public)
+        return self._run_step("summed", step, to, kept_of, public)
 
     def collect(
         self, step: Step, *, kept_of: str = "", **public: Any
     ) -> dict[str, dict[str, Array]]:
         """Return each party's own values: a disclosure that every silo must allow."""
-        return self._ask("disclosed", step, "coordinator", kept_of, public)
+        return self._run_step("disclosed", step, "coordinator", kept_of, public)
 
     def keep(self, step: Step, *, kept_of: str = "", **public: Any) -> None:
         """Run a step whose results stay in the silos."""
-        self._ask("kept", step, "coordinator", kept_of, public)
+        self._run_step("kept", step, "coordinator", kept_of, public)
 
     def exchange(
         self, step: Step, topology: Any, *, kept_of: str = "", **public: Any
@@ -190,15 +190,15 @@ class Federation:
             As of `sum`.
         """
         graph = graph_of(topology, self.parties)
-        self._ask("exchanged", step, "coordinator", kept_of, public, graph)
+        self._run_step("exchanged", step, "coordinator", kept_of, public, graph)
 
     def compare(self, step: Step, **public: Any) -> Array:
         """Return where a `compared` step's polynomial of totals is negative."""
         self.coordinator.begin_computing()
-        signs = self._ask("compared", step, "coordinator", "", public)
+        signs = self._run_step("compared", step, "coordinator", "", public)
         return next(iter(signs.values()))
 
-    def _ask(
+    def _run_step(
         self,
         verb: str,
         step: Step,
@@ -220,7 +220,7 @@ class Federation:
             kept_of=kept_of,
             topology=topology,
         )
-        return self.coordinator.ask(call)
+        return self.coordinator.run_step(call)
 
     @contextmanager
     def fitting(self) -> Iterator["Federation"]:

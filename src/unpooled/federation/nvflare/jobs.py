@@ -20,7 +20,7 @@ CONTROLLER = "nvflare.collab.runtime.controller.CollabController"
 COORDINATOR_END = "unpooled.federation.nvflare.coordinator_end.CoordinatorEnd"
 EXECUTOR = "nvflare.collab.runtime.executor.CollabExecutor"
 SILO_END = "unpooled.federation.nvflare.silo_end.SiloEnd"
-# The command by which a submitter asks a running job for progress and results.
+# The command by which a submitter queries a running job's progress and results.
 NEWS = "unpooled.news"
 # The folder in the job's own for what the submitter is to receive.
 RESULTS = "unpooled"

@@ -4,8 +4,8 @@
          └─ the requests ──> silos ──> the rules by which they would refuse
 
 The estimator itself runs, on a dry run in place of the coordinator: the ledger's lines
-come from the same declarations, the totals are placeholders. The silos are asked only
-which of their rules would refuse.
+come from the same declarations, the totals are placeholders. The silos only return the
+rules by which they would refuse.
 """
 
 import copy
@@ -33,7 +33,7 @@ from unpooled.protocol.request import Request, Veiled, view_arrays
 from unpooled.protocol.step import Declared, Step
 from unpooled.secure.keys.roster import MOST_COMPUTING, Roster
 
-# Stands for N: a plan does not ask the silos for their numbers of rows.
+# Stands for N: a plan does not collect numbers of rows.
 _PLACEHOLDER_ROWS = 10**6
 
 
@@ -49,7 +49,7 @@ class DryRun(RoundRunner):
     n_rows : int
         Stands for N.
     requests : list of Request
-        One for each step and view: a silo is asked once whether it would refuse it.
+        One for each step and view, for the silos' rules.
     lines : list of Release
         The ledger lines of all rounds.
     fit_evidence : FitEvidence
@@ -105,7 +105,7 @@ class DryRun(RoundRunner):
         if note not in ("", *self.notes):
             self.notes.append(note)
 
-    def ask(self, call: StepCall) -> dict[str, Any]:
+    def run_step(self, call: StepCall) -> dict[str, Any]:
         """Write the lines of the round and return placeholders of the right shapes."""
         step, sizes = call.step, call.sizes(self.parties)
         fresh = call.new_arrays(self._sent)
@@ -210,11 +210,11 @@ def plan(
     model : estimator or Pipeline
         Not changed; a clone is run, or with `update` a copy.
     federation : Federation
-        Its silos are asked for their rules only.
+        Its silos only return the rules by which they would refuse.
     y : str or list of str, optional
         As for ``model.fit``.
     n_rows : int, optional
-        Rows of all silos, as far as you know: the silos are not asked. It matters where
+        Rows of all silos, if you know; a plan does not collect them. It matters where
         columns may outnumber rows; 1,000,000 when omitted.
     update : bool, default False
         Plan ``model.update(federation)`` of a fitted model, in place of a fit.
