@@ -1,8 +1,9 @@
 """A federation whose parties all live in this process.
 
-sources ─> open_parties ─> Party, each with its policy and a new identity
-│ handle
-Federation ─ Coordinator ─ LocalChannel      the messages are those of a real study
+    Federation ─ Coordinator ─ LocalChannel ─ Party.handle ─ each party's table
+
+The messages, keys, masks and policies are those of a study between organisations; only
+the network is missing.
 """
 
 import secrets
@@ -136,7 +137,7 @@ def in_one_process(
     columns, aligned, block_mb
         As of `simulate`.
     ledger : Ledger, optional
-        To continue, with `first_round`, when a study is resumed.
+        To be continued, from `first_round` on, when a study is resumed.
     first_round : int, default 1
         Number of the next round.
     """
@@ -181,7 +182,7 @@ def in_one_process(
 def note_common_rows(federation: Federation, members: Mapping[str, Party]) -> None:
     """Set `Layout.rows_of` to the common rows of parties that matched theirs.
 
-    Between organisations nobody can: each silo keeps its own.
+    Only possible in one process: a silo's rows in the common order never leave it.
     """
     rows_of = {
         name: rows

@@ -1,8 +1,9 @@
 """The coordinator's end of a job: the one class of ours that it names in a server.
 
-job's content ─> CoordinatorEnd.run ─> unpooled.study.remote.coordinate ─> results
-│ NVFlareChannel
-silos
+    job's content ─> CoordinatorEnd.run ─> study.remote.coordinate ─> job's results
+                                             └─ NVFlareChannel ─> silos
+
+A server allows this class and NVFlare's own controller, and no others.
 """
 
 import importlib

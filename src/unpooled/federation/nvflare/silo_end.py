@@ -1,6 +1,8 @@
 """The silo's end of a job: the one class of ours that a job may name in a silo.
 
-server ── bytes ──> SiloEnd.answer ─> Party.handle ─> bytes ──> server
+    server ── bytes ──> SiloEnd.answer ─> Party.handle ─> bytes ──> server
+
+A silo allows this class and NVFlare's own executor, and no others.
 """
 
 import logging
