@@ -6,7 +6,7 @@ calls silos over NVFlare. Neither knows what the bytes mean.
 
 import abc
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol, final
+from typing import Any, Protocol, final, runtime_checkable
 
 from unpooled.protocol.message import Framed, Message
 
@@ -40,6 +40,7 @@ class Channel(abc.ABC):
         """
 
 
+@runtime_checkable
 class Send(Protocol):
     """Sends some parties a message that is not a step: `Coordinator.send`."""
 
