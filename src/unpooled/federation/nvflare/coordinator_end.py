@@ -1,6 +1,6 @@
 """The coordinator's end of a job: the one class of ours that it names in a server.
 
-    job's content ─> CoordinatorEnd.run ─> study.remote.coordinate ─> job's results
+    job's content ─> CoordinatorEnd.run ─> server_job.coordinate ─> job's results
                                              └─ NVFlareChannel ─> silos
 
 A server allows this class and NVFlare's own controller, and no others.
@@ -26,7 +26,7 @@ log = logging.getLogger("unpooled.engine")
 
 # By name, since they stand above the federation and take seconds to load: meanwhile
 # NVFlare gathers the silos.
-STUDY = "unpooled.study.remote"
+STUDY = "unpooled.study.server_job"
 LATER = ("unpooled.models.files.catalogue", "unpooled.report.html")
 # Seconds for the submitter to take the results, if there still is one.
 _PATIENCE = 30.0

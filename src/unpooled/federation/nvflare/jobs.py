@@ -42,7 +42,7 @@ def write_job(
     parties : sequence of str
         The silos; all must take part.
     content : mapping
-        For the coordinator's end: see `unpooled.study.remote.coordinate`.
+        For the coordinator's end: see `unpooled.study.server_job.coordinate`.
     """
     meta = {
         "name": name,
