@@ -195,8 +195,7 @@ def test_another_roster_needs_leave(rows):
     here = silos(cut(rows, 100, 200, 300))
     model = PCA(3).fit(here.federation)
     coordinator: Any = here.federation.coordinator
-    coordinator.channel.parties = ("a", "b", "c")
-    coordinator._parties = ("a", "b", "c")
+    coordinator.parties = ("a", "b", "c")
     coordinator.roster = type(here.roster)({n: here.roster[n] for n in "abc"})
     with pytest.raises(ReleaseRefusedError, match="allow_roster_change"):
         model.update(here.federation)
