@@ -15,8 +15,7 @@ from numpy.testing import assert_allclose
 import unpooled as up
 from unpooled.arrays import Array
 from unpooled.errors import AggregationError, ReleaseRefusedError
-from unpooled.models.discriminant import discriminant
-from unpooled.models.discriminant.classes import agreed_names
+from unpooled.models.discriminant.classes import agreed_names, local_names
 from unpooled.models.mmvfl import mmvfl
 from unpooled.models.pca import pca
 from unpooled.models.vertical_pca import vfedpca
@@ -80,7 +79,7 @@ def within_one(victim: str) -> Array:
     }
     here = silos(tables, label="ill")
     rogue = Rogue(here).enter()
-    names = agreed_names(here.federation, discriminant.local_names, [0, 1], 2)
+    names = agreed_names(here.federation, local_names, [0, 1], 2)
     how = {"classes": names, "means": np.full((2, 3), 5.0), "weights": np.ones(2)}
     real = rogue.request("discriminant.local_within_squares", how)
     blank = replace(real, public=how | {"weights": np.zeros(2)})

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from unpooled import LinearDiscriminantAnalysis, Policy, load, plan, save, simulate
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.models.discriminant.shown_scores import MOST
+from unpooled.models.discriminant.discriminant import MOST_PEOPLE
 
 P = 4
 SHOWN = "discriminant.shown_people"
@@ -48,7 +48,7 @@ def test_of_large_silos_some_are_drawn():
     y = np.arange(3 * 700) % 2
     X = rng.standard_normal((len(y), P)) + y[:, None]
     model = fitted(silos(X, y, policy=Policy.open()), random_state=0)
-    assert model.scores_.shape == (3 * MOST, 1)
+    assert model.scores_.shape == (3 * MOST_PEOPLE, 1)
     again = fitted(silos(X, y, policy=Policy.open()), random_state=0)
     assert_array_equal(model.scores_, again.scores_)
 
@@ -85,8 +85,8 @@ def test_ledger_plan_and_files(data, tmp_path):
     planned = plan(asked, federation, federation.label)
     model = asked.fit(federation, federation.label)
     wanted = [
-        ("scores", (MOST, 2), "disclosed"),
-        ("codes", (MOST,), "disclosed"),
+        ("scores", (MOST_PEOPLE, 2), "disclosed"),
+        ("codes", (MOST_PEOPLE,), "disclosed"),
     ]
     for lines in (federation.ledger, planned.releases):
         left = [(x.name, x.shape, x.visibility) for x in lines if x.step == SHOWN]

@@ -16,13 +16,15 @@ from unpooled.linalg.dgep import top_eigenvectors
 from unpooled.linalg.eigen import same_columns, with_positive_peaks
 from unpooled.linalg.generalized_eigen import leading_pencil_pairs
 from unpooled.models.discriminant.classes import Classes
-from unpooled.models.discriminant.ledoit_wolf import InSpan
+from unpooled.models.discriminant.ledoit_wolf import (
+    SpanCovariances,
+    shrunk_covariances,
+    standard_units,
+)
 from unpooled.models.discriminant.within_scatter import (
     between,
-    in_span,
-    ledoit_wolf_shrunk,
-    ledoit_wolf_units,
     shrunk,
+    shrunk_in_span,
 )
 from unpooled.models.moments import proven_moments
 from unpooled.models.row_space import basis_of, deviations
@@ -87,7 +89,7 @@ def are_discriminants(fits: Fits, public: Mapping[str, Any]) -> bool:
     Sw, St = told
     if Z is None:
         return same_columns(V, leading_pencil_pairs(St - Sw, Sw, p)[1][:, :k])
-    pencil = in_span(St - Sw, Sw, float(shrinkage), p)
+    pencil = shrunk_in_span(St - Sw, Sw, float(shrinkage), p)
     inside = leading_pencil_pairs(*pencil, len(Sw))[1][:, :k]
     return same_columns(V, with_positive_peaks(Z @ inside))
 
@@ -137,12 +139,13 @@ def _shrunk_in_span(
     if not np.array_equal(spread.public["mean"], mean):
         return None
     unit = deviations(spread.totals["squares"], mean, int(N))
-    Z, inside = basis * unit[:, None], (found.means - mean) @ basis
-    S = _scatters(fits, Classes(found.names, found.count, inside), np.eye(len(shares)))
+    Z, means = basis * unit[:, None], (found.means - mean) @ basis
+    inside = Classes(found.names, found.count, means)
+    S = _scatters(fits, inside, np.eye(len(shares)))
     if S is None:
         return None
     C = S / found.count[:, None, None]
-    inner = InSpan.of_classes(found.count, inside, Z, unit, C)
+    inner = SpanCovariances.of_classes(inside, Z, unit, C)
     wanted = {"classes": found.names, "means": found.means, "mean": mean}
     if not _all_near(fourths, {**wanted, **inner.units()}, found.means):
         return None
@@ -191,10 +194,10 @@ def _ledoit_wolf(
         return None
     C = S / count[:, None, None]
     wanted = {"classes": found.names, "means": means}
-    wanted |= ledoit_wolf_units(C, count, means)
+    wanted |= standard_units(C, found)
     if not _all_near(fourths, wanted, means):
         return None
-    by_class, St = ledoit_wolf_shrunk(C, count, means, fourths.totals)
+    by_class, St = shrunk_covariances(C, found, fourths.totals)
     return np.tensordot(shares, by_class, 1), St
 
 

@@ -84,21 +84,26 @@ def local_class_totals(
 @final
 @dataclass(frozen=True)
 class Classes:
-    """What is known of the classes.
+    """Names, sizes and means of the classes.
 
     Attributes
     ----------
     names : (c, w) array
-        As words.
+        As words: see `words_of`.
     count : (c,) array
-        How many rows each has.
+        Number of rows of each class.
     means : (c, p) array
-        Of its rows.
+        Mean of the rows of each class.
     """
 
     names: Int[Array, "c w"]
     count: Float[Array, " c"]
     means: Float[Array, "c p"]
+
+    @property
+    def mean(self) -> Float[Array, " p"]:
+        """The mean of all rows."""
+        return self.count @ self.means / self.count.sum()
 
 
 def agreed_names(
@@ -141,25 +146,23 @@ def names_in(
 
 
 def pooled_class_means(
-    federation: Federation, totals: Step, classes: Int[Array, "c w"]
+    federation: Federation, classes: Int[Array, "c w"]
 ) -> tuple[Float[Array, " c"], Float[Array, "c p"]]:
-    """Return each class's number of rows and mean; one round.
+    """Return the number of rows and the mean of each class; one round.
 
     Parameters
     ----------
     federation : Federation
         With a label.
-    totals : Step
-        `local_class_totals` under the model's name.
     classes : (c, w) array
         Names as words.
     """
-    added = federation.sum(totals, classes=classes)
-    count = np.rint(added["count"])
+    totals = federation.sum(local_class_totals, classes=classes)
+    count = np.rint(totals["count"])
     if (count == 0).any():
         empty = class_values(classes)[count == 0].tolist()
         raise DataError(f"No silo has a row of the classes {empty}.")
-    return count, added["total"] / count[:, None]
+    return count, totals["total"] / count[:, None]
 
 
 def check_label(federation: Federation, y: Any) -> None:

@@ -1,10 +1,12 @@
-"""One-shot discriminants: each silo whitens its own scatter between classes.
+"""One-shot discriminants: each silo whitens its own between-class scatter matrix.
 
-    silos ── M_i = B_i^(-1/2) A_i B_i^(-1/2), and the class names ──> Σ M_i w = λ w
+    M_i         B_i^(-1/2) A_i B_i^(-1/2), from the scatter A_i between and B_i within
+                the silo's own classes, about its own means
+    one round   silos ── M_i, and the class names ──> Σ M_i, solve Σ M_i w = λ w
+    factors     silos ── F_i with M_i = F_i F_iᵀ, each disclosed to the coordinator
 
-A_i and B_i are the scatter between and within the silo's own classes, about its own
-means: one round. M_i is F_i F_iᵀ with a factor of as many columns as classes, formed
-from thin singular values where columns exceed rows. With factors, F_i itself is shown.
+F_i has as many columns as there are classes, and is formed from thin singular values
+where columns exceed rows.
 
 References
 ----------
@@ -12,44 +14,28 @@ Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, Alg
 1 and 2.
 """
 
-from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.dgep import (
-    Diagnosis,
-    power_eigenvectors,
-    starting_block,
-)
-from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.whitening import whitened_rows
 from unpooled.models.discriminant.classes import (
     CELLS,
     SIZES,
-    agreed_names,
     class_codes,
-    class_values,
     local_names,
     names_in,
 )
-from unpooled.models.discriminant.linear_classifier import direction_count
-from unpooled.models.generalized_eigen.generalized_eigen import (
-    diagnosis_of,
-    one_shot,
-    roots,
-)
-from unpooled.models.generalized_eigen.matrix_pairs import (
-    discriminant_factors,
-    local_discriminant,
-)
-from unpooled.protocol.step import Step, disclosed, public, release, summed
+from unpooled.models.generalized_eigen.matrix_pairs import discriminant_factors
+from unpooled.protocol.step import disclosed, public, release, summed
 
-_WHITENED = "scatter between class means, whitened by each silo's own within classes"
+_WHITENED = (
+    "between-class scatter matrix of the silo's own classes, whitened by its own "
+    "within-class scatter matrix"
+)
 
 
 @summed(
@@ -65,7 +51,7 @@ def local_whitened(
     salts: Int[Array, " c"],
     ridge: float,
 ) -> dict[str, Any]:
-    """Release M_i, and the class names mixed."""
+    """Release M_i, and the names of the silo's classes."""
     cells = local_names(y, salts=salts)["cells"]
     F = whitened_rows(*discriminant_factors(X, y), ridge)
     return {"cells": cells, "M": F @ F.T}
@@ -83,92 +69,48 @@ def local_factors(
     classes: Int[Array, "c w"],
     ridge: float,
 ) -> dict[str, Any]:
-    """Show F_i, with zeros for classes that the silo has not."""
+    """Disclose F_i, with columns of zeros for classes that the silo does not have."""
     present = np.unique(class_codes(y, classes))
     F = np.zeros((X.shape[1], len(classes)))
     F[:, present] = whitened_rows(*discriminant_factors(X, y), ridge)
     return {"F": F}
 
 
-@final
-@dataclass(frozen=True)
-class OneShot:
-    """The steps of a fit and of its diagnosis, under a model's name (`adopted`)."""
-
-    names: Step
-    whitened: Step
-    factors: Step
-
-
-class OneShotDirections:
-    """Discriminant directions in one round, and how far from exact they are."""
-
-    scalings_: Float[Array, "p k"]
-    classes_: Shaped[Array, " c"]
-    solver: str
-    ridge: float | None
-    factors: bool
-    classes: Any
-    n_components: int | None
-    _one_shot: OneShot
-
-    def _fit_in_one_shot(self, federation: Federation, planned: int) -> None:
-        steps, ridge = self._one_shot, roots(self.ridge)["ridge"]
-        if self.factors:
-            names = agreed_names(federation, steps.names, self.classes, planned)
-            matrix = shown_factors(federation, steps.factors, names, ridge)
-        else:
-            names, matrix = summed_matrix(federation, steps.whitened, ridge, planned)
-        k = direction_count(self.n_components, federation.n_features, len(names))
-        find = leading_of_factors if self.factors else one_shot
-        self.scalings_ = find(self, matrix, k)
-        self.classes_ = class_values(names)
-
-    def diagnose(self, federation: Federation) -> Diagnosis:
-        """Compare one-shot directions with exact ones; releases Σ A_i and Σ B_i.
-
-        Matrices of columns by columns are formed, whatever the fit did. Where a silo
-        shows no values of its own the paper's bound is left out.
-
-        Parameters
-        ----------
-        federation : Federation
-            The one of the fit.
-        """
-        check_is_fitted(self)
-        if self.solver == "exact":
-            raise DataError("An exact answer has no error to diagnose.")
-        steps, ridge = self._one_shot, roots(self.ridge)["ridge"]
-        with federation.fitting():
-            M = summed_matrix(federation, steps.whitened, ridge, len(self.classes_))[1]
-            return diagnosis_of(federation, local_discriminant, {}, self.scalings_, M)
-
-
-def summed_matrix(
-    federation: Federation, whitened: Step, ridge: float, planned: int
+def names_and_sum(
+    federation: Federation, ridge: float, n_planned: int
 ) -> tuple[Int[Array, "c w"], Float[Array, "p p"]]:
-    """Return the class names and Σ M_i; one round."""
+    """Return the class names and Σ M_i; one round.
+
+    Parameters
+    ----------
+    federation : Federation
+        With a label.
+    ridge : float
+        Added to the diagonal of each B_i; 0 for pseudo-inverse roots.
+    n_planned : int
+        Number of classes that a plan assumes.
+    """
     salts = SIZES[1] + np.arange(SIZES[1])
-    totals = federation.sum(whitened, salts=salts, ridge=ridge)
-    names = names_in(totals["cells"], salts, planned)
+    totals = federation.sum(local_whitened, salts=salts, ridge=ridge)
+    names = names_in(totals["cells"], salts, n_planned)
     if names is None:
         raise DataError("The label has too many values to be classes.")
     return names, totals["M"]
 
 
-def shown_factors(
-    federation: Federation, factors: Step, classes: Int[Array, "c w"], ridge: float
+def disclosed_factors(
+    federation: Federation, classes: Int[Array, "c w"], ridge: float
 ) -> Float[Array, "p l"]:
-    """Return all silos' factors side by side; one round."""
-    shown = federation.collect(factors, classes=classes, ridge=ridge)
-    return np.concatenate([own["F"] for own in shown.values()], axis=1)
+    """Return the factors F_i of all silos side by side; one round.
 
-
-def leading_of_factors(
-    model: Any, F: Float[Array, "p l"], k: int
-) -> Float[Array, "p k"]:
-    """Return the leading eigenvectors of ``F Fᵀ``, which is never formed."""
-    if model.solver == "dgep-eigh":
-        return with_positive_peaks(np.linalg.svd(F, full_matrices=False)[0][:, :k])
-    start = starting_block(model.init, len(F), k, model.random_state)
-    return power_eigenvectors(lambda W: F @ (F.T @ W), start, model.max_iter)
+    Parameters
+    ----------
+    federation : Federation
+        With a label.
+    classes : (c, w) array
+        Names as words.
+    ridge : float
+        Added to the diagonal of each B_i; 0 for pseudo-inverse roots.
+    """
+    by_party = federation.collect(local_factors, classes=classes, ridge=ridge)
+    return np.concatenate([own["F"] for own in by_party.values()], axis=1)

@@ -1,14 +1,24 @@
 """Linear discriminant analysis of rows that stay in their silos.
 
-    rounds 1, 2  classes, their sizes N_k and means μ_k:
-                 `unpooled.models.discriminant.classes`
-    rounds 3, 4  the scatter of rows about their class means:
-                 `unpooled.models.discriminant.within_scatter`
-    solve        S_b v = λ S_w v,  S_b = Σ (N_k / N) (μ_k - μ)(μ_k - μ)ᵀ
+    round 1   the names of the classes: `unpooled.models.discriminant.classes`
+    round 2   silos ── sizes N_k and sums of the classes ──> means μ_k, and μ of all
+    rounds 3  silos <── μ_k ── silos ── the scatter of their rows about the means of
+    and 4     their classes ───────────────────────────────> S_w, divided by N
+    solve     S_b v = λ S_w v,  S_b = Σ (N_k / N) (μ_k - μ)(μ_k - μ)ᵀ
 
 With ``shrinkage="auto"`` rounds 3 and 4 are run for each class, and one more gives the
-fourth powers that the Ledoit-Wolf formula needs. Given `priors` weigh the classes in
-S_w, and the covariance of all rows takes the rounds of `unpooled.models.moments` too.
+fourth powers that the Ledoit-Wolf formula needs
+(`unpooled.models.discriminant.ledoit_wolf`). Given `priors` weigh the classes in S_w,
+and the covariance of all rows takes the rounds of `unpooled.models.moments` too.
+
+With more columns than rows the same is done in the span of the pooled rows
+(`unpooled.models.row_space`), for an orthonormal basis Z of it:
+
+    solve     ((1 - s) Zᵀ S_b Z + s t_b I) v = λ ((1 - s) Zᵀ S_w Z + s t_w I) v,
+              t_b = tr S_b / p,  t_w = tr S_w / p
+
+The shrinkage s adds a multiple of the identity, which maps the span to itself: the
+directions are those of all columns, and nobody forms p × p numbers.
 
 References
 ----------
@@ -18,76 +28,107 @@ Ledoit and Wolf, A well-conditioned estimator for large-dimensional covariance m
 Journal of Multivariate Analysis 88 (2004).
 """
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+import scipy.special
+from sklearn.base import (
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from unpooled.arrays import Array, Float
+from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.linalg.dgep import Diagnosis
+from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.generalized_eigen import leading_pencil_pairs
-from unpooled.models import moments
-from unpooled.models import row_space as span
-from unpooled.models.base import FederatedEstimator
-from unpooled.models.discriminant import check_projection as proven_discriminants
-from unpooled.models.discriminant import classes
-from unpooled.models.discriminant import dgep as oneshot
-from unpooled.models.discriminant import shown_scores as people
-from unpooled.models.discriminant import within_scatter as within
+from unpooled.models import moments, row_space
+from unpooled.models.base import FederatedEstimator, check_federation
+from unpooled.models.discriminant import (
+    check_projection,
+    classes,
+    dgep,
+    ledoit_wolf,
+    within_scatter,
+)
+from unpooled.models.discriminant.check_projection import discriminated
 from unpooled.models.discriminant.classes import (
     Classes,
     agreed_names,
     check_label,
+    class_codes,
     class_values,
     pooled_class_means,
 )
-from unpooled.models.discriminant.dgep import OneShot, OneShotDirections
-from unpooled.models.discriminant.ledoit_wolf import fit_ledoit_wolf
-from unpooled.models.discriminant.linear_classifier import (
-    ILL_POSED,
-    LinearClassifier,
-    check_options,
-    class_priors,
-    direction_count,
+from unpooled.models.discriminant.within_scatter import (
+    between,
+    pooled_within,
+    shrunk,
+    shrunk_in_span,
+    singular_within,
 )
-from unpooled.models.discriminant.shown_scores import people_of
-from unpooled.models.discriminant.wide import fit_in_span
-from unpooled.models.discriminant.within_scatter import Within, covariances
-from unpooled.models.generalized_eigen import generalized_eigen as eigenproblem
-from unpooled.models.generalized_eigen import matrix_pairs as pairs
-from unpooled.protocol.step import adopted
+from unpooled.models.generalized_eigen import generalized_eigen, matrix_pairs
+from unpooled.models.generalized_eigen.generalized_eigen import (
+    OneShot,
+    diagnosis_of,
+    roots,
+)
+from unpooled.models.moments import pooled_scatter
+from unpooled.models.parameter_checks import check_choice
+from unpooled.protocol.step import disclosed, public, release
 
-local_names, local_class_totals = adopted(
-    __name__, classes.local_names, classes.local_class_totals
-)
-WITHIN = Within(*adopted(__name__, *within.STEPS))
-# Silos look steps up under these names.
-local_within_squares, local_within_scatter, local_fourths = WITHIN
-local_whitened, local_factors = adopted(
-    __name__, oneshot.local_whitened, oneshot.local_factors
-)
-local_discriminant, local_pair, local_radii = adopted(
-    __name__,
-    pairs.local_discriminant,
-    eigenproblem.local_pair,
-    eigenproblem.local_radii,
-)
 SOLVERS = ("exact", "dgep-eigh", "dgep-power")
-local_spread, local_span = adopted(__name__, span.local_spread, span.local_span)
-shown_people, discriminated = adopted(
-    __name__, people.shown_people, proven_discriminants.discriminated
+# People of each silo in a picture: more could not be distinguished.
+MOST_PEOPLE = 500
+_NOBODY = -1
+
+
+@disclosed(
+    by="party",
+    takes={
+        "classes": public("c w", "the names of the classes"),
+        "scalings": public("p k", "the discriminant directions (weights of columns)"),
+        "people": "size N",
+    },
+    scores=release(
+        "N k",
+        meaning="coordinates along the discriminant directions of some of the silo's "
+        "people",
+    ),
+    codes=release("N", meaning="the class of each; -1 beyond the silo's last"),
 )
-ONE_SHOT = OneShot(local_names, local_whitened, local_factors)
+def shown_people(
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    classes: Int[Array, "c w"],
+    scalings: Float[Array, "p k"],
+    people: int,
+    seed: int,
+) -> dict[str, Any]:
+    """Disclose coordinates and classes of at most `people` rows, drawn at random.
+
+    These are numbers about single people, which every silo's policy must allow in two
+    ways: values of its own (`allow_disclosed`), and one for each row
+    (`allow_row_level`).
+    """
+    chosen = np.random.default_rng(seed).permutation(len(X))[:people]
+    scores, codes = np.zeros((people, scalings.shape[1])), np.full(people, _NOBODY)
+    scores[: len(chosen)] = X[chosen] @ scalings
+    codes[: len(chosen)] = class_codes(y, classes)[chosen]
+    return {"scores": scores, "codes": codes.astype(float)}
 
 
 @final
 class LinearDiscriminantAnalysis(
     ClassNamePrefixFeaturesOutMixin,
-    LinearClassifier,
-    OneShotDirections,
+    ClassifierMixin,
     TransformerMixin,
     FederatedEstimator,
 ):
@@ -101,49 +142,52 @@ class LinearDiscriminantAnalysis(
         "exact" equals scikit-learn's "eigen" on pooled rows. The others are the
         published one-shot algorithms, which are approximate and find directions only.
     shrinkage : float in [0, 1], "auto" or None, default None
-        Of the within-class covariance towards a multiple of the identity; "auto" by the
-        Ledoit-Wolf formula.
+        Share by which the within-class covariance is shrunk towards a multiple of the
+        identity; "auto" takes it from the Ledoit-Wolf formula.
     priors : sequence of float, optional
-        Probabilities of the classes, in their order. Their shares of rows when omitted.
+        Prior probabilities of the classes, in the order of `classes_`. Their shares of
+        rows when omitted.
     classes : sequence, optional
-        Names of the classes. When omitted the silos' names are added up in a round of
-        their own; with names a plan knows how many there are.
+        Names of the classes. When omitted one more round collects them as a total over
+        all silos; when given, a plan knows how many there are.
     ridge : float or None, default None
         One-shot only: added to the diagonal of each silo's scatter within classes.
         None: pseudo-inverse roots.
     factors : bool, default False
-        One-shot only: silos show factors of their own matrices, p × c numbers, in place
-        of adding the matrices, p². Their policies must allow it.
+        One-shot only: silos disclose factors of their own matrices, p × c numbers,
+        instead of adding the matrices, p² numbers. Their policies must allow it.
     max_iter : int, default 10
-        One-shot only: steps of the power method.
+        One-shot only: number of steps of the power method.
     init : (p, k) array, optional
         One-shot only: where the power method starts; drawn at random when omitted.
     random_state : int, optional
-        Seed of that draw, and of whom silos show.
+        Seed of that draw, and of the draw of people for `scores`.
     scores : {"coordinator"} or None, default None
-        Only "exact": with "coordinator" every silo shows where some of its people lie
-        along the directions, for a picture. Their policies must allow it.
+        Only "exact": with "coordinator" every silo discloses the coordinates of some of
+        its people along the directions, for a picture. Their policies must allow it.
 
     Attributes
     ----------
     classes_ : (c,) array
         Names of the classes, sorted.
     priors_ : (c,) array
-        Only "exact": their probabilities, adding up to 1.
+        Only "exact": prior probabilities of the classes; their sum is 1.
     means_ : (c, p) array
         Only "exact": mean of each class.
     covariance_ : (p, p) array
         Only "exact" with fewer columns than rows: covariance within classes, shrunk,
         with denominators N_k.
     scalings_ : (p, k) array
-        Directions v with ``v.T @ covariance_ @ v = 1``, by decreasing ratio of variance
-        between to variance within classes; in each the entry of largest magnitude is
-        positive. One-shot: orthonormal vectors of the silos' whitened coordinates, as
-        published.
+        Directions v with ``v.T @ covariance_ @ v = 1``, by decreasing ratio of the
+        variance between classes to the variance within; in each the entry of largest
+        magnitude is positive. One-shot: orthonormal vectors in the silos' whitened
+        coordinates, as published.
     explained_variance_ratio_ : (k,) array
-        Only "exact": share of each direction in the sum of those ratios.
+        Only "exact": share of each direction in the sum of these ratios over all
+        directions (proportion of trace).
     coef_ : (c, p) array
-        Only "exact": of the linear decision functions; (1, p) with two classes.
+        Only "exact": coefficients of the linear decision functions; with two classes
+        (1, p), of the second class less the first.
     intercept_ : (c,) array
         Only "exact": their constants; (1,) with two classes.
     scores_ : (n, k) array
@@ -152,9 +196,9 @@ class LinearDiscriminantAnalysis(
     score_classes_ : (n,) array
         Only with `scores`: their classes.
     n_samples_ : int
-        Only "exact": N, the rows of all silos.
+        Only "exact": N, the number of rows of all silos.
     n_features_in_ : int
-        p.
+        p, the number of columns.
     feature_names_in_ : (p,) array of str
         Names of the columns, where the silos' tables have names.
 
@@ -167,12 +211,14 @@ class LinearDiscriminantAnalysis(
     Notes
     -----
     Released, as totals only: names and sizes of the classes; the sum of each column
-    within each class; squared distances from the class means; the p × p products of
-    these distances; with ``shrinkage="auto"`` the latter by class, and fourth powers of
-    rows' lengths. Never released: a row, which silo has which class, or any silo's own
-    counts, means or scatter. A class that one silo alone has is that silo's: its size
-    and mean are then known, and guarded by the silo's `min_rows_per_class`. Only with
-    `scores` are people's coordinates shown, silo by silo.
+    within each class; the sum of squared deviations of each column from its class
+    means; the p × p within-class cross-product matrix (products of every two columns'
+    deviations, added over all rows); with ``shrinkage="auto"`` one for each class, and
+    fourth powers of the lengths of rows. Never released: a row, which silo has which
+    class, or any silo's own counts, means or scatter. Where a single silo has a class,
+    the totals of this class are its own: `min_rows_per_class` of the silo's policy
+    guards its size and mean. Only with `scores` does each silo disclose coordinates of
+    people.
 
     See Also
     --------
@@ -180,13 +226,21 @@ class LinearDiscriminantAnalysis(
         its twin on pooled rows, which has no rule for signs and keeps p directions.
     """
 
+    classes_: Shaped[Array, " c"]
+    means_: Float[Array, "c p"]
     priors_: Float[Array, " c"]
     covariance_: Float[Array, "p p"]
     scalings_: Float[Array, "p k"]
+    coef_: Float[Array, "q p"]
+    intercept_: Float[Array, " q"]
 
-    _one_shot = ONE_SHOT
-
-    _steps = (moments.local_squares, moments.local_scatter)
+    _steps = (
+        *(classes, within_scatter, ledoit_wolf, dgep, check_projection),
+        *(moments.local_squares, moments.local_scatter),
+        *(row_space.local_spread, row_space.local_span),
+        matrix_pairs.local_discriminant,
+        *(generalized_eigen.local_pair, generalized_eigen.local_radii),
+    )
 
     def __init__(
         self,
@@ -216,42 +270,169 @@ class LinearDiscriminantAnalysis(
         self.scores = scores
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        check_options(self, SOLVERS)
+        self._check_parameters()
         check_label(federation, y)
-        fewest = (self.n_components or 1) + 1
-        planned = fewest if self.priors is None else len(self.priors)
         if self.solver != "exact":
-            return self._fit_in_one_shot(federation, planned)
-        names = agreed_names(federation, local_names, self.classes, planned)
-        count, means = pooled_class_means(federation, local_class_totals, names)
-        p, c, N = federation.n_features, len(names), int(count.sum())
-        k = direction_count(self.n_components, p, c)
-        priors = class_priors(self.priors, count)
-        found, wide = Classes(names, count, means), N - c < p
-        if wide and self.shrinkage in (None, 0):
-            raise DataError(ILL_POSED.format(p=p, N=N, c=c))
-        self.classes_, self.priors_, self.means_ = class_values(names), priors, means
-        self.n_samples_ = N
-        if wide:
-            fit = fit_ledoit_wolf if self.shrinkage == "auto" else fit_in_span
-            fit(self, federation, WITHIN, found, k)
-            return self._show_people(federation, names)
-        Sw, St = covariances(
-            federation, WITHIN, found, priors, self.priors, self.shrinkage
+            self._fit_in_one_shot(federation)
+            return
+        # Round 1: the names of the classes, unless they are given.
+        names = agreed_names(
+            federation, classes.local_names, self.classes, self._n_planned()
         )
-        ratios, V = leading_pencil_pairs(St - Sw, Sw, p)
+        # Round 2: their sizes and means.
+        count, means = pooled_class_means(federation, names)
+        p, c, N = federation.n_features, len(names), int(count.sum())
+        k = _direction_count(self.n_components, p, c)
+        self.priors_ = _class_priors(self.priors, count)
+        if N - c < p and self.shrinkage in (None, 0):
+            raise singular_within(p, N, c)
+        self.classes_, self.means_ = class_values(names), means
+        self.n_samples_ = N
+        groups = Classes(names, count, means)
+        if N - c >= p:
+            self._fit_in_all_columns(federation, groups, k)
+        elif self.shrinkage == "auto":
+            scalings, shares, coef = ledoit_wolf.wide_discriminants(
+                federation, groups, self.priors_, k
+            )
+            self.scalings_, self.explained_variance_ratio_ = scalings, shares
+            self._set_decision_functions(coef)
+        else:
+            self._fit_in_row_space(federation, groups, k)
+        if self.scores is not None:
+            self._collect_people(federation, names)
+
+    def _fit_in_all_columns(
+        self, federation: Federation, groups: Classes, k: int
+    ) -> None:
+        """Solve ``S_b v = λ S_w v``, with more rows than columns and classes."""
+        Sw, St = self._covariances(federation, groups, self.shrinkage)
+        ratios, V = leading_pencil_pairs(St - Sw, Sw, len(Sw))
         self.covariance_ = Sw
         self.scalings_ = np.ascontiguousarray(V[:, :k])
         self.explained_variance_ratio_ = ratios[:k] / (ratios.sum() or 1.0)
         # V Vᵀ is the inverse of S_w.
-        self._decide(means @ V @ V.T)
-        self._show_people(federation, names)
+        self._set_decision_functions(groups.means @ V @ V.T)
 
-    def _show_people(self, federation: Federation, names: Array) -> None:
-        if self.scores is not None:
-            where, seed = (names, self.scalings_), self.random_state
-            seen = people_of(federation, shown_people, *where, seed)
-            self.scores_, self.score_classes_ = seen[0], self.classes_[seen[1]]
+    def _fit_in_row_space(
+        self, federation: Federation, groups: Classes, k: int
+    ) -> None:
+        """Solve the shrunk problem within the span of the rows; Z is its basis."""
+        p, s, mean = federation.n_features, float(self.shrinkage), groups.mean
+        Z = row_space.row_space(federation, mean, self.n_samples_, p)
+        inside = Classes(groups.names, groups.count, (groups.means - mean) @ Z)
+        view = row_space.coordinates(federation, mean, Z)
+        Sw, St = self._covariances(view, inside, shrinkage=None)
+        Sb = St - Sw
+        ratios, V = leading_pencil_pairs(*shrunk_in_span(Sb, Sw, s, p), len(Sw))
+        self.scalings_ = with_positive_peaks(Z @ V[:, :k])
+        # In each of the p - r directions across the span of r dimensions the ratio is
+        # that of the multiples of the identity.
+        total = ratios.sum() + (p - len(Sw)) * Sb.trace() / Sw.trace()
+        self.explained_variance_ratio_ = ratios[:k] / (total or 1.0)
+        # There the inverse of the covariance is p / (s tr S_w) times the identity.
+        along = groups.means @ Z
+        across = (groups.means - along @ Z.T) * (p / s / Sw.trace())
+        self._set_decision_functions(along @ V @ V.T @ Z.T + across)
+
+    def _covariances(
+        self, federation: Federation, groups: Classes, shrinkage: Any
+    ) -> tuple[Float[Array, "p p"], Float[Array, "p p"]]:
+        """Return the covariances within classes, S_w, and of all rows, S_t, shrunk."""
+        N = groups.count.sum()
+        if isinstance(shrinkage, str):
+            by_class, St = ledoit_wolf.ledoit_wolf_covariances(federation, groups)
+            return np.tensordot(self.priors_, by_class, 1), St
+        # Rounds 3 and 4. The weights are 1 where the priors are shares of rows.
+        Sw = pooled_within(federation, groups, self.priors_ * N / groups.count) / N
+        if self.priors is None:
+            St = Sw + between(self.priors_, groups.means, groups.mean)
+        else:
+            # As in scikit-learn, priors given by the user weigh S_w, but not S_t.
+            St = pooled_scatter(federation, groups.mean) / N
+        return shrunk(Sw, float(shrinkage or 0)), shrunk(St, float(shrinkage or 0))
+
+    def _set_decision_functions(self, coef: Float[Array, "c p"]) -> None:
+        """Set `coef_` and `intercept_` from the means times the inverse of S_w."""
+        intercept = -0.5 * np.sum(self.means_ * coef, axis=1) + np.log(self.priors_)
+        if len(coef) == 2:
+            coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
+        self.coef_, self.intercept_ = coef, intercept
+
+    def _collect_people(self, federation: Federation, names: Int[Array, "c w"]) -> None:
+        """Set coordinates and classes of people, which every silo discloses."""
+        random_state = self.random_state
+        if random_state is None:
+            random_state = federation.random_state
+        by_party = federation.collect(
+            shown_people,
+            classes=names,
+            scalings=self.scalings_,
+            people=MOST_PEOPLE,
+            seed=check_random_state(random_state).randint(2**31),
+        ).values()
+        codes = np.concatenate([own["codes"] for own in by_party]).astype(np.int64)
+        scores = np.concatenate([own["scores"] for own in by_party])
+        people = codes != _NOBODY
+        self.scores_ = scores[people]
+        self.score_classes_ = self.classes_[codes[people]]
+
+    def _fit_in_one_shot(self, federation: Federation) -> None:
+        """Set the directions by a published one-shot algorithm."""
+        n_planned, ridge = self._n_planned(), roots(self.ridge)["ridge"]
+        solver = OneShot(self.solver, self.max_iter, self.init, self.random_state)
+        p = federation.n_features
+        if self.factors:
+            names = agreed_names(
+                federation, classes.local_names, self.classes, n_planned
+            )
+            F = dgep.disclosed_factors(federation, names, ridge)
+            k = _direction_count(self.n_components, p, len(names))
+            self.scalings_ = solver.left_singular_vectors(F, k)
+        else:
+            names, M = dgep.names_and_sum(federation, ridge, n_planned)
+            k = _direction_count(self.n_components, p, len(names))
+            self.scalings_ = solver.eigenvectors(M, k)
+        self.classes_ = class_values(names)
+
+    def diagnose(self, federation: Federation) -> Diagnosis:
+        """Compare one-shot directions with exact ones; releases Σ A_i and Σ B_i.
+
+        Matrices of p × p numbers are formed, whatever the fit did. The paper's bound is
+        left out where a silo's policy does not allow it to disclose the spectral radii
+        of its own matrices.
+
+        Parameters
+        ----------
+        federation : Federation
+            The one of the fit.
+        """
+        check_is_fitted(self)
+        if self.solver == "exact":
+            raise DataError("An exact answer has no error to diagnose.")
+        federation, ridge = check_federation(self, federation), roots(self.ridge)
+        with federation.fitting():
+            M = dgep.names_and_sum(federation, ridge["ridge"], len(self.classes_))[1]
+            pair = matrix_pairs.local_discriminant
+            return diagnosis_of(federation, pair, {}, self.scalings_, M)
+
+    def _n_planned(self) -> int:
+        """Return how many classes a plan assumes, which does not know their names."""
+        return (self.n_components or 1) + 1 if self.priors is None else len(self.priors)
+
+    def _check_parameters(self) -> None:
+        """Refuse values of parameters that do not exist."""
+        check_choice("solver", self.solver, SOLVERS)
+        s, k = self.shrinkage, self.n_components
+        number = isinstance(s, int | float | np.number) and not isinstance(s, bool)
+        if not (s in (None, "auto") or (number and 0 <= s <= 1)):
+            raise DataError(
+                f'shrinkage={s!r}; choose None, "auto" or a number in [0, 1].'
+            )
+        if self.scores not in (None, "coordinator"):
+            raise DataError(f'scores={self.scores!r}; choose None or "coordinator".')
+        if k is not None and not (isinstance(k, int | np.integer) and k >= 1):
+            raise DataError(f"n_components={k!r}; choose a whole number of at least 1.")
 
     @property
     def _n_features_out(self) -> int:
@@ -266,16 +447,67 @@ class LinearDiscriminantAnalysis(
             A federation gives a view whose columns are lineardiscriminantanalysis0,
             ...; nothing leaves a silo.
         """
+        # Silos solve for the scalings again, to verify them, and need the options.
+        given = self.priors is not None and hasattr(self, "priors_")
+        arguments = {
+            "scalings": self.scalings_,
+            "shrinkage": self.shrinkage,
+            "priors": self.priors_.tolist() if given else None,
+        }
         if isinstance(X, Federation):
             view, names = self._check_view(X), list(self.get_feature_names_out())
-            return view.derive(discriminated, names, **self._directions())
-        return discriminated(self._check_rows(X), **self._directions())
+            return view.derive(discriminated, names, **arguments)
+        return discriminated(self._check_rows(X), **arguments)
 
-    def _directions(self) -> dict[str, Any]:
-        given = self.priors is not None and hasattr(self, "priors_")
-        priors = self.priors_.tolist() if given else None
-        how = {"scalings": self.scalings_, "shrinkage": self.shrinkage}
-        return how | {"priors": priors}
+    def decision_function(self, X: Any) -> Float[Array, "..."]:
+        """Return each row's score for each class; with two, for the second alone.
+
+        Parameters
+        ----------
+        X : (n, p) array-like
+            Rows.
+        """
+        X = self._check_rows(X)
+        if not hasattr(self, "coef_"):
+            raise DataError("One-shot solvers find directions, and no classes of rows.")
+        scores = X @ self.coef_.T + self.intercept_
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> Shaped[Array, " n"]:
+        """Return each row's most probable class.
+
+        Parameters
+        ----------
+        X : (n, p) array-like
+            Rows.
+        """
+        scores = self.decision_function(X)
+        best = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)
+        return self.classes_[best]
+
+    def predict_proba(self, X: Any) -> Float[Array, "n c"]:
+        """Return the probability of each class for each row.
+
+        Parameters
+        ----------
+        X : (n, p) array-like
+            Rows.
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 2:
+            return scipy.special.softmax(scores, axis=1)
+        second = scipy.special.expit(scores)
+        return np.column_stack([1 - second, second])
+
+    def predict_log_proba(self, X: Any) -> Float[Array, "n c"]:
+        """Return logarithms of `predict_proba`.
+
+        Parameters
+        ----------
+        X : (n, p) array-like
+            Rows.
+        """
+        return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
 
     def to_sklearn(self) -> Any:
         """Return a fitted object of scikit-learn, for any silo to use without us."""
@@ -291,3 +523,29 @@ class LinearDiscriminantAnalysis(
         self._taught(twin)
         twin._max_components = twin._n_features_out = self._n_features_out
         return twin
+
+
+def _class_priors(given: Any, count: Float[Array, " c"]) -> Float[Array, " c"]:
+    """Return the prior probabilities: as given, or the classes' shares of rows."""
+    if given is None:
+        return count / count.sum()
+    priors = np.asarray(given, dtype=float)
+    if priors.shape != count.shape or not (priors > 0).all():
+        raise DataError(
+            f"priors={given!r} must be {len(count)} positive numbers, one by class."
+        )
+    if abs(priors.sum() - 1.0) > 1e-5:
+        warnings.warn("The priors do not sum to 1. Renormalizing", stacklevel=5)
+        priors = priors / priors.sum()
+    return priors
+
+
+def _direction_count(k: int | None, p: int, c: int) -> int:
+    """Return the number of directions: k, or all of them."""
+    most = min(c - 1, p)
+    if k is not None and k > most:
+        raise DataError(
+            f"n_components={k} cannot be larger than "
+            f"min(n_features, n_classes - 1)={most}."
+        )
+    return most if k is None else int(k)

@@ -1,15 +1,19 @@
-"""Linear discriminants of more columns than rows, shrunk by Ledoit and Wolf's formula.
+"""Covariance matrices within classes, shrunk by Ledoit and Wolf's formula.
 
-    Z        an orthonormal basis of what standardised rows span:
-             `unpooled.models.row_space`
-    silos    ── covariances C_k of each class's coordinates; fourth powers of rows ──> Σ
-    S_w      Σ π_k ((1 - s_k) Z C_k Zᵀ + s_k m_k D_k²)    D_k deviations in class k
-    S_t      (1 - s) Z C Zᵀ + s D²                        of all rows
-    solve    (S_t - S_w) v = λ S_w v
+    round 1, 2 for each class   its covariance C_k: `pooled_within`
+    round 3                     silos ── Σ |z|⁴ over the standardised rows z of each
+                                class, and of all classes ──> fourths, fourth
+    shrink                      s_k from C_k and the fourths, the same of all rows
+    S_w                         Σ π_k ((1 - s_k) C_k + s_k m_k D_k²)
+    S_t                         (1 - s) C + s m D²
 
-Each covariance is shrunk towards the variances of its own columns, as scikit-learn has
-it, so both matrices are diagonal but for the span of the rows, and nobody forms p × p
-numbers: `unpooled.linalg.low_rank`.
+D_k are the standard deviations of the columns within class k, and m_k the mean of the
+diagonal of the standardised C_k: as scikit-learn does, every covariance is shrunk
+towards the variances of its own columns.
+
+With more columns than rows C_k = Z A_k Zᵀ for an orthonormal basis Z of the span of the
+standardised rows (`unpooled.models.row_space`). Both matrices are then diagonal plus
+low-rank, and no p × p array is formed: `unpooled.linalg.low_rank`.
 
 References
 ----------
@@ -23,38 +27,215 @@ from typing import Any, final
 
 import numpy as np
 
-from unpooled.arrays import Array, Float
-from unpooled.errors import DataError
+from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.low_rank import LowRankPencil
-from unpooled.models.discriminant.classes import Classes
-from unpooled.models.discriminant.linear_classifier import ILL_POSED
+from unpooled.models.discriminant.classes import Classes, class_codes
 from unpooled.models.discriminant.within_scatter import (
-    Within,
     between,
-    ledoit_wolf_share,
-    pooled_within,
+    shrunk,
+    singular_within,
+    within_covariances,
 )
 from unpooled.models.row_space import coordinates, scaled_row_space
+from unpooled.protocol.step import public, release, summed
 
 # A class is constant where it has less than this share of a column's variance.
 _CONSTANT = 1e-13
 
 
+@summed(
+    takes={
+        "classes": public("c w", "the names of the classes"),
+        "means": public("c p", "the mean of each column over the rows of each class"),
+        "scales": public(
+            "c p", "the standard deviation of each column within each class"
+        ),
+        "mean": public("p", "the mean of each column over all silos"),
+        "scale": public("p", "the standard deviation of each column over all silos"),
+    },
+    fourths=release(
+        "c",
+        meaning="fourth powers of the lengths of standardised rows, added by class",
+    ),
+    fourth=release(
+        "", meaning="fourth powers of the lengths of standardised rows, added"
+    ),
+)
+def local_fourths(
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    classes: Int[Array, "c w"],
+    means: Float[Array, "c p"],
+    scales: Float[Array, "c p"],
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+) -> dict[str, Any]:
+    """Add fourth powers of the lengths of standardised rows, by class and in all."""
+    codes = class_codes(y, classes)
+    within = _fourth_powers((X - means[codes]) / scales[codes])
+    return {
+        "fourths": np.bincount(codes, within, minlength=len(classes)),
+        "fourth": _fourth_powers((X - mean) / scale).sum(),
+    }
+
+
+def _fourth_powers(Z: Float[Array, "n p"]) -> Float[Array, " n"]:
+    return np.einsum("ij,ij->i", Z, Z) ** 2
+
+
+def shrinkage_intensity(
+    p: int, mu: float, squared: float, n: Any, fourth: Any
+) -> float:
+    """Return the weight of the identity in a shrunk covariance matrix.
+
+    Parameters
+    ----------
+    p : int
+        Number of columns, which are standardised.
+    mu : float
+        Mean of the diagonal of the covariance matrix.
+    squared : float
+        Sum of the squares of its entries.
+    n : float
+        Number of rows.
+    fourth : float
+        Sum of the fourth powers of their lengths.
+    """
+    beta = (fourth / n - squared) / (p * n)
+    delta = squared / p - mu**2
+    beta = min(beta, delta)
+    # A covariance that is a multiple of the identity already has nothing to shrink.
+    return 0.0 if beta <= 0 or p == 1 else beta / delta
+
+
+def ledoit_wolf_covariances(
+    federation: Federation, classes: Classes
+) -> tuple[Float[Array, "c p p"], Float[Array, "p p"]]:
+    """Return the shrunk covariances of each class and of all rows; 2 c + 1 rounds."""
+    C = within_covariances(federation, classes)
+    fourths = federation.sum(
+        local_fourths,
+        classes=classes.names,
+        means=classes.means,
+        **standard_units(C, classes),
+    )
+    return shrunk_covariances(C, classes, fourths)
+
+
+def standard_units(C: Float[Array, "c p p"], classes: Classes) -> dict[str, Any]:
+    """Return the means and standard deviations by which rows are standardised."""
+    scales = np.array([_deviations(S) for S in C])
+    scale = _deviations(_of_all_rows(C, classes))
+    return {"scales": scales, "mean": classes.mean, "scale": scale}
+
+
+def shrunk_covariances(
+    C: Float[Array, "c p p"], classes: Classes, fourths: Mapping[str, Array]
+) -> tuple[Float[Array, "c p p"], Float[Array, "p p"]]:
+    """Return the shrunk covariances of each class and of all rows.
+
+    Parameters
+    ----------
+    C : (c, p, p) array
+        Covariances of the classes.
+    classes : Classes
+        Their sizes and means.
+    fourths : mapping
+        Totals of `local_fourths`.
+    """
+    by_class = [
+        _shrunk_covariance(S, n, fourth)
+        for S, n, fourth in zip(C, classes.count, fourths["fourths"], strict=True)
+    ]
+    N, St = classes.count.sum(), _of_all_rows(C, classes)
+    return np.array(by_class), _shrunk_covariance(St, N, float(fourths["fourth"]))
+
+
+def _shrunk_covariance(
+    S: Float[Array, "p p"], n: Any, fourth: Any
+) -> Float[Array, "p p"]:
+    scale, p = _deviations(S), len(S)
+    R = S / scale / scale[:, None]
+    s = shrinkage_intensity(p, R.trace() / p, float((R**2).sum()), n, fourth)
+    return shrunk(R, s) * scale * scale[:, None]
+
+
+def _of_all_rows(C: Float[Array, "c p p"], classes: Classes) -> Float[Array, "p p"]:
+    """Return the covariance of all rows: that within the classes and between them."""
+    shares = classes.count / classes.count.sum()
+    return np.tensordot(shares, C, 1) + between(shares, classes.means, classes.mean)
+
+
+def _deviations(S: Float[Array, "p p"]) -> Float[Array, " p"]:
+    return np.where(S.diagonal() > 0, np.sqrt(np.maximum(S.diagonal(), 0.0)), 1.0)
+
+
+def wide_discriminants(
+    federation: Federation, classes: Classes, priors: Float[Array, " c"], k: int
+) -> tuple[Float[Array, "p k"], Float[Array, " k"], Float[Array, "c p"]]:
+    """Return the discriminants of more columns than rows; 2 c + 3 rounds.
+
+    Parameters
+    ----------
+    federation : Federation
+        With a label.
+    classes : Classes
+        Names, sizes and means of the classes.
+    priors : (c,) array
+        Their probabilities.
+    k : int
+        Number of directions.
+
+    Returns
+    -------
+    scalings : (p, k) array
+        Directions with unit variance within classes.
+    shares : (k,) array
+        Share of each in the between-class variance, in these units.
+    coef : (c, p) array
+        Means of the classes times the inverse of S_w.
+    """
+    N, mean = int(classes.count.sum()), classes.mean
+    Z, unit = scaled_row_space(federation, mean, N)
+    view = coordinates(federation, mean, Z / unit[:, None])
+    inside = Classes(classes.names, classes.count, (classes.means - mean) / unit @ Z)
+    C = within_covariances(view, inside)
+    covariances = SpanCovariances.of_classes(inside, Z, unit, C)
+    fourths = federation.sum(
+        local_fourths,
+        classes=classes.names,
+        means=classes.means,
+        mean=mean,
+        **covariances.units(),
+    )
+    if federation.coordinator.planned:
+        # A plan has no totals, and of the placeholders no pencil can be made.
+        return Z[:, :k], np.zeros(k), np.zeros(classes.means.shape)
+    pencil = covariances.pencil(priors, fourths)
+    values, V = pencil.leading(k)
+    # The variance of all rows over that within: what it exceeds 1 by is between.
+    total = pencil.trace() - len(Z)
+    shares = (values - 1.0) / (total or 1.0)
+    coef = (pencil.solve((classes.means / unit).T) / unit[:, None]).T
+    return covariances.scalings(V), shares, coef
+
+
 @final
 @dataclass(frozen=True)
-class InSpan:
-    """Covariances of standardised rows' coordinates in their span, and what follows.
+class SpanCovariances:
+    """Covariances of standardised rows' coordinates in the span of these rows.
 
     Attributes
     ----------
     count : (c,) array
-        Rows of each class.
+        Number of rows of each class.
     Z : (p, r) array
         Orthonormal basis of the standardised rows.
     unit : (p,) array
-        Deviations that columns were divided by.
+        Standard deviations that columns were divided by.
     C : (c + 1, r, r) array
         Covariances of the coordinates within each class, and of all rows.
     """
@@ -67,120 +248,84 @@ class InSpan:
     @classmethod
     def of_classes(
         cls,
-        count: Float[Array, " c"],
-        inside: Float[Array, "c r"],
+        inside: Classes,
         Z: Float[Array, "p r"],
         unit: Float[Array, " p"],
         C: Float[Array, "c r r"],
-    ) -> "InSpan":
-        """Add the covariance of all rows, by the means of the classes `inside`."""
-        shares = count / count.sum()
-        apart = between(shares, inside, np.zeros(Z.shape[1]))
+    ) -> "SpanCovariances":
+        """Add the covariance of all rows to those of the classes.
+
+        Parameters
+        ----------
+        inside : Classes
+            With the means of the coordinates, whose overall mean is 0.
+        Z, unit
+            See the attributes.
+        C : (c, r, r) array
+            Covariances within the classes.
+        """
+        shares = inside.count / inside.count.sum()
+        apart = between(shares, inside.means, np.zeros(Z.shape[1]))
         whole = np.tensordot(shares, C, 1) + apart
-        return cls(count, Z, unit, np.concatenate([C, whole[None]]))
+        return cls(inside.count, Z, unit, np.concatenate([C, whole[None]]))
 
     def units(self) -> dict[str, Any]:
-        """Return what rows are divided by for their fourth powers."""
+        """Return the standard deviations by which rows are divided for the fourths."""
         scales = self._scales() * self.unit
         return {"scales": scales[:-1], "scale": scales[-1]}
 
     def pencil(
-        self, priors: Float[Array, " c"], told: Mapping[str, Array]
+        self, priors: Float[Array, " c"], fourths: Mapping[str, Array]
     ) -> LowRankPencil:
-        """Return the pencil of all rows' covariance and that within, both shrunk."""
-        rows = [*self.count, self.count.sum()]
-        sizes = zip(rows, [*told["fourths"], told["fourth"]], strict=True)
-        each = zip(self.C, self._scales(), sizes, strict=True)
-        *by_class, whole = [_shrunk(self.Z, *one) for one in each]
-        D = np.tensordot(priors, [one.diagonal for one in by_class], 1)
-        W = np.tensordot(priors, [one.S for one in by_class], 1)
+        """Return the pencil of S_t and S_w, both shrunk."""
+        counts = [*self.count, self.count.sum()]
+        totals = [*fourths["fourths"], fourths["fourth"]]
+        *by_class, whole = [
+            _shrunk_in_span(self.Z, C, scale, n, fourth)
+            for C, scale, n, fourth in zip(
+                self.C, self._scales(), counts, totals, strict=True
+            )
+        ]
+        D = np.tensordot(priors, [shrunk.diagonal for shrunk in by_class], 1)
+        W = np.tensordot(priors, [shrunk.S for shrunk in by_class], 1)
         if not (D > 0).all():
             p, N = len(self.Z), int(self.count.sum())
-            raise DataError(ILL_POSED.format(p=p, N=N, c=len(by_class)))
+            raise singular_within(p, N, len(by_class))
         return LowRankPencil(whole.diagonal, D, self.Z, whole.S, W)
 
     def scalings(self, V: Float[Array, "p k"]) -> Float[Array, "p k"]:
-        """Return directions among the columns as they are."""
+        """Return directions of the columns in their own units."""
         return with_positive_peaks(V / self.unit[:, None])
 
     def _scales(self) -> Float[Array, "l p"]:
-        return np.array([_deviations(self.Z, one, self.unit) for one in self.C])
+        """Return deviations of the standardised columns, within classes and in all."""
+        variances = np.array(
+            [np.einsum("pr,pr->p", self.Z @ C, self.Z) for C in self.C]
+        )
+        deviations = np.sqrt(np.maximum(variances, 0.0))
+        # A column that is constant in a class is divided by 1 in its own units, as
+        # scikit-learn does.
+        return np.where(variances > _CONSTANT, deviations, 1.0 / self.unit)
 
 
 @final
 @dataclass(frozen=True)
-class _Shrunk:
-    """A covariance ``diag(diagonal) + Z S Zᵀ``, in standardised columns."""
+class _DiagonalPlusLowRank:
+    """A covariance ``diag(diagonal) + Z S Zᵀ`` of standardised columns."""
 
     diagonal: Float[Array, " p"]
     S: Float[Array, "r r"]
 
 
-def fit_ledoit_wolf(
-    model: Any,
-    federation: Federation,
-    within: Within,
-    found: Classes,
-    k: int,
-) -> None:
-    """Set directions, ratios and decision functions of a discriminant analysis.
-
-    Parameters
-    ----------
-    model : LinearDiscriminantAnalysis
-        With priors_ and n_samples_ set.
-    federation : Federation
-        With a label.
-    within : Within
-        Steps under the model's name.
-    found : Classes
-        Their names, sizes and means.
-    k : int
-        Number of directions.
-    """
-    N = model.n_samples_
-    mean = found.count @ found.means / N
-    Z, unit = scaled_row_space(federation, mean, N)
-    view = coordinates(federation, mean, Z / unit[:, None])
-    inside = (found.means - mean) / unit @ Z
-    C = np.array(
-        [
-            pooled_within(view, within, found.names, inside, one) / n
-            for one, n in zip(np.eye(len(inside)), found.count, strict=True)
-        ]
-    )
-    inner = InSpan.of_classes(found.count, inside, Z, unit, C)
-    about: dict[str, Any] = {"classes": found.names, "means": found.means, "mean": mean}
-    told = federation.sum(within.fourths, **about, **inner.units())
-    if federation.coordinator.planned:
-        model.scalings_ = Z[:, :k]
-        return
-    pencil = inner.pencil(model.priors_, told)
-    values, V = pencil.leading(k)
-    model.scalings_ = inner.scalings(V)
-    # Of all rows' variance over that within; the one between is what it has more.
-    total = pencil.trace() - len(Z)
-    model.explained_variance_ratio_ = (values - 1.0) / (total or 1.0)
-    model._decide((pencil.solve((found.means / unit).T) / unit[:, None]).T)
-
-
-def _deviations(
-    Z: Float[Array, "p r"], C: Float[Array, "r r"], unit: Float[Array, " p"]
-) -> Float[Array, " p"]:
-    variance = np.einsum("pr,pr->p", Z @ C, Z)
-    # Where there is none, scikit-learn divides columns by 1, in their own units.
-    firm = variance > _CONSTANT
-    return np.where(firm, np.sqrt(np.maximum(variance, 0.0)), 1.0 / unit)
-
-
-def _shrunk(
+def _shrunk_in_span(
     Z: Float[Array, "p r"],
     C: Float[Array, "r r"],
     scale: Float[Array, " p"],
-    size: tuple[Any, Any],
-) -> _Shrunk:
+    n: Any,
+    fourth: Any,
+) -> _DiagonalPlusLowRank:
     Y = Z / scale[:, None]
     image, p = C @ (Y.T @ Y), len(Z)
     mu = float(image.trace()) / p
-    share = ledoit_wolf_share(p, mu, float((image * image.T).sum()), *size)
-    return _Shrunk(share * mu * scale**2, (1.0 - share) * C)
+    s = shrinkage_intensity(p, mu, float((image * image.T).sum()), n, fourth)
+    return _DiagonalPlusLowRank(s * mu * scale**2, (1.0 - s) * C)

@@ -13,7 +13,8 @@ Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, sec
 and 3, Algorithms 1 and 2.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -30,7 +31,7 @@ from unpooled.linalg.dgep import (
     starting_block,
     top_eigenvectors,
 )
-from unpooled.linalg.eigen import same_columns
+from unpooled.linalg.eigen import same_columns, with_positive_peaks
 from unpooled.linalg.generalized_eigen import inverse_root, leading_pencil_pairs
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.parameter_checks import check_choice
@@ -93,6 +94,52 @@ def projected(
 ) -> Float[Array, "n k"]:
     """Return coordinates of rows along the eigenvectors."""
     return X @ vectors
+
+
+@final
+@dataclass(frozen=True)
+class OneShot:
+    """How the leading eigenvectors of Σ M_i are found: options of the one-shot solvers.
+
+    Attributes
+    ----------
+    solver : {"dgep-eigh", "dgep-power"}
+        Algorithm 1, by an eigendecomposition, or Algorithm 2, by the power method.
+    max_iter : int
+        Number of steps of the power method.
+    init : (p, k) array or None
+        Where it starts; drawn at random when None.
+    random_state : int or None
+        Seed of that draw.
+    """
+
+    solver: str
+    max_iter: int
+    init: Any
+    random_state: int | None
+
+    def eigenvectors(self, M: Float[Array, "p p"], k: int) -> Float[Array, "p k"]:
+        """Return the leading eigenvectors of M."""
+        if self.solver == "dgep-eigh":
+            return top_eigenvectors(M, k)
+        return self._by_power_method(lambda W: M @ W, len(M), k)
+
+    def left_singular_vectors(
+        self, F: Float[Array, "p l"], k: int
+    ) -> Float[Array, "p k"]:
+        """Return the leading eigenvectors of ``F Fᵀ``, which is never formed."""
+        if self.solver == "dgep-eigh":
+            return with_positive_peaks(np.linalg.svd(F, full_matrices=False)[0][:, :k])
+        return self._by_power_method(lambda W: F @ (F.T @ W), len(F), k)
+
+    def _by_power_method(
+        self,
+        apply: Callable[[Float[Array, "p k"]], Float[Array, "p k"]],
+        p: int,
+        k: int,
+    ) -> Float[Array, "p k"]:
+        start = starting_block(self.init, p, k, self.random_state)
+        return power_eigenvectors(apply, start, self.max_iter)
 
 
 @final
@@ -184,9 +231,12 @@ class GeneralizedEigen(
             )
             return
         M = federation.sum(local_whitened, **roots(self.ridge))["M"]
-        self.eigenvectors_ = one_shot(self, M, int(k))
+        self.eigenvectors_ = self._one_shot().eigenvectors(M, int(k))
         W = self.eigenvectors_
         self.eigenvalues_ = np.einsum("pk,pk->k", W, M @ W)
+
+    def _one_shot(self) -> OneShot:
+        return OneShot(self.solver, self.max_iter, self.init, self.random_state)
 
     def diagnose(self, federation: Federation) -> Diagnosis:
         """Compare a one-shot answer with the exact one; releases Σ A_i and Σ B_i.
@@ -263,14 +313,6 @@ def diagnosis_of(
         by_party = {}
     radii = np.array([own["radii"] for own in by_party.values()]) if by_party else None
     return diagnosed(W, M, totals["A"], totals["B"], radii, len(federation.parties))
-
-
-def one_shot(model: Any, M: Float[Array, "p p"], k: int) -> Float[Array, "p k"]:
-    """Return the leading vectors of Σ M_i by the model's solver."""
-    if model.solver == "dgep-eigh":
-        return top_eigenvectors(M, k)
-    start = starting_block(model.init, len(M), k, model.random_state)
-    return power_eigenvectors(lambda W: M @ W, start, model.max_iter)
 
 
 def roots(ridge: float | None) -> dict[str, Any]:

@@ -159,7 +159,9 @@ class OneShotViews:
         with view.fitting():
             K = view.sum(self._one_shot.whitened, **public)["K"]
             M = np.block([[np.zeros((p, p)), K], [K.T, np.zeros((q, q))]])
-            return diagnosis_of(view, matrix_pairs.local_canonical, {"first": p}, W, M)
+            return diagnosis_of(
+                view.asked_by("cca"), matrix_pairs.local_canonical, {"first": p}, W, M
+            )
 
 
 def _of_unit_length(W: Float[Array, "p k"]) -> Float[Array, "p k"]:
