@@ -192,6 +192,14 @@ def test_scatter_is_the_same_over_many_cache_blocks(monkeypatch):
     np.testing.assert_allclose(scatter(X, mean), whole, rtol=0, atol=2000 * 50 * EPS)
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_blas_prints_nothing_of_no_rows(order, capfd):
+    X = np.ones((0, 3), order=order)
+    assert not scatter(X, np.ones(3)).any()
+    assert not scatter(X, np.zeros(3)).any()
+    assert capfd.readouterr() == ("", "")
+
+
 def test_scatter_of_no_rows_is_zero():
     np.testing.assert_array_equal(scatter(np.empty((0, 2)), np.ones(2)), 0.0)
 

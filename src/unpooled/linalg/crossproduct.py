@@ -57,6 +57,10 @@ def _threads_for(n: int, p: int) -> int:
 def _at_once(X: Float[Array, "n p"]) -> Float[Array, "p p"]:
     from scipy.linalg.blas import dsyrk
 
+    if not len(X):
+        # The leading dimension of an array without rows is 0, which BLAS refuses: it
+        # prints a message, and leaves the result as it finds it.
+        return np.zeros((X.shape[1], X.shape[1]))
     # Either memory order is passed on without a copy.
     if X.flags.f_contiguous:
         return dsyrk(1.0, X, trans=1, lower=1).T

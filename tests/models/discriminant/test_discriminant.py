@@ -115,6 +115,17 @@ def test_two_classes_named_by_texts(shrinkage):
     assert ours.scalings_.shape == (10, 1)
 
 
+def test_nothing_is_printed_where_a_silo_lacks_a_class(data, capfd):
+    rows = np.column_stack(data)
+    silos = {"all": rows, "two": rows[rows[:, -1] < 2]}
+    federation = simulate(silos, label=f"x{P}")
+
+    for shrinkage in (None, "auto"):
+        LinearDiscriminantAnalysis(shrinkage=shrinkage).fit(federation, f"x{P}")
+
+    assert capfd.readouterr() == ("", "")
+
+
 def test_classes_are_ordered_as_numbers_and_keep_their_type(data):
     X, y = data
     numbers = LinearDiscriminantAnalysis().fit(
