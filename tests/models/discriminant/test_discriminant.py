@@ -118,7 +118,7 @@ def test_two_classes_named_by_texts(shrinkage):
 def test_nothing_is_printed_where_a_silo_lacks_a_class(data, capfd):
     rows = np.column_stack(data)
     silos = {"all": rows, "two": rows[rows[:, -1] < 2]}
-    federation = simulate(silos, label=f"x{P}")
+    federation = simulate(silos, label=f"x{P}", policy=Policy.open())
 
     for shrinkage in (None, "auto"):
         LinearDiscriminantAnalysis(shrinkage=shrinkage).fit(federation, f"x{P}")
