@@ -1,31 +1,33 @@
-"""How different silos are: tests of means, spreads and covariances by secure sums.
+"""Differences between silos: tests of means, variances and covariances by secure sums.
 
     round 1  silos ── N, column sums ─────────────────────────────────> mean m
-    round 2  silos <── m ── each keeps n_i, its sums and its scatter about m
+    round 2  silos <── m ── each keeps n_i, and the sum and the scatter of its rows'
+             deviations from m
              silos ── squares ────────────────────────────────────────> squares
     round 3  silos ── the scatter; n_i (m_i - m)(m_i - m)ᵀ;
              (n_i - 1) log|S_i| ──────────────────────────────────────> T, B, Box's M
-    solve    T - B = W; T = V diag(λ) Vᵀ, in units of the deviations
-    round 4  silos <── V ── silos ── distances from own means, and squares, of every
-             column and component ────────────────────────────────────> sums
-    round 5  silos ── n_i (mean distance)² of each ───────────────────> Levene's tests
+    solve    W = T - B;  T = V diag(λ) Vᵀ, in units of the standard deviations
+    round 4  silos <── V ── silos ── absolute deviations from their own means, and
+             squares, of every column and component ──────────────────> sums
+    round 5  silos ── n_i (mean absolute deviation)² of each ─────────> Levene's tests
 
-Every statistic is a function of totals over all silos. A silo's own mean, spread or
-covariance is seen by nobody.
+m_i is the mean and S_i the covariance matrix of silo i. Every statistic is a function
+of totals over all silos; nobody receives a mean, variance or covariance of one silo.
 
 References
 ----------
-Pooled Covariance PCA (P-COV) for Distributed/Federated Learning: there exactness is
-lost where the silos' means are left out; how much, is `angles_`.
+Pooled Covariance PCA (P-COV) for Distributed/Federated Learning: a method that ignores
+the differences of the silos' means is not exact; `angles_` measures by how much.
 Levene, Robust tests for equality of variances, 1960.
 Box, A general distribution theory for a class of likelihood criteria, Biometrika 36
 (1949).
 """
 
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import scipy.linalg
+from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
@@ -38,93 +40,256 @@ from unpooled.linalg.group_tests import (
     means_test,
     one_way,
 )
+from unpooled.linalg.moments import column_sums, scatter
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.heterogeneity import sums as site_sums
-from unpooled.models.heterogeneity.table import SiteTable
 from unpooled.models.moments import pooled_mean
-from unpooled.protocol.step import adopted
+from unpooled.protocol.bounds import CauchySchwarz
+from unpooled.protocol.step import public, release, stays, summed
 
-local_squares, local_shifts = adopted(
-    __name__, site_sums.local_squares, site_sums.local_shifts
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Columns of the table, and the attributes that they show.
+_TABLE = {
+    "share": "eta_squared_",
+    "F": "f_statistic_",
+    "p": "p_value_",
+    "p adjusted": "p_adjusted_",
+    "spread F": "spread_f_statistic_",
+    "spread p": "spread_p_value_",
+}
+_MOST_BARS = 30
+# A silo's correlation matrix is singular where its smallest eigenvalue is below this.
+_SINGULAR = 1e-10
+_PRODUCTS = (
+    "cross-product matrix (products of every two columns' deviations from their means, "
+    "added over all rows)"
 )
-local_column_shifts, local_distances, local_spread_shifts = adopted(
-    __name__,
-    site_sums.local_column_shifts,
-    site_sums.local_distances,
-    site_sums.local_spread_shifts,
+
+
+@summed(
+    takes={"mean": public("p", "the mean of each column over all silos")},
+    squares=release(
+        "p", meaning="each column's squared deviations from its mean, added"
+    ),
+    count=stays("", until="fit", meaning="how many rows the silo has"),
+    shift=stays(
+        "p",
+        until="fit",
+        meaning="the sum of the silo's deviations from the mean over all silos",
+    ),
+    scatter=stays("p p", symmetric=True, until="fit", meaning=_PRODUCTS),
 )
+def local_squares(
+    X: Float[Array, "n p"], *, mean: Float[Array, " p"]
+) -> dict[str, Any]:
+    """Form the scatter about the mean of all rows; release its diagonal."""
+    S = scatter(X, mean)
+    return {
+        "squares": S.diagonal().copy(),
+        "count": np.array(float(len(X))),
+        "shift": column_sums(X - mean),
+        "scatter": S,
+    }
+
+
+@summed(
+    takes={
+        "squares": public("p", "each column's squared deviations from its mean, added")
+    },
+    scatter=release(
+        "p p", symmetric=True, bound=CauchySchwarz("squares"), meaning=_PRODUCTS
+    ),
+    between=release(
+        "p p",
+        symmetric=True,
+        bound=CauchySchwarz("squares"),
+        meaning="between-silo cross-product matrix (products of every two columns' "
+        "deviations of the silo's mean from the mean over all silos, times the silo's "
+        "number of rows, added over silos)",
+    ),
+    logs=release(
+        "",
+        meaning="log-determinants of the silos' covariance matrices, weighted by "
+        "degrees of freedom and added",
+    ),
+    singular=release("", meaning="how many silos have a singular covariance matrix"),
+)
+def local_shifts(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, Any]:
+    """Release the scatter that was kept, the part of it between silos, and log|S_i|."""
+    n, shift = float(kept["count"]), kept["shift"]
+    between = np.outer(shift, shift) / max(n, 1.0)
+    # In units of the columns' deviations over all silos: Box's M is the same in any.
+    unit = np.sqrt(np.where(squares > 0, squares, 1.0))
+    own = (kept["scatter"] - between) / unit / unit[:, None] / max(n - 1.0, 1.0)
+    logs = _log_determinant(own)
+    return {
+        "scatter": kept.triangle("scatter"),
+        "between": between,
+        "logs": np.array(0.0 if logs is None else (n - 1.0) * logs),
+        "singular": np.array(float(logs is None)),
+    }
+
+
+@summed(
+    takes={
+        "squares": public("p", "each column's squared deviations from its mean, added")
+    },
+    between=release(
+        "p",
+        meaning="between-silo sum of squares of each column (squared deviation of the "
+        "silo's mean from the mean over all silos, times its number of rows, added)",
+    ),
+)
+def local_column_shifts(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, Any]:
+    """Release the sum of squares between silos of each column, and no products."""
+    return {"between": kept["shift"] ** 2 / max(float(kept["count"]), 1.0)}
+
+
+_DEVIATIONS = "absolute deviations from the silo's own mean, added, for each"
+_SQUARES = "squared deviations from the silo's own mean, added, for each"
+
+
+@summed(
+    takes={
+        "mean": public("p", "the mean of each column over all silos"),
+        "scale": public("p", "the standard deviation of each column over all silos"),
+        "axes": public("p k", "the principal components of all columns"),
+    },
+    column_total=release("p", meaning=f"{_DEVIATIONS} column"),
+    column_squares=release("p", meaning=f"{_SQUARES} column"),
+    axis_total=release("k", meaning=f"{_DEVIATIONS} component"),
+    axis_squares=release("k", meaning=f"{_SQUARES} component"),
+    column_own=stays("p", until="fit", meaning=f"{_DEVIATIONS} column"),
+    axis_own=stays("k", until="fit", meaning=f"{_DEVIATIONS} component"),
+)
+def local_distances(
+    X: Float[Array, "n p"],
+    kept: Any,
+    *,
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+    axes: Float[Array, "p k"],
+) -> dict[str, Any]:
+    """Add absolute deviations from the silo's own mean, in units of `scale`.
+
+    They are those of every column and of the scores along every component.
+    """
+    silo_mean = mean + kept["shift"] / max(float(kept["count"]), 1.0)
+    Z = (X - silo_mean) / scale
+    totals: dict[str, Any] = {}
+    for name, deviations in (("column", np.abs(Z)), ("axis", np.abs(Z @ axes))):
+        total = column_sums(deviations)
+        totals |= {
+            f"{name}_total": total,
+            f"{name}_squares": np.einsum("nj,nj->j", deviations, deviations),
+            f"{name}_own": total.copy(),
+        }
+    return totals
+
+
+@summed(
+    takes={"axes": public("p k", "the principal components of all columns")},
+    column=release(
+        "p",
+        meaning="the silo's mean absolute deviation squared, times its number of rows, "
+        "added, for each column",
+    ),
+    axis=release(
+        "k",
+        meaning="the silo's mean absolute deviation squared, times its number of rows, "
+        "added, for each component",
+    ),
+)
+def local_spread_shifts(kept: Any, *, axes: Float[Array, "p k"]) -> dict[str, Any]:
+    """Release sums of squares between silos of these deviations, for Levene's test."""
+    n = max(float(kept["count"]), 1.0)
+    return {name: kept[f"{name}_own"] ** 2 / n for name in ("column", "axis")}
+
+
+def _log_determinant(S: Float[Array, "p p"]) -> float | None:
+    """Return log|S|, or None where S is singular up to rounding."""
+    unit = np.sqrt(np.maximum(S.diagonal(), 0.0))
+    if not (unit > 0).all():
+        return None
+    smallest = scipy.linalg.eigvalsh(S / unit / unit[:, None], subset_by_index=[0, 0])
+    if smallest[0] <= _SINGULAR:
+        return None
+    return float(np.linalg.slogdet(S)[1])
 
 
 @final
-class Heterogeneity(SiteTable, FederatedEstimator):
-    """How different silos are from each other, from totals over all of them.
+class Heterogeneity(FederatedEstimator):
+    """Tests of differences between silos, from totals over all of them.
 
     Parameters
     ----------
     n_components : int or None, default None
-        k, principal components of the standardised columns that are tested too; 5 when
-        omitted, or as many as there are columns.
+        k, the number of principal components of the standardised columns that are
+        tested too; 5 when omitted, or p where p is smaller.
     multivariate : bool, default True
-        Test all columns at once, and components. Without it silos send numbers by
-        column only, no matrices: see Notes.
+        Test all columns together, and components. With False silos send sums of
+        squares of single columns, and no matrices: see Notes.
 
     Attributes
     ----------
     eta_squared_ : (p,) array
-        Share of each column's squared distances from the mean that is between silos:
-        0 where all have the same mean, 1 where rows of a silo are all the same.
+        Share of the sum of squares of each column that is between silos: 0 where all
+        silos have the same mean, 1 where no column varies within a silo.
     f_statistic_ : (p,) array
-        One-way analysis of variance, with m - 1 and N - m degrees of freedom.
+        F statistic of the one-way analysis of variance, with m - 1 and N - m degrees of
+        freedom.
     p_value_ : (p,) array
-        Of equal means.
+        p-value of the test of equal means; it assumes normality and equal variances.
     p_adjusted_ : (p,) array
-        The same for p tests, by Holm's procedure.
+        The same, adjusted for p tests by Holm's procedure.
     spread_f_statistic_ : (p,) array
-        Levene's test of equal spreads: analysis of variance of the distances from each
-        silo's own mean.
+        F statistic of Levene's test of equal variances: the analysis of variance of the
+        absolute deviations from each silo's own mean.
     spread_p_value_ : (p,) array
-        Of equal spreads.
+        p-value of Levene's test.
     components_ : (k, p) array
-        Only with `multivariate`: of the correlations, by decreasing variance; in each
-        row the entry of largest magnitude is positive.
+        Only with `multivariate`: principal components of the standardised columns, by
+        decreasing variance; in each row the entry of largest magnitude is positive.
     component_variance_ratio_ : (k,) array
-        Only with `multivariate`: shares of each component in the variance.
+        Only with `multivariate`: share of each component in the variance.
     component_eta_squared_ : (k,) array
-        Only with `multivariate`: as `eta_squared_`, of the components' scores; site
-        effects proper.
+        Only with `multivariate`: `eta_squared_` of the scores along each component.
     component_f_statistic_ : (k,) array
-        Only with `multivariate`.
+        Only with `multivariate`: `f_statistic_` of the scores.
     component_p_value_ : (k,) array
-        Only with `multivariate`.
+        Only with `multivariate`: `p_value_` of the scores.
     component_p_adjusted_ : (k,) array
-        Only with `multivariate`.
+        Only with `multivariate`: `p_adjusted_` of the scores, for k tests.
     component_spread_f_statistic_ : (k,) array
-        Only with `multivariate`.
+        Only with `multivariate`: `spread_f_statistic_` of the scores.
     component_spread_p_value_ : (k,) array
-        Only with `multivariate`.
+        Only with `multivariate`: `spread_p_value_` of the scores.
     angles_ : (k,) array
-        Only with `multivariate`: largest angle, in degrees, between the span of the
-        first 1, 2, ..., k components and that of the covariances within silos, which is
-        what adding the silos' own covariances gives. Small: the silos' means matter
-        little for these components.
+        Only with `multivariate`: largest principal angle, in degrees, between the span
+        of the first 1, 2, ..., k components and the span of those of the covariance
+        within silos, which a method that adds the silos' own covariance matrices finds.
+        Where the angle is small, the silos' means matter little for these components.
     wilks_ : dict
         Only with `multivariate`: Wilks' lambda of equal means ("statistic"), its F
-        ("approximation", after Rao), "dof" and "p_value".
+        statistic ("approximation", after Rao), "dof" and "p_value".
     pillai_ : dict
         Only with `multivariate`: Pillai's trace, with the same keys.
     box_m_ : dict or None
-        Only with `multivariate`: Box's M of equal covariances, its chi-squared, as
-        corrected for silos of the same size, "dof" and "p_value"; None where some
-        silo's own covariance is singular.
+        Only with `multivariate`: Box's M of equal covariance matrices, its chi-squared
+        statistic with the correction for silos of the same size, "dof" and "p_value";
+        None where the covariance matrix of a silo is singular.
     n_samples_ : int
-        N, the rows of all silos.
+        N, the number of rows of all silos.
     n_silos_ : int
-        m.
+        m, the number of silos.
     columns_ : list of str
         Names of the columns.
     n_features_in_ : int
-        p.
+        p, the number of columns.
     feature_names_in_ : (p,) array of str
         Their names, where the silos' tables have names.
 
@@ -136,16 +301,18 @@ class Heterogeneity(SiteTable, FederatedEstimator):
 
     Notes
     -----
-    Released, as totals only: N; column sums; squared distances from the means; the
-    p × p scatter, and the part of it that is between the silos' means; a weighted sum
-    of logarithms of determinants, and how many silos have none; distances from the
-    silos' own means, by column and component, with squares. Never released: a row, or
-    any silo's own count, mean, spread or covariance.
+    Released, as totals only: N; column sums; sums of squared deviations from the means;
+    the p × p cross-product matrix (products of every two columns' deviations, added
+    over all rows), and the part of it between silos; a weighted sum of the
+    log-determinants of the silos' covariance matrices, and the number of silos where
+    it is singular; absolute deviations from the silos' own means and their squares,
+    added by column and component. Never released: a row, or any silo's own count, mean,
+    variance or covariance.
 
-    The part between silos has rank m - 1. With two silos it is the direction and size
-    of the difference of their means, and with three each can tell from it the direction
-    in which the other two differ; m - 1 silos together can always tell the last one's
-    mean. ``multivariate=False`` sends its diagonal only.
+    The part between silos has rank m - 1. With two silos it gives the direction and
+    size of the difference of their means; with three, each silo can compute from it the
+    direction in which the other two differ; and m - 1 silos together can always compute
+    the mean of the last one. ``multivariate=False`` releases its diagonal only.
     """
 
     eta_squared_: Float[Array, " p"]
@@ -155,6 +322,9 @@ class Heterogeneity(SiteTable, FederatedEstimator):
     wilks_: dict[str, Any]
     pillai_: dict[str, Any]
     box_m_: Any
+    n_samples_: int
+    n_silos_: int
+    columns_: list[str]
 
     _steps = (moments.local_total,)
 
@@ -183,9 +353,10 @@ class Heterogeneity(SiteTable, FederatedEstimator):
             axes = self._compare_means(federation, squares, scale, k)
         else:
             between = federation.sum(local_column_shifts, squares=squares)["between"]
-            self._set("", between, squares)
+            self._set_analyses_of_variance("", between, squares)
+            # Only the tests of columns are used below: a component of zeros.
             axes = np.zeros((p, 1))
-        self._compare_spreads(federation, mean, scale, axes)
+        self._compare_variances(federation, mean, scale, axes)
 
     def _compare_means(
         self,
@@ -194,53 +365,159 @@ class Heterogeneity(SiteTable, FederatedEstimator):
         scale: Float[Array, " p"],
         k: int,
     ) -> Float[Array, "p k"]:
-        """Set what the scatter and its part between silos tell; return components."""
-        told = federation.sum(local_shifts, squares=squares)
+        """Set the tests of means and of covariances; return the components' axes."""
+        totals = federation.sum(local_shifts, squares=squares)
         N, m, units = self.n_samples_, self.n_silos_, scale * scale[:, None]
-        T, B = told["scatter"] / units, told["between"] / units
+        T, B = totals["scatter"] / units, totals["between"] / units
         W = T - B
         wilks, pillai = means_test(B, T, m, N)
         self.wilks_, self.pillai_ = _record(wilks), _record(pillai)
         self.box_m_ = None
-        if round(float(told["singular"])) == 0:
+        if round(float(totals["singular"])) == 0:
             # The silos' units are those of `squares`, N - 1 times as large.
-            logs = float(told["logs"]) + (N - m) * len(T) * np.log(N - 1)
+            logs = float(totals["logs"]) + (N - m) * len(T) * np.log(N - 1)
             self.box_m_ = _record(covariances_test(W, logs, m, N))
         values, V = leading_eigenpairs(T, k)
         self.components_ = np.ascontiguousarray(V.T)
         self.component_variance_ratio_ = values / T.trace()
         self.angles_ = _angles(V, leading_eigenpairs(W, k)[1])
-        self._set("", told["between"].diagonal(), squares)
-        self._set("component_", np.einsum("pk,pk->k", V, B @ V), values)
+        self._set_analyses_of_variance("", totals["between"].diagonal(), squares)
+        between = np.einsum("pk,pk->k", V, B @ V)
+        self._set_analyses_of_variance("component_", between, values)
         return V
 
-    def _compare_spreads(
+    def _set_analyses_of_variance(
+        self, prefix: str, between: Float[Array, " l"], total: Float[Array, " l"]
+    ) -> None:
+        """Set the tests of equal means from the sums of squares between and in all."""
+        tests = one_way(between, total, self.n_silos_, self.n_samples_)
+        setattr(self, f"{prefix}eta_squared_", tests.eta_squared)
+        setattr(self, f"{prefix}f_statistic_", tests.f_statistic)
+        setattr(self, f"{prefix}p_value_", tests.p_value)
+        setattr(self, f"{prefix}p_adjusted_", adjusted(tests.p_value))
+
+    def _compare_variances(
         self,
         federation: Federation,
         mean: Float[Array, " p"],
         scale: Float[Array, " p"],
         axes: Float[Array, "p k"],
     ) -> None:
-        how: dict[str, Any] = {"mean": mean, "scale": scale, "axes": axes}
-        told = federation.sum(local_distances, **how)
-        own = federation.sum(local_spread_shifts, axes=axes)
-        N, m = self.n_samples_, self.n_silos_
-        kinds = {"": "column", "component_": "axis"}
-        for prefix, name in kinds.items() if self.multivariate else [("", "column")]:
-            around = told[f"{name}_total"] ** 2 / N
-            squares = told[f"{name}_squares"] - around
-            found = one_way(np.maximum(own[name] - around, 0.0), squares, m, N)
-            setattr(self, f"{prefix}spread_f_statistic_", found.f_statistic)
-            setattr(self, f"{prefix}spread_p_value_", found.p_value)
+        """Set Levene's tests of columns, and of components where they are tested.
 
-    def _set(
-        self, prefix: str, between: Float[Array, " l"], total: Float[Array, " l"]
-    ) -> None:
-        found = one_way(between, total, self.n_silos_, self.n_samples_)
-        setattr(self, f"{prefix}eta_squared_", found.eta_squared)
-        setattr(self, f"{prefix}f_statistic_", found.f_statistic)
-        setattr(self, f"{prefix}p_value_", found.p_value)
-        setattr(self, f"{prefix}p_adjusted_", adjusted(found.p_value))
+        Levene's test is the analysis of variance of absolute deviations. Its sums of
+        squares are those about 0, less N times the square of the mean deviation.
+        """
+        totals = federation.sum(local_distances, mean=mean, scale=scale, axes=axes)
+        between = federation.sum(local_spread_shifts, axes=axes)
+        N, m = self.n_samples_, self.n_silos_
+        prefixes = {"column": "", "axis": "component_"}
+        if not self.multivariate:
+            del prefixes["axis"]
+        for name, prefix in prefixes.items():
+            of_mean = totals[f"{name}_total"] ** 2 / N
+            tests = one_way(
+                np.maximum(between[name] - of_mean, 0.0),
+                totals[f"{name}_squares"] - of_mean,
+                m,
+                N,
+            )
+            setattr(self, f"{prefix}spread_f_statistic_", tests.f_statistic)
+            setattr(self, f"{prefix}spread_p_value_", tests.p_value)
+
+    def table(self) -> "pa.Table":
+        """Return a row for each column, and for each component where there are any.
+
+        Returns
+        -------
+        pyarrow.Table
+            "what": the column's name, or "component 1"; "share": the share of the
+            variance that is between silos (eta squared); "F", "p" and "p adjusted" of
+            the test of equal means, the latter by Holm's procedure among columns or
+            components; "spread F" and "spread p" of Levene's test of equal variances.
+        """
+        import pyarrow as pa
+
+        check_is_fitted(self)
+        cells: dict[str, list[Any]] = {"what": []}
+        for prefix, names in self._parts().items():
+            cells["what"] += names
+            for head, attribute in _TABLE.items():
+                values = getattr(self, f"{prefix}{attribute}").tolist()
+                cells.setdefault(head, []).extend(values)
+        return pa.table(cells)
+
+    def figure(self) -> "Figure":
+        """Return bars of the shares between silos, by column and component."""
+        from matplotlib.figure import Figure
+
+        check_is_fitted(self)
+        parts = self._parts()
+        rows = [min(len(names), _MOST_BARS) for names in parts.values()]
+        figure = Figure(figsize=(7.0, 1.0 * len(rows) + 0.24 * sum(rows)))
+        grid = figure.subplots(len(rows), squeeze=False, height_ratios=rows)[:, 0]
+        for axes, prefix in zip(grid, parts, strict=True):
+            self.draw(axes, prefix, "black", "tab:blue", "tab:gray")
+        figure.set_layout_engine("constrained")
+        return figure
+
+    def draw(
+        self, axes: "Axes", prefix: str, ink: str, accent: str, second: str
+    ) -> list[str]:
+        """Draw the shares of columns (prefix "") or components ("component_").
+
+        Parameters
+        ----------
+        axes : matplotlib Axes
+            Axes to draw into.
+        prefix : str
+            First part of the names of the attributes.
+        ink, accent, second : str
+            Colours of text, of shares whose adjusted p-value is below 0.05, of others.
+
+        Returns
+        -------
+        list of str
+            Names of the bars, from the top; of more than 30 columns those with the
+            largest shares.
+        """
+        names = self._parts()[prefix]
+        shares = np.nan_to_num(getattr(self, f"{prefix}eta_squared_"))
+        significant = getattr(self, f"{prefix}p_adjusted_") < 0.05
+        order = np.arange(len(names))
+        if not prefix:
+            order = np.argsort(-shares, kind="stable")[:_MOST_BARS]
+        place = np.arange(len(order))
+        colours = [accent if significant[j] else second for j in order]
+        axes.barh(place, 100 * shares[order], height=0.62, color=colours)
+        axes.set_ylim(len(order) - 0.4, -0.6)
+        axes.set_xlim(0, max(5.0, 108 * float(shares[order].max())))
+        shown = [names[int(j)] for j in order]
+        axes.set_yticks(place, shown, color=ink, parse_math=False)
+        axes.set_xlabel("share of the variance between silos, %", color=ink)
+        return shown
+
+    def _parts(self) -> dict[str, list[str]]:
+        parts = {"": list(self.columns_)}
+        shares = vars(self).get("component_eta_squared_")
+        if shares is not None:
+            parts["component_"] = [f"component {j + 1}" for j in range(len(shares))]
+        return parts
+
+    def __str__(self) -> str:
+        """Return the table as text; the estimator's parameters before a fit."""
+        if not hasattr(self, "eta_squared_"):
+            return repr(self)
+        head = "{:<16}{:>10}{:>12}{:>12}{:>12}".format(
+            "", "between", "F", "p adjusted", "spread p"
+        )
+        line = (
+            "{what:<16.16}{share:>10.1%}{F:>12.2f}{p adjusted:>12.2g}{spread p:>12.2g}"
+        )
+        rows = [line.format_map(row) for row in self.table().to_pylist()]
+        return "\n".join(
+            [f"{self.n_silos_} silos, {self.n_samples_:,} rows", head, *rows]
+        )
 
 
 def heterogeneity(
@@ -249,17 +526,17 @@ def heterogeneity(
     *,
     multivariate: bool = True,
 ) -> Heterogeneity:
-    """Tell how different the silos of a federation are, from totals over all of them.
+    """Return tests of the differences between the silos of a federation.
 
     Parameters
     ----------
     federation : Federation
         By rows, without missing cells.
     n_components : int, optional
-        Principal components that are tested too; 5 when omitted, or as many as there
-        are columns.
+        Number of principal components that are tested too; 5 when omitted, or the
+        number of columns where it is smaller.
     multivariate : bool, default True
-        As of `Heterogeneity`, which this fits.
+        See `Heterogeneity`, which this fits.
 
     Returns
     -------
@@ -280,6 +557,7 @@ def _component_count(k: Any, p: int, m: int) -> int:
 
 
 def _angles(V: Float[Array, "p k"], U: Float[Array, "p k"]) -> Float[Array, " k"]:
+    """Return largest principal angles of the first 1, ..., k columns, in degrees."""
     spans = range(1, V.shape[1] + 1)
     largest = [scipy.linalg.subspace_angles(V[:, :j], U[:, :j])[0] for j in spans]
     return np.degrees(np.array(largest))
