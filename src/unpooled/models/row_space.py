@@ -1,14 +1,15 @@
-"""More columns than rows: everything happens in the span of the pooled rows.
+"""The span of the pooled rows, for models of more columns than rows.
 
-    round 1   silos <── mean ──  silos ── squared distances from it ──────> squares
-    round 2   silos <── a random block of as many columns as rows of all silos
-              silos ── their scatter about the mean applied to it ──> its range: Z
-    then      the model itself on the coordinates (x - mean) Z of every silo's rows
+    round 1   silos <── mean ──  silos ── squared deviations from it ────> squares
+    round 2   silos <── a random block V of N + 7 columns, N the number of rows
+              silos ── S_i V, S_i their scatter about the mean ──> Σ S_i V
+    basis     Z, orthonormal, of the range of Σ S_i V
+    then      the model is fitted on the coordinates (x - mean) Z of every silo's rows
 
-The scatter has the rank of the rows, so its image of a random block spans what the rows
-span, and no p × p array is formed by anybody. A multiple of the identity, which
-regularisation adds, maps the span to itself, so that what a regularised model finds
-within it is what it would find in all columns.
+The scatter has at most the rank of the rows, so its product with a random block has
+the span of the rows as its range, and nobody forms a p × p array. A multiple of the
+identity, which regularisation adds, maps the span to itself: a regularised model has
+the same solution within the span as among all columns.
 
 References
 ----------
@@ -29,10 +30,10 @@ from unpooled.protocol.bounds import CauchySchwarzImage
 from unpooled.protocol.step import Fit, derived, public, release, summed
 from unpooled.protocol.view_operations import Derive, Operation, Select
 
-# Below this share of the largest singular value a direction of the image is rounding.
+# Singular values of the image below this share of the largest are rounding errors.
 _ROUNDING = 1e-12
-# What numbers may differ by that two computers worked out: of a mean, and of a
-# direction of the image as large as the largest.
+# Differences allowed between the results of two computers: in a mean, and in the
+# direction of the image with the largest singular value.
 _SAME_MEAN, _SAME_BASIS = 1e-9, 1e-10
 
 
@@ -43,7 +44,7 @@ _SAME_MEAN, _SAME_BASIS = 1e-9, 1e-10
     ),
 )
 def local_spread(X: Float[Array, "n p"], *, mean: Float[Array, " p"]) -> dict[str, Any]:
-    """Add squares about the federation's mean."""
+    """Add squared deviations from the mean of all rows."""
     return {"squares": squared_deviations(X, mean)}
 
 
@@ -58,7 +59,8 @@ def local_spread(X: Float[Array, "n p"], *, mean: Float[Array, " p"]) -> dict[st
     image=release(
         "p q",
         bound=CauchySchwarzImage("squares", "V"),
-        meaning="each column's products with q public mixtures of all columns, added",
+        meaning="products of each column with q public linear combinations of all "
+        "columns, added",
     ),
 )
 def local_span(
@@ -68,13 +70,119 @@ def local_span(
     squares: Float[Array, " p"],
     V: Float[Array, "p q"],
 ) -> dict[str, Any]:
-    """Apply this silo's scatter about the federation's mean to a public block."""
+    """Multiply this silo's scatter about the mean of all rows by a public block."""
     Z = X - mean
     return {"image": Z.T @ (Z @ V)}
 
 
+def row_space(
+    federation: Federation, mean: Float[Array, " p"], N: int, first: int
+) -> Float[Array, "p q"]:
+    """Return an orthonormal basis of the span of the rows about the mean; two rounds.
+
+    Parameters
+    ----------
+    federation : Federation
+        Rows without missing cells.
+    mean : (p,) array
+        Mean of all rows.
+    N : int
+        Number of rows.
+    first : int
+        Number of columns of a first view; the others are a second one. Each view has a
+        basis of its own, and the result is block-diagonal. p where there is one view.
+    """
+    p = len(mean)
+    squares = federation.sum(local_spread, mean=mean)["squares"]
+    bases = []
+    for block in _blocks(p, N, first):
+        if block.V is None:
+            bases.append(np.eye(block.width))
+            continue
+        totals = federation.sum(local_span, mean=mean, squares=squares, V=block.V)
+        image = totals["image"]
+        if federation.coordinator.planned:
+            image[block.rows] = np.eye(block.width, N + 7)
+        bases.append(_range(image[block.rows], N - 1)[0])
+    return scipy.linalg.block_diag(*bases)
+
+
+@final
+@dataclass(frozen=True)
+class _Block:
+    """The columns of a view, and the block for them where they are N or more."""
+
+    rows: slice
+    width: int
+    V: Float[Array, "p l"] | None
+
+
+def _blocks(p: int, N: int, first: int) -> list[_Block]:
+    # Any random directions will do. With a fixed seed silos can verify that nobody
+    # chose them.
+    rng, blocks = np.random.default_rng(0), list[_Block]()
+    for start, stop in ((0, first), (first, p)):
+        width, V = stop - start, None
+        if width >= N:
+            V = np.zeros((p, N + 7))
+            V[start:stop] = rng.standard_normal((width, N + 7))
+        if width:
+            blocks.append(_Block(slice(start, stop), width, V))
+    return blocks
+
+
+def scaled_row_space(
+    federation: Federation, mean: Float[Array, " p"], N: int
+) -> tuple[Float[Array, "p q"], Float[Array, " p"]]:
+    """Return a basis of the span of standardised rows, and the deviations; two rounds.
+
+    Columns in small units have the same weight as others, and keep their digits.
+
+    Parameters
+    ----------
+    federation, mean, N
+        See `row_space`.
+
+    Returns
+    -------
+    Z : (p, q) array
+        Orthonormal columns.
+    scale : (p,) array
+        Standard deviations of the columns with denominator N; 1 for constant columns.
+    """
+    squares = federation.sum(local_spread, mean=mean)["squares"]
+    scale = deviations(squares, mean, N)
+    V = _scaled_block(scale, N)
+    image = federation.sum(local_span, mean=mean, squares=squares, V=V)["image"]
+    if federation.coordinator.planned:
+        image = np.eye(*image.shape)
+    return _range(image / scale[:, None], N - 1)[0], scale
+
+
+def deviations(
+    squares: Float[Array, " p"], mean: Float[Array, " p"], N: int
+) -> Float[Array, " p"]:
+    """Return the standard deviations of columns; 1 for constant columns."""
+    rounding = (N * np.finfo(float).eps * mean) ** 2
+    return np.where(squares / N > rounding, np.sqrt(squares / N), 1.0)
+
+
+def _scaled_block(scale: Float[Array, " p"], N: int) -> Float[Array, "p l"]:
+    V = np.random.default_rng(0).standard_normal((len(scale), N + 7))
+    return V / scale[:, None]
+
+
+def _range(
+    image: Float[Array, "p q"], most: int
+) -> tuple[Float[Array, "p l"], Float[Array, " l"]]:
+    """Return an orthonormal basis of a range, and relative singular values."""
+    U, s, _ = scipy.linalg.svd(image, full_matrices=False)
+    k = min(most, int((s > _ROUNDING * s[0]).sum()))
+    return U[:, :k], s[:k] / s[0]
+
+
 def _is_row_space(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
-    """Whether a basis spans what rows do about their mean, as all would find it."""
+    """Whether a basis is the one that `row_space` or `scaled_row_space` returns."""
     N, mean, size = _count_and_mean(fits)
     spread, rounds = fits["local_spread"], fits["local_span"].rounds
     # A mean of class means differs in its last digit from computer to computer.
@@ -99,9 +207,9 @@ Basis = tuple[Float[Array, "p q"], Float[Array, " q"]]
 
 
 def _unscaled(blocks: list[Array], images: list[Array], N: int) -> Basis | None:
-    """Return the basis that blocks and images give, if the blocks are nobody's choice.
+    """Return the basis from blocks and images, if the blocks are those of `_blocks`.
 
-    And of each direction how large the image is along it.
+    The second array has the relative singular value of each direction.
     """
     # The first block fills the first view's rows; a narrow view has none.
     filled = np.flatnonzero(blocks[0].any(axis=1))
@@ -109,21 +217,21 @@ def _unscaled(blocks: list[Array], images: list[Array], N: int) -> Basis | None:
     wide = [block.V for block in asked if block.V is not None]
     if len(wide) != len(blocks) or not all(map(np.array_equal, wide, blocks)):
         return None
-    told = iter(images)
-    found = [
+    remaining = iter(images)
+    bases = [
         (np.eye(block.width), np.ones(block.width))
         if block.V is None
-        else _range(next(told)[block.rows], N - 1)
+        else _range(next(remaining)[block.rows], N - 1)
         for block in asked
     ]
-    basis = scipy.linalg.block_diag(*(U for U, _ in found))
-    return basis, np.concatenate([shares for _, shares in found])
+    basis = scipy.linalg.block_diag(*(U for U, _ in bases))
+    return basis, np.concatenate([shares for _, shares in bases])
 
 
 def _same_basis(
     basis: Float[Array, "p _"], wanted: Float[Array, "p q"], shares: Float[Array, " q"]
 ) -> bool:
-    """Whether a basis is another but for rounding, which small directions have more."""
+    """Whether bases are equal up to rounding; it is larger for small directions."""
     if basis.shape != wanted.shape:
         return False
     apart = np.abs(basis - wanted).max(axis=0)
@@ -133,7 +241,7 @@ def _same_basis(
 def _count_and_mean(
     fits: Mapping[str, Fit],
 ) -> tuple[int, Float[Array, " p"], Float[Array, " p"]]:
-    """Return N, the mean of all rows, and the size of what it was added from."""
+    """Return N, the mean of all rows, and the mean magnitude of its summands."""
     fit = fits.get("local_total") or fits["local_class_totals"]
     count, total = fit.totals["count"], np.atleast_2d(fit.totals["total"])
     N = round(float(count.sum()))
@@ -162,119 +270,24 @@ def spanned(
     return (X - mean) @ basis
 
 
-def row_space(
-    federation: Federation, mean: Float[Array, " p"], N: int, first: int
-) -> Float[Array, "p q"]:
-    """Return an orthonormal basis of what rows about the mean span; two rounds.
-
-    Parameters
-    ----------
-    federation : Federation
-        Rows without missing cells.
-    mean : (p,) array
-        Of all rows.
-    N : int
-        How many there are.
-    first : int
-        Columns of a first view, and the rest of a second: each has a basis of its own,
-        and the result is block-diagonal. p where there is one view.
-    """
-    p = len(mean)
-    squares = federation.sum(local_spread, mean=mean)["squares"]
-    bases = []
-    for block in _blocks(p, N, first):
-        if block.V is None:
-            bases.append(np.eye(block.width))
-            continue
-        public = {"mean": mean, "squares": squares, "V": block.V}
-        image = federation.sum(local_span, **public)["image"]
-        if federation.coordinator.planned:
-            image[block.rows] = np.eye(block.width, N + 7)
-        bases.append(_range(image[block.rows], N - 1)[0])
-    return scipy.linalg.block_diag(*bases)
-
-
-@final
-@dataclass(frozen=True)
-class _Block:
-    """The columns of a view, and what the scatter is applied to where they are many."""
-
-    rows: slice
-    width: int
-    V: Float[Array, "p l"] | None
-
-
-def _blocks(p: int, N: int, first: int) -> list[_Block]:
-    # Any directions will do, so that they need not be anybody's secret or seed; and
-    # silos know them, so that they are nobody's choice.
-    rng, blocks = np.random.default_rng(0), list[_Block]()
-    for start, stop in ((0, first), (first, p)):
-        width, V = stop - start, None
-        if width >= N:
-            V = np.zeros((p, N + 7))
-            V[start:stop] = rng.standard_normal((width, N + 7))
-        if width:
-            blocks.append(_Block(slice(start, stop), width, V))
-    return blocks
-
-
-def scaled_row_space(
-    federation: Federation, mean: Float[Array, " p"], N: int
-) -> tuple[Float[Array, "p q"], Float[Array, " p"]]:
-    """Return the same of rows whose columns are standardised, and their deviations.
-
-    Columns in small units count as much as others, and keep their digits. Of constant
-    columns the deviation is given as 1.
-    """
-    squares = federation.sum(local_spread, mean=mean)["squares"]
-    scale = deviations(squares, mean, N)
-    public = {"mean": mean, "squares": squares, "V": _scaled_block(scale, N)}
-    image = federation.sum(local_span, **public)["image"]
-    if federation.coordinator.planned:
-        image = np.eye(*image.shape)
-    return _range(image / scale[:, None], N - 1)[0], scale
-
-
-def deviations(
-    squares: Float[Array, " p"], mean: Float[Array, " p"], N: int
-) -> Float[Array, " p"]:
-    """Return columns' deviations, and 1 for those that are constant."""
-    rounding = (N * np.finfo(float).eps * mean) ** 2
-    return np.where(squares / N > rounding, np.sqrt(squares / N), 1.0)
-
-
-def _scaled_block(scale: Float[Array, " p"], N: int) -> Float[Array, "p l"]:
-    V = np.random.default_rng(0).standard_normal((len(scale), N + 7))
-    return V / scale[:, None]
-
-
-def _range(
-    image: Float[Array, "p q"], most: int
-) -> tuple[Float[Array, "p l"], Float[Array, " l"]]:
-    """Return an orthonormal basis of a range, and how large the image is along each."""
-    U, s, _ = scipy.linalg.svd(image, full_matrices=False)
-    k = min(most, int((s > _ROUNDING * s[0]).sum()))
-    return U[:, :k], s[:k] / s[0]
+def coordinates(
+    federation: Federation, mean: Float[Array, " p"], basis: Float[Array, "p q"]
+) -> Federation:
+    """Return a view of the coordinates of every silo's rows, for the same model."""
+    names = [f"span{j}" for j in range(basis.shape[1])]
+    view = federation.derive(spanned, names, mean=mean, basis=basis)
+    return view.asked_by(federation.model)
 
 
 def basis_of(
     further: Sequence[Operation],
 ) -> tuple[Float[Array, " p"], Float[Array, "p q"]]:
-    """Return the mean and the basis of a span that rounds of a fit were in.
+    """Return the mean and the basis of the span in which a fit had its rounds.
 
-    The silos took them as proven when they answered in it.
+    The silos verified both when they answered these rounds.
     """
     *ahead, last = further
     selects = len(ahead) <= 1 and all(isinstance(one, Select) for one in ahead)
     if not (selects and isinstance(last, Derive) and last.step == spanned.name):
         raise ValueError("rounds of a fit in something else than a span")
     return last.public["mean"], last.public["basis"]
-
-
-def coordinates(
-    federation: Federation, mean: Float[Array, " p"], basis: Float[Array, "p q"]
-) -> Federation:
-    """Return a view of every silo's rows in the span, asked by the same model."""
-    names = [f"span{j}" for j in range(basis.shape[1])]
-    view = federation.derive(spanned, names, mean=mean, basis=basis)
-    return view.asked_by(federation.model)

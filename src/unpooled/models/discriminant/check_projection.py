@@ -1,8 +1,8 @@
-"""Projecting rows on discriminants, if they follow from totals that a study opened.
+"""Projecting rows on discriminants that each silo verifies first.
 
-Every silo does what the coordinator did, on totals that it added itself: class means,
-the scatter about them, the pencil. With more columns than rows, within the basis of a
-span that all silos took as proven when they answered in it
+Every silo repeats the coordinator's computation on totals that it added itself: class
+means, the scatter about them, the eigenproblem. With more columns than rows this is in
+the span of the rows, whose basis all silos verified when they answered in it
 (`unpooled.models.row_space`).
 """
 
@@ -44,9 +44,9 @@ FITTED_BY = tuple(
         "spread",
     )
 )
-# Of a bound on an entry of a scatter: what its sum may be off.
+# Error allowed in an entry of a scatter, as a share of its bound.
 _EXACT = 1e-7
-# What numbers may differ by that two computers worked out.
+# Relative difference allowed between the results of two computers.
 _ROUNDING = 1e-9
 _EPS = float(np.finfo(float).eps)
 
@@ -55,7 +55,7 @@ Covariances = tuple[Float[Array, "p p"], Float[Array, "p p"]]
 
 
 def are_discriminants(fits: Fits, public: Mapping[str, Any]) -> bool:
-    """Whether scalings are the leading directions of the classes that were summed."""
+    """Whether scalings are the leading discriminant directions of the totals."""
     V = public["scalings"]
     p, k = V.shape
     if "local_whitened" in fits:
@@ -68,7 +68,7 @@ def are_discriminants(fits: Fits, public: Mapping[str, Any]) -> bool:
     found = Classes(sums.public["classes"], count, means)
     span = fits["local_within_scatter"].further
     wide = span and isinstance(shrinkage, str)
-    # Fourth powers are of the columns as they are, also where nothing else is.
+    # The round of fourth powers is about all columns, the other rounds about the span.
     outside = ("local_fourths",) if wide else ()
     if sums.further or any(
         _told(one.further) != _told(span) for one in _inside(fits, outside)
@@ -111,7 +111,7 @@ def discriminated(
 ) -> Float[Array, "n k"]:
     """Return coordinates of rows along the discriminant directions.
 
-    `shrinkage` and `priors` are how they were found, by which silos check them.
+    `shrinkage` and `priors` are those of the fit: silos need them to verify `scalings`.
     """
     return X @ scalings
 

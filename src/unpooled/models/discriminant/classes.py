@@ -1,14 +1,15 @@
 """The classes of a label: their names and sizes, and the means of their rows.
 
-    round 1   silos <── a salt for each of c cells
-              silos ── each class's size, times (1, its name), added into three cells
-              a cell with one class gives its name; take it out, go on ────> names
+    round 1   silos <── a salt for each of c cells of a table
+              silos ── each class's size times (1, its name), added into three cells
+              ──> a cell of a single class gives its name; subtract this class from its
+              cells, and repeat ──> names
     round 2   silos <── names ──  silos ── each class's size and column sums ──> means
 
-A silo need not know which classes others have, and nobody learns which silo has which:
-cells are added over all silos before any is read. What they tell is what the totals of
-round 2 tell anyway, each class's name and size. With names given by the user, round 1
-is left out.
+The table is an invertible Bloom lookup table. A silo need not know which classes other
+silos have, and nobody learns which silo has which class: cells are added over all silos
+before any is read. The totals reveal the name and the size of each class, as those of
+round 2 do. Round 1 is left out where the user gives the names.
 
 References
 ----------
@@ -30,19 +31,18 @@ from unpooled.linalg.moments import column_sums
 from unpooled.models.moments import not_finite
 from unpooled.protocol.step import Step, public, release, summed
 
-# A name is its kind and up to 44 bytes, three to a word: a word times a class's size is
-# a whole number that float64 holds, for sizes up to 2^29.
+# A name has one byte for its kind and up to 44 more, three to a word: float64 holds the
+# product of a word and the size of a class exactly, for sizes up to 2^29.
 _WORDS, _BYTES = 15, 3
-# Cells of a first, second and third attempt: 64 hold some 40 classes.
+# Numbers of cells in a first, second and third attempt: 64 suffice for some 40 classes.
 SIZES = (64, 256, 1024)
-# Cells that a class is added into.
+# Number of cells that each class is added into.
 _PLACES = 3
-
 
 CELLS = release(
     "c 16",
-    meaning="class names and sizes, mixed in cells that are read after all silos are "
-    "added",
+    meaning="class names and sizes, added into the cells of a table that is read after "
+    "it is added over all silos (invertible Bloom lookup table)",
 )
 
 
@@ -51,7 +51,7 @@ CELLS = release(
     cells=CELLS,
 )
 def local_names(y: Shaped[Array, " n"], *, salts: Int[Array, " c"]) -> dict[str, Any]:
-    """Add this silo's class names and sizes into cells."""
+    """Add the names and sizes of this silo's classes into the cells of a table."""
     cells = np.zeros((len(salts), 1 + _WORDS))
     counts = Counter(_present(y).tolist())
     if len(counts) > len(salts):
@@ -76,8 +76,8 @@ def local_class_totals(
     codes = class_codes(y, classes)
     rows = [codes == k for k in range(len(classes))]
     return {
-        "count": np.array([float(own.sum()) for own in rows]),
-        "total": np.array([column_sums(X[own]) for own in rows]),
+        "count": np.array([float(of_class.sum()) for of_class in rows]),
+        "total": np.array([column_sums(X[of_class]) for of_class in rows]),
     }
 
 
@@ -107,28 +107,32 @@ class Classes:
 
 
 def agreed_names(
-    federation: Federation, names: Step, classes: Sequence[Any] | None, at_least: int
+    federation: Federation,
+    names_step: Step,
+    classes: Sequence[Any] | None,
+    n_planned: int,
 ) -> Int[Array, "c w"]:
-    """Return the names of all classes as words, in order; one round if none are given.
+    """Return the sorted names of all classes as words; one round if none are given.
 
     Parameters
     ----------
     federation : Federation
         With a label.
-    names : Step
-        `local_names` under the model's name (`adopted`).
+    names_step : Step
+        `local_names`, or a step with the same arguments and array.
     classes : sequence, optional
         The names, where they are known beforehand.
-    at_least : int
-        How many a plan shall assume, which does not know.
+    n_planned : int
+        Number of classes that a plan assumes, which does not know it.
     """
     if classes is not None:
         return _ordered([tuple(words_of(value)) for value in classes])
     for size in SIZES:
         salts = size + np.arange(size)
-        found = names_in(federation.sum(names, salts=salts)["cells"], salts, at_least)
-        if found is not None:
-            return found
+        cells = federation.sum(names_step, salts=salts)["cells"]
+        names = names_in(cells, salts, n_planned)
+        if names is not None:
+            return names
     raise DataError(
         f"The label {federation.label!r} has too many values to be classes. Name a "
         f"label with fewer."
@@ -136,13 +140,13 @@ def agreed_names(
 
 
 def names_in(
-    cells: Float[Array, "c 16"], salts: Int[Array, " c"], at_least: int
+    cells: Float[Array, "c 16"], salts: Int[Array, " c"], n_planned: int
 ) -> Int[Array, "l w"] | None:
-    """Return the names that cells hold, in order; None where they cannot be told."""
+    """Return the sorted names that a table of cells has; None where it is too small."""
     if (cells == 1.0).all():  # a plan's placeholders
-        return _ordered([tuple(words_of(k)) for k in range(at_least)])
-    found = peeled(np.rint(cells), salts)
-    return None if found is None else _ordered(list(found))
+        return _ordered([tuple(words_of(k)) for k in range(n_planned)])
+    counts = peeled(np.rint(cells), salts)
+    return None if counts is None else _ordered(list(counts))
 
 
 def pooled_class_means(
@@ -178,7 +182,7 @@ def check_label(federation: Federation, y: Any) -> None:
 
 
 def class_codes(y: Shaped[Array, " n"], classes: Int[Array, "c w"]) -> Int[Array, " n"]:
-    """Return for each row the position of its class."""
+    """Return the position of each row's class in `classes`."""
     values, inverse = np.unique(_present(y), return_inverse=True)
     position = {tuple(words): k for k, words in enumerate(classes.tolist())}
     try:
@@ -191,12 +195,12 @@ def class_codes(y: Shaped[Array, " n"], classes: Int[Array, "c w"]) -> Int[Array
 
 
 def class_values(classes: Int[Array, "c w"]) -> Shaped[Array, " c"]:
-    """Return the names as an array: of integers, floats or texts."""
+    """Return the names as an array of integers, floats or texts."""
     return np.array([_value(tuple(words)) for words in classes.tolist()])
 
 
 def words_of(value: Any) -> list[int]:
-    """Return a class's name as whole numbers below 2^24; 1, 1.0 and True are one."""
+    """Return a class's name as whole numbers below 2^24; 1, 1.0 and True are equal."""
     if isinstance(value, str):
         name = b"t" + value.encode()
     else:
@@ -214,7 +218,7 @@ def words_of(value: Any) -> list[int]:
 
 
 def places(words: Sequence[int], salts: Int[Array, " c"]) -> list[int]:
-    """Return the cells of a name: those of the smallest salted hashes."""
+    """Return the cells of a name: those whose salts give its smallest hashes."""
     name = b"".join(int(word).to_bytes(_BYTES) for word in words)
     hashes = [
         hashlib.blake2b(name, digest_size=8, salt=int(salt).to_bytes(8)).digest()
@@ -226,23 +230,23 @@ def places(words: Sequence[int], salts: Int[Array, " c"]) -> list[int]:
 def peeled(
     cells: Float[Array, "c 16"], salts: Int[Array, " c"]
 ) -> dict[tuple[int, ...], int] | None:
-    """Return names with their counts, or None where cells cannot be told apart."""
-    rest, found = cells.copy(), dict[tuple[int, ...], int]()
+    """Return names with their counts; None where cells of several classes remain."""
+    rest, counts = cells.copy(), dict[tuple[int, ...], int]()
     progress = True
     while progress:
         progress = False
         for j in np.flatnonzero(rest[:, 0] > 0):
             count, *sums = rest[j].tolist()
-            # Of the cells left, some change while others are taken out.
+            # Cells of this list may have changed when a class was subtracted.
             if count <= 0 or any(total % count for total in sums):
                 continue
             words = tuple(int(total // count) for total in sums)
-            if not _is_name(words) or j not in (where := places(words, salts)):
+            if not _is_name(words) or j not in (cells_of_name := places(words, salts)):
                 continue
-            rest[where] -= count * np.array([1, *words])
-            found[words] = int(count)
+            rest[cells_of_name] -= count * np.array([1, *words])
+            counts[words] = int(count)
             progress = True
-    return found if found and not rest.any() else None
+    return counts if counts and not rest.any() else None
 
 
 def _is_name(words: tuple[int, ...]) -> bool:

@@ -75,7 +75,7 @@ from unpooled.models.discriminant.within_scatter import (
 )
 from unpooled.models.generalized_eigen import generalized_eigen, matrix_pairs
 from unpooled.models.generalized_eigen.generalized_eigen import (
-    OneShot,
+    OneShotSolver,
     diagnosis_of,
     roots,
 )
@@ -380,7 +380,7 @@ class LinearDiscriminantAnalysis(
     def _fit_in_one_shot(self, federation: Federation) -> None:
         """Set the directions by a published one-shot algorithm."""
         n_planned, ridge = self._n_planned(), roots(self.ridge)["ridge"]
-        solver = OneShot(self.solver, self.max_iter, self.init, self.random_state)
+        solver = OneShotSolver(self.solver, self.max_iter, self.init, self.random_state)
         p = federation.n_features
         if self.factors:
             names = agreed_names(

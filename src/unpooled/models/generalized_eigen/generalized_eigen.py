@@ -1,11 +1,12 @@
 """Generalised eigenproblems of a user's own declared matrices.
 
-    each silo    a step of the user forms A_i and B_i and keeps them
+    each silo    a user's step forms A_i and B_i from the silo's rows, and keeps them
     "exact"      silos ── A_i, B_i ──> Σ A_i, Σ B_i ──> A v = λ B v
     "dgep-..."   silos ── M_i = B_i^(-1/2) A_i B_i^(-1/2) ──> Σ M_i ──> M w = λ w
 
 Principal components, discriminants, canonical correlations and partial least squares
-are of this form; they have estimators of their own.
+are of this form, and have estimators of their own. The one-shot algorithms are
+approximate: `GeneralizedEigen.diagnose` compares their solution with the exact one.
 
 References
 ----------
@@ -60,7 +61,9 @@ def local_pair(kept: Any) -> dict[str, Any]:
 
 @summed(
     M=release(
-        "p p", symmetric=True, meaning="the silo's A between inverse roots of its own B"
+        "p p",
+        symmetric=True,
+        meaning="the silo's A multiplied from both sides by the inverse root of its B",
     )
 )
 def local_whitened(kept: Any, *, ridge: float, pseudo: bool) -> dict[str, Any]:
@@ -70,7 +73,7 @@ def local_whitened(kept: Any, *, ridge: float, pseudo: bool) -> dict[str, Any]:
 
 @disclosed(radii=release("2", meaning="the largest eigenvalues of the silo's A and B"))
 def local_radii(kept: Any) -> dict[str, Any]:
-    """Show the spectral radii that the paper's bound is made of."""
+    """Disclose the spectral radii that are in the paper's bound."""
     return {"radii": spectral_radii(kept["A"], kept["B"])}
 
 
@@ -98,7 +101,7 @@ def projected(
 
 @final
 @dataclass(frozen=True)
-class OneShot:
+class OneShotSolver:
     """How the leading eigenvectors of Σ M_i are found: options of the one-shot solvers.
 
     Attributes
@@ -163,9 +166,9 @@ class GeneralizedEigen(
     ridge : float or None, default None
         One-shot only: added to the diagonal of each B_i. None: pseudo-inverse roots.
     max_iter : int, default 10
-        Steps of the power method.
+        "dgep-power" only: number of steps of the power method.
     init : (p, k) array, optional
-        Where the power method starts; drawn at random when omitted.
+        "dgep-power" only: where it starts; drawn at random when omitted.
     random_state : int, optional
         Seed of that draw.
 
@@ -178,14 +181,14 @@ class GeneralizedEigen(
     eigenvalues_ : (k,) array
         In descending order; of Σ M_i for one-shot solvers.
     n_features_in_ : int
-        p.
+        p, the number of columns.
     feature_names_in_ : (p,) array of str
         Names of the columns, where the silos' tables have names.
 
     Raises
     ------
     DataError
-        A step that is not `kept` or keeps something else, a singular B.
+        A step that is not declared with `kept` or keeps other arrays, a singular B.
 
     Notes
     -----
@@ -235,13 +238,14 @@ class GeneralizedEigen(
         W = self.eigenvectors_
         self.eigenvalues_ = np.einsum("pk,pk->k", W, M @ W)
 
-    def _one_shot(self) -> OneShot:
-        return OneShot(self.solver, self.max_iter, self.init, self.random_state)
+    def _one_shot(self) -> OneShotSolver:
+        return OneShotSolver(self.solver, self.max_iter, self.init, self.random_state)
 
     def diagnose(self, federation: Federation) -> Diagnosis:
         """Compare a one-shot answer with the exact one; releases Σ A_i and Σ B_i.
 
-        Where a silo shows no values of its own the paper's bound is left out.
+        The paper's bound is left out where a silo's policy does not allow it to
+        disclose the spectral radii of its own matrices.
 
         Parameters
         ----------
@@ -316,7 +320,7 @@ def diagnosis_of(
 
 
 def roots(ridge: float | None) -> dict[str, Any]:
-    """Return how silos take inverse roots, as public arguments."""
+    """Return the public arguments that define the inverse roots of the B_i."""
     if ridge is not None and not (np.isfinite(ridge) and ridge > 0):
         raise DataError(f"ridge={ridge!r}; choose a positive number, or None.")
     return {"ridge": float(ridge or 0.0), "pseudo": ridge is None}
@@ -338,7 +342,7 @@ def spectral_radii(
 
 
 def symmetric(M: Float[Array, "p p"]) -> Float[Array, "p p"]:
-    """Return a matrix if it is symmetric."""
+    """Return a matrix if it is symmetric; raise DataError otherwise."""
     if np.abs(M - M.T).max(initial=0.0) > 1e-9 * np.abs(M).max(initial=0.0):
         raise DataError("A or B is not symmetric.", rule="declaration")
     return M
@@ -347,7 +351,7 @@ def symmetric(M: Float[Array, "p p"]) -> Float[Array, "p p"]:
 def _pair_of(pair: Step | str | None) -> Step:
     if pair is None:
         raise DataError("GeneralizedEigen needs pair=, a step that keeps A and B.")
-    # By name, for a clone of the estimator holds a copy of the step.
+    # By name, because a clone of the estimator has a copy of the step.
     step = find_step(pair if isinstance(pair, str) else pair.name)
     shapes = {name: d.letters for name, d in step.declared.items()}
     if step.verb != "kept" or shapes != dict.fromkeys("AB", ("p", "p")):

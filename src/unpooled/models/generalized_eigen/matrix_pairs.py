@@ -1,9 +1,9 @@
-"""Matrices A_i and B_i of known problems, as each silo forms them from its own rows.
+"""Matrices A_i and B_i of known problems, which each silo forms from its own rows.
 
-`GeneralizedEigen` takes these steps as its `pair`, and the one-shot solvers of the
-estimators the functions below them. Everything is about the silo's own means, for the
-published algorithms know no others; sums over silos therefore differ from the pooled
-matrices by what is between the silos.
+`GeneralizedEigen` takes these steps as its `pair`; the one-shot solvers of the other
+estimators use the functions below them. As in the published algorithms, rows are
+centred about the silo's own means. The sums over silos therefore differ from the pooled
+matrices by the cross-products of the differences between the silos' means.
 
 References
 ----------
@@ -23,31 +23,39 @@ from unpooled.protocol.step import kept, stays
 
 @kept(
     by="party",
-    A=stays("p p", until="fit", meaning="covariances of first with other columns"),
-    B=stays("p p", until="fit", meaning="covariances among each"),
+    A=stays("p p", until="fit", meaning="cross-products between the views"),
+    B=stays("p p", until="fit", meaning="cross-products within each view"),
 )
 def local_canonical(X: Float[Array, "n p"], *, first: int) -> dict[str, Any]:
-    """Keep the matrices of canonical correlations: the first columns with the rest."""
+    """Keep the matrices of canonical correlations, the first columns being one view."""
     A, B = canonical_pair(X, first)
     return {"A": A, "B": B}
 
 
 @kept(
     by="party",
-    A=stays("p p", until="fit", meaning="scatter between means of the silo's classes"),
-    B=stays("p p", until="fit", meaning="scatter of rows about these means"),
+    A=stays(
+        "p p",
+        until="fit",
+        meaning="between-class scatter matrix of the silo's own classes",
+    ),
+    B=stays(
+        "p p", until="fit", meaning="within-class scatter matrix of the silo's classes"
+    ),
 )
 def local_discriminant(
     X: Float[Array, "n p"], y: Shaped[Array, " n"]
 ) -> dict[str, Any]:
-    """Keep the matrices of discriminants, of the silo's own classes."""
+    """Keep the between-class and within-class scatter of the silo's own classes."""
     A, B = discriminant_pair(X, y)
     return {"A": A, "B": B}
 
 
 @kept(
     by="party",
-    A=stays("p p", until="fit", meaning="the scatter of rows about their mean"),
+    A=stays(
+        "p p", until="fit", meaning="the scatter of the silo's rows about their mean"
+    ),
     B=stays("p p", until="fit", meaning="the identity"),
 )
 def local_principal(X: Float[Array, "n p"]) -> dict[str, Any]:
@@ -72,7 +80,7 @@ def canonical_pair(
 def discriminant_pair(
     X: Float[Array, "n p"], y: Shaped[Array, " n"]
 ) -> tuple[Float[Array, "p p"], Float[Array, "p p"]]:
-    """Return the scatter between the means of the silo's own classes, and within."""
+    """Return the scatter between the silo's own classes, and within them."""
     between, within = discriminant_factors(X, y)
     return between.T @ between, within.T @ within
 
@@ -80,7 +88,15 @@ def discriminant_pair(
 def discriminant_factors(
     X: Float[Array, "n p"], y: Shaped[Array, " n"]
 ) -> tuple[Float[Array, "c p"], Float[Array, "n p"]]:
-    """Return factors of `discriminant_pair`: class means, and rows about them."""
+    """Return the factors of `discriminant_pair`.
+
+    Returns
+    -------
+    between : (c, p) array
+        Class means about the mean of all rows, times the roots of the class sizes.
+    within : (n, p) array
+        Rows about the means of their classes.
+    """
     values, codes, count = np.unique(y, return_inverse=True, return_counts=True)
     indicator = (codes == np.arange(len(values))[:, None]) / count[:, None]
     means = indicator @ complete(X)
