@@ -19,7 +19,7 @@ from unpooled.models.discriminant import discriminant
 from unpooled.models.discriminant.classes import agreed_names
 from unpooled.models.mmvfl import mmvfl
 from unpooled.models.pca import pca
-from unpooled.models.vertical_pca import vfedpca
+from unpooled.models.vertical_pca import projection
 from unpooled.party.memory.kept_arrays import Origins
 from unpooled.protocol.ledger_lines import code_for
 from unpooled.protocol.packing import restored
@@ -124,8 +124,9 @@ def federate(**rules: Any) -> up.Federation:
 def length_of(federation: up.Federation, person: int) -> float:
     one = np.eye(N)[:, [person]]
     with federation.fitting():
-        told = federation.sum(vfedpca.local_squares, U=one, centred=False)
-    return float(told["squares"][0])
+        as_vfedpca = federation.asked_by("vfedpca")
+        total = as_vfedpca.sum(projection.local_squares, U=one, centred=False)
+    return float(total["squares"][0])
 
 
 def ill(federation: up.Federation, person: int) -> bool:
