@@ -12,7 +12,7 @@ from unpooled import Policy
 from unpooled.arrays import Array
 from unpooled.coordinator.relay import Relay
 from unpooled.errors import AggregationError
-from unpooled.party.memory.kept_arrays import Origins, Shelf
+from unpooled.party.memory.kept_arrays import KeptStore, Origins
 from unpooled.protocol.ledger_lines import code_for
 from unpooled.protocol.message import Message
 from unpooled.protocol.step import Step, derived, exchanged, kept, stays, summed
@@ -187,7 +187,7 @@ def test_what_an_earlier_process_kept_opens(tmp_path):
     first = Rogue(here, partition="columns").enter()
     for turn in (first, Rogue(here, partition="columns").enter()):
         for name, party in here.parties.items():
-            party.studies["study"].kept = Shelf(tmp_path / name)
+            party.studies["study"].kept = KeptStore(tmp_path / name)
         if turn is first:
             ask(first, own_base, own={"times": 1.0})
         else:

@@ -13,8 +13,8 @@ import typer
 from unpooled.cli.commands import console, say
 
 if TYPE_CHECKING:
-    from unpooled.party.memory.audit_log import Journal
-    from unpooled.party.setup.silo_file import Silo
+    from unpooled.party.memory.audit_log import AuditLog
+    from unpooled.party.setup.silo_file import SiloFile
 
 Kit = Annotated[
     Path,
@@ -52,12 +52,12 @@ def log(
     """Show what left this silo, when, for which study, and in which company."""
     from unpooled.cli.logbook import show_log
     from unpooled.ledger import Ledger
-    from unpooled.party.memory.audit_log import Journal
+    from unpooled.party.memory.audit_log import AuditLog
     from unpooled.secure.keys.roster import Roster
 
     silo = _silo(kit)
     _existing(silo)
-    journal = Journal(silo.audit)
+    journal = AuditLog(silo.audit)
     show_log(console(), journal, study, decides=silo.approval != "none")
     if not (verify or against):
         return
@@ -155,24 +155,24 @@ def apply(
     say(f"Wrote {n_rows} rows to {target}: {', '.join(columns)}.")
 
 
-def _silo(kit: Path) -> "Silo":
-    from unpooled.party.setup.silo_file import Silo
+def _silo(kit: Path) -> "SiloFile":
+    from unpooled.party.setup.silo_file import SiloFile
 
-    return Silo.from_file(kit / "local" / "silo.toml")
-
-
-def _journal(silo: "Silo") -> "Journal":
-    from unpooled.party.memory.audit_log import Journal
-
-    return Journal(silo.audit)
+    return SiloFile.from_file(kit / "local" / "silo.toml")
 
 
-def _existing(silo: "Silo") -> None:
+def _journal(silo: "SiloFile") -> "AuditLog":
+    from unpooled.party.memory.audit_log import AuditLog
+
+    return AuditLog(silo.audit)
+
+
+def _existing(silo: "SiloFile") -> None:
     if not silo.audit.exists():
         _fail(f"There is no log yet at {silo.audit}: this silo took part in nothing.")
 
 
-def _model_file(silo: "Silo", model: str) -> Path:
+def _model_file(silo: "SiloFile", model: str) -> Path:
     """Return the file of a model, if it is the one that was delivered."""
     from unpooled.party.memory.studies import MODEL_SUFFIX
     from unpooled.protocol.message import digest
@@ -208,7 +208,7 @@ def _keys(texts: list[str]) -> list[bytes]:
         raise typer.BadParameter("A key is 64 hexadecimal digits.") from None
 
 
-def _unknown(study: str, journal: "Journal") -> None:
+def _unknown(study: str, journal: "AuditLog") -> None:
     known = ", ".join(journal.studies()) or "none"
     _fail(f"No study {study} was announced to this silo. Known are: {known}.")
 

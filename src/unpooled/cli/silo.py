@@ -71,7 +71,7 @@ def init(
     same_people: SamePeople = False,
 ) -> None:
     """Say where the rows are, and make this silo's identity key."""
-    from unpooled.party.setup.silo_init import Charter, found
+    from unpooled.party.setup.silo_init import SiloConfig, init_silo
 
     asking = source is None
     if asking and not sys.stdin.isatty():
@@ -82,9 +82,9 @@ def init(
         label = label or _asked("A label, which is never a feature [none]")
         ids = ids or _asked("A column that names people (ids) [none]")
         columns = columns or _asked("The only columns to know of, as age,sex [all]")
-    public = found(
+    public = init_silo(
         kit / "local",
-        Charter(
+        SiloConfig(
             name=name,
             source=str(source),
             label=label,
@@ -108,13 +108,13 @@ def init(
 def pin(lines: Lines, kit: Kit = Path()) -> None:
     """Put silos' public lines into the roster of this silo, or of the server."""
     from unpooled.federation.nvflare.hardening import kind_of
-    from unpooled.party.setup.silo_file import Silo
+    from unpooled.party.setup.silo_file import SiloFile
     from unpooled.party.setup.silo_init import pin as put
 
     target = kit / "local" / "roster.toml"
     # The server needs to know the silos too, but is none itself.
     if (kit / "local" / "silo.toml").exists() or kind_of(kit) == "silo":
-        target = Silo.from_file(kit / "local" / "silo.toml").roster
+        target = SiloFile.from_file(kit / "local" / "silo.toml").roster
     roster = put(target, lines)
     say(f"The roster has {', '.join(roster)}.")
     say(f"Compare with the other silos, on the phone: {roster.digest()}")
@@ -126,9 +126,9 @@ def check(kit: Kit = Path(), offline: Offline = False) -> None:
     from unpooled.cli.inspection import show_silo
     from unpooled.federation.nvflare.hardening import check_hardened
     from unpooled.federation.nvflare.startup_kits import check_connection, expiry_of
-    from unpooled.party.setup.silo_file import Silo
+    from unpooled.party.setup.silo_file import SiloFile
 
-    silo = Silo.from_file(kit / "local" / "silo.toml")
+    silo = SiloFile.from_file(kit / "local" / "silo.toml")
     show_silo(console(), silo)
     if offline:
         return
@@ -146,10 +146,10 @@ def start(kit: Kit = Path()) -> None:
     from unpooled.federation.nvflare.hardening import check_hardened
     from unpooled.federation.nvflare.startup_kits import address_of
     from unpooled.federation.nvflare.startup_kits import start as begin
-    from unpooled.party.setup.silo_file import Silo
+    from unpooled.party.setup.silo_file import SiloFile
 
     # What is wrong at home is better said now than in the first study.
-    silo = Silo.from_file(kit / "local" / "silo.toml")
+    silo = SiloFile.from_file(kit / "local" / "silo.toml")
     silo.check_name(address_of(kit).participant)
     silo.table()
     silo.rules()

@@ -16,7 +16,7 @@ from unpooled.arrays import Array
 from unpooled.coordinator.channel import Channel
 from unpooled.coordinator.round_cost import RoundRecord
 from unpooled.errors import AggregationError
-from unpooled.protocol.computing_party import COORDINATOR, Computing
+from unpooled.protocol.computing_party import COORDINATOR, ComputingParty
 from unpooled.protocol.message import Message
 from unpooled.protocol.step import Step
 from unpooled.secure.keys.roster import FEWEST_COMPUTING, MOST_COMPUTING, Roster
@@ -100,7 +100,7 @@ class Comparing:
     ) -> None:
         self._silos = tuple(party for party in members if party != COORDINATOR)
         self._tell, self._channel = tell, channel
-        self._third: Computing | None = None
+        self._third: ComputingParty | None = None
         self._members, self._session = members, session
 
     def begin(self) -> None:
@@ -189,10 +189,10 @@ class Comparing:
             replies[COORDINATOR] = Message(answer, arrays, {})
         return replies
 
-    def _own_part(self, offers: Mapping[str, Message]) -> Computing:
+    def _own_part(self, offers: Mapping[str, Message]) -> ComputingParty:
         keys = {p: bytes.fromhex(reply.header["key"]) for p, reply in offers.items()}
         carry = self._channel.carry and partial(self._channel.carry, self._session)
-        third = Computing(COORDINATOR, self._members, self._members, keys, carry)
+        third = ComputingParty(COORDINATOR, self._members, self._members, keys, carry)
         self._channel.deliver = lambda peer, session, message: (
             third.carried(peer, message) if session == self._session else None
         )

@@ -35,7 +35,7 @@ from unpooled.ledger import Ledger, Release
 from unpooled.protocol.ledger_lines import lines_of_all
 from unpooled.protocol.message import Message, encode
 from unpooled.protocol.request import Request, view_arrays
-from unpooled.protocol.sizes import Extent
+from unpooled.protocol.sizes import ViewSize
 from unpooled.protocol.step import Step
 from unpooled.protocol.topology import Graph
 from unpooled.protocol.view_operations import Operation
@@ -138,7 +138,7 @@ class Coordinator:
         self,
         step: Step,
         operations: tuple[Operation, ...],
-        extents: Mapping[str, Extent],
+        extents: Mapping[str, ViewSize],
         to: str,
         public: Mapping[str, Any],
         kept_of: str = "",

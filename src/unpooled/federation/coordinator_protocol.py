@@ -5,7 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from unpooled.coordinator.round_cost import RoundRecord
 from unpooled.ledger import Ledger
-from unpooled.protocol.sizes import Extent
+from unpooled.protocol.sizes import ViewSize
 from unpooled.protocol.step import Step
 from unpooled.protocol.topology import Graph
 from unpooled.protocol.view_operations import Operation
@@ -43,7 +43,7 @@ class Rounds(Protocol):
         self,
         step: Step,
         operations: tuple[Operation, ...],
-        extents: Mapping[str, Extent],
+        extents: Mapping[str, ViewSize],
         to: str,
         public: Mapping[str, Any],
         kept_of: str = "",

@@ -6,7 +6,7 @@ from typing import final
 
 from unpooled.arrays import Array
 from unpooled.errors import DataError
-from unpooled.protocol.sizes import Extent
+from unpooled.protocol.sizes import ViewSize
 from unpooled.protocol.view_operations import Rows
 
 
@@ -86,10 +86,10 @@ class Layout:
         return tuple(column for own in self.columns_of.values() for column in own)
 
     @property
-    def extents(self) -> dict[str, Extent]:
+    def extents(self) -> dict[str, ViewSize]:
         """How large each party's view is."""
         return {
-            party: Extent(len(own), self.n_rows)
+            party: ViewSize(len(own), self.n_rows)
             for party, own in self.columns_of.items()
         }
 

@@ -15,12 +15,12 @@ from unpooled.arrays import Array
 from unpooled.data.table import Table
 from unpooled.errors import ReleaseRefusedError, UnpooledError, crossing
 from unpooled.ledger import Ledger, canonical
-from unpooled.party.matching.aligned_rows import Aligning
-from unpooled.party.memory.audit_log import Journal
-from unpooled.party.memory.kept_arrays import share_shelf
+from unpooled.party.matching.aligned_rows import AlignedRows
+from unpooled.party.memory.audit_log import AuditLog
+from unpooled.party.memory.kept_arrays import share_kept
 from unpooled.party.memory.signatures import sealed_lines
-from unpooled.party.memory.studies import Answer, Dealings, session_of
-from unpooled.party.memory.study_memory import Study
+from unpooled.party.memory.studies import Answer, Studies, session_of
+from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
 from unpooled.party.session import Session
 from unpooled.protocol.computing_party import STAGES
@@ -53,7 +53,7 @@ class Party:
         Whether the silo answers where totals travel in clear, which shows its own
         values: for simulations, as a test's oracle. Otherwise a study without masks
         needs `allow_disclosed`.
-    journal : Journal, optional
+    journal : AuditLog, optional
         The silo's audit log; without it the party forgets when its process ends.
     approval : {"none", "each-study"}, default "none"
         Whether a person must approve each study first.
@@ -66,9 +66,9 @@ class Party:
 
     Attributes
     ----------
-    studies : dict of str to Study
+    studies : dict of str to StudyMemory
         What the silo remembers, with its own ledger of what crossed its door.
-    aligning : Aligning
+    aligning : AlignedRows
         Which of the silo's rows its studies read.
     """
 
@@ -81,7 +81,7 @@ class Party:
         roster: Roster,
         *,
         plain: bool = False,
-        journal: Journal | None = None,
+        journal: AuditLog | None = None,
         approval: str = "none",
         models: Path | None = None,
         partition: str = "rows",
@@ -91,8 +91,8 @@ class Party:
         self.partition = partition
         self._identity, self._roster = identity, roster
         self._plain = plain
-        self._dealings = Dealings(policy, identity, journal, approval, models)
-        self.aligning = Aligning(policy, identity, self._dealings, matches)
+        self._dealings = Studies(policy, identity, journal, approval, models)
+        self.aligning = AlignedRows(policy, identity, self._dealings, matches)
         self.studies = self._dealings.studies
         # ((study, session), peer, message): hands it to the relay, where there is one.
         self.carry: Callable[[tuple[str, str], str, bytes], None] | None = None
@@ -192,7 +192,7 @@ class Party:
             self.name, self._identity, roster, canonical(list(session))
         )
         study = self._dealings.join(*session, parties)
-        share_shelf(self.name, session[0], study.kept)
+        share_kept(self.name, session[0], study.kept)
         carry = self.carry and partial(self.carry, session)
         how = (parties, protection, self._roster, self.partition, carry)
         own = (self.name, self.aligning.table_of(session[0], self.table), self.policy)
@@ -246,7 +246,7 @@ class Party:
             self.name,
             self.aligning.table_of(str(header["study"]), self.table),
             self.policy,
-            Study(),
+            StudyMemory(),
             Agreement(self.name, self._identity, self._roster, b"plan"),
             tuple(self._pinned(header["parties"])),
             "masked",

@@ -12,23 +12,23 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
 from unpooled.ledger import Release
-from unpooled.party.memory.study_memory import Study
+from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.class_sizes import by_class, class_sizes
 from unpooled.party.rules.policy import Policy
-from unpooled.party.steps.incremental import run_reusing
+from unpooled.party.steps.incremental import run_incrementally
 from unpooled.party.steps.neighbours import Neighbours
 from unpooled.party.steps.private_noise import check_inputs, cost, honest_shares, noised
 from unpooled.party.steps.run_step import run_step
-from unpooled.party.views.session_views import Views
+from unpooled.party.views.session_views import SessionViews
 from unpooled.party.views.view import View
 from unpooled.protocol.answered import Answered
-from unpooled.protocol.computing_party import Computing
+from unpooled.protocol.computing_party import ComputingParty
 from unpooled.protocol.ledger_lines import code_for, ledger_lines
 from unpooled.protocol.neighbour_messages import Inbox
 from unpooled.protocol.packing import declared_array, flattened, restored
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request, Veiled, view_arrays
-from unpooled.protocol.sizes import Extent
+from unpooled.protocol.sizes import ViewSize
 from unpooled.protocol.step import Declared, Step, find_step
 from unpooled.secure.comparison.relayed_streams import Carry
 from unpooled.secure.keys.agreement import (
@@ -68,7 +68,7 @@ class Session:
         The silo's rows.
     policy : Policy
         The silo's rules.
-    study : Study
+    study : StudyMemory
         What is remembered between fits.
     agreement : Agreement
         This party's side of the key agreement.
@@ -89,7 +89,7 @@ class Session:
         party: str,
         table: Table,
         policy: Policy,
-        study: Study,
+        study: StudyMemory,
         agreement: Agreement,
         parties: tuple[str, ...],
         protection: str,
@@ -101,13 +101,13 @@ class Session:
         self.partition, self._roster, self._carry = partition, roster, carry
         self._table, self._policy = table, policy
         who = party, roster.part(parties).committee
-        self._views = Views(*who, table, policy, study, partition)
+        self._views = SessionViews(*who, table, policy, study, partition)
         self._agreement, self._neighbours = agreement, Neighbours(party, parties)
         self._keys: dict[str, bytes] = {}
         # None until the keys are agreed: before that nothing may leave.
         self._sum: SecureSum | None = None
         self._group_key: bytes | None = None
-        self._computing: Computing | None = None
+        self._computing: ComputingParty | None = None
         self._view_arrays: dict[str, Array] = {}
         self._opened: dict[tuple[int, str], _Opened] = {}
 
@@ -122,7 +122,7 @@ class Session:
         masked = self.protection == "masked"
         self._sum = MaskedSum(self.party, self._keys) if masked else PlainSum()
         who = self.party, self.parties, self._roster.part(self.parties).committee
-        self._computing = Computing(*who, self._keys, self._carry)
+        self._computing = ComputingParty(*who, self._keys, self._carry)
 
     def offer_group_key(self) -> dict[str, bytes]:
         """Make the key of totals for the parties alone, sealed for each peer."""
@@ -138,7 +138,7 @@ class Session:
         self._group_key = open_sealed(self._keys[leader], sealed)
 
     @property
-    def computing(self) -> Computing:
+    def computing(self) -> ComputingParty:
         """The party's part in secure comparisons."""
         if self._computing is None:
             raise Refusal("out_of_order")
@@ -195,7 +195,7 @@ class Session:
         public, request = self._public(request)
         inbox, request = self._neighbours.heard(step, request)
         n_rows = view.n_rows if self.partition == "columns" else None
-        sizes = Extent(len(view.columns), n_rows).sizes(step, public)
+        sizes = ViewSize(len(view.columns), n_rows).sizes(step, public)
         if by_class(step) and self._table.label is not None:
             self._policy.check_classes(class_sizes(view, self._table.label))
         # What is not finite is refused when it is encoded; a warning would be noise.
@@ -259,7 +259,7 @@ class Session:
         kept = self._views.kept_for(request)
         if step.reuses:
             known = self._views.reused
-            return run_reusing(step, view, request.view_digest(), public, known)
+            return run_incrementally(step, view, request.view_digest(), public, known)
         label = self._table.label if "y" in step.reads else None
         own = {"kept": kept, "inbox": inbox, "party": self.party}
         return run_step(step, view, label, own, public)

@@ -42,7 +42,7 @@ Answer = tuple[dict[str, Any], dict[str, Array]]
 
 
 @final
-class Computing:
+class ComputingParty:
     """One party's process in one session, and what waits to go into it.
 
     Parameters

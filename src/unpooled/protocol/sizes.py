@@ -10,7 +10,7 @@ from unpooled.protocol.step import Step
 
 @final
 @dataclass(frozen=True)
-class Extent:
+class ViewSize:
     """What is known of a party's view before any step runs, at both ends.
 
     Attributes

@@ -23,7 +23,7 @@ from unpooled.federation.matching import agree_on_rows
 from unpooled.federation.planning.dry_run import Plan
 from unpooled.ledger import Ledger
 from unpooled.models.files.model_file import save
-from unpooled.party.memory.kept_arrays import Shelf
+from unpooled.party.memory.kept_arrays import KeptStore
 from unpooled.party.party import Party
 from unpooled.study.checkpoint import begun, forget_progress
 from unpooled.study.definition import Listener, Study, pipeline_of
@@ -199,7 +199,7 @@ def _remember(study: Study, place: RunFolder, parties: dict[str, Party]) -> None
     """Give simulated silos what they remember, and a place for what they keep."""
     for party, member in parties.items():
         memory = member.studies[study.name] = place.memory(party)
-        memory.kept = Shelf(place.path / _KEPT / party)
+        memory.kept = KeptStore(place.path / _KEPT / party)
 
 
 def result_of(study: Study, place: RunFolder) -> Run:

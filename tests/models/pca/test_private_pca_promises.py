@@ -23,8 +23,8 @@ from unpooled import (
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models.pca import pca
 from unpooled.models.pca.private import local_private
-from unpooled.party.memory.audit_log import Journal
-from unpooled.party.rules.privacy_budget import Budget
+from unpooled.party.memory.audit_log import AuditLog
+from unpooled.party.rules.privacy_budget import PrivacyBudget
 from unpooled.party.steps.private_noise import cost, noised
 from unpooled.protocol.refusal import Refusal
 from unpooled.secure.noise import epsilon_of, rho_of
@@ -65,15 +65,15 @@ def test_the_budget_is_kept_over_fits(rows):
 def test_a_budget_has_room_for_itself():
     for epsilon in (0.5, 1.0, 5.0):
         policy = Policy(privacy_budget=epsilon)
-        Budget(policy).check(rho_of(epsilon, 1e-5))
+        PrivacyBudget(policy).check(rho_of(epsilon, 1e-5))
         with pytest.raises(Refusal, match="privacy_budget"):
-            Budget(policy).check(rho_of(1.01 * epsilon, 1e-5))
+            PrivacyBudget(policy).check(rho_of(1.01 * epsilon, 1e-5))
 
 
 def test_the_budget_outlives_the_process(rows, tmp_path):
     def party(name):
-        journal = Journal(tmp_path / f"{name}.sqlite")
-        return journal, Budget(Policy(privacy_budget=1.0), journal)
+        journal = AuditLog(tmp_path / f"{name}.sqlite")
+        return journal, PrivacyBudget(Policy(privacy_budget=1.0), journal)
 
     here = silos({n: rows[i::3] for i, n in enumerate("abc")})
     for name, one in here.parties.items():

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from unpooled.party.memory.audit_log import Journal
-from unpooled.party.rules.refusal_limit import MOST_REFUSALS, Refusals
+from unpooled.party.memory.audit_log import AuditLog
+from unpooled.party.rules.refusal_limit import MOST_REFUSALS, RefusalLimit
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.view_operations import Rows, Select
 from wire import COLUMNS, Rogue, rows, silos
@@ -56,11 +56,11 @@ def test_refusals_that_say_nothing_of_rows_do_not_count():
 
 
 def test_a_log_counts_over_restarts(tmp_path):
-    first = Refusals(Journal(tmp_path / "log"))
+    first = RefusalLimit(AuditLog(tmp_path / "log"))
     for _ in range(MOST_REFUSALS):
         first.check("s")
         first.record("s", "x.y", "min_rows")
-    again = Refusals(Journal(tmp_path / "log"))
+    again = RefusalLimit(AuditLog(tmp_path / "log"))
     again.check("other")
     with pytest.raises(Refusal, match="refusals"):
         again.check("s")

@@ -26,7 +26,7 @@ from unpooled.arrays import Array
 from unpooled.coordinator.channel import Channel
 from unpooled.errors import AggregationError
 from unpooled.party.party import Party
-from unpooled.party.setup.silo_file import Silo
+from unpooled.party.setup.silo_file import SiloFile
 from unpooled.protocol.message import Bytes, Framed
 
 log = logging.getLogger("unpooled.engine")
@@ -170,7 +170,7 @@ class SiloEnd:
         _quieten()
         try:
             path = collab.workspace.get_file_path_in_site_config("silo.toml")
-            party = Silo.from_file(Path(str(path))).party()
+            party = SiloFile.from_file(Path(str(path))).party()
             party.carry = _one_way([collab.server, *collab.other_clients])
             self._party = party
         except BaseException:

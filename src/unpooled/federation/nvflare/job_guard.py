@@ -49,13 +49,13 @@ class JobGuard(AppValidator):
     def _write_down(self, wrong: str) -> None:
         try:
             # Only now: a silo that waits for studies need not hold all that in memory.
-            from unpooled.party.memory.audit_log import Journal
-            from unpooled.party.setup.silo_file import Silo
+            from unpooled.party.memory.audit_log import AuditLog
+            from unpooled.party.setup.silo_file import SiloFile
 
-            silo = Silo.from_file(self._kit / "local" / "silo.toml")
+            silo = SiloFile.from_file(self._kit / "local" / "silo.toml")
             if silo.audit not in self._journals:
                 silo.audit.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                journal = Journal(silo.audit, max_pages=silo.audit_pages)
+                journal = AuditLog(silo.audit, max_pages=silo.audit_pages)
                 self._journals[silo.audit] = journal
             self._journals[silo.audit].refused("", wrong, _RULE)
         except Exception:

@@ -27,7 +27,7 @@ from unpooled.ledger import Ledger, Release
 from unpooled.protocol.ledger_lines import code_for, lines_of_all
 from unpooled.protocol.message import encode
 from unpooled.protocol.request import Request, Veiled, view_arrays
-from unpooled.protocol.sizes import Extent
+from unpooled.protocol.sizes import ViewSize
 from unpooled.protocol.step import Declared, Step
 from unpooled.protocol.topology import Graph
 from unpooled.protocol.view_operations import Operation
@@ -92,7 +92,7 @@ class DryRounds:
         self,
         step: Step,
         operations: tuple[Operation, ...],
-        extents: Mapping[str, Extent],
+        extents: Mapping[str, ViewSize],
         to: str,
         public: Mapping[str, Any],
         kept_of: str = "",

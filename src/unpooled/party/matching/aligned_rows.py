@@ -17,9 +17,9 @@ from unpooled.data.aligned import AlignedTable
 from unpooled.data.ids import match_report
 from unpooled.data.table import Table
 from unpooled.ledger import Ledger, canonical
-from unpooled.party.matching.silo_matcher import Matcher
+from unpooled.party.matching.silo_matcher import SiloMatcher
 from unpooled.party.memory.signatures import sealed_lines
-from unpooled.party.memory.studies import NAME, Answer, Dealings, session_of
+from unpooled.party.memory.studies import NAME, Answer, Studies, session_of
 from unpooled.party.rules.differencing import IdColumn
 from unpooled.party.rules.policy import Policy
 from unpooled.protocol.matching_stages import Lines, Place
@@ -32,7 +32,7 @@ log = logging.getLogger("unpooled.party")
 
 
 @final
-class Aligning:
+class AlignedRows:
     """A silo's matching of rows, over all its studies.
 
     Parameters
@@ -41,7 +41,7 @@ class Aligning:
         The silo's rules.
     identity : Identity
         Seals the ledger's lines; the secret of the ids is derived from it.
-    dealings : Dealings
+    dealings : Studies
         The silo's audit log and memory.
     matches : Path, optional
         Folder for the files that say which row is where; without it none are written.
@@ -51,12 +51,12 @@ class Aligning:
         self,
         policy: Policy,
         identity: Identity,
-        dealings: Dealings,
+        dealings: Studies,
         matches: Path | None,
     ) -> None:
         self._policy, self._identity = policy, identity
         self._dealings, self._folder = dealings, matches
-        self._matchers: dict[tuple[str, str], Matcher] = {}
+        self._matchers: dict[tuple[str, str], SiloMatcher] = {}
         self._aligned: dict[str, AlignedTable] = {}
 
     def table_of(self, study: str, table: Table) -> Table:
@@ -119,11 +119,11 @@ class Aligning:
         table: Table,
         parties: tuple[str, ...],
         keys: tuple[Mapping[str, bytes], bytes],
-    ) -> Matcher:
+    ) -> SiloMatcher:
         # Another matching of the study begins: with the rows as they are by now.
         self._aligned.pop(place.study, None)
         salt = canonical(["ids", place.study, list(parties)])
-        return Matcher(
+        return SiloMatcher(
             place,
             parties,
             table,

@@ -27,7 +27,7 @@ _Done = tuple[dict[str, Any], dict[str, Array], tuple[int, int]]
 
 
 @final
-class Matcher:
+class SiloMatcher:
     """A party's end of one matching of rows.
 
     Parameters

@@ -14,10 +14,10 @@ from typing import Any, final
 
 from unpooled.errors import StudyError
 from unpooled.ledger import Ledger, Release
-from unpooled.party.memory.hash_chain import Chain, Entry, is_signed
-from unpooled.party.memory.study_memory import Ran, Remembered
-from unpooled.party.recollection import Recollection
-from unpooled.party.rules.answered_columns import Told
+from unpooled.party.memory.audit_state import AuditState
+from unpooled.party.memory.hash_chain import Entry, HashChain, is_signed
+from unpooled.party.memory.study_memory import LoggedStudy, Ran
+from unpooled.party.rules.answered_columns import AnsweredColumns
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.message import digest
 from unpooled.secure.keys.roster import Identity
@@ -27,7 +27,7 @@ _SIGNED = ("round", "joined")
 
 
 @final
-class Journal:
+class AuditLog:
     """A silo's audit log in a file of its own, which several processes may use.
 
     Parameters
@@ -46,14 +46,14 @@ class Journal:
     def __init__(self, path: str | Path, *, max_pages: int | None = None) -> None:
         self.path = Path(path)
         self._refusals: set[tuple[str, str, str]] = set()
-        self._seen = Recollection()
-        self._chain = Chain(self.path, max_pages, self._seen.see)
+        self._seen = AuditState()
+        self._chain = HashChain(self.path, max_pages, self._seen.see)
         self._chain.catch_up()
 
-    def study(self, name: str) -> Remembered:
+    def study(self, name: str) -> LoggedStudy:
         """Return what the log says of a study, by now."""
         self._chain.catch_up()
-        return self._seen.studies.get(name, Remembered())
+        return self._seen.studies.get(name, LoggedStudy())
 
     def studies(self) -> list[str]:
         """Return the names of the studies in the order in which they came up."""
@@ -70,13 +70,13 @@ class Journal:
         records = self._chain.records("line", study)
         return Ledger([Release.from_record(record) for record in records])
 
-    def told(self) -> Told:
+    def told(self) -> AnsweredColumns:
         """Return what was answered about columns, in all studies."""
         self._chain.catch_up()
         return self._seen.told
 
     def spent(self) -> float:
-        """Return what all private releases cost together, as `Budget` counts it."""
+        """Return what all private releases cost together."""
         self._chain.catch_up()
         return self._seen.spent
 
@@ -119,7 +119,7 @@ class Journal:
         first = next(iter(lines[0].seals.values()))
 
         def in_order() -> None:
-            told = self._seen.studies.get(study, Remembered())
+            told = self._seen.studies.get(study, LoggedStudy())
             if told.sealed.get(first.key, 0) != first.sequence:
                 raise StudyError(
                     f"Another process answers the study {study} at the same time.",
@@ -142,7 +142,7 @@ class Journal:
         """Write that the silo joined a session; one that it joined is refused."""
 
         def unseen() -> None:
-            if session in self._seen.studies.get(study, Remembered()).sessions:
+            if session in self._seen.studies.get(study, LoggedStudy()).sessions:
                 raise StudyError(
                     f"The session {session} of {study} is over.", rule="replayed"
                 )

@@ -80,7 +80,7 @@ class Entry:
 
 
 @final
-class Chain:
+class HashChain:
     """The file.
 
     Parameters

@@ -28,7 +28,7 @@ from unpooled.protocol.refusal import Refusal
 
 
 @final
-class Shelf:
+class KeptStore:
     """Arrays by view and name, with their origins; symmetric ones as a triangle.
 
     Parameters
@@ -87,15 +87,15 @@ def _read(path: Path) -> tuple[Array, int, str]:
 
 # In one process a silo has a party in every federation that it is in. What it kept for
 # a fit lives as long as the federation of the fit, or a model fitted on it, does.
-_SHARED: WeakValueDictionary[tuple[str, str], Shelf] = WeakValueDictionary()
+_SHARED: WeakValueDictionary[tuple[str, str], KeptStore] = WeakValueDictionary()
 
 
-def share_shelf(party: str, study: str, shelf: Shelf) -> None:
+def share_kept(party: str, study: str, shelf: KeptStore) -> None:
     """Let a silo's other parties in this process read what it keeps for a study."""
     _SHARED[party, study] = shelf
 
 
-def shared_shelf(party: str, study: str) -> Shelf | None:
+def shared_kept(party: str, study: str) -> KeptStore | None:
     """Return what a silo keeps in this process for a study, by whichever party."""
     return _SHARED.get((party, study))
 
@@ -130,24 +130,24 @@ class KeptArrays:
     ----------
     view : str
         Digest of the view.
-    shelves : sequence of Shelf
+    shelves : sequence of KeptStore
         Where to look, the first one first.
     origins : Origins, optional
         Takes down what is read.
     """
 
     def __init__(
-        self, view: str, shelves: Sequence[Shelf], origins: Origins | None = None
+        self, view: str, shelves: Sequence[KeptStore], origins: Origins | None = None
     ) -> None:
         self._view, self._shelves = view, shelves
         self._origins = origins or Origins()
 
     def __getitem__(self, name: str) -> Array:
-        return self._read(name, Shelf.get)
+        return self._read(name, KeptStore.get)
 
     def triangle(self, name: str) -> Array:
         """Return the triangle of a symmetric array; a step may release it as it is."""
-        return self._read(name, Shelf.triangle)
+        return self._read(name, KeptStore.triangle)
 
     def _read(self, name: str, way: Callable[..., tuple[Array, str] | None]) -> Array:
         for shelf in self._shelves:

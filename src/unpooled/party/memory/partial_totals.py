@@ -19,7 +19,7 @@ from unpooled.data.atomic_file import replacing
 
 @final
 @dataclass(frozen=True, eq=False)
-class Sofar:
+class PartialTotals:
     """What a step gave for the first rows of a view.
 
     Attributes
@@ -41,7 +41,7 @@ class Sofar:
 
 
 @final
-class Reused:
+class TotalsCache:
     """A study's totals, one for each view and step: the last that was asked for.
 
     Parameters
@@ -58,9 +58,11 @@ class Reused:
         others: Callable[[], Iterable[Path]] = tuple,
     ) -> None:
         self._folder, self._others = folder, others
-        self._known: dict[str, Sofar] = {}
+        self._known: dict[str, PartialTotals] = {}
 
-    def find(self, view: str, step: str, asked: bytes, most: int) -> Sofar | None:
+    def find(
+        self, view: str, step: str, asked: bytes, most: int
+    ) -> PartialTotals | None:
         """Return what a step gave for the most rows up to `most`, or None."""
         found = [
             sofar
@@ -69,14 +71,14 @@ class Reused:
         ]
         return max(found, key=lambda sofar: sofar.n_rows, default=None)
 
-    def put(self, view: str, step: str, sofar: Sofar) -> None:
+    def put(self, view: str, step: str, sofar: PartialTotals) -> None:
         """Keep what a step gave, in place of what it gave last."""
         key = f"{view}.{step}"
         self._known[key] = sofar
         if self._folder is not None:
             _write(self._folder, key, sofar)
 
-    def _all(self, key: str) -> Iterator[Sofar]:
+    def _all(self, key: str) -> Iterator[PartialTotals]:
         if key in self._known:
             yield self._known[key]
         own = () if self._folder is None else (self._folder,)
@@ -87,7 +89,7 @@ class Reused:
                 yield _read(folder / f"{key}.npz")
 
 
-def _write(folder: Path, key: str, sofar: Sofar) -> None:
+def _write(folder: Path, key: str, sofar: PartialTotals) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     about = {
         "asked": np.frombuffer(sofar.asked, np.uint8),
@@ -99,7 +101,7 @@ def _write(folder: Path, key: str, sofar: Sofar) -> None:
         np.savez(stream, allow_pickle=False, **about, **totals)
 
 
-def _read(path: Path) -> Sofar:
+def _read(path: Path) -> PartialTotals:
     # Opened here: NumPy leaves a file open that turns out to be none of its own.
     with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
         totals = {
@@ -107,7 +109,7 @@ def _read(path: Path) -> Sofar:
             for name in archive.files
             if name.startswith("total.")
         }
-        return Sofar(
+        return PartialTotals(
             archive["asked"].tobytes(),
             int(archive["n_rows"]),
             archive["digest"].tobytes(),

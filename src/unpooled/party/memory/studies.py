@@ -18,15 +18,15 @@ from unpooled.data.atomic_file import replacing
 from unpooled.data.table import Table
 from unpooled.errors import StudyError
 from unpooled.ledger import Release
-from unpooled.party.memory.audit_log import Journal
-from unpooled.party.memory.kept_arrays import Shelf
-from unpooled.party.memory.partial_totals import Reused
-from unpooled.party.memory.study_memory import Remembered, Study
+from unpooled.party.memory.audit_log import AuditLog
+from unpooled.party.memory.kept_arrays import KeptStore
+from unpooled.party.memory.partial_totals import TotalsCache
+from unpooled.party.memory.study_memory import LoggedStudy, StudyMemory
 from unpooled.party.rules.column_mixtures import mixtures_in
-from unpooled.party.rules.differencing import History, IdColumn
+from unpooled.party.rules.differencing import DifferencingRules, IdColumn
 from unpooled.party.rules.policy import Policy
-from unpooled.party.rules.privacy_budget import Budget
-from unpooled.party.rules.refusal_limit import Refusals
+from unpooled.party.rules.privacy_budget import PrivacyBudget
+from unpooled.party.rules.refusal_limit import RefusalLimit
 from unpooled.party.steps.private_noise import cost
 from unpooled.party.views.view import View
 from unpooled.protocol.answered import Answered
@@ -51,7 +51,7 @@ _MOST_MODELS = 100
 
 
 @final
-class Dealings:
+class Studies:
     """A silo's dealings with all studies.
 
     Parameters
@@ -60,7 +60,7 @@ class Dealings:
         The silo's rules.
     identity : Identity
         Signs the journal.
-    journal : Journal or None
+    journal : AuditLog or None
         The silo's audit log.
     approval : {"none", "each-study"}
         Whether a person must approve each study before the silo joins it.
@@ -69,7 +69,7 @@ class Dealings:
 
     Attributes
     ----------
-    studies : dict of str to Study
+    studies : dict of str to StudyMemory
         What the silo remembers.
     """
 
@@ -77,7 +77,7 @@ class Dealings:
         self,
         policy: Policy,
         identity: Identity,
-        journal: Journal | None,
+        journal: AuditLog | None,
         approval: str,
         models: Path | None,
     ) -> None:
@@ -89,21 +89,24 @@ class Dealings:
             raise StudyError("Approvals need an audit log, where they are written.")
         self._policy, self._identity, self._journal = policy, identity, journal
         self._asks_people, self._models = approval != "none", models
-        self._refusals = Refusals(journal)
+        self._refusals = RefusalLimit(journal)
         # Of this use alone, and the same after a restart.
         key = hashlib.sha256(b"row digests" + identity.private_bytes()).digest()
-        self._history, self._budget = History(journal, key), Budget(policy, journal)
+        self._history, self._budget = (
+            DifferencingRules(journal, key),
+            PrivacyBudget(policy, journal),
+        )
         self._forgotten: dict[str, int] = {}
-        self.studies: dict[str, Study] = {}
+        self.studies: dict[str, StudyMemory] = {}
         for name in journal.studies() if journal else ():
             if self._told(name).lines:
                 self.remember(name)
 
-    def remember(self, name: str) -> Study:
+    def remember(self, name: str) -> StudyMemory:
         """Return what is remembered of a study, as the journal has it by now."""
         told = self._told(name)
         if name not in self.studies:
-            self.studies[name] = Study(
+            self.studies[name] = StudyMemory(
                 self._shelf(name, told.forgotten),
                 reused=self._reused(name, told.forgotten),
             )
@@ -118,19 +121,19 @@ class Dealings:
             self._forgotten[name] = told.forgotten
         return study
 
-    def _shelf(self, study: str, forgotten: int) -> Shelf:
+    def _shelf(self, study: str, forgotten: int) -> KeptStore:
         # Where there is a log, what is kept outlives the process as the log does. A
         # study that was forgotten begins a new folder, whatever was left of the old.
         if self._journal is None or not NAME.fullmatch(study):
-            return Shelf()
-        return Shelf(_kept_beside(self._journal) / study / str(forgotten))
+            return KeptStore()
+        return KeptStore(_kept_beside(self._journal) / study / str(forgotten))
 
-    def _reused(self, study: str, forgotten: int) -> Reused:
+    def _reused(self, study: str, forgotten: int) -> TotalsCache:
         if self._journal is None or not NAME.fullmatch(study):
-            return Reused()
+            return TotalsCache()
         kept = _kept_beside(self._journal)
         own = kept / study / str(forgotten) / _TOTALS
-        return Reused(own, lambda: kept.glob(f"*/*/{_TOTALS}"))
+        return TotalsCache(own, lambda: kept.glob(f"*/*/{_TOTALS}"))
 
     def own_lines(self, name: str) -> list[Release]:
         """Return the lines of a study that were sealed under the present key."""
@@ -151,7 +154,7 @@ class Dealings:
                     return seal.sequence + 1
         return 0
 
-    def join(self, study: str, session: str, parties: Sequence[str]) -> Study:
+    def join(self, study: str, session: str, parties: Sequence[str]) -> StudyMemory:
         """Join a session that the silo never saw, of a study that it approves."""
         if self._asks_people and self._told(study).approval != "approved":
             raise Refusal("approval")
@@ -213,7 +216,7 @@ class Dealings:
 
     def check_refusals(self, study: str) -> None:
         """Refuse a study whose refusals told enough."""
-        known = self.studies.get(study, Study())
+        known = self.studies.get(study, StudyMemory())
         told = self._told(study) if self._journal is not None else known
         self._refusals.check(study, told.answered.values())
 
@@ -291,17 +294,17 @@ class Dealings:
             stream.write(content.data)
         return {"kind": "delivered"}, {}
 
-    def _told(self, study: str) -> Remembered:
-        return Remembered() if self._journal is None else self._journal.study(study)
+    def _told(self, study: str) -> LoggedStudy:
+        return LoggedStudy() if self._journal is None else self._journal.study(study)
 
 
-def forget_kept(journal: Journal, study: str) -> None:
+def forget_kept(journal: AuditLog, study: str) -> None:
     """Delete what the steps of a study kept on the disk."""
     if NAME.fullmatch(study):
         shutil.rmtree(_kept_beside(journal) / study, ignore_errors=True)
 
 
-def _kept_beside(journal: Journal) -> Path:
+def _kept_beside(journal: AuditLog) -> Path:
     return journal.path.with_suffix(".kept")
 
 

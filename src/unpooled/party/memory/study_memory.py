@@ -7,8 +7,8 @@ from typing import Any, final
 
 from unpooled.errors import StudyError
 from unpooled.ledger import Ledger
-from unpooled.party.memory.kept_arrays import Shelf
-from unpooled.party.memory.partial_totals import Reused
+from unpooled.party.memory.kept_arrays import KeptStore
+from unpooled.party.memory.partial_totals import TotalsCache
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.message import digest
 
@@ -18,12 +18,12 @@ Ran = tuple[str, tuple[str, ...]]
 
 @final
 @dataclass(eq=False)
-class Study:
+class StudyMemory:
     """What a party remembers of a study between fits.
 
     Attributes
     ----------
-    kept : Shelf
+    kept : KeptStore
         Arrays that stay until the study ends.
     fitted : set of (str, tuple of str)
         Steps that ran, with the transforms in front of them: what a view may apply.
@@ -31,15 +31,15 @@ class Study:
         Rounds that were answered, by the SHA-256 of the request.
     ledger : Ledger
         The silo's own record of what crossed its door.
-    reused : Reused
+    reused : TotalsCache
         Totals that steps add to when rows were appended.
     """
 
-    kept: Shelf = field(default_factory=Shelf)
+    kept: KeptStore = field(default_factory=KeptStore)
     fitted: set[Ran] = field(default_factory=set)
     answered: dict[str, Answered] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)
-    reused: Reused = field(default_factory=Reused)
+    reused: TotalsCache = field(default_factory=TotalsCache)
 
     def as_record(self) -> dict[str, Any]:
         """Return what a party must know to go on after a restart, as JSON values.
@@ -54,7 +54,7 @@ class Study:
         }
 
     @classmethod
-    def from_record(cls, record: Any) -> "Study":
+    def from_record(cls, record: Any) -> "StudyMemory":
         """Read what `as_record` returned; anything else is a `StudyError`."""
         try:
             fitted = {(step, tuple(front)) for step, front in record["fitted"]}
@@ -75,7 +75,7 @@ class Study:
 
 @final
 @dataclass(eq=False)
-class Remembered:
+class LoggedStudy:
     """What the log says of one study.
 
     Attributes

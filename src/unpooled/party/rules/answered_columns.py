@@ -8,7 +8,7 @@ _SECONDS_PER_DAY = 86_400.0
 
 
 @final
-class Told:
+class AnsweredColumns:
     """Of all rounds that were answered, what later ones are compared with.
 
     By column alone: neither another selection with a column in common nor another step

@@ -18,12 +18,12 @@ import numpy as np
 
 from unpooled.arrays import Array, Bool, UInt8
 from unpooled.data.table import Table
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.hash_chain import now
-from unpooled.party.rules.answered_columns import Told
-from unpooled.party.rules.imputed_cells import Fillings
+from unpooled.party.rules.answered_columns import AnsweredColumns
+from unpooled.party.rules.imputed_cells import ImputedCells
 from unpooled.party.rules.policy import Policy
-from unpooled.party.rules.table_versions import Versions
+from unpooled.party.rules.table_versions import TableVersions
 from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
 
@@ -49,22 +49,22 @@ class IdColumn:
 
 
 @final
-class History:
+class DifferencingRules:
     """For whom a silo answered about each column, and about which rows.
 
     Parameters
     ----------
-    journal : Journal, optional
+    journal : AuditLog, optional
         Knows the rosters over restarts and in every process; without it they are known
         while the party lives, as the sets of rows are in any case.
     key : bytes
         Of the digests of rows, at most 64.
     """
 
-    def __init__(self, journal: Journal | None = None, key: bytes = b"") -> None:
-        self._journal, self._versions = journal, Versions(key, journal)
-        self._fillings = Fillings(key, journal)
-        self._own = Told()
+    def __init__(self, journal: AuditLog | None = None, key: bytes = b"") -> None:
+        self._journal, self._versions = journal, TableVersions(key, journal)
+        self._fillings = ImputedCells(key, journal)
+        self._own = AnsweredColumns()
         # Sets of rows, a bit for each, by the table's length.
         self._row_sets: dict[int, list[UInt8[Array, " b"]]] = {}
 
@@ -107,7 +107,7 @@ class History:
         for other in self._row_sets.get(len(rows), ()):
             policy.check_rows(view.n_rows, [int(np.unpackbits(asked ^ other).sum())])
 
-    def _told(self) -> Told:
+    def _told(self) -> AnsweredColumns:
         return self._own if self._journal is None else self._journal.told()
 
     def record(

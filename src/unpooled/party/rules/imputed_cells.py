@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.rules.policy import Policy
 from unpooled.party.views.view import CHOSEN, View
 from unpooled.protocol.refusal import Refusal
@@ -26,18 +26,18 @@ Found = Mapping[str, list[Any]]
 
 
 @final
-class Fillings:
+class ImputedCells:
     """The fillings that a silo answered about.
 
     Parameters
     ----------
     key : bytes
         Of the digests of cells, the same after a restart.
-    journal : Journal, optional
+    journal : AuditLog, optional
         Knows them over restarts and in every process.
     """
 
-    def __init__(self, key: bytes, journal: Journal | None = None) -> None:
+    def __init__(self, key: bytes, journal: AuditLog | None = None) -> None:
         self._key, self._journal = key, journal
         self._notes: list[dict[str, Any]] = []
         self._found: WeakKeyDictionary[View, dict[str, Any]] = WeakKeyDictionary()

@@ -9,26 +9,26 @@ never the other way round.
 import math
 from typing import final
 
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.rules.policy import Policy
 from unpooled.protocol.refusal import Refusal
 from unpooled.secure.noise import epsilon_of
 
 
 @final
-class Budget:
+class PrivacyBudget:
     """A silo's account.
 
     Parameters
     ----------
     policy : Policy
         Has `privacy_budget` and `privacy_delta`.
-    journal : Journal, optional
+    journal : AuditLog, optional
         Knows what was spent, over restarts and in every process; without it the account
         lives as long as the party.
     """
 
-    def __init__(self, policy: Policy, journal: Journal | None = None) -> None:
+    def __init__(self, policy: Policy, journal: AuditLog | None = None) -> None:
         self._policy, self._journal = policy, journal
         self._spent = 0.0
 

@@ -13,7 +13,7 @@ from typing import final
 
 from unpooled.errors import ReleaseRefusedError
 from unpooled.ledger import canonical
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step, find_step
@@ -38,16 +38,16 @@ MOST_REFUSALS = 20
 
 
 @final
-class Refusals:
+class RefusalLimit:
     """What a silo's refusals told, by study.
 
     Parameters
     ----------
-    journal : Journal, optional
+    journal : AuditLog, optional
         Knows them over restarts and in every process.
     """
 
-    def __init__(self, journal: Journal | None = None) -> None:
+    def __init__(self, journal: AuditLog | None = None) -> None:
         self._journal = journal
         self._told: dict[str, int] = {}
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from unpooled.arrays import Array, UInt64
 from unpooled.data.table import Table
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.rules.policy import Policy
 from unpooled.protocol.refusal import Refusal
 
@@ -22,18 +22,18 @@ _SPREAD = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)
 
 
 @final
-class Versions:
+class TableVersions:
     """The versions of a table that a silo answered about.
 
     Parameters
     ----------
     key : bytes
         Of the digests, the same after a restart.
-    journal : Journal, optional
+    journal : AuditLog, optional
         Keeps the digests; without it the tables themselves are, while the party lives.
     """
 
-    def __init__(self, key: bytes, journal: Journal | None = None) -> None:
+    def __init__(self, key: bytes, journal: AuditLog | None = None) -> None:
         self._key, self._journal = key, journal
         self._tables: list[tuple[tuple[str, ...], Table]] = []
         # Of the present table, by columns: it is read once for each set of them.

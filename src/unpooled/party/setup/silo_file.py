@@ -17,7 +17,7 @@ from unpooled.data.sources.open_source import open_source
 from unpooled.data.table import Table
 from unpooled.data.toml import Section, read_text
 from unpooled.errors import StudyError
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.party import Party
 from unpooled.party.rules.policy import Policy
 from unpooled.secure.keys.roster import Identity, Roster
@@ -43,7 +43,7 @@ _KEYS = (
 
 @final
 @dataclass(frozen=True)
-class Silo:
+class SiloFile:
     """What a silo's file says.
 
     Attributes
@@ -96,7 +96,7 @@ class Silo:
     approval: str
 
     @classmethod
-    def from_file(cls, path: str | Path) -> "Silo":
+    def from_file(cls, path: str | Path) -> "SiloFile":
         """Read a silo's file; what is wrong is a `StudyError` with file and key."""
         path = Path(path).expanduser().absolute()
         top = Section.from_text(path.name, read_text(path))
@@ -177,7 +177,7 @@ class Silo:
             self.rules(),
             self.key(),
             self.pinned(),
-            journal=Journal(self.audit, max_pages=self.audit_pages),
+            journal=AuditLog(self.audit, max_pages=self.audit_pages),
             approval=self.approval,
             models=self.models,
             partition=self.partition,

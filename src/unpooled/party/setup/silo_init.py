@@ -14,7 +14,7 @@ from unpooled.data.sources.database_address import anchored
 from unpooled.data.sources.open_source import open_source
 from unpooled.errors import StudyError
 from unpooled.party.rules.policy import Policy
-from unpooled.party.setup.silo_file import Silo, make_identity, read_identity
+from unpooled.party.setup.silo_file import SiloFile, make_identity, read_identity
 from unpooled.secure.keys.roster import Roster
 
 _POLICY = """\
@@ -41,15 +41,15 @@ privacy_delta = 1e-5        # at which the budget is counted
 
 @final
 @dataclass(frozen=True)
-class Charter:
+class SiloConfig:
     """What somebody decides about a silo; the keys of its file.
 
     Attributes
     ----------
     name, source : str
-        As in `Silo`; a relative path starts at the working directory.
+        As in `SiloFile`; a relative path starts at the working directory.
     label, ids, partition, columns, missing, approval
-        As in `Silo`.
+        As in `SiloFile`.
     policy : Path or None
         A file of rules to copy; the defaults when None.
     """
@@ -90,14 +90,14 @@ class Charter:
         return "\n".join(["[silo]", *(f"{k} = {v}" for k, v in lines), ""])
 
 
-def found(local: Path, charter: Charter) -> Path:
+def init_silo(local: Path, charter: SiloConfig) -> Path:
     """Write a silo's files; keep a key and a roster that are there.
 
     Parameters
     ----------
     local : Path
         The folder ``local`` of the silo's kit.
-    charter : Charter
+    charter : SiloConfig
         What the silo's file shall say.
 
     Returns
@@ -140,7 +140,7 @@ def found(local: Path, charter: Charter) -> Path:
     file.write_text(charter.to_toml(), "utf-8")
     # The address of a database may hold a password.
     file.chmod(0o600)
-    Silo.from_file(file)
+    SiloFile.from_file(file)
     return public
 
 

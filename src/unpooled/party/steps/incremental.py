@@ -16,14 +16,14 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.ledger import canonical
-from unpooled.party.memory.partial_totals import Reused, Sofar
+from unpooled.party.memory.partial_totals import PartialTotals, TotalsCache
 from unpooled.party.views.view import View
 from unpooled.protocol.step import Step
 from unpooled.protocol.view_operations import array_digest
 
 
-def run_reusing(
-    step: Step, view: View, key: str, public: Mapping[str, Any], reused: Reused
+def run_incrementally(
+    step: Step, view: View, key: str, public: Mapping[str, Any], reused: TotalsCache
 ) -> dict[str, Array]:
     """Return a step's totals over all rows, reading few of them where that is enough.
 
@@ -31,7 +31,7 @@ def run_reusing(
     ----------
     key : str
         The view's digest.
-    reused : Reused
+    reused : TotalsCache
         Is read, and given what this run found.
     """
     asked = _asked(public)
@@ -45,8 +45,12 @@ def run_reusing(
 
 
 def _added(
-    step: Step, view: View, public: Mapping[str, Any], asked: bytes, known: Sofar | None
-) -> Sofar | None:
+    step: Step,
+    view: View,
+    public: Mapping[str, Any],
+    asked: bytes,
+    known: PartialTotals | None,
+) -> PartialTotals | None:
     """Return the totals of all rows, or None where the first are not the known ones."""
     first = 0 if known is None else known.n_rows
     totals = {} if known is None else {n: v.copy() for n, v in known.totals.items()}
@@ -60,7 +64,7 @@ def _added(
         elif seen > first:
             for name, value in step(X, **public).items():
                 totals[name] = np.asarray(np.add(totals.get(name, 0.0), value))
-    return Sofar(asked, seen, rows.digest(), totals)
+    return PartialTotals(asked, seen, rows.digest(), totals)
 
 
 def _cut(view: View, first: int) -> Iterator[Float[Array, "n p"]]:

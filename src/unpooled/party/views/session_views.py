@@ -3,9 +3,14 @@
 from typing import Any, final
 
 from unpooled.data.table import Table
-from unpooled.party.memory.kept_arrays import KeptArrays, Origins, Shelf, shared_shelf
-from unpooled.party.memory.partial_totals import Reused
-from unpooled.party.memory.study_memory import Study
+from unpooled.party.memory.kept_arrays import (
+    KeptArrays,
+    KeptStore,
+    Origins,
+    shared_kept,
+)
+from unpooled.party.memory.partial_totals import TotalsCache
+from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
 from unpooled.party.views.transform_checks import Transforms
 from unpooled.party.views.view import View
@@ -16,7 +21,7 @@ from unpooled.protocol.view_operations import split_address
 
 
 @final
-class Views:
+class SessionViews:
     """A silo's table as the requests of one session see it.
 
     Parameters
@@ -29,7 +34,7 @@ class Views:
         The silo's rows.
     policy : Policy
         The silo's rules.
-    study : Study
+    study : StudyMemory
         What is remembered between fits.
     partition : {"rows", "columns"}
         As the silo declared it.
@@ -46,18 +51,18 @@ class Views:
         committee: tuple[str, ...],
         table: Table,
         policy: Policy,
-        study: Study,
+        study: StudyMemory,
         partition: str,
     ) -> None:
         self.party, self.partition = party, partition
         self.origins = Origins()
         self._table, self._study = table, study
-        self._of_fit = Shelf()
+        self._of_fit = KeptStore()
         self._transforms = Transforms(policy, study, committee)
         self._views: dict[str, View] = {}
 
     @property
-    def reused(self) -> Reused:
+    def reused(self) -> TotalsCache:
         """What steps gave that reuse it."""
         return self._study.reused
 
@@ -79,7 +84,7 @@ class Views:
             study, view = split_address(address)
         except ValueError as wrong:
             raise Refusal("nothing_kept") from wrong
-        other = shared_shelf(self.party, study)
+        other = shared_kept(self.party, study)
         shelves = [self._study.kept, *([] if other is None else [other])]
         return KeptArrays(view, shelves, self.origins)
 

@@ -13,7 +13,7 @@ from typing import final
 import numpy as np
 
 from unpooled.errors import UnpooledError
-from unpooled.party.memory.study_memory import Study
+from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
 from unpooled.party.views.view import View
 from unpooled.protocol.answered import Answered
@@ -38,14 +38,14 @@ class Transforms:
     ----------
     policy : Policy
         The silo's rules.
-    study : Study
+    study : StudyMemory
         What was fitted, and what was answered.
     committee : tuple of str
         Who compares in secret, and signs what was found.
     """
 
     def __init__(
-        self, policy: Policy, study: Study, committee: tuple[str, ...] = ()
+        self, policy: Policy, study: StudyMemory, committee: tuple[str, ...] = ()
     ) -> None:
         self._policy, self._study, self._committee = policy, study, committee
         self._accepted: set[str] = set()

@@ -3,30 +3,30 @@
 from typing import Any, final
 
 from unpooled.party.memory.hash_chain import Entry
-from unpooled.party.memory.study_memory import Remembered
-from unpooled.party.rules.answered_columns import Told
+from unpooled.party.memory.study_memory import LoggedStudy
+from unpooled.party.rules.answered_columns import AnsweredColumns
 from unpooled.protocol.answered import Answered
 
 
 @final
-class Recollection:
+class AuditState:
     """What all entries of an audit log say so far.
 
     Attributes
     ----------
-    studies : dict of str to Remembered
+    studies : dict of str to LoggedStudy
         By study, in the order in which they came up.
-    told : Told
+    told : AnsweredColumns
         What was answered about columns, in all studies.
     notes : dict of str to list
         What was noted of the table, so of no study: "version" and "filled".
     spent : float
-        What all private releases cost together, as `Budget` counts it.
+        What all private releases cost together, as `PrivacyBudget` counts it.
     """
 
     def __init__(self) -> None:
-        self.studies: dict[str, Remembered] = {}
-        self.told = Told()
+        self.studies: dict[str, LoggedStudy] = {}
+        self.told = AnsweredColumns()
         self.notes: dict[str, list[dict[str, Any]]] = {"version": [], "filled": []}
         self.spent = 0.0
 
@@ -36,7 +36,7 @@ class Recollection:
         if entry.kind in self.notes:
             self.notes[entry.kind].append(record)
             return
-        study = self.studies.setdefault(entry.study, Remembered())
+        study = self.studies.setdefault(entry.study, LoggedStudy())
         if entry.kind == "line":
             study.lines += 1
             for seal in record["seals"].values():
