@@ -17,7 +17,7 @@ from unpooled.federation.coordinator_protocol import Rounds
 from unpooled.federation.layout import Layout
 from unpooled.federation.splits import fold_rows, seed_of, split_rows
 from unpooled.ledger import Ledger
-from unpooled.protocol.step import Step, check_installed
+from unpooled.protocol.step import Step, named_for
 from unpooled.protocol.topology import Graph, graph_of
 from unpooled.protocol.view_operations import (
     Derive,
@@ -55,6 +55,9 @@ class Federation:
         What crossed the silos' doors so far, shared by all views.
     rounds : list of RoundRecord
         What each exchange cost.
+    model : str
+        The estimator that asks by this view, as in the names of its steps: "pca".
+        Empty in between.
     """
 
     def __init__(
@@ -66,8 +69,9 @@ class Federation:
         label: str | None = None,
         random_state: int | None = None,
         operations: tuple[Operation, ...] = (),
+        model: str = "",
     ) -> None:
-        self.coordinator = coordinator
+        self.coordinator, self.model = coordinator, model
         self.layout, self.label, self.named = layout, label, named
         self.random_state = random_state
         # On a column partition every silo reads its own columns, all of them.
@@ -200,7 +204,7 @@ class Federation:
     ) -> dict[str, Any]:
         if step.verb != verb:
             raise DataError(f"{step.name} is declared {step.verb}, not {verb}.")
-        check_installed(step)
+        step = named_for(self.model, step)
         values = {name: as_argument(value) for name, value in public.items()}
         where = (self.operations, self.layout.extents, to)
         return self.coordinator.ask(step, *where, values, kept_of, topology)
@@ -289,7 +293,7 @@ class Federation:
         """
         if step.verb != "derived":
             raise DataError(f"{step.name} is declared {step.verb}, not derived.")
-        check_installed(step)
+        step = named_for(self.model, step)
         for extent in self.layout.extents.values():
             extent.sizes(step, public)
         if (columns is None) != (self.partition == "columns"):
@@ -300,7 +304,20 @@ class Federation:
         names = () if columns is None else tuple(map(str, columns))
         values = {name: as_argument(value) for name, value in public.items()}
         layout = self.layout.renamed(names) if names else self.layout
-        return self._view(Derive(step.name, names, values, kept_of), layout)
+        view = self._view(Derive(step.name, names, values, kept_of), layout)
+        return view.asked_by("")
+
+    def asked_by(self, model: str) -> "Federation":
+        """Return the same view, whose steps have the name of a model in front.
+
+        Parameters
+        ----------
+        model : str
+            As the attribute.
+        """
+        view = self.over(self.coordinator)
+        view.model = model
+        return view
 
     def over(self, coordinator: Rounds) -> "Federation":
         """Return the same view with another end of the rounds, such as a plan."""
@@ -311,6 +328,7 @@ class Federation:
             label=self.label,
             random_state=self.random_state,
             operations=self.operations,
+            model=self.model,
         )
 
     def _seed(self, random_state: int | None) -> int:

@@ -3,6 +3,7 @@
 import abc
 import warnings
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 from sklearn import get_config
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.protocol.step import Step, home_of
 
 
 class FederatedEstimator(BaseEstimator, abc.ABC):
@@ -41,6 +43,9 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     # Attributes that the silos of a column partition keep until they are asked for.
     _kept_by_silos: tuple[str, ...] = ()
     _silos: Federation | None = None
+    # What silos are asked for under the model's name, beside the steps of its own file:
+    # steps, or modules for all steps that they declare.
+    _steps: tuple[Step | ModuleType, ...] = ()
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Fit on a federation.
@@ -172,6 +177,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     def _check_view(self, federation: Federation) -> Federation:
         """Check that a federation has the fitted columns, in any order."""
         check_is_fitted(self)
+        federation = check_federation(self, federation)
         own = getattr(self, "_sklearn_output_config", {})
         output = own.get("transform", get_config()["transform_output"])
         if output != "default":
@@ -208,7 +214,7 @@ def fitted_names(model: Any) -> list[str]:
 def check_federation(estimator: Any, X: Any) -> Federation:
     """Return X if it is a federation, else say what to do."""
     if isinstance(X, Federation):
-        return X
+        return X.asked_by(home_of(type(estimator).__module__))
     raise DataError(
         f"{type(estimator).__name__}.fit takes a Federation, not {type(X).__name__}. "
         f"Make one with unpooled.simulate({{name: data, ...}}), or use scikit-learn "

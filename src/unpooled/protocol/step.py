@@ -19,6 +19,7 @@ import pkgutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any, final
 
 from unpooled.errors import DataError, ReleaseRefusedError
@@ -29,11 +30,17 @@ from unpooled.secure.comparison.polynomial import Polynomial
 # Those who write steps find here all that they need.
 __all__ = ["LIBRARY", "Declared", "Fit", "Step", "adopted", "check_installed"]
 __all__ += ["derived", "disclosed", "exchanged", "find_step", "kept", "release"]
-__all__ += ["stays", "summed"]
+__all__ += ["named_for", "stays", "summed"]
 
 LIBRARY = "unpooled.models."
-# Steps keep the names that ledgers, audit logs and policies have for them.
-_RENAMED = {"generalized_eigen": "eigenproblem"}
+# Modules that moved: their steps keep the names that ledgers, audit logs and policies
+# have for them.
+_FORMER = {
+    f"{LIBRARY}generalized_eigen.generalized_eigen": "eigenproblem",
+    f"{LIBRARY}generalized_eigen.matrix_pairs": "pairs",
+    f"{LIBRARY}row_space": "span",
+    f"{LIBRARY}two_views.base": "twoviews",
+}
 _READABLE = "X, inbox, kept, party, sums, y"
 # Steps whose totals some derived step is checked against: see `derived`.
 FITTING: set[str] = set()
@@ -226,16 +233,71 @@ def adopted(module: str, *steps: Step) -> tuple[Step, ...]:
 
 def home_of(module: str) -> str:
     """Return the first half of the names of a module's steps, such as "pca"."""
-    last = module.rpartition(".")[2]
-    return _RENAMED.get(last, last) if module.startswith(LIBRARY) else module
+    if not module.startswith(LIBRARY):
+        return module
+    return _FORMER.get(module, module.rpartition(".")[2])
 
 
 @functools.cache
-def _library_homes() -> dict[str, str]:
+def _library_homes() -> Mapping[str, str]:
     """Return the library's module for each first half of a step's name."""
     package = importlib.import_module(LIBRARY.rstrip("."))
     found = pkgutil.walk_packages(package.__path__, LIBRARY)
     return {home_of(one.name): one.name for one in found if not one.ispkg}
+
+
+@functools.cache
+def _steps_of(model: str) -> Mapping[str, Step]:
+    """Return the steps of a library model, by their functions' names.
+
+    They are those of its own module, and those that its class lists in `_steps`.
+    """
+    module = importlib.import_module(_library_homes()[model])
+    steps = _declared_in(module)
+    for kind in vars(module).values():
+        if isinstance(kind, type) and kind.__module__ == module.__name__:
+            for part in getattr(kind, "_steps", ()):
+                steps += [part] if isinstance(part, Step) else _declared_in(part)
+    by_name: dict[str, Step] = {}
+    for step in steps:
+        attribute = step.function.__name__
+        if by_name.setdefault(attribute, step).function is not step.function:
+            raise TypeError(f"Two steps of {model} have the name {attribute}.")
+    return {
+        attribute: step if step.name == name else replace(step, name=name)
+        for attribute, step in by_name.items()
+        for name in [f"{model}.{attribute}"]
+    }
+
+
+def _declared_in(module: ModuleType) -> list[Step]:
+    home = home_of(module.__name__)
+    steps = [one for one in vars(module).values() if isinstance(one, Step)]
+    return [step for step in steps if step.name.rpartition(".")[0] == home]
+
+
+def named_for(model: str, step: Step) -> Step:
+    """Return a step under the name of the model that asks for it.
+
+    Ledger, plan, report and policies then say which model asks, wherever the step is
+    declared. A step that the model does not list keeps the name of its own module.
+
+    Parameters
+    ----------
+    model : str
+        First half of the step names of an estimator (`home_of` its module).
+
+    Raises
+    ------
+    DataError
+        When silos would not find the step by its name.
+    """
+    if model in _library_homes():
+        found = _steps_of(model).get(step.function.__name__)
+        if found is not None and found.function is step.function:
+            return found
+    check_installed(step)
+    return step
 
 
 def find_step(name: str) -> Step:
@@ -244,10 +306,12 @@ def find_step(name: str) -> Step:
     Others than the library's are found only in modules already imported.
     """
     module_name, _, attribute = name.rpartition(".")
-    if module_name in (homes := _library_homes()):
+    if module_name in _library_homes():
         # Imported by name, because models are built upon this layer.
-        module_name = homes[module_name]
-        importlib.import_module(module_name)
+        step = _steps_of(module_name).get(attribute)
+        if step is None:
+            raise ReleaseRefusedError("the silo", "a step", "allowed_steps")
+        return step
     # Not getattr: a module's own __getattr__ would run code, and may import more.
     step = getattr(sys.modules.get(module_name), "__dict__", {}).get(attribute)
     if not isinstance(step, Step) or step.name != name:
@@ -265,9 +329,8 @@ def module_of(step: str) -> str:
 def check_installed(step: Step) -> None:
     """Refuse a step that silos would not find by its name."""
     module_name, _, attribute = step.name.rpartition(".")
-    names = {module_name, _library_homes().get(module_name, module_name)}
-    modules = [sys.modules.get(name) for name in names]
-    if not any(vars(m).get(attribute) is step for m in modules if m is not None):
+    module = sys.modules.get(_library_homes().get(module_name, module_name))
+    if module is None or vars(module).get(attribute) is not step:
         raise DataError(
             f"Silos look steps up by name and would not find {step.name}. Declare it "
             f"at the top of a module, not within a function."
