@@ -21,9 +21,8 @@ from unpooled.models.mmvfl import mmvfl
 from unpooled.models.pca import pca
 from unpooled.models.vertical_pca import vfedpca
 from unpooled.party.memory.kept_arrays import Origins
-from unpooled.protocol.ledger_lines import code_for
-from unpooled.protocol.packing import restored
 from unpooled.protocol.request import Request
+from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.sums.masking import MaskedSum
 from wire import COLUMNS, Rogue, rows, silos
 
@@ -46,8 +45,8 @@ def told_by_one(victim: str) -> Array:
     assert {reply.header["kind"] for reply in replies.values()} == {"released"}
     declared = pca.local_image.declared["image"]
     words = [replies[party].arrays["image"] for party in rogue.names]
-    flat = MaskedSum().reveal(words, code_for(declared, 3))
-    return restored(flat, declared, (3, 2), real.public)
+    form = WireFormat(declared, (3, 2), real.public)
+    return form.restored(MaskedSum().reveal(words, form.code(3)))
 
 
 def image_of(X: Array) -> Array:

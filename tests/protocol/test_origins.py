@@ -13,11 +13,11 @@ from unpooled.arrays import Array
 from unpooled.coordinator.relay import Relay
 from unpooled.errors import AggregationError
 from unpooled.party.memory.kept_arrays import KeptStore, Origins
-from unpooled.protocol.ledger_lines import code_for
 from unpooled.protocol.message import Message
 from unpooled.protocol.step import Step, derived, exchanged, kept, stays, summed
 from unpooled.protocol.topology import graph_of
 from unpooled.protocol.view_operations import Derive, kept_address
+from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.sums.masking import MaskedSum
 from wire import Rogue, Silos, kind, rows, silos
 
@@ -99,7 +99,7 @@ def opened(replies: Mapping[str, Message]) -> Array:
     for reply in replies.values():
         if reply.header["kind"] == "refused":
             raise AggregationError("refused", rule=reply.header["rule"])
-    code = code_for(base_of.declared["base"], len(replies))
+    code = WireFormat(base_of.declared["base"], (), {}).code(len(replies))
     return MaskedSum().reveal([r.arrays["base"] for r in replies.values()], code)
 
 

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from unpooled.coordinator.replies import released_array
-from unpooled.protocol.ledger_lines import code_for
 from unpooled.protocol.message import Message
-from unpooled.protocol.packing import restored
 from unpooled.protocol.request import Request, Veiled
 from unpooled.protocol.step import Step
+from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.sums.masking import MaskedSum
 from unpooled.secure.sums.secure_sum import SecureSum
 
@@ -27,24 +26,15 @@ def opened(
     results, parties = dict[str, Any](), sorted(sizes)
     for name, declared in step.leaves.items():
         # Totals have one shape, whatever the parties' own columns are.
-        shape = declared.shape(sizes[parties[0]])
-        context = request.context(name)
-        code = code_for(declared, len(parties), request.public, context)
-        concealed = [
-            released_array(
-                released[party],
-                name,
-                declared.numbers(shape),
-                code if isinstance(secure_sum, MaskedSum) else None,
-            )
-            for party in parties
-        ]
+        form = WireFormat.of(declared, sizes[parties[0]], request.public)
+        code = form.code(len(parties), request.context(name))
+        words_of = form.words(code if isinstance(secure_sum, MaskedSum) else None)
+        concealed = [released_array(released[p], name, *words_of) for p in parties]
         if request.to == "parties":
             words = secure_sum.added(concealed, code)
-            results[name] = Veiled(request.round, name, shape, words, code.dtype)
+            results[name] = Veiled(request.round, name, form.shape, words, code.dtype)
         else:
-            total = secure_sum.reveal(concealed, code)
-            results[name] = restored(total, declared, shape, request.public)
+            results[name] = form.restored(secure_sum.reveal(concealed, code))
     return results
 
 
@@ -55,8 +45,7 @@ def shown(
     results: dict[str, dict[str, Any]] = {party: {} for party in sizes}
     for name, declared in step.leaves.items():
         for party, its in sizes.items():
-            shape = declared.shape(its)
-            numbers = declared.numbers(shape)
-            value = released_array(released[party], name, numbers, None)
-            results[party][name] = restored(value, declared, shape, request.public)
+            form = WireFormat.of(declared, its, request.public)
+            value = released_array(released[party], name, *form.words(None))
+            results[party][name] = form.restored(value)
     return results

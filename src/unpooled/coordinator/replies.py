@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from unpooled.ledger import Ledger, Release, Seal
 from unpooled.protocol.matching_stages import STAGES
 from unpooled.protocol.message import Framed, Message, decode, digest, size_of
 from unpooled.secure.keys.roster import Roster
-from unpooled.secure.sums.fixed_point import Code
 
 # What answers a message that is not a step: its kind, and what its header holds beside
 # the fields of every reply.
@@ -184,14 +183,11 @@ def check_origins(step: str, replies: Mapping[str, Message]) -> None:
 
 
 def released_array(
-    message: Message, name: str, numbers: int, code: Code | None
+    message: Message, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Array:
-    """Return an array of a reply, if it is what was declared; `code` None is clear."""
-    shape, kind = (numbers,), np.dtype(np.float64)
-    if code is not None:
-        shape, kind = code.shape(numbers), np.dtype(code.word)
+    """Return an array of a reply, if it has the declared shape and type."""
     array = message.arrays.get(name)
-    if array is None or array.shape != shape or array.dtype != kind:
+    if array is None or array.shape != shape or array.dtype != dtype:
         raise AggregationError(
             f"{message.header['party']} sent something else than is declared for "
             f"{name}.",

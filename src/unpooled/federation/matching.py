@@ -73,7 +73,7 @@ def agree_on_rows(
         ring = _Ring(coordinator)
         n_rows = ring.check() if how == "aligned" else ring.match()
     own = {
-        name: member.aligning.common_rows(coordinator.study)
+        name: member.aligned_rows.common_rows(coordinator.study)
         for name, member in (members or {}).items()
     }
     rows_of = {name: rows for name, rows in own.items() if rows is not None}

@@ -14,11 +14,10 @@ from typing import Any, final
 from unpooled.arrays import Array
 from unpooled.data.table import Table
 from unpooled.errors import ReleaseRefusedError, UnpooledError, crossing
-from unpooled.ledger import Ledger, canonical
+from unpooled.ledger import canonical
 from unpooled.party.matching.aligned_rows import AlignedRows
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.kept_arrays import share_kept
-from unpooled.party.memory.signatures import sealed_lines
 from unpooled.party.memory.studies import Answer, Studies, session_of
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
@@ -68,7 +67,7 @@ class Party:
     ----------
     studies : dict of str to StudyMemory
         What the silo remembers, with its own ledger of what crossed its door.
-    aligning : AlignedRows
+    aligned_rows : AlignedRows
         Which of the silo's rows its studies read.
     """
 
@@ -91,9 +90,9 @@ class Party:
         self.partition = partition
         self._identity, self._roster = identity, roster
         self._plain = plain
-        self._dealings = Studies(policy, identity, journal, approval, models)
-        self.aligning = AlignedRows(policy, identity, self._dealings, matches)
-        self.studies = self._dealings.studies
+        self._studies = Studies(policy, identity, journal, approval, models)
+        self.aligned_rows = AlignedRows(policy, identity, self._studies, matches)
+        self.studies = self._studies.studies
         # ((study, session), peer, message): hands it to the relay, where there is one.
         self.carry: Callable[[tuple[str, str], str, bytes], None] | None = None
         self._door = threading.Lock()
@@ -120,10 +119,10 @@ class Party:
             if kind == "step":
                 return self._handle_step(message, request)
             answers: dict[Any, Callable[[Message], Answer]] = {
-                "announce": self._dealings.announce,
-                "deliver": self._dealings.deliver,
-                "recall": self._dealings.recall,
-                "describe": lambda _: self._dealings.describe(
+                "announce": self._studies.announce,
+                "deliver": self._studies.deliver,
+                "recall": self._studies.recall,
+                "describe": lambda _: self._studies.describe(
                     self.table, self.partition
                 ),
                 "join": self._join,
@@ -145,18 +144,18 @@ class Party:
                 raise Refusal("malformed_message") from wrong
         except Exception as reason:
             return self._refusal(request, asked, reason)
-        return self._reply(request, header, arrays)
+        return self._reply(digest(request), header, arrays)
 
     def _reply(
         self,
-        request: Bytes,
+        request: str,
         header: dict[str, Any],
         arrays: dict[str, Array],
         digests: Mapping[str, str] | None = None,
     ) -> Framed:
         # The digest ties the reply to the request as it arrived, so an altered,
         # replayed or reordered request shows at the coordinator.
-        header = {"party": self.name, "request": digest(request), **header}
+        header = {"party": self.name, "request": request, **header}
         return framed(header, arrays, self._identity, digests)
 
     def _refusal(
@@ -167,10 +166,9 @@ class Party:
         else:
             log.error("%s failed on a request", self.name, exc_info=reason)
         error, rule = crossing(reason)
-        self._dealings.refused(asked, rule)
-        return self._reply(
-            request, {"kind": "refused", "error": error, "rule": rule}, {}
-        )
+        self._studies.refused(asked, rule)
+        header = {"kind": "refused", "error": error, "rule": rule}
+        return self._reply(digest(request), header, {})
 
     def _join(self, message: Message) -> Answer:
         header = message.header
@@ -191,15 +189,23 @@ class Party:
         agreement = Agreement(
             self.name, self._identity, roster, canonical(list(session))
         )
-        study = self._dealings.join(*session, parties)
+        study = self._studies.join(*session, parties)
         share_kept(self.name, session[0], study.kept)
-        carry = self.carry and partial(self.carry, session)
-        how = (parties, protection, self._roster, self.partition, carry)
-        own = (self.name, self.aligning.table_of(session[0], self.table), self.policy)
-        self._sessions[session] = Session(*own, study, agreement, *how)
+        self._sessions[session] = Session(
+            self.name,
+            self.aligned_rows.table_of(session[0], self.table),
+            self.policy,
+            study,
+            agreement,
+            parties,
+            protection,
+            self._roster,
+            self.partition,
+            self.carry and partial(self.carry, session),
+        )
         public, signature = agreement.offer()
         offer = {"key": public.hex(), "signature": signature.hex()}
-        lines = self._dealings.n_own_lines(session[0])
+        lines = self._studies.n_own_lines(session[0])
         # Where the study's seals go on, so that a coordinator sees what it missed.
         return {"kind": "offer", "lines": lines, **offer}, {}
 
@@ -244,7 +250,7 @@ class Party:
         header = message.header
         session = Session(
             self.name,
-            self.aligning.table_of(str(header["study"]), self.table),
+            self.aligned_rows.table_of(str(header["study"]), self.table),
             self.policy,
             StudyMemory(),
             Agreement(self.name, self._identity, self._roster, b"plan"),
@@ -254,12 +260,12 @@ class Party:
             self.partition,
         )
         try:
-            self._dealings.check_refusals(str(header["study"]))
+            self._studies.check_refusals(str(header["study"]))
             self._check_partition(message)
-            view = session.check(Request.from_message(message, {}))[1]
-            self._dealings.foresee(view, session.parties, self.partition)
+            asked = session.check(Request.from_message(message, {}))
+            self._studies.foresee(asked, session.parties, self.partition)
         except (Refusal, ReleaseRefusedError) as refusal:
-            self._dealings.refused(header, refusal.rule)
+            self._studies.refused(header, refusal.rule)
             return {"kind": "planned", "rule": refusal.rule}, {}
         return {"kind": "planned", "rule": ""}, {}
 
@@ -267,11 +273,16 @@ class Party:
         if self.partition != "columns":
             raise Refusal("partition")
         session = self._session(message)
-        about = (self.table, self.name, session.parties)
-        return self.aligning.answer(message, *about, session.keys_for_matching())
+        return self.aligned_rows.answer(
+            message,
+            self.table,
+            self.name,
+            session.parties,
+            session.keys_for_matching(),
+        )
 
     def _leave(self, message: Message) -> Answer:
-        self.aligning.leave(*session_of(message))
+        self.aligned_rows.leave(*session_of(message))
         if session := self._sessions.pop(session_of(message), None):
             session.close()
         self._answered.pop(session_of(message), None)
@@ -279,13 +290,15 @@ class Party:
 
     def _handle_step(self, message: Message, data: Bytes) -> Framed:
         key, session = session_of(message), self._session(message)
-        self._dealings.check_refusals(key[0])
-        if self._dealings.was_forgotten(key[0]):
-            self._sessions = {k: s for k, s in self._sessions.items() if k[0] != key[0]}
+        study = key[0]
+        self._studies.check_refusals(study)
+        if self._studies.was_forgotten(study):
+            self._sessions = {k: s for k, s in self._sessions.items() if k[0] != study}
             raise Refusal("nothing_kept")
         request = Request.from_message(message, session.known_arrays)
-        number, asked, reply = self._answered.get(key, (0, "", b""))
-        if request.round == number and digest(data) == asked:
+        request_digest = digest(data)
+        number, answered, reply = self._answered.get(key, (0, "", b""))
+        if request.round == number and request_digest == answered:
             # Asked again after a lost reply: the same bytes, never a second encoding.
             return reply
         if request.round <= number:
@@ -293,29 +306,22 @@ class Party:
         # Written before anything is computed: whatever fails below, this round's
         # masks are spent.
         self._answered[key] = (request.round, "", b"")
-        view = session.check(request)[1]
-        about = (view, session.parties)
-        self._dealings.check(request, *about)
-        lines, arrays, more = session.answer(request)
-        digests = {name: digest(array.data) for name, array in arrays.items()}
-        study = self.studies[request.study]
-        first = self._dealings.n_own_lines(request.study)
-        known = {**message.digests, **digests, "": digest(b"")}
-        who = self.name, self._identity, study.ledger
-        sealed = sealed_lines(*who, first, lines, known)
-        seals = [line.seals[self.name] for line in sealed]
-        header = {
-            "kind": "released",
-            "seals": [[seal.sequence, seal.digest, seal.signature] for seal in seals],
-            **more,
-        }
-        reply = self._reply(data, header, arrays, digests)
+        asked = session.check(request)
+        self._studies.check(asked, session.parties)
+        released = session.answer(asked)
+        digests = {name: digest(array.data) for name, array in released.arrays.items()}
         # From here on it counts as released; before, nothing may leave.
-        asked, answered = digest(data), session.answered(request, view)
-        self._dealings.released(request, sealed, (asked, answered), *about)
-        study.ledger = Ledger([*study.ledger, *sealed])
-        study.fitted.add((request.step, tuple(view.transforms)))
-        study.answered[asked] = answered
-        session.proceed(asked)
-        self._answered[key] = (request.round, asked, reply)
+        seals = self._studies.write_round(
+            asked,
+            session.answered(asked),
+            self.name,
+            session.parties,
+            released.lines,
+            request=request_digest,
+            digests={**message.digests, **digests},
+        )
+        session.proceed(request_digest)
+        header = {"kind": "released", "seals": seals, **released.header}
+        reply = self._reply(request_digest, header, released.arrays, digests)
+        self._answered[key] = (request.round, request_digest, reply)
         return reply

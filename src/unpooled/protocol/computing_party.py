@@ -21,9 +21,9 @@ import numpy as np
 from unpooled.arrays import Array
 from unpooled.ledger import canonical
 from unpooled.protocol.message import Message
-from unpooled.protocol.packing import declared_array
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
+from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.comparison.integer_masks import covered
 from unpooled.secure.comparison.polynomial import Polynomial
 from unpooled.secure.comparison.protocol import Computation
@@ -121,11 +121,8 @@ class ComputingParty:
         polynomial, (declared,) = step.polynomial, step.declared.values()
         if polynomial is None or set(totals) != set(polynomial.names):
             raise Refusal("declaration")
-        shape = declared.shape(sizes)
-        checked = {
-            name: declared_array(totals, name, declared, shape) for name in totals
-        }
-        rows = polynomial.integers(checked)
+        form = WireFormat.of(declared, sizes, {})
+        rows = polynomial.integers({n: form.checked(v) for n, v in totals.items()})
         if context:
             keys = {p: self._keys[p] for p in self._everybody if p != self._party}
             rows = covered(rows, polynomial, self._party, keys, context)

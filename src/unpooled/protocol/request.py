@@ -89,13 +89,10 @@ class Request:
     topology: Graph | None = None
     inbox: Mapping[str, Sealed] = field(default_factory=dict)
 
-    def view_digest(self) -> str:
-        """Return a name for the view: equal for equal operations and arrays."""
-        return self._view_digest
-
     @cached_property
-    def _view_digest(self) -> str:
-        # Asked for with every release, and long where a view has many columns.
+    def view_digest(self) -> str:
+        """A name for the view: equal for equal operations and arrays."""
+        # Read with every release, and long to compute for a view of many columns.
         return view_digest(self.operations)
 
     def context(self, name: str) -> bytes:
@@ -105,7 +102,7 @@ class Request:
         masks do not cancel. Else whoever asks could have all but one answer zeros.
         """
         where = [self.study, self.session, self.round, self.step, self.to]
-        return canonical([*where, self.view_digest(), self._arguments, name])
+        return canonical([*where, self.view_digest, self._arguments, name])
 
     @cached_property
     def _arguments(self) -> str:
@@ -133,7 +130,7 @@ class Request:
             session=self.session,
             round=self.round,
             step=self.step,
-            view=self.view_digest(),
+            view=self.view_digest,
             features=proof.features_digest(self.operations),
             n_features=n_features,
             public=self.chosen_record,

@@ -78,8 +78,8 @@ def test_the_budget_outlives_the_process(rows, tmp_path):
     here = silos({n: rows[i::3] for i, n in enumerate("abc")})
     for name, one in here.parties.items():
         journal, budget = party(name)
-        one._dealings._journal, one._dealings._budget = journal, budget
-        one._dealings._history._journal = journal
+        one._studies._journal, one._studies._budget = journal, budget
+        one._studies._history._journal = journal
     PCA(K, privacy=GaussianPrivacy(1.0, 1e-5, 10.0)).fit(here.federation)
     journal, budget = party("a")
     assert budget.spent == pytest.approx(rho_of(1.0, 1e-5))

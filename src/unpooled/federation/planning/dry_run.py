@@ -24,13 +24,14 @@ from unpooled.federation.federation import Federation
 from unpooled.federation.matching import planned_lines
 from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Ledger, Release
-from unpooled.protocol.ledger_lines import code_for, lines_of_all
+from unpooled.protocol.ledger_lines import lines_of_all
 from unpooled.protocol.message import encode
 from unpooled.protocol.request import Request, Veiled, view_arrays
 from unpooled.protocol.sizes import ViewSize
 from unpooled.protocol.step import Declared, Step
 from unpooled.protocol.topology import Graph
 from unpooled.protocol.view_operations import Operation
+from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.keys.roster import MOST_COMPUTING, Roster
 
 # Stands for numbers of rows, which a plan does not ask the silos for.
@@ -109,7 +110,7 @@ class DryRounds:
         request = Request(*where, *what)
         self.proofs.expect(request, extents, self.protection)
         # Silos are asked once for the rules of a step, however often it may run.
-        if (what := (step.name, to, request.view_digest())) not in self.asked:
+        if (what := (step.name, to, request.view_digest)) not in self.asked:
             self.asked.add(what)
             self.requests.append(request)
         how = (self.protection, self.relay.deliver(step))
@@ -144,10 +145,9 @@ def _placeholder(
     dry: DryRounds,
 ) -> Any:
     if request.to == "parties":
-        code, numbers = code_for(declared, 2, request.public), declared.numbers(shape)
-        words = np.zeros(code.shape(numbers), code.word)
-        if dry.protection == "plain":
-            words = np.zeros(numbers)
+        form = WireFormat(declared, shape, request.public)
+        code = form.code(n_parties=2)
+        words = np.zeros(*form.words(None if dry.protection == "plain" else code))
         return Veiled(request.round, name, shape, words, code.dtype)
     if declared.symmetric:
         return np.eye(shape[0])

@@ -10,19 +10,19 @@ import csv
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 from unpooled.arrays import Array, Int
 from unpooled.data.aligned import AlignedTable
 from unpooled.data.ids import match_report
 from unpooled.data.table import Table
-from unpooled.ledger import Ledger, canonical
+from unpooled.ledger import canonical
 from unpooled.party.matching.silo_matcher import SiloMatcher
-from unpooled.party.memory.signatures import sealed_lines
 from unpooled.party.memory.studies import NAME, Answer, Studies, session_of
-from unpooled.party.rules.differencing import IdColumn
 from unpooled.party.rules.policy import Policy
-from unpooled.protocol.matching_stages import Lines, Place
+from unpooled.party.steps.asked_step import AskedStep
+from unpooled.party.views.view import IdColumn
+from unpooled.protocol.matching_stages import STAGES, Place
 from unpooled.protocol.message import Message, digest
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request
@@ -41,7 +41,7 @@ class AlignedRows:
         The silo's rules.
     identity : Identity
         Seals the ledger's lines; the secret of the ids is derived from it.
-    dealings : Studies
+    studies : Studies
         The silo's audit log and memory.
     matches : Path, optional
         Folder for the files that say which row is where; without it none are written.
@@ -51,11 +51,11 @@ class AlignedRows:
         self,
         policy: Policy,
         identity: Identity,
-        dealings: Studies,
+        studies: Studies,
         matches: Path | None,
     ) -> None:
         self._policy, self._identity = policy, identity
-        self._dealings, self._folder = dealings, matches
+        self._studies, self._folder = studies, matches
         self._matchers: dict[tuple[str, str], SiloMatcher] = {}
         self._aligned: dict[str, AlignedTable] = {}
 
@@ -96,18 +96,36 @@ class AlignedRows:
             begun = self._matcher(place, table, parties, keys)
             self._matchers[study, session] = begun
         matcher = self._matchers[study, session]
+        stage = STAGES.get(str(header["stage"]))
+        if stage is None:
+            raise Refusal("malformed_message")
         request = Request(
-            study, session, number, str(header["stage"]), "parties", (), {}
+            study=study,
+            session=session,
+            round=number,
+            step=stage.name,
+            to="parties",
+            operations=(),
+            public={},
         )
-        about = (IdColumn(matcher.source), parties)
-        self._dealings.check(request, *about)
-        told, arrays, lines = matcher.answer(place, message)
-        told["seals"] = []
+        asked = AskedStep(request, stage, IdColumn(matcher.source), self._policy)
+        self._studies.check(asked, parties)
+        reply, arrays, lines = matcher.answer(place, message)
+        reply["seals"] = []
         if lines:
-            told["seals"] = self._written(request, party, message, arrays, lines, about)
+            sent = {name: digest(array.data) for name, array in arrays.items()}
+            reply["seals"] = self._studies.write_round(
+                asked,
+                request.answered(0, {}, "masked"),
+                party,
+                parties,
+                lines,
+                request=request.step,
+                digests={**message.digests, **sent},
+            )
         if matcher.rows is not None and study not in self._aligned:
             self._take(study, matcher.source, matcher.rows)
-        return told, arrays
+        return reply, arrays
 
     def leave(self, study: str, session: str) -> None:
         """Forget what belongs to one session: points, and scalars used once."""
@@ -135,26 +153,6 @@ class AlignedRows:
             secret=self._identity.derived(salt),
             salt=salt,
         )
-
-    def _written(
-        self,
-        request: Request,
-        party: str,
-        message: Message,
-        arrays: Mapping[str, Array],
-        lines: Lines,
-        about: tuple[IdColumn, tuple[str, ...]],
-    ) -> list[list[Any]]:
-        study = self._dealings.studies[request.study]
-        first = self._dealings.n_own_lines(request.study)
-        sent = {name: digest(array.data) for name, array in arrays.items()}
-        known = {**message.digests, **sent, "": digest(b"")}
-        sealed = sealed_lines(party, self._identity, study.ledger, first, lines, known)
-        answered = request.answered(0, {}, "masked")
-        self._dealings.released(request, sealed, (request.step, answered), *about)
-        study.ledger = Ledger([*study.ledger, *sealed])
-        seals = [line.seals[party] for line in sealed]
-        return [[seal.sequence, seal.digest, seal.signature] for seal in seals]
 
     def _take(self, study: str, table: Table, rows: Int[Array, " N"]) -> None:
         self._aligned[study] = AlignedTable(table, rows)

@@ -8,8 +8,9 @@ With a journal all of it outlives the process, and is written before it has an e
 import hashlib
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
 
@@ -17,25 +18,20 @@ from unpooled.arrays import Array
 from unpooled.data.atomic_file import replacing
 from unpooled.data.table import Table
 from unpooled.errors import StudyError
-from unpooled.ledger import Release
+from unpooled.ledger import Ledger, Release, Seal
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.kept_arrays import KeptStore
 from unpooled.party.memory.partial_totals import TotalsCache
 from unpooled.party.memory.study_memory import LoggedStudy, StudyMemory
-from unpooled.party.rules.column_mixtures import mixtures_in
-from unpooled.party.rules.differencing import DifferencingRules, IdColumn
+from unpooled.party.rules.differencing import DifferencingRules
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.privacy_budget import PrivacyBudget
 from unpooled.party.rules.refusal_limit import RefusalLimit
-from unpooled.party.steps.private_noise import cost
-from unpooled.party.views.view import View
+from unpooled.party.steps.asked_step import AskedStep
 from unpooled.protocol.answered import Answered
-from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY
-from unpooled.protocol.matching_stages import STAGES
-from unpooled.protocol.message import Message
+from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY, Lines
+from unpooled.protocol.message import Message, digest
 from unpooled.protocol.refusal import Refusal
-from unpooled.protocol.request import Request
-from unpooled.protocol.step import find_step
 from unpooled.secure.keys.roster import Identity
 
 Answer = tuple[dict[str, Any], dict[str, Array]]
@@ -108,7 +104,7 @@ class Studies:
         if name not in self.studies:
             self.studies[name] = StudyMemory(
                 self._shelf(name, told.forgotten),
-                reused=self._reused(name, told.forgotten),
+                totals_cache=self._totals_cache(name, told.forgotten),
             )
         study = self.studies[name]
         if self._journal is not None:
@@ -117,7 +113,7 @@ class Studies:
             study.fitted, study.answered = set(told.fitted), dict(told.answered)
             if told.forgotten != self._forgotten.setdefault(name, told.forgotten):
                 study.kept = self._shelf(name, told.forgotten)
-                study.reused = self._reused(name, told.forgotten)
+                study.totals_cache = self._totals_cache(name, told.forgotten)
             self._forgotten[name] = told.forgotten
         return study
 
@@ -128,7 +124,7 @@ class Studies:
             return KeptStore()
         return KeptStore(_kept_beside(self._journal) / study / str(forgotten))
 
-    def _reused(self, study: str, forgotten: int) -> TotalsCache:
+    def _totals_cache(self, study: str, forgotten: int) -> TotalsCache:
         if self._journal is None or not NAME.fullmatch(study):
             return TotalsCache()
         kept = _kept_beside(self._journal)
@@ -166,53 +162,78 @@ class Studies:
         """Whether a person had the study forgotten since the silo joined it."""
         return self._told(study).forgotten != self._forgotten.get(study, 0)
 
-    def check(
-        self, request: Request, view: View | IdColumn, parties: tuple[str, ...]
-    ) -> None:
-        """Refuse a step that nobody approved, or that was answered for others."""
-        if self._asks_people and not self._told(request.study).approves(request.step):
+    def check(self, asked: AskedStep, parties: tuple[str, ...]) -> None:
+        """Refuse a step that nobody approved, or that earlier answers forbid."""
+        study, step = asked.request.study, asked.step.name
+        if self._asks_people and not self._told(study).approves(step):
             raise Refusal("approval")
-        about = view, parties, request.study
-        mixtures = mixtures_in(self._policy, request, view)
-        self._history.check(self._policy, *about, mixtures)
-        self._budget.check(_cost(request))
+        self._history.check(self._policy, asked, parties)
+        self._budget.check(asked.rho)
 
-    def foresee(self, view: View, parties: tuple[str, ...], partition: str) -> None:
-        """Refuse a step that is planned where what was answered before forbids it.
+    def foresee(
+        self, asked: AskedStep, parties: tuple[str, ...], partition: str
+    ) -> None:
+        """Refuse a planned step that earlier answers forbid.
 
         Rules about fitted numbers are left out: a plan has placeholders for them.
         """
-        self._history.check_parties(self._policy, view, parties)
+        self._history.check_parties(self._policy, asked.view, parties)
         # Columns are planned before rows are matched, and answered about afterwards.
         if partition == "rows":
-            self._history.check_rows(self._policy, view)
+            self._history.check_rows(self._policy, asked.view)
 
-    def released(
+    def write_round(
         self,
-        request: Request,
-        lines: Sequence[Release],
-        asked: tuple[str, Answered],
-        view: View | IdColumn,
+        asked: AskedStep,
+        answered: Answered,
+        party: str,
         parties: tuple[str, ...],
-    ) -> None:
-        """Write a round before its reply leaves."""
-        rho, mixtures = _cost(request), mixtures_in(self._policy, request, view)
+        lines: Lines,
+        *,
+        request: str,
+        digests: Mapping[str, str],
+    ) -> list[list[Any]]:
+        """Write a round before its reply leaves; return the reply's seals.
+
+        Parameters
+        ----------
+        answered : Answered
+            The record of the round.
+        party : str
+            This party.
+        lines : list of (Release, str)
+            The round's ledger lines, each with the name of its array.
+        request : str
+            SHA-256 of the request.
+        digests : mapping of str to str
+            SHA-256 of the arrays by name.
+        """
+        study = self.studies[asked.request.study]
+        first = self.n_own_lines(asked.request.study)
+        digests = {**digests, "": digest(b"")}
+        sealed = _sealed(party, self._identity, study.ledger, first, lines, digests)
+        ran = (asked.request.step, tuple(asked.view.transforms))
         if self._journal is not None:
             self._journal.released(
                 self._identity,
-                lines,
-                (request.step, tuple(view.transforms)),
-                asked,
-                view.source_columns,
+                sealed,
+                ran,
+                (request, answered),
+                asked.view.source_columns,
                 parties,
-                request.session,
+                asked.request.session,
                 # Another process may have answered since the rules were checked.
-                lambda: self.check(request, view, parties),
-                rho=rho,
-                mixtures=mixtures,
+                lambda: self.check(asked, parties),
+                rho=asked.rho,
+                mixtures=dict(asked.mixtures),
             )
-        self._budget.record(rho)
-        self._history.record(self._policy, view, parties, request.study, mixtures)
+        self._budget.record(asked.rho)
+        self._history.record(self._policy, asked, parties)
+        study.ledger = Ledger([*study.ledger, *sealed])
+        study.fitted.add(ran)
+        study.answered[request] = answered
+        seals = [line.seals[party] for line in sealed]
+        return [[seal.sequence, seal.digest, seal.signature] for seal in seals]
 
     def check_refusals(self, study: str) -> None:
         """Refuse a study whose refusals told enough."""
@@ -308,15 +329,38 @@ def _kept_beside(journal: AuditLog) -> Path:
     return journal.path.with_suffix(".kept")
 
 
-def _cost(request: Request) -> float:
-    # Stages of matching are no steps: no noise could leave who is common as it is.
-    name = request.step
-    return 0.0 if name in STAGES else cost(find_step(name), request.public)
-
-
 def session_of(message: Message) -> tuple[str, str]:
     """Return the study and the session that a message names."""
     study, session = message.header.get("study"), message.header.get("session")
     if not (isinstance(study, str) and isinstance(session, str)):
         raise Refusal("malformed_message")
     return study, session
+
+
+def _sealed(
+    party: str,
+    identity: Identity,
+    ledger: Ledger,
+    first: int,
+    lines: Lines,
+    digests: Mapping[str, str],
+) -> Ledger:
+    """Return the lines as they follow on the silo's own ledger, sealed.
+
+    Parameters
+    ----------
+    first : int
+        How many lines the silo sealed under this identity before.
+    lines : list of (Release, str)
+        With the name of each one's array.
+    digests : mapping of str to str
+        SHA-256 of the arrays by these names.
+    """
+    grown = Ledger(ledger)
+    for sequence, (line, source) in enumerate(lines, first):
+        content = digests[source]
+        statement = line.statement(party, sequence, content)
+        signature = identity.sign(statement).hex()
+        seal = Seal(identity.public.hex(), sequence, content, signature)
+        grown.append(replace(line, parties=(party,)), {party: seal})
+    return grown[len(ledger) :]

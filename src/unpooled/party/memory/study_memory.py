@@ -31,7 +31,7 @@ class StudyMemory:
         Rounds that were answered, by the SHA-256 of the request.
     ledger : Ledger
         The silo's own record of what crossed its door.
-    reused : TotalsCache
+    totals_cache : TotalsCache
         Totals that steps add to when rows were appended.
     """
 
@@ -39,7 +39,7 @@ class StudyMemory:
     fitted: set[Ran] = field(default_factory=set)
     answered: dict[str, Answered] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)
-    reused: TotalsCache = field(default_factory=TotalsCache)
+    totals_cache: TotalsCache = field(default_factory=TotalsCache)
 
     def as_record(self) -> dict[str, Any]:
         """Return what a party must know to go on after a restart, as JSON values.

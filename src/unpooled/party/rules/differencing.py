@@ -10,42 +10,20 @@ do a table's totals before and after few rows changed
 (`unpooled.party.rules.imputed_cells`).
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import final
 
 import numpy as np
 
-from unpooled.arrays import Array, Bool, UInt8
-from unpooled.data.table import Table
+from unpooled.arrays import Array, UInt8
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.hash_chain import now
 from unpooled.party.rules.answered_columns import AnsweredColumns
 from unpooled.party.rules.imputed_cells import ImputedCells
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.table_versions import TableVersions
-from unpooled.party.views.view import View
+from unpooled.party.steps.asked_step import AskedStep
+from unpooled.party.views.view import IdColumn, View
 from unpooled.protocol.refusal import Refusal
-
-_NONE: Mapping[str, int] = MappingProxyType({})
-
-
-@final
-class IdColumn:
-    """What matching of rows is about: the ids of a table, all of them.
-
-    A matching for another set of parties is refused like a step on the column: two
-    intersections subtract to who is in one and not in the other.
-    """
-
-    def __init__(self, table: Table) -> None:
-        self.source_columns = () if table.ids is None else (table.ids,)
-        self.n_rows, self.left_out = table.n_rows, list[int]()
-        self.transforms = list[str]()
-
-    def rows(self) -> Bool[Array, " N"]:
-        """Return which of the table's rows it is about."""
-        return np.ones(self.n_rows, bool)
 
 
 @final
@@ -68,23 +46,18 @@ class DifferencingRules:
         # Sets of rows, a bit for each, by the table's length.
         self._row_sets: dict[int, list[UInt8[Array, " b"]]] = {}
 
-    def check(
-        self,
-        policy: Policy,
-        view: View | IdColumn,
-        parties: tuple[str, ...],
-        study: str = "",
-        mixtures: Mapping[str, int] = _NONE,
-    ) -> None:
-        """Refuse what would give few rows, or one party, away next to what was told."""
+    def check(self, policy: Policy, asked: AskedStep, parties: tuple[str, ...]) -> None:
+        """Refuse a step that, with earlier answers, gives a few rows or one party."""
+        view = asked.view
         self.check_parties(policy, view, parties)
-        if mixtures:
-            every = {**self._told().mixtures(view.source_columns), **mixtures}
+        if asked.mixtures:
+            before = self._told().mixtures(view.source_columns)
+            every = {**before, **asked.mixtures}
             p = len(view.source_columns)
             policy.check_mixtures(sum(every.values()), p, view.n_rows)
         self.check_rows(policy, view)
         if isinstance(view, View):
-            self._fillings.check(policy, view, study)
+            self._fillings.check(policy, view, asked.request.study)
 
     def check_parties(
         self, policy: Policy, view: View | IdColumn, parties: tuple[str, ...]
@@ -111,22 +84,18 @@ class DifferencingRules:
         return self._own if self._journal is None else self._journal.told()
 
     def record(
-        self,
-        policy: Policy,
-        view: View | IdColumn,
-        parties: tuple[str, ...],
-        study: str = "",
-        mixtures: Mapping[str, int] = _NONE,
+        self, policy: Policy, asked: AskedStep, parties: tuple[str, ...]
     ) -> None:
         """Remember that the step was answered; a journal has it from its round."""
-        self._own.see(view.source_columns, parties, now(), mixtures)
+        view = asked.view
+        self._own.see(view.source_columns, parties, now(), asked.mixtures)
         if isinstance(view, View):
             self._versions.record(view.table, view.source_columns)
-            self._fillings.record(policy, view, study)
+            self._fillings.record(policy, view, asked.request.study)
         if not view.left_out:
             return
         rows = view.rows()
         told = self._row_sets.setdefault(len(rows), [])
-        asked = np.packbits(rows)
-        if not any(np.array_equal(asked, other) for other in told):
-            told.append(asked)
+        packed = np.packbits(rows)
+        if not any(np.array_equal(packed, other) for other in told):
+            told.append(packed)

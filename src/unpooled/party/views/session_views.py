@@ -1,7 +1,8 @@
 """The views that a session reads: made once, and their transforms checked."""
 
-from typing import Any, final
+from typing import final
 
+from unpooled.arrays import Array
 from unpooled.data.table import Table
 from unpooled.party.memory.kept_arrays import (
     KeptArrays,
@@ -14,6 +15,7 @@ from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
 from unpooled.party.views.transform_checks import Transforms
 from unpooled.party.views.view import View
+from unpooled.protocol.declaration import Declared
 from unpooled.protocol.message import digest
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request
@@ -62,13 +64,13 @@ class SessionViews:
         self._views: dict[str, View] = {}
 
     @property
-    def reused(self) -> TotalsCache:
-        """What steps gave that reuse it."""
-        return self._study.reused
+    def totals_cache(self) -> TotalsCache:
+        """Cached totals of steps that only read rows that were appended."""
+        return self._study.totals_cache
 
     def of(self, request: Request) -> View:
         """Return the view of a request."""
-        key = request.view_digest()
+        key = request.view_digest
         if key not in self._views:
             try:
                 self._views[key] = View(
@@ -94,13 +96,21 @@ class SessionViews:
         if request.kept_of:
             return self.kept(request.kept_of)
         shelves = (self._of_fit, self._study.kept)
-        return KeptArrays(request.view_digest(), shelves, self.origins)
+        return KeptArrays(request.view_digest, shelves, self.origins)
 
-    def keep(self, request: Request, until: str, name: str, **value: Any) -> None:
-        """Keep an array to the end of the "fit" or of the "study"."""
-        where = self._study.kept if until == "study" else self._of_fit
+    def keep(
+        self, request: Request, name: str, value: Array, declared: Declared
+    ) -> None:
+        """Keep an array to the end of the fit or of the study, as it is declared."""
+        store = self._study.kept if declared.until == "study" else self._of_fit
         origin = digest(self.origins.bound(request.context(name)))
-        where.put(request.view_digest(), name, origin=origin, **value)
+        store.put(
+            request.view_digest,
+            name,
+            value,
+            symmetric=declared.symmetric,
+            origin=origin,
+        )
 
     def check_transforms(self, request: Request, view: View) -> None:
         """Refuse transforms that were not fitted, or that single a row out."""

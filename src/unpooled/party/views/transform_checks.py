@@ -66,7 +66,7 @@ class Transforms:
                     # Whoever asks chooses such columns, and as many as he likes.
                     self._policy.check_made(len(operation.columns), view.n_rows)
             before += (transform.name,)
-        key = request.view_digest()
+        key = request.view_digest
         if before and self._policy.max_row_share < 1.0 and key not in self._judged:
             self._check_dominance(view)
             self._judged.add(key)

@@ -4,6 +4,7 @@ A view travels as data (which columns, which rows, which fitted transform with w
 arrays) and is evaluated inside the silo when a step reads it. Nothing is stored.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -180,6 +181,15 @@ class View:
         """Return the largest share of each column's scatter that one row carries."""
         return row_shares(self.blocks(), len(self.columns))
 
+    def class_sizes(self, label: str) -> list[int]:
+        """Return the number of rows of each class that the view has, in no order."""
+        sizes = Counter[object]()
+        for block in self.blocks([label]):
+            # A missing label (None, NaN) is no class; a step refuses it itself.
+            labels = block.extra[label].tolist()
+            sizes.update(x for x in labels if x is not None and x == x)
+        return list(sizes.values())
+
     def origins(self) -> list[str]:
         """Return the source column of each column; empty where several are mixed."""
         origins = dict(zip(self.source_columns, self.source_columns, strict=True))
@@ -218,6 +228,24 @@ class View:
                 made = self._made(operation, names)
                 origins = dict(zip(made, origins.values(), strict=True))
         return found
+
+
+@final
+class IdColumn:
+    """What matching of rows is about: the ids of a table, all of them.
+
+    A matching for another set of parties is refused like a step on the column: two
+    intersections subtract to who is in one and not in the other.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.source_columns = () if table.ids is None else (table.ids,)
+        self.n_rows, self.left_out = table.n_rows, list[int]()
+        self.transforms = list[str]()
+
+    def rows(self) -> Bool[Array, " N"]:
+        """Return which of the table's rows it is about."""
+        return np.ones(self.n_rows, bool)
 
 
 def _own(operation: Derive, step: Step, place: int) -> list[Any]:
