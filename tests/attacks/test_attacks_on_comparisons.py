@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from unpooled.arrays import Array
 from unpooled.coordinator.comparisons import Comparing
 from unpooled.coordinator.round_cost import RoundRecord
-from unpooled.party.steps import compare as computing
+from unpooled.protocol import computing_party as computing
 from unpooled.protocol.compared import Polynomial, compared
 from unpooled.protocol.step import kept, release, stays
 from wire import Rogue, rows, silos

@@ -57,7 +57,7 @@ class Place:
             options.pop("policy", Policy()),
             IDENTITIES[name],
             roster,
-            journal=AuditLog(self.log(name), max_pages=pages),
+            audit_log=AuditLog(self.log(name), max_pages=pages),
             models=self.folder / f"{name}-models",
             **options,
         )

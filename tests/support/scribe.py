@@ -20,13 +20,19 @@ def a_round(
         )
         signature = identity.sign(line.statement("a", sequence, "00")).hex()
         ledger.append(line, {"a": Seal(key, sequence, "00", signature)})
-    ran = ("x.y", ())
-    parties = ["a", "b", "c"]
-    asked = Answered(
+    answered = Answered(
         "s", "session", 1, "x.y", "v", "f", 1, {}, {"a": key}, "masked", "r"
     )
-    about = ("00", asked)
-    journal.released(identity, ledger[before:], ran, about, ["x0"], parties, "session")
+    journal.released(
+        identity,
+        ledger[before:],
+        ran=("x.y", ()),
+        request="00",
+        answered=answered,
+        columns=["x0"],
+        parties=["a", "b", "c"],
+        session="session",
+    )
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ from unpooled.errors import ReleaseRefusedError, UnpooledError, crossing
 from unpooled.ledger import canonical
 from unpooled.party.matching.aligned_rows import AlignedRows
 from unpooled.party.memory.audit_log import AuditLog
-from unpooled.party.memory.kept_arrays import share_kept
+from unpooled.party.memory.audit_state import LoggedStudy
+from unpooled.party.memory.kept_arrays import KeptStore, share_kept
 from unpooled.party.memory.studies import Answer, Studies, session_of
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
@@ -52,8 +53,8 @@ class Party:
         Whether the silo answers where totals travel in clear, which shows its own
         values: for simulations, as a test's oracle. Otherwise a study without masks
         needs `allow_disclosed`.
-    journal : AuditLog, optional
-        The silo's audit log; without it the party forgets when its process ends.
+    audit_log : AuditLog, optional
+        The silo's audit log; by default one in memory, which ends with the process.
     approval : {"none", "each-study"}, default "none"
         Whether a person must approve each study first.
     models : Path, optional
@@ -80,7 +81,7 @@ class Party:
         roster: Roster,
         *,
         plain: bool = False,
-        journal: AuditLog | None = None,
+        audit_log: AuditLog | None = None,
         approval: str = "none",
         models: Path | None = None,
         partition: str = "rows",
@@ -90,7 +91,9 @@ class Party:
         self.partition = partition
         self._identity, self._roster = identity, roster
         self._plain = plain
-        self._studies = Studies(policy, identity, journal, approval, models)
+        self._studies = Studies(
+            policy, identity, audit_log or AuditLog(), approval, models
+        )
         self.aligned_rows = AlignedRows(policy, identity, self._studies, matches)
         self.studies = self._studies.studies
         # ((study, session), peer, message): hands it to the relay, where there is one.
@@ -104,6 +107,10 @@ class Party:
         """Answer one message. Never raises: a mistake inside is a reply too."""
         with self._door:  # an engine may call from several threads
             return self._handle(request)
+
+    def resume(self, study: str, logged: LoggedStudy, kept: KeptStore) -> None:
+        """Take up a study of a simulation where an earlier process left it."""
+        self._studies.resume(study, logged, kept)
 
     def carried(self, peer: str, where: tuple[str, str], message: bytes) -> None:
         """Take a message between computing processes; it passes by the door."""

@@ -168,7 +168,10 @@ def _go_on(
         for number, step in enumerate(rest, 1):
             first = place.next_round
             model = _fitted(study, step, place.path, view)
-            memories = {n: member.studies[study.name] for n, member in parties.items()}
+            memories = {
+                name: member.studies[study.name].logged
+                for name, member in parties.items()
+            }
             place.finish(step.name, model, memories)
             forget_progress(place.path)
             place.log(
@@ -198,8 +201,9 @@ def _fitted(study: Study, step: StudyStep, folder: Path, view: Federation) -> An
 def _remember(study: Study, place: RunFolder, parties: dict[str, Party]) -> None:
     """Give simulated silos what they remember, and a place for what they keep."""
     for party, member in parties.items():
-        memory = member.studies[study.name] = place.memory(party)
-        memory.kept = KeptStore(place.path / _KEPT / party)
+        member.resume(
+            study.name, place.memory(party), KeptStore(place.path / _KEPT / party)
+        )
 
 
 def result_of(study: Study, place: RunFolder) -> Run:

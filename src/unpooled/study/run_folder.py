@@ -34,7 +34,7 @@ from unpooled.data.atomic_file import replacing
 from unpooled.errors import StudyError
 from unpooled.ledger import Ledger
 from unpooled.models.files.model_file import library_version, load, save
-from unpooled.party.memory.study_memory import StudyMemory
+from unpooled.party.memory.audit_state import LoggedStudy
 from unpooled.study.append_only_file import append, exclusive, whole_lines
 from unpooled.study.run_state import VERSION, State, check_fields, read_state
 
@@ -110,7 +110,7 @@ class RunFolder:
         self._written = [len(self.ledger), len(self.rounds)]
 
     def finish(
-        self, step: str, model: Any, memories: Mapping[str, StudyMemory]
+        self, step: str, model: Any, memories: Mapping[str, LoggedStudy]
     ) -> None:
         """Write a finished step; from then on no continuation repeats it."""
         self.record()
@@ -131,13 +131,13 @@ class RunFolder:
             for number, step in enumerate(self.state.finished)
         ]
 
-    def memory(self, party: str) -> StudyMemory:
+    def memory(self, party: str) -> LoggedStudy:
         """Return what a simulated silo remembered when the last step was finished."""
         path = self.path / "silos" / f"{party}.json"
         if not self.state.finished:
-            return StudyMemory()
+            return LoggedStudy()
         try:
-            return StudyMemory.from_record(json.loads(path.read_text("utf-8")))
+            return LoggedStudy.from_record(json.loads(path.read_text("utf-8")))
         except (OSError, ValueError, RecursionError) as wrong:
             raise StudyError(f"Cannot read {path}: {wrong}.") from wrong
 

@@ -138,7 +138,9 @@ def test_a_chain_computed_anew_is_not_signed(place):
         )
     _raw(place.log("a"), *statements)
     again = AuditLog(place.log("a"))
-    assert again.told().rosters(("x0",), "", None) == {("a", "b", "mallory")}
+    assert again.answered_columns().rosters(("x0",), "", None) == {
+        ("a", "b", "mallory")
+    }
     with pytest.raises(StudyError, match=r"Entry 3 .* is not signed"):
         again.verify()
 

@@ -70,7 +70,7 @@ def test_a_failing_disk_stops_the_release(place, monkeypatch):
                 raise sqlite3.OperationalError("disk I/O error")
             return self.real.execute(query, *rest)
 
-    chain = place.parties["a"]._studies._journal._chain  # type: ignore[union-attr]
+    chain = place.parties["a"]._studies._audit_log._chain
     real = chain._database
     monkeypatch.setattr(chain, "_database", Failing(real))
     with pytest.raises(ReleaseRefusedError, match="audit_log"):

@@ -78,7 +78,7 @@ def test_a_log_knows_the_time_over_restarts(clock, place):
     clock.days = 31.0
     place.start(policy=PERIOD)
     assert place.federation("abc", "third").sum(counted)["out"] == 90.0
-    assert AuditLog(place.log("a")).told().rosters(("x0",), "", None) == {
+    assert AuditLog(place.log("a")).answered_columns().rosters(("x0",), "", None) == {
         ("a", "b", "c")
     }
     assert AuditLog(place.log("a")).verify()

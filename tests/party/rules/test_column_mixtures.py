@@ -190,7 +190,9 @@ def test_a_log_remembers_mixtures_over_restarts(tmp_path):
     # 30 rows allow 9 mixtures.
     with pytest.raises(ReleaseRefusedError, match="max_feature_ratio"):
         fit(1)
-    (size,) = AuditLog(place.log("a")).told().mixtures(("x1", "another")).values()
+    (size,) = (
+        AuditLog(place.log("a")).answered_columns().mixtures(("x1", "another")).values()
+    )
     assert size == 6
-    assert AuditLog(place.log("a")).told().mixtures(("another",)) == {}
+    assert AuditLog(place.log("a")).answered_columns().mixtures(("another",)) == {}
     assert AuditLog(place.log("a")).verify()

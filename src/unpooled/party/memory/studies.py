@@ -1,8 +1,9 @@
-"""What a silo has to do with studies beside their rounds: approval, memory, models.
+"""All studies of a silo: approval, memory between fits, rounds, delivered models.
 
 announce ─> a person approves ─> join ─> rounds ─> deliver ─> `unpooled silo apply`
 
-With a journal all of it outlives the process, and is written before it has an effect.
+Everything is written to the audit log before it has an effect, and outlives the process
+where the log is a file.
 """
 
 import hashlib
@@ -20,13 +21,14 @@ from unpooled.data.table import Table
 from unpooled.errors import StudyError
 from unpooled.ledger import Ledger, Release, Seal
 from unpooled.party.memory.audit_log import AuditLog
+from unpooled.party.memory.audit_state import LoggedStudy
 from unpooled.party.memory.kept_arrays import KeptStore
 from unpooled.party.memory.partial_totals import TotalsCache
-from unpooled.party.memory.study_memory import LoggedStudy, StudyMemory
+from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.differencing import DifferencingRules
 from unpooled.party.rules.policy import Policy
-from unpooled.party.rules.privacy_budget import PrivacyBudget
-from unpooled.party.rules.refusal_limit import RefusalLimit
+from unpooled.party.rules.privacy_budget import check_budget
+from unpooled.party.rules.refusal_limit import check_refusals, record_refusal
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY, Lines
@@ -48,15 +50,15 @@ _MOST_MODELS = 100
 
 @final
 class Studies:
-    """A silo's dealings with all studies.
+    """All studies of a silo: their approval, their memory, their models.
 
     Parameters
     ----------
     policy : Policy
         The silo's rules.
     identity : Identity
-        Signs the journal.
-    journal : AuditLog or None
+        Signs the audit log.
+    audit_log : AuditLog
         The silo's audit log.
     approval : {"none", "each-study"}
         Whether a person must approve each study before the silo joins it.
@@ -66,14 +68,14 @@ class Studies:
     Attributes
     ----------
     studies : dict of str to StudyMemory
-        What the silo remembers.
+        The studies that the silo remembers, by name.
     """
 
     def __init__(
         self,
         policy: Policy,
         identity: Identity,
-        journal: AuditLog | None,
+        audit_log: AuditLog,
         approval: str,
         models: Path | None,
     ) -> None:
@@ -81,55 +83,55 @@ class Studies:
             raise StudyError(
                 f"approval = {approval!r}; choose {' or '.join(APPROVALS)}."
             )
-        if approval != "none" and journal is None:
-            raise StudyError("Approvals need an audit log, where they are written.")
-        self._policy, self._identity, self._journal = policy, identity, journal
-        self._asks_people, self._models = approval != "none", models
-        self._refusals = RefusalLimit(journal)
+        if approval != "none" and audit_log.path is None:
+            raise StudyError(
+                "Approvals need an audit log in a file, where they are written."
+            )
+        self._policy, self._identity = policy, identity
+        self._audit_log, self._models = audit_log, models
+        self._asks_people = approval != "none"
         # Of this use alone, and the same after a restart.
         key = hashlib.sha256(b"row digests" + identity.private_bytes()).digest()
-        self._history, self._budget = (
-            DifferencingRules(journal, key),
-            PrivacyBudget(policy, journal),
-        )
-        self._forgotten: dict[str, int] = {}
+        self._differencing = DifferencingRules(audit_log, key)
         self.studies: dict[str, StudyMemory] = {}
-        for name in journal.studies() if journal else ():
-            if self._told(name).lines:
+        for name in audit_log.studies():
+            if audit_log.study(name).lines:
                 self.remember(name)
 
     def remember(self, name: str) -> StudyMemory:
-        """Return what is remembered of a study, as the journal has it by now."""
-        told = self._told(name)
-        if name not in self.studies:
-            self.studies[name] = StudyMemory(
-                self._shelf(name, told.forgotten),
-                totals_cache=self._totals_cache(name, told.forgotten),
-            )
-        study = self.studies[name]
-        if self._journal is not None:
-            if told.lines != len(study.ledger):
-                study.ledger = self._journal.ledger(name)
-            study.fitted, study.answered = set(told.fitted), dict(told.answered)
-            if told.forgotten != self._forgotten.setdefault(name, told.forgotten):
-                study.kept = self._shelf(name, told.forgotten)
-                study.totals_cache = self._totals_cache(name, told.forgotten)
-            self._forgotten[name] = told.forgotten
+        """Return the memory of a study, as the audit log has it by now."""
+        logged = self._audit_log.study(name)
+        study = self.studies.setdefault(name, StudyMemory(logged, forgotten=-1))
+        if logged.lines != len(study.ledger):
+            study.ledger = self._audit_log.ledger(name)
+        if logged.forgotten != study.forgotten:
+            study.forgotten = logged.forgotten
+            study.kept, study.totals_cache = KeptStore(), TotalsCache()
+            # Beside the log's file arrays outlive the process as the log does. A study
+            # that was forgotten begins a new folder, whatever was left of the old.
+            folder = _kept_folder(self._audit_log, name)
+            if folder is not None:
+                own = folder / str(logged.forgotten)
+                study.kept = KeptStore(own)
+                study.totals_cache = TotalsCache(
+                    own / _TOTALS, lambda: folder.parent.glob(f"*/*/{_TOTALS}")
+                )
         return study
 
-    def _shelf(self, study: str, forgotten: int) -> KeptStore:
-        # Where there is a log, what is kept outlives the process as the log does. A
-        # study that was forgotten begins a new folder, whatever was left of the old.
-        if self._journal is None or not NAME.fullmatch(study):
-            return KeptStore()
-        return KeptStore(_kept_beside(self._journal) / study / str(forgotten))
+    def resume(self, name: str, logged: LoggedStudy, kept: KeptStore) -> None:
+        """Take up a study of a simulation where an earlier process left it.
 
-    def _totals_cache(self, study: str, forgotten: int) -> TotalsCache:
-        if self._journal is None or not NAME.fullmatch(study):
-            return TotalsCache()
-        kept = _kept_beside(self._journal)
-        own = kept / study / str(forgotten) / _TOTALS
-        return TotalsCache(own, lambda: kept.glob(f"*/*/{_TOTALS}"))
+        Parameters
+        ----------
+        name : str
+            The study.
+        logged : LoggedStudy
+            The steps that ran, and the rounds that were answered.
+        kept : KeptStore
+            The arrays that the steps kept.
+        """
+        self._audit_log.resumed(name, logged)
+        self.remember(name).kept = kept
 
     def own_lines(self, name: str) -> list[Release]:
         """Return the lines of a study that were sealed under the present key."""
@@ -143,7 +145,7 @@ class Studies:
         """Return how many lines of a study were sealed under the present key."""
         key = self._identity.public.hex()
         lines = self.studies[name].ledger if name in self.studies else ()
-        # Seals of a key are numbered from 0, so the last one tells.
+        # Seals of a key are numbered from 0, so the last one has their number.
         for line in reversed(lines):
             for seal in line.seals.values():
                 if seal.key == key:
@@ -152,23 +154,22 @@ class Studies:
 
     def join(self, study: str, session: str, parties: Sequence[str]) -> StudyMemory:
         """Join a session that the silo never saw, of a study that it approves."""
-        if self._asks_people and self._told(study).approval != "approved":
+        if self._asks_people and self._audit_log.study(study).approval != "approved":
             raise Refusal("approval")
-        if self._journal is not None:
-            self._journal.joined(self._identity, study, session, parties)
+        self._audit_log.joined(self._identity, study, session, parties)
         return self.remember(study)
 
     def was_forgotten(self, study: str) -> bool:
         """Whether a person had the study forgotten since the silo joined it."""
-        return self._told(study).forgotten != self._forgotten.get(study, 0)
+        return self._audit_log.study(study).forgotten != self.studies[study].forgotten
 
     def check(self, asked: AskedStep, parties: tuple[str, ...]) -> None:
         """Refuse a step that nobody approved, or that earlier answers forbid."""
         study, step = asked.request.study, asked.step.name
-        if self._asks_people and not self._told(study).approves(step):
+        if self._asks_people and not self._audit_log.study(study).approves(step):
             raise Refusal("approval")
-        self._history.check(self._policy, asked, parties)
-        self._budget.check(asked.rho)
+        self._differencing.check(self._policy, asked, parties)
+        check_budget(self._policy, self._audit_log, asked.rho)
 
     def foresee(
         self, asked: AskedStep, parties: tuple[str, ...], partition: str
@@ -177,10 +178,10 @@ class Studies:
 
         Rules about fitted numbers are left out: a plan has placeholders for them.
         """
-        self._history.check_parties(self._policy, asked.view, parties)
+        self._differencing.check_parties(self._policy, asked.view, parties)
         # Columns are planned before rows are matched, and answered about afterwards.
         if partition == "rows":
-            self._history.check_rows(self._policy, asked.view)
+            self._differencing.check_rows(self._policy, asked.view)
 
     def write_round(
         self,
@@ -212,34 +213,28 @@ class Studies:
         first = self.n_own_lines(asked.request.study)
         digests = {**digests, "": digest(b"")}
         sealed = _sealed(party, self._identity, study.ledger, first, lines, digests)
-        ran = (asked.request.step, tuple(asked.view.transforms))
-        if self._journal is not None:
-            self._journal.released(
-                self._identity,
-                sealed,
-                ran,
-                (request, answered),
-                asked.view.source_columns,
-                parties,
-                asked.request.session,
-                # Another process may have answered since the rules were checked.
-                lambda: self.check(asked, parties),
-                rho=asked.rho,
-                mixtures=dict(asked.mixtures),
-            )
-        self._budget.record(asked.rho)
-        self._history.record(self._policy, asked, parties)
+        self._audit_log.released(
+            self._identity,
+            sealed,
+            ran=(asked.request.step, tuple(asked.view.transforms)),
+            request=request,
+            answered=answered,
+            columns=asked.view.source_columns,
+            parties=parties,
+            session=asked.request.session,
+            rho=asked.rho,
+            mixtures=asked.mixtures,
+            # Another process may have answered since the rules were checked.
+            check=lambda: self.check(asked, parties),
+        )
+        self._differencing.record(self._policy, asked)
         study.ledger = Ledger([*study.ledger, *sealed])
-        study.fitted.add(ran)
-        study.answered[request] = answered
         seals = [line.seals[party] for line in sealed]
         return [[seal.sequence, seal.digest, seal.signature] for seal in seals]
 
     def check_refusals(self, study: str) -> None:
-        """Refuse a study whose refusals told enough."""
-        known = self.studies.get(study, StudyMemory())
-        told = self._told(study) if self._journal is not None else known
-        self._refusals.check(study, told.answered.values())
+        """Refuse a study that has used up its allowance of refusals about its rows."""
+        check_refusals(self._audit_log.study(study))
 
     def refused(self, header: dict[str, Any], rule: str) -> None:
         """Write a refusal, if it can be written: it goes out in any case."""
@@ -248,40 +243,42 @@ class Studies:
         study = header.get("study")
         asked = header.get("step") or header.get("kind")
         with suppress(StudyError):
-            self._refusals.record(
+            record_refusal(
+                self._audit_log,
                 study if isinstance(study, str) else "",
                 asked if isinstance(asked, str) else "",
                 rule,
             )
 
     def describe(self, table: Table, partition: str) -> Answer:
-        """Say what the silo has, as far as its rules let columns be seen."""
+        """Return the columns of the silo that its rules let studies see."""
         return {
             "kind": "described",
             "columns": list(filter(self._policy.allows_column, table.columns)),
             "named": table.named,
             "label": table.label,
             "partition": partition,
-            # On a row partition how many rows a silo has is its own business.
+            # On a row partition the number of rows stays in the silo.
             "rows": table.n_rows if partition == "columns" else None,
         }, {}
 
     def announce(self, message: Message) -> Answer:
-        """Take the text of a study, for a person to look at."""
+        """Write down the text of a study, for a person to read."""
         study, text = message.header["study"], message.header["text"]
         if not (type(study) is type(text) is str and NAME.fullmatch(study)):
             raise Refusal("malformed_message")
         if not text or len(text) > _MOST_TEXT:
             raise Refusal("malformed_message")
-        if self._journal is not None:
-            self._journal.announced(study, text)
-        approval = self._told(study).approval if self._asks_people else "not needed"
+        self._audit_log.announced(study, text)
+        approval = "not needed"
+        if self._asks_people:
+            approval = self._audit_log.study(study).approval
         return {"kind": "announced", "approval": approval}, {}
 
     def recall(self, message: Message) -> Answer:
         """Return the lines of a study from one on: for a coordinator that was killed.
 
-        Nothing new: they are about its own requests, and it may have been told before.
+        Nothing new leaves: the lines are about the coordinator's own requests.
         """
         study, after = message.header["study"], message.header["after"]
         if type(study) is not str or type(after) is not int or after < 0:
@@ -292,7 +289,7 @@ class Studies:
         return {"kind": "recalled", "lines": [line.as_record() for line in lines]}, {}
 
     def deliver(self, message: Message) -> Answer:
-        """Take a fitted model's file; it is checked when somebody reads it."""
+        """Write a fitted model's file; it is checked when it is read."""
         study, name = message.header["study"], message.header["name"]
         (content,) = message.arrays.values()
         if not (type(study) is type(name) is str and content.dtype == "uint8"):
@@ -307,26 +304,25 @@ class Studies:
         others = set(folder.glob(f"*{MODEL_SUFFIX}")) - {path}
         if content.nbytes > _MOST_MODEL_BYTES or len(others) >= _MOST_MODELS:
             raise Refusal("delivery")
-        if self._journal is not None:
-            (sha,) = message.digests.values()
-            self._journal.delivered(study, name, sha, content.nbytes)
+        (sha,) = message.digests.values()
+        self._audit_log.delivered(study, name, sha, content.nbytes)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with replacing(path) as stream:
             stream.write(content.data)
         return {"kind": "delivered"}, {}
 
-    def _told(self, study: str) -> LoggedStudy:
-        return LoggedStudy() if self._journal is None else self._journal.study(study)
+
+def forget_kept(audit_log: AuditLog, study: str) -> None:
+    """Delete the arrays that the steps of a study kept on the disk."""
+    if folder := _kept_folder(audit_log, study):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def forget_kept(journal: AuditLog, study: str) -> None:
-    """Delete what the steps of a study kept on the disk."""
-    if NAME.fullmatch(study):
-        shutil.rmtree(_kept_beside(journal) / study, ignore_errors=True)
-
-
-def _kept_beside(journal: AuditLog) -> Path:
-    return journal.path.with_suffix(".kept")
+def _kept_folder(audit_log: AuditLog, study: str) -> Path | None:
+    """Return the folder of a study's kept arrays, beside the file of the log."""
+    if audit_log.path is None or not NAME.fullmatch(study):
+        return None
+    return audit_log.path.with_suffix(".kept") / study
 
 
 def session_of(message: Message) -> tuple[str, str]:

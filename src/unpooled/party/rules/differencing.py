@@ -17,7 +17,6 @@ import numpy as np
 from unpooled.arrays import Array, UInt8
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.hash_chain import now
-from unpooled.party.rules.answered_columns import AnsweredColumns
 from unpooled.party.rules.imputed_cells import ImputedCells
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.table_versions import TableVersions
@@ -32,17 +31,17 @@ class DifferencingRules:
 
     Parameters
     ----------
-    journal : AuditLog, optional
-        Knows the rosters over restarts and in every process; without it they are known
-        while the party lives, as the sets of rows are in any case.
+    audit_log : AuditLog
+        Has the rosters, the versions of the table and how its cells were filled. Sets
+        of rows are known while the party lives.
     key : bytes
         Of the digests of rows, at most 64.
     """
 
-    def __init__(self, journal: AuditLog | None = None, key: bytes = b"") -> None:
-        self._journal, self._versions = journal, TableVersions(key, journal)
-        self._fillings = ImputedCells(key, journal)
-        self._own = AnsweredColumns()
+    def __init__(self, audit_log: AuditLog, key: bytes) -> None:
+        self._audit_log = audit_log
+        self._versions = TableVersions(key, audit_log)
+        self._fillings = ImputedCells(key, audit_log)
         # Sets of rows, a bit for each, by the table's length.
         self._row_sets: dict[int, list[UInt8[Array, " b"]]] = {}
 
@@ -51,7 +50,7 @@ class DifferencingRules:
         view = asked.view
         self.check_parties(policy, view, parties)
         if asked.mixtures:
-            before = self._told().mixtures(view.source_columns)
+            before = self._audit_log.answered_columns().mixtures(view.source_columns)
             every = {**before, **asked.mixtures}
             p = len(view.source_columns)
             policy.check_mixtures(sum(every.values()), p, view.n_rows)
@@ -64,7 +63,8 @@ class DifferencingRules:
     ) -> None:
         """Refuse to answer about columns for other parties than before."""
         days = policy.roster_period_days
-        before = self._told().rosters(view.source_columns, now(), days)
+        answered = self._audit_log.answered_columns()
+        before = answered.rosters(view.source_columns, now(), days)
         if before - {parties} and not policy.allow_roster_change:
             raise Refusal("allow_roster_change")
 
@@ -80,22 +80,16 @@ class DifferencingRules:
         for other in self._row_sets.get(len(rows), ()):
             policy.check_rows(view.n_rows, [int(np.unpackbits(asked ^ other).sum())])
 
-    def _told(self) -> AnsweredColumns:
-        return self._own if self._journal is None else self._journal.told()
-
-    def record(
-        self, policy: Policy, asked: AskedStep, parties: tuple[str, ...]
-    ) -> None:
-        """Remember that the step was answered; a journal has it from its round."""
+    def record(self, policy: Policy, asked: AskedStep) -> None:
+        """Remember the rows of an answered step; the log has the rest of its round."""
         view = asked.view
-        self._own.see(view.source_columns, parties, now(), asked.mixtures)
         if isinstance(view, View):
             self._versions.record(view.table, view.source_columns)
             self._fillings.record(policy, view, asked.request.study)
         if not view.left_out:
             return
         rows = view.rows()
-        told = self._row_sets.setdefault(len(rows), [])
+        known = self._row_sets.setdefault(len(rows), [])
         packed = np.packbits(rows)
-        if not any(np.array_equal(packed, other) for other in told):
-            told.append(packed)
+        if not any(np.array_equal(packed, other) for other in known):
+            known.append(packed)

@@ -177,7 +177,7 @@ class SiloFile:
             self.rules(),
             self.key(),
             self.pinned(),
-            journal=AuditLog(self.audit, max_pages=self.audit_pages),
+            audit_log=AuditLog(self.audit, max_pages=self.audit_pages),
             approval=self.approval,
             models=self.models,
             partition=self.partition,

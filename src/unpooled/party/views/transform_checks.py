@@ -39,7 +39,7 @@ class Transforms:
     policy : Policy
         The silo's rules.
     study : StudyMemory
-        What was fitted, and what was answered.
+        The steps that ran in the study, and the rounds that were answered.
     committee : tuple of str
         Who compares in secret, and signs what was found.
     """
@@ -78,7 +78,9 @@ class Transforms:
         if not step.fitted_by or "kept" in step.reads:
             return
         if step.follows is None:
-            if not any((name, before) in self._study.fitted for name in step.fitted_by):
+            if not any(
+                (name, before) in self._study.logged.fitted for name in step.fitted_by
+            ):
                 raise Refusal("transform_not_fitted")
             return
         chain = features_digest(request.operations[: position + 1])
@@ -128,7 +130,11 @@ class Transforms:
         """
         signs = find_step(shown.step).polynomial is not None
         requests = {_request(front, signs) for front, _ in shown.signed.values()}
-        asked = self._study.answered.get(requests.pop()) if len(requests) == 1 else None
+        asked = (
+            self._study.logged.answered.get(requests.pop())
+            if len(requests) == 1
+            else None
+        )
         signers = tuple(sorted(shown.signed))
         if asked is None or signers != (self._committee if signs else asked.parties):
             raise Refusal("transform_not_fitted")
