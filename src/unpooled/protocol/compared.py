@@ -1,4 +1,4 @@
-"""Declaring steps of whose totals everybody learns a sign, and nothing else.
+"""Declaring steps of whose totals all parties learn a sign, and nothing else.
 
 @compared(Polynomial({("a", "b"): 1.0, ("c",): -1.0}, ...), below=release("l"))
 def local_parts(X, ...): return {"a": ..., "b": ..., "c": ...}
@@ -21,13 +21,13 @@ def compared(
     takes: Mapping[str, str] | None = None,
     **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
-    """Declare a step of whose totals everybody learns one sign.
+    """Declare a step of whose totals all parties learn one sign.
 
     Parameters
     ----------
     polynomial : Polynomial
-        Of the arrays that the step returns, entry by entry; whether it is negative is
-        computed by the parties together.
+        A polynomial of the arrays that the step returns, entry by entry. The parties
+        compute together whether it is negative.
     by, takes
         As of `summed`.
     **declared : str or Declared

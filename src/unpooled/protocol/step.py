@@ -27,7 +27,7 @@ from unpooled.protocol.declaration import Declared, bind_axes, release, stays
 from unpooled.protocol.fitted_round import Fit, Follows
 from unpooled.secure.comparison.polynomial import Polynomial
 
-# Those who write steps find here all that they need.
+# Everything that an author of steps needs.
 __all__ = ["LIBRARY", "Declared", "Fit", "Step", "adopted", "check_installed"]
 __all__ += ["derived", "disclosed", "exchanged", "find_step", "kept", "release"]
 __all__ += ["named_for", "stays", "summed"]
@@ -138,7 +138,7 @@ def summed(
     reuses : bool, default False
         Of a step that reads `X` alone, by rows: see `unpooled.party.steps.incremental`.
     **declared : str or Declared
-        Axes of each array that the step returns, or all about it.
+        Axes of each array that the step returns, or its whole declaration.
     """
     declare = _declaring("summed", by, takes, declared, sparse=sparse)
     return lambda function: replace(declare(function), reuses=reuses)
@@ -162,12 +162,12 @@ def kept(
 def exchanged(
     *, by: str = "rows", takes: Mapping[str, str] | None = None, **declared: Any
 ) -> Callable[[Callable[..., Any]], Step]:
-    """Declare a step whose arrays its party's neighbours see, as they are.
+    """Declare a step whose arrays the party's neighbours see in clear.
 
-    Later steps find them in `inbox`: party -> {name: array}, the own ones included.
+    Later steps find them in `inbox`: party -> {name: array}, its own included.
     """
     if any(_as_declared(one).symmetric for one in declared.values()):
-        raise TypeError("What is exchanged travels whole: there is no triangle of it.")
+        raise TypeError("An exchanged array travels whole, not as a triangle.")
     return _declaring("exchanged", by, takes, declared)
 
 

@@ -242,7 +242,7 @@ def test_plan_says_what_neighbours_would_learn():
         ({**PATH, "d": ["c", "e"]}, "The neighbours of d are a list of other parties"),
         ({**PATH, "d": ["d", "c"]}, "The neighbours of d are a list of other parties"),
         ({**PATH, "d": "c"}, "The neighbours of d are a list of other parties"),
-        ({**PATH, "d": []}, "c would tell d and not the reverse"),
+        ({**PATH, "d": []}, "c would send to d and not the reverse"),
         (
             {"a": ["b"], "b": ["a"], "c": ["d"], "d": ["c"]},
             "does not connect c with a",
