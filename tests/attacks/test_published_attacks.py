@@ -30,7 +30,7 @@ from attacks import (
 from unpooled.arrays import Array
 from unpooled.data.sources.open_source import open_source
 from unpooled.errors import ReleaseRefusedError
-from unpooled.models.pca import pca
+from unpooled.models import moments
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.rules.imputed_cells import ImputedCells
 from unpooled.party.rules.policy import Policy
@@ -113,12 +113,13 @@ def test_two_fitted_fillings_do_not_subtract_to_a_record():
     train, _ = federation.train_test_split(test_size=0.4, random_state=0)
     one, other = up.SimpleImputer().fit(federation), up.SimpleImputer().fit(train)
     view, mean = one.transform(federation), np.zeros(3)
-    view.sum(pca.local_squares, mean=mean)
+    view.asked_by("pca").sum(moments.local_squares, mean=mean)
+    another = other.transform(federation).asked_by("pca")
     with pytest.raises(ReleaseRefusedError, match="another_filling"):
-        other.transform(federation).sum(pca.local_squares, mean=mean)
+        another.sum(moments.local_squares, mean=mean)
     # The same once more, and other rows, are no other filling.
-    view.sum(pca.local_squares, mean=mean)
-    other.transform(train).sum(pca.local_squares, mean=mean)
+    view.asked_by("pca").sum(moments.local_squares, mean=mean)
+    other.transform(train).asked_by("pca").sum(moments.local_squares, mean=mean)
 
 
 def constant(value: float) -> tuple[Operation, ...]:

@@ -28,7 +28,7 @@ import unpooled
 from unpooled.errors import RULES
 from unpooled.models.files.catalogue import estimators
 from unpooled.party.rules.policy import Policy
-from unpooled.protocol.step import Step
+from unpooled.protocol.step import home_of, steps_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -164,17 +164,12 @@ def test_readme_is_short():
     assert len(blocks_of(README)[0].content.splitlines()) <= 12
 
 
-def steps_of(estimator: type) -> list[Step]:
-    module = sys.modules[estimator.__module__]
-    return [value for value in vars(module).values() if isinstance(value, Step)]
-
-
 def test_disclosure_page_lists_every_declared_release():
     wanted = {
         name: [
             f"| {step.name} | {array} | {declared.axes.replace(' ', '×') or '1'} "
             f"| {declared.meaning} | {'kept' if declared.kept else step.verb} |"
-            for step in steps_of(estimator)
+            for step in steps_of(home_of(estimator.__module__)).values()
             for array, declared in step.declared.items()
         ]
         for name, estimator in estimators().items()

@@ -9,17 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unpooled.errors import AggregationError
-from unpooled.models.pca import pca
 from unpooled.models.preprocessing import imputer, scaler
 from unpooled.protocol.ledger_lines import ledger_lines
 from unpooled.protocol.message import decode, encode
 from unpooled.protocol.request import Request, Veiled, release_context, view_arrays
-from unpooled.protocol.step import release
+from unpooled.protocol.step import find_step, release
 from unpooled.protocol.view_operations import Derive, Rows, Select
 from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.sums.fixed_point import BoundedCode, WideCode
 from wire import silos
 
+TOTAL = find_step("pca.local_total")
+SQUARES = find_step("pca.local_squares")
+SCATTER = find_step("pca.local_scatter")
 NAMES = ("x0", "x1", "x2")
 CHAIN = (
     Select(NAMES),
@@ -77,9 +79,9 @@ def test_both_ends_write_the_same_lines():
     here = silos()
     parties = tuple("abc")
     for step, public in [
-        (pca.local_total, {}),
-        (pca.local_squares, {"mean": np.zeros(3)}),
-        (pca.local_scatter, {"squares": np.ones(3)}),
+        (TOTAL, {}),
+        (SQUARES, {"mean": np.zeros(3)}),
+        (SCATTER, {"squares": np.ones(3)}),
         (imputer.local_observed, {}),
     ]:
         asked = request(step=step.name, public=public)
@@ -116,14 +118,14 @@ def test_lines_of_every_kind_of_release():
     squares = {"squares": np.ones(3)}
     scatter = request(step="pca.local_scatter", public=squares, fresh=frozenset())
     ((_, _), (line, _)) = ledger_lines(
-        scatter, pca.local_scatter, {"p": 3}, "masked", tuple("abc")
+        scatter, SCATTER, {"p": 3}, "masked", tuple("abc")
     )
     # A triangle in the narrow code: 8 bytes a number.
     assert (line.dtype, line.bytes, line.shape) == ("uint64", 48, (3, 3))
-    plain = ledger_lines(scatter, pca.local_scatter, {"p": 3}, "plain", tuple("abc"))
+    plain = ledger_lines(scatter, SCATTER, {"p": 3}, "plain", tuple("abc"))
     assert (plain[1][0].dtype, plain[1][0].bytes) == ("float64", 48)
     total = request(step="pca.local_total", public={}, fresh=frozenset())
-    lines = ledger_lines(total, pca.local_total, {"p": 3}, "masked", tuple("abc"))
+    lines = ledger_lines(total, TOTAL, {"p": 3}, "masked", tuple("abc"))
     assert [(x.dtype, x.bytes, x.shape) for x, _ in lines] == [
         ("uint256", 32, ()),
         ("uint256", 96, (3,)),
@@ -132,7 +134,7 @@ def test_lines_of_every_kind_of_release():
 
 def test_codes_are_wide_unless_a_bound_is_declared():
     assert isinstance(WireFormat(release("p"), (3,), {}).code(3), WideCode)
-    scatter = pca.local_scatter.declared["scatter"]
+    scatter = SCATTER.declared["scatter"]
     assert isinstance(WireFormat(scatter, (3, 3), {}).code(3), BoundedCode)
 
 

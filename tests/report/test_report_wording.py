@@ -1,7 +1,5 @@
 """What the report says of every array that left, came in or stayed."""
 
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +9,7 @@ import unpooled as up
 from report_pages import facts, rows
 from unpooled.ledger import Ledger, Release
 from unpooled.models.files.catalogue import estimators
-from unpooled.protocol.step import Step, summed
+from unpooled.protocol.step import home_of, steps_of, summed
 from unpooled.report.argument_phrases import TOLD
 from unpooled.report.cautions import cautions
 from unpooled.report.facts import facts_of
@@ -137,8 +135,7 @@ def test_every_argument_of_a_step_has_words():
     wanting = {
         f"{step.name} {name}: {axes}"
         for estimator in estimators().values()
-        for step in vars(sys.modules[estimator.__module__]).values()
-        if isinstance(step, Step)
+        for step in steps_of(home_of(estimator.__module__)).values()
         for name, axes in step.takes.items()
         if not axes.startswith("size")
         and not (name in step.declared and step.declared[name].meaning)

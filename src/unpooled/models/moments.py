@@ -34,7 +34,7 @@ from unpooled.linalg.moments import (
     scatter,
 )
 from unpooled.protocol.bounds import CauchySchwarz
-from unpooled.protocol.step import Fit, Step, kept, release, stays, summed
+from unpooled.protocol.step import Fit, kept, release, stays, summed
 
 # Of the squares of a constant column nothing but the rounding of its mean is left.
 _ROUNDING = float(np.finfo(float).eps) ** 2
@@ -129,22 +129,20 @@ def not_finite(X: Rows) -> DataError:
     )
 
 
-def pooled_mean(federation: Federation, total: Step) -> tuple[int, Float[Array, " p"]]:
+def pooled_mean(federation: Federation) -> tuple[int, Float[Array, " p"]]:
     """Return N and the mean of all rows; one round.
 
     Parameters
     ----------
     federation : Federation
         Rows without missing cells.
-    total : Step
-        `local_total` under the model's name (`adopted`).
 
     Raises
     ------
     DataError
         With fewer than two rows in all.
     """
-    totals = federation.sum(total)
+    totals = federation.sum(local_total)
     N = round(float(totals["count"]))
     if N < 2:
         raise DataError("A variance needs at least 2 rows over all silos.")
@@ -152,7 +150,7 @@ def pooled_mean(federation: Federation, total: Step) -> tuple[int, Float[Array, 
 
 
 def pooled_scatter(
-    federation: Federation, mean: Float[Array, " p"], squares: Step, scatter: Step
+    federation: Federation, mean: Float[Array, " p"]
 ) -> Float[Array, "p p"]:
     """Return the scatter about the mean of all rows, undivided; two rounds.
 
@@ -162,11 +160,9 @@ def pooled_scatter(
         As of `pooled_mean`.
     mean : (p,) array
         What that returned.
-    squares, scatter : Step
-        `local_squares` and `local_scatter` under the model's name.
     """
-    bound = federation.sum(squares, mean=mean)["squares"]
-    return federation.sum(scatter, squares=bound)["scatter"]
+    squares = federation.sum(local_squares, mean=mean)["squares"]
+    return federation.sum(local_scatter, squares=squares)["scatter"]
 
 
 def proven_moments(

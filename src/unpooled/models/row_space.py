@@ -276,6 +276,7 @@ def basis_of(
 def coordinates(
     federation: Federation, mean: Float[Array, " p"], basis: Float[Array, "p q"]
 ) -> Federation:
-    """Return a view of every silo's rows in the span."""
+    """Return a view of every silo's rows in the span, asked by the same model."""
     names = [f"span{j}" for j in range(basis.shape[1])]
-    return federation.derive(spanned, names, mean=mean, basis=basis)
+    view = federation.derive(spanned, names, mean=mean, basis=basis)
+    return view.asked_by(federation.model)

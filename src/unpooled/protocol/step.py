@@ -30,7 +30,7 @@ from unpooled.secure.comparison.polynomial import Polynomial
 # Everything that an author of steps needs.
 __all__ = ["LIBRARY", "Declared", "Fit", "Step", "adopted", "check_installed"]
 __all__ += ["derived", "disclosed", "exchanged", "find_step", "kept", "release"]
-__all__ += ["named_for", "stays", "summed"]
+__all__ += ["named_for", "stays", "steps_of", "summed"]
 
 LIBRARY = "unpooled.models."
 # Modules that moved: their steps keep the names that ledgers, audit logs and policies
@@ -247,19 +247,19 @@ def _library_homes() -> Mapping[str, str]:
 
 
 @functools.cache
-def _steps_of(model: str) -> Mapping[str, Step]:
+def steps_of(model: str) -> Mapping[str, Step]:
     """Return the steps of a library model, by their functions' names.
 
-    They are those of its own module, and those that its class lists in `_steps`.
+    They are those that its class lists in `_steps`, and those of its own module.
     """
     module = importlib.import_module(_library_homes()[model])
-    steps = _declared_in(module)
+    steps: list[Step] = []
     for kind in vars(module).values():
         if isinstance(kind, type) and kind.__module__ == module.__name__:
             for part in getattr(kind, "_steps", ()):
                 steps += [part] if isinstance(part, Step) else _declared_in(part)
     by_name: dict[str, Step] = {}
-    for step in steps:
+    for step in [*steps, *_declared_in(module)]:
         attribute = step.function.__name__
         if by_name.setdefault(attribute, step).function is not step.function:
             raise TypeError(f"Two steps of {model} have the name {attribute}.")
@@ -293,7 +293,7 @@ def named_for(model: str, step: Step) -> Step:
         When silos would not find the step by its name.
     """
     if model in _library_homes():
-        found = _steps_of(model).get(step.function.__name__)
+        found = steps_of(model).get(step.function.__name__)
         if found is not None and found.function is step.function:
             return found
     check_installed(step)
@@ -308,7 +308,7 @@ def find_step(name: str) -> Step:
     module_name, _, attribute = name.rpartition(".")
     if module_name in _library_homes():
         # Imported by name, because models are built upon this layer.
-        step = _steps_of(module_name).get(attribute)
+        step = steps_of(module_name).get(attribute)
         if step is None:
             raise ReleaseRefusedError("the silo", "a step", "allowed_steps")
         return step

@@ -9,6 +9,7 @@ import unpooled as up
 from unpooled.errors import ReleaseRefusedError
 from unpooled.linalg.kernels import fourier_features, fourier_weights
 from unpooled.models.kernel_pca import kernel_pca
+from unpooled.models.moments import local_total
 from wire import silos
 
 N, P = 40, 5
@@ -195,7 +196,7 @@ def test_totals_of_many_drawn_features_tell_who_is_in_the_data():
     names, how = [f"f{j}" for j in range(size)], {"seed": 0, "gamma": 5.0}
     with federation.fitting():
         view = federation.derive(kernel_pca.fourier, names, size=size, **how)
-        total = view.sum(kernel_pca.local_total)["total"]
+        total = view.asked_by("kernel_pca").sum(local_total)["total"]
     weights, offset = fourier_weights(0, 3, size, 5.0)
 
     def found(X):

@@ -180,16 +180,16 @@ def test_a_fit_about_another_mean_turns_no_direction(here):
     here = silos(tables)
     coordinator, federation = here.federation.coordinator, here.federation
     from unpooled.models import moments
-    from unpooled.models.pca import pca
 
+    asked = federation.asked_by("pca")
     with federation.fitting():
-        N, mean = moments.pooled_mean(federation, pca.local_total)
-        honest = federation.sum(pca.local_squares, mean=mean)["squares"]
+        N, mean = moments.pooled_mean(asked)
+        honest = asked.sum(moments.local_squares, mean=mean)["squares"]
         far = mean + np.array([1e3, -1e3, 0.0])
-        federation.sum(pca.local_squares, mean=far)
+        asked.sum(moments.local_squares, mean=far)
         # Bounded by what is honest it would be refused; so it is not.
         big = honest + N * (far - mean) ** 2
-        S = federation.sum(pca.local_scatter, squares=big)["scatter"]
+        S = asked.sum(moments.local_scatter, squares=big)["scatter"]
     V = np.linalg.eigh(S)[1][:, :-2:-1].T
     public = {"mean": mean, "components": V, "scale": np.ones(1)}
     view = federation.over(coordinator)

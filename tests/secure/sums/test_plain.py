@@ -5,6 +5,7 @@ import pytest
 
 import unpooled as up
 from unpooled.errors import AggregationError, DataError
+from unpooled.models.moments import local_total
 from unpooled.protocol.message import decode
 from unpooled.secure.sums.fixed_point import WideCode
 from unpooled.secure.sums.plain import PlainSum
@@ -50,7 +51,7 @@ def test_plain_and_masked_agree_to_the_last_digits():
 
 def test_plain_shows_each_partys_own_values_and_the_ledger_its_type():
     here = silos(secure_sum="plain")
-    here.federation.sum(up.models.pca.local_total)
+    here.federation.asked_by("pca").sum(local_total)
 
     seen = [decode(data).arrays["total"] for _, data in here.wire.of_kind("released")]
     own = [party.table for party in here.parties.values()]

@@ -29,6 +29,7 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.generalized_eigen import leading_pencil_pairs
+from unpooled.models import moments
 from unpooled.models import row_space as span
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.discriminant import check_projection as proven_discriminants
@@ -66,8 +67,7 @@ local_names, local_class_totals = adopted(
 )
 WITHIN = Within(*adopted(__name__, *within.STEPS))
 # Silos look steps up under these names.
-local_within_squares, local_within_scatter, local_fourths = WITHIN[:3]
-local_squares, local_scatter = WITHIN[3:]
+local_within_squares, local_within_scatter, local_fourths = WITHIN
 local_whitened, local_factors = adopted(
     __name__, oneshot.local_whitened, oneshot.local_factors
 )
@@ -189,6 +189,8 @@ class LinearDiscriminantAnalysis(
     scalings_: Float[Array, "p k"]
 
     _one_shot = ONE_SHOT
+
+    _steps = (moments.local_squares, moments.local_scatter)
 
     def __init__(
         self,

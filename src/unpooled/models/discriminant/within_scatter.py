@@ -15,7 +15,6 @@ import numpy as np
 from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import scatter
-from unpooled.models import moments
 from unpooled.models.discriminant.classes import Classes, class_codes
 from unpooled.models.moments import pooled_scatter
 from unpooled.protocol.bounds import CauchySchwarz
@@ -99,21 +98,17 @@ def local_fourths(
 
 
 class Within(NamedTuple):
-    """The steps of this module and of moments under a model's name (`adopted`)."""
+    """The steps of this module under a model's name (`adopted`)."""
 
     squares: Step
     scatter: Step
     fourths: Step
-    total_squares: Step
-    total_scatter: Step
 
 
 STEPS = Within(
     local_within_squares,
     local_within_scatter,
     local_fourths,
-    moments.local_squares,
-    moments.local_scatter,
 )
 
 
@@ -152,8 +147,7 @@ def covariances(
     if given is None:
         St = Sw + between(priors, means, mean)
     else:
-        two = steps.total_squares, steps.total_scatter
-        St = pooled_scatter(federation, mean, *two) / N
+        St = pooled_scatter(federation, mean) / N
     return shrunk(Sw, float(shrinkage or 0)), shrunk(St, float(shrinkage or 0))
 
 

@@ -45,8 +45,8 @@ from unpooled.models.heterogeneity.table import SiteTable
 from unpooled.models.moments import pooled_mean
 from unpooled.protocol.step import adopted
 
-local_total, local_squares, local_shifts = adopted(
-    __name__, moments.local_total, site_sums.local_squares, site_sums.local_shifts
+local_squares, local_shifts = adopted(
+    __name__, site_sums.local_squares, site_sums.local_shifts
 )
 local_column_shifts, local_distances, local_spread_shifts = adopted(
     __name__,
@@ -156,6 +156,8 @@ class Heterogeneity(SiteTable, FederatedEstimator):
     pillai_: dict[str, Any]
     box_m_: Any
 
+    _steps = (moments.local_total,)
+
     def __init__(
         self, n_components: int | None = None, *, multivariate: bool = True
     ) -> None:
@@ -165,7 +167,7 @@ class Heterogeneity(SiteTable, FederatedEstimator):
     def _fit(self, federation: Federation, y: Any) -> None:
         p, m = federation.n_features, len(federation.parties)
         k = _component_count(self.n_components, p, m)
-        N, mean = pooled_mean(federation, local_total)
+        N, mean = pooled_mean(federation)
         self.n_samples_, self.n_silos_ = N, m
         self.columns_ = list(federation.feature_names)
         if N - m < (p if self.multivariate else 1):

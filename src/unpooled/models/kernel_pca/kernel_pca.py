@@ -23,6 +23,7 @@ from unpooled.arrays import Array, Float, Int
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.kernels import KERNELS, fourier_features, fourier_weights
+from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.kernel_pca import columns as kernel_columns
 from unpooled.models.kernel_pca import rows as kernel_rows
@@ -43,7 +44,6 @@ from unpooled.models.kernel_pca.kernel import APPROXIMATIONS
     own_coordinates,
     shown_map,
 ) = kernel_steps.STEPS
-local_total, local_squares, local_scatter = kernel_rows.STEPS
 fourier, projected = kernel_rows.TRANSFORMS
 
 
@@ -146,6 +146,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
     component_indices_: Int[Array, " l"]
 
     _partitions = ("rows", "columns")
+    _steps = (moments.local_total, moments.local_squares, moments.local_scatter)
     _kept_by_silos = ("eigenvectors_", "score_weights_", "kernel_means_")
 
     def __init__(

@@ -17,21 +17,14 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg import kernels
 from unpooled.linalg.kernels import fourier_weights
-from unpooled.models import moments
 from unpooled.models.kernel_pca.columns import seed_of
 from unpooled.models.moments import pooled_mean, pooled_scatter
 from unpooled.models.pca import rows as pca_rows
 from unpooled.models.pca.spectrum import check_rows_suffice, leading
 from unpooled.protocol.step import LIBRARY, adopted, derived
 
-# `unpooled.models.kernel_pca.kernel_pca` has them too, where silos look them up.
-STEPS = adopted(
-    f"{LIBRARY}kernel_pca",
-    moments.local_total,
-    moments.local_squares,
-    moments.local_scatter,
-)
-_TOTAL, _SQUARES, _SCATTER = STEPS
+FITTED_BY = ("kernel_pca.local_total", "kernel_pca.local_squares")
+FITTED_BY += ("kernel_pca.local_scatter",)
 
 
 @derived(fitted_by=())
@@ -45,7 +38,7 @@ def fourier(
 
 @derived(
     takes={"mean": "p", "components": "k p", "scale": "k"},
-    fitted_by=tuple(step.name for step in STEPS),
+    fitted_by=FITTED_BY,
     follows=pca_rows.are_axes,
 )
 def projected(
@@ -59,7 +52,7 @@ def projected(
     return (X - mean) @ components.T / scale
 
 
-# Likewise.
+# `unpooled.models.kernel_pca.kernel_pca` has them too, where silos look them up.
 TRANSFORMS = adopted(f"{LIBRARY}kernel_pca", fourier, projected)
 _FOURIER, _PROJECTED = TRANSFORMS
 
@@ -76,9 +69,9 @@ def fit_rows(model: Any, federation: Federation) -> None:
     model.gamma_ = float(1.0 / p if model.gamma is None else model.gamma)
     model.seed_ = seed_of(model, federation)
     view, wanted = featured(model, federation), model.n_components
-    N, mean = pooled_mean(view, _TOTAL)
+    N, mean = pooled_mean(view)
     check_rows_suffice(wanted, N, model.n_landmarks)
-    S = pooled_scatter(view, mean, _SQUARES, _SCATTER)
+    S = pooled_scatter(view, mean)
     most = min(N, model.n_landmarks)
     k, values, axes = leading(S, wanted, most, float(S.trace()))
     if wanted is None:
@@ -91,7 +84,8 @@ def featured(model: Any, federation: Federation) -> Federation:
     """Return the view of every silo's features."""
     names = [f"fourier{j}" for j in range(model.n_landmarks)]
     how = {"seed": model.seed_, "gamma": model.gamma_, "size": model.n_landmarks}
-    return federation.derive(_FOURIER, names, **how)
+    view = federation.derive(_FOURIER, names, **how)
+    return view.asked_by(federation.model)
 
 
 def projection(model: Any, view: Federation, names: list[str]) -> Federation:

@@ -26,8 +26,7 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import leading_eigenpairs, with_positive_peaks
-from unpooled.models.moments import pooled_mean
-from unpooled.models.pca import rows as pca_rows
+from unpooled.models.moments import local_squares, pooled_mean
 from unpooled.models.pca.spectrum import Spectrum, Wanted, check_rows_suffice, leading
 from unpooled.protocol.bounds import CauchySchwarz, Trace
 from unpooled.protocol.step import LIBRARY, adopted, disclosed, release, summed
@@ -126,9 +125,9 @@ def compressed(model: Any, federation: Federation, wanted: Wanted) -> Spectrum:
     p = federation.n_features
     if model.rank is not None and model.rank > p:
         raise DataError(f"rank={model.rank}, but there are {p} columns.")
-    N, mean = pooled_mean(federation, pca_rows.local_total)
+    N, mean = pooled_mean(federation)
     check_rows_suffice(wanted, N, p)
-    squares = federation.sum(pca_rows.local_squares, mean=mean)["squares"]
+    squares = federation.sum(local_squares, mean=mean)["squares"]
     if model.rank is not None:
         S = _low_rank_scatter(federation, p, model.rank)
     else:

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
+from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.pca import columns as pca_columns
 from unpooled.models.pca import compression, private, update
@@ -32,8 +33,6 @@ from unpooled.models.pca.updating import UpdatingPCA
 from unpooled.protocol.step import derived
 
 # Silos look steps up under the name of the model that asks.
-local_total, local_squares = pca_rows.local_total, pca_rows.local_squares
-local_scatter = pca_rows.local_scatter
 local_spread, local_image = pca_rows.local_spread, pca_rows.local_image
 own_means, own_gram, own_image, own_loadings = pca_columns.STEPS[:4]
 own_scores, kept_scores, shown_loadings = pca_columns.STEPS[4:]
@@ -192,6 +191,7 @@ class PCA(ProbabilisticPCA, UpdatingPCA, FederatedEstimator):
     mean_: Float[Array, " p"]
 
     _partitions = ("rows", "columns")
+    _steps = (moments.local_total, moments.local_squares, moments.local_scatter)
     _kept_by_silos = ("components_", "mean_", *_OF_VARIANCE)
 
     def __init__(

@@ -13,7 +13,6 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import eigenvalues_of, with_positive_peaks
-from unpooled.models import moments
 from unpooled.models.moments import pooled_mean, pooled_scatter, proven_moments
 from unpooled.models.pca import krylov
 from unpooled.models.pca.krylov import leading_axes, proven_variances
@@ -29,9 +28,6 @@ from unpooled.models.pca.update import moments_of
 from unpooled.protocol.step import LIBRARY, Fit, adopted
 
 # `unpooled.models.pca.pca` has them too, where silos look them up.
-local_total, local_squares, local_scatter = adopted(
-    f"{LIBRARY}pca", moments.local_total, moments.local_squares, moments.local_scatter
-)
 local_spread, local_image = adopted(
     f"{LIBRARY}pca", krylov.local_spread, krylov.local_image
 )
@@ -60,9 +56,9 @@ _CODES = 64.0
 def covariance_eigh(model: Any, federation: Federation, wanted: Wanted) -> Spectrum:
     """Solve the pooled scatter in whole; three rounds."""
     p = federation.n_features
-    N, mean = pooled_mean(federation, local_total)
+    N, mean = pooled_mean(federation)
     check_rows_suffice(wanted, N, p)
-    S = pooled_scatter(federation, mean, local_squares, local_scatter)
+    S = pooled_scatter(federation, mean)
     return spectrum_of(S, N, mean, wanted)
 
 
@@ -74,7 +70,7 @@ def block_krylov(model: Any, federation: Federation, wanted: Wanted) -> Spectrum
             f'n_components={wanted!r}: svd_solver="krylov" finds a number of '
             f"components; give a whole number from 1 to {p}."
         )
-    N, mean = pooled_mean(federation, local_total)
+    N, mean = pooled_mean(federation)
     check_rows_suffice(wanted, N, p)
     squares = federation.sum(local_spread, mean=mean)["squares"]
     moments = {"N": N, "mean": mean, "squares": squares}

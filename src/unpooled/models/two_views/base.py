@@ -10,8 +10,7 @@ show their scores.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -60,16 +59,6 @@ def shown_scores(
 ) -> dict[str, Any]:
     """Show the scores of the silo's rows, each in units of `sizes`."""
     return {"scores": (complete(X) - kept["mean"]) @ kept["weights"] / sizes}
-
-
-@final
-@dataclass(frozen=True)
-class Steps:
-    """The steps of `unpooled.models.moments` under a model's name (`adopted`)."""
-
-    total: Step
-    squares: Step
-    scatter: Step
 
 
 def views_of(
@@ -128,7 +117,6 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         self,
         federation: Federation,
         y: Any,
-        steps: Steps,
         *,
         scale: bool,
         span: Span | None = None,
@@ -136,7 +124,7 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """Set means and scales; return the covariances of the views in their units."""
         first, second = views_of(federation, y)
         view, p = federation.select([*first, *second]), len(first)
-        N, mean = pooled_mean(view, steps.total)
+        N, mean = pooled_mean(view)
         self.n_samples_, self.x_columns_, self.y_columns_ = N, first, second
         self.x_mean_, self.y_mean_ = mean[:p].copy(), mean[p:].copy()
         self._bases = None
@@ -145,11 +133,11 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             # With more columns than rows everything is in the span of the rows.
             Z = row_space(view, span, mean, N, p)
             inside, mean = coordinates(view, mean, Z), np.zeros(Z.shape[1])
-            C = pooled_scatter(inside, mean, steps.squares, steps.scatter) / (N - 1)
+            C = pooled_scatter(inside, mean) / (N - 1)
             p = np.count_nonzero(Z[:p].any(axis=0))
             self._bases = Z[: len(first), :p], Z[len(first) :, p:]
         else:
-            C = pooled_scatter(view, mean, steps.squares, steps.scatter) / (N - 1)
+            C = pooled_scatter(view, mean) / (N - 1)
             spread = np.sqrt(C.diagonal()) if scale else spread
             spread[spread == 0.0] = 1.0
             C /= spread * spread[:, None]

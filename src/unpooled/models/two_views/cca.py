@@ -41,14 +41,11 @@ from unpooled.models.row_space import Span
 from unpooled.models.two_views import base as twoviews
 from unpooled.models.two_views import cca_columns
 from unpooled.models.two_views import dgep as oneshot_views
-from unpooled.models.two_views.base import Predicting, Steps, views_of
+from unpooled.models.two_views.base import Predicting, views_of
 from unpooled.models.two_views.cca_columns import fit_columns
 from unpooled.models.two_views.dgep import OneShot, OneShotViews
 from unpooled.protocol.step import adopted
 
-local_total, local_squares, local_scatter = adopted(
-    __name__, moments.local_total, moments.local_squares, moments.local_scatter
-)
 local_canonical, local_pair, local_radii = adopted(
     __name__, pairs.local_canonical, eigenproblem.local_pair, eigenproblem.local_radii
 )
@@ -61,7 +58,6 @@ local_whitened, local_squared, local_factors, local_low_rank = adopted(
 )
 local_spread, local_span = adopted(__name__, spans.local_spread, spans.local_span)
 SPAN = Span(local_spread, local_span)
-STEPS = Steps(local_total, local_squares, local_scatter)
 ONE_SHOT = OneShot(
     local_whitened,
     local_squared,
@@ -198,6 +194,7 @@ class CCA(OneShotViews, Predicting, FederatedEstimator):
     eigenvalues_: Float[Array, " k"]
 
     _partitions = ("rows", "columns")
+    _steps = (moments.local_total, moments.local_squares, moments.local_scatter)
     _shown = shown_scores
     _one_shot = ONE_SHOT
 
@@ -246,7 +243,7 @@ class CCA(OneShotViews, Predicting, FederatedEstimator):
         c = float(self.regularisation)
         scale = c == 0.0 if self.scale is None else self.scale
         within = None if c == 0.0 else SPAN
-        S = self._moments(federation, y, STEPS, scale=scale, span=within)
+        S = self._moments(federation, y, scale=scale, span=within)
         columns = sum(S.xy.shape)
         if c == 0.0 and columns >= self.n_samples_:
             raise DataError(

@@ -29,13 +29,10 @@ from unpooled.models.base import FederatedEstimator
 from unpooled.models.parameter_checks import component_count
 from unpooled.models.two_views import base as twoviews
 from unpooled.models.two_views import pls_columns
-from unpooled.models.two_views.base import Predicting, Steps, TwoViews
+from unpooled.models.two_views.base import Predicting, TwoViews
 from unpooled.models.two_views.pls_columns import ColumnSteps, fit_columns
 from unpooled.protocol.step import adopted
 
-local_total, local_squares, local_scatter = adopted(
-    __name__, moments.local_total, moments.local_squares, moments.local_scatter
-)
 own_basis, local_image, local_pairs, shown_scores = adopted(
     __name__,
     pls_columns.own_basis,
@@ -43,7 +40,6 @@ own_basis, local_image, local_pairs, shown_scores = adopted(
     pls_columns.local_pairs,
     twoviews.shown_scores,
 )
-STEPS = Steps(local_total, local_squares, local_scatter)
 COLUMNS = ColumnSteps(own_basis, local_image, local_pairs)
 
 
@@ -51,6 +47,7 @@ class PartialLeastSquares(TwoViews):
     """Partial least squares of two views, whose solvers differ; see `PLSSVD`."""
 
     _partitions = ("rows", "columns")
+    _steps = (moments.local_total, moments.local_squares, moments.local_scatter)
 
     def __init__(
         self,
@@ -165,7 +162,7 @@ class PLSSVD(PartialLeastSquares, FederatedEstimator):
     def _fit(self, federation: Federation, y: Any) -> None:
         if federation.partition == "columns":
             return fit_columns(self, federation, COLUMNS, deflated=())
-        S = self._moments(federation, y, STEPS, scale=self.scale)
+        S = self._moments(federation, y, scale=self.scale)
         k = component_count(self.n_components, min(self.n_samples_, *S.xy.shape))
         U, V = leading_singular_pairs(S.xy, k)
         self.x_weights_, self.y_weights_ = map(np.ascontiguousarray, (U, V))
@@ -271,7 +268,7 @@ class PLSCanonical(PartialLeastSquares, Predicting, FederatedEstimator):
         if federation.partition == "columns":
             both = federation.parties
             return fit_columns(self, federation, COLUMNS, deflated=both)
-        S = self._moments(federation, y, STEPS, scale=self.scale)
+        S = self._moments(federation, y, scale=self.scale)
         k = component_count(self.n_components, min(self.n_samples_, *S.xy.shape))
         self._learn(partial_least_squares(S, k, regression=False))
         self._correlate(S)

@@ -17,12 +17,11 @@ from typing import Any, final
 
 from unpooled.federation.federation import Federation
 from unpooled.linalg.partial_least_squares import partial_least_squares
-from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.parameter_checks import component_count
 from unpooled.models.two_views import base as twoviews
 from unpooled.models.two_views import pls_columns, pls_regression_columns
-from unpooled.models.two_views.base import Predicting, Steps
+from unpooled.models.two_views.base import Predicting
 from unpooled.models.two_views.pls import PartialLeastSquares
 from unpooled.models.two_views.pls_columns import ColumnSteps as PartySteps
 from unpooled.models.two_views.pls_regression_columns import (
@@ -34,9 +33,6 @@ from unpooled.models.two_views.pls_regression_columns import (
 )
 from unpooled.protocol.step import adopted
 
-local_total, local_squares, local_scatter = adopted(
-    __name__, moments.local_total, moments.local_squares, moments.local_scatter
-)
 own_basis, local_image, local_pairs, shown_scores = adopted(
     __name__,
     pls_columns.own_basis,
@@ -56,7 +52,6 @@ own_predictions, shown_predictions, shown_model = adopted(
     pls_regression_columns.shown_predictions,
     pls_regression_columns.shown_model,
 )
-STEPS = Steps(local_total, local_squares, local_scatter)
 COLUMNS = ColumnSteps(
     PartySteps(own_basis, local_image, local_pairs),
     local_length,
@@ -180,7 +175,7 @@ class PLSRegression(PartialLeastSquares, Predicting, FederatedEstimator):
     def _fit(self, federation: Federation, y: Any) -> None:
         if federation.partition == "columns":
             return fit_columns(self, federation, COLUMNS, y)
-        S = self._moments(federation, y, STEPS, scale=self.scale)
+        S = self._moments(federation, y, scale=self.scale)
         k = component_count(self.n_components, min(self.n_samples_, len(S.xx)))
         self._learn(partial_least_squares(S, k, regression=True))
         self._correlate(S)
