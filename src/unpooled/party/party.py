@@ -1,6 +1,6 @@
 """The party: the silo's door. A request comes in as bytes, a reply goes out as bytes.
 
-Every exception is caught here. What crosses is the name of a rule; the reason, with its
+Every exception is caught here. Only the name of a rule crosses; the reason, with its
 values and paths, stays in the silo's own log.
 """
 
@@ -58,18 +58,18 @@ class Party:
     approval : {"none", "each-study"}, default "none"
         Whether a person must approve each study first.
     models : Path, optional
-        The folder for fitted models; without it none are taken.
+        The folder for fitted models; without it none are accepted.
     partition : {"rows", "columns"}, default "rows"
-        As the silo declared it; it takes part in studies of this kind only.
+        As the silo declared it; it only takes part in studies of this kind.
     matches : Path, optional
-        The folder for files that say which row has which place in a study.
+        The folder for files with the place of each row in a study.
 
     Attributes
     ----------
     studies : dict of str to StudyMemory
-        What the silo remembers, with its own ledger of what crossed its door.
+        Studies that the silo remembers, each with its own ledger.
     aligned_rows : AlignedRows
-        Which of the silo's rows its studies read.
+        The rows of the silo that its studies read.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Party:
         )
         self.aligned_rows = AlignedRows(policy, identity, self._studies, matches)
         self.studies = self._studies.studies
-        # ((study, session), peer, message): hands it to the relay, where there is one.
+        # Hands (session, peer, message) of secure comparisons on, between machines.
         self.carry: Callable[[tuple[str, str], str, bytes], None] | None = None
         self._door = threading.Lock()
         self._sessions: dict[tuple[str, str], Session] = {}
@@ -113,16 +113,16 @@ class Party:
         self._studies.resume(study, logged, kept)
 
     def carried(self, peer: str, where: tuple[str, str], message: bytes) -> None:
-        """Take a message between computing processes; it passes by the door."""
+        """Take a message between comparison processes; it is none for `handle`."""
         if (session := self._sessions.get(where)) is not None:
             session.carried(peer, message)
 
     def _handle(self, request: Bytes) -> Framed:
-        asked: dict[str, Any] = {}
+        header: dict[str, Any] = {}
         try:
             message = decode(request)
-            asked = message.header
-            kind = asked.get("kind")
+            header = message.header
+            kind = header.get("kind")
             if kind == "step":
                 return self._handle_step(message, request)
             answers: dict[Any, Callable[[Message], Answer]] = {
@@ -144,14 +144,14 @@ class Party:
             if kind not in answers:
                 raise Refusal("malformed_message")
             try:
-                header, arrays = answers[kind](message)
+                answer, arrays = answers[kind](message)
             except UnpooledError:
                 raise
             except (KeyError, TypeError, ValueError, AttributeError) as wrong:
                 raise Refusal("malformed_message") from wrong
         except Exception as reason:
-            return self._refusal(request, asked, reason)
-        return self._reply(digest(request), header, arrays)
+            return self._refusal(request, header, reason)
+        return self._reply(digest(request), answer, arrays)
 
     def _reply(
         self,
@@ -166,16 +166,16 @@ class Party:
         return framed(header, arrays, self._identity, digests)
 
     def _refusal(
-        self, request: Bytes, asked: dict[str, Any], reason: Exception
+        self, request: Bytes, header: dict[str, Any], reason: Exception
     ) -> Framed:
         if isinstance(reason, Refusal | UnpooledError):
             log.info("%s refused a request: %s", self.name, reason)
         else:
             log.error("%s failed on a request", self.name, exc_info=reason)
         error, rule = crossing(reason)
-        self._studies.refused(asked, rule)
-        header = {"kind": "refused", "error": error, "rule": rule}
-        return self._reply(digest(request), header, {})
+        self._studies.refused(header, rule)
+        reply = {"kind": "refused", "error": error, "rule": rule}
+        return self._reply(digest(request), reply, {})
 
     def _join(self, message: Message) -> Answer:
         header = message.header
@@ -188,7 +188,7 @@ class Party:
         session, protection = session_of(message), header["protection"]
         if protection not in ("masked", "plain"):
             raise Refusal("malformed_message")
-        # The coordinator must not talk a silo into sending its values in clear.
+        # A coordinator must not be able to have a silo send its values in clear.
         if protection == "plain" and not (self._plain or self.policy.allow_disclosed):
             raise Refusal("allow_disclosed")
         if session in self._sessions:
@@ -213,16 +213,16 @@ class Party:
         public, signature = agreement.offer()
         offer = {"key": public.hex(), "signature": signature.hex()}
         lines = self._studies.n_own_lines(session[0])
-        # Where the study's seals go on, so that a coordinator sees what it missed.
+        # The number of sealed lines shows a coordinator which replies it lost.
         return {"kind": "offer", "lines": lines, **offer}, {}
 
     def _check_partition(self, message: Message) -> None:
-        # No silo shall find itself in a study by columns, which shows people, unasked.
+        # No silo joins a study by columns, whose scores are about people, by mistake.
         if message.header.get("partition", "rows") != self.partition:
             raise Refusal("partition")
 
     def _pinned(self, parties: list[str]) -> Roster:
-        # A name that stands twice would count as two parties and hide one total.
+        # A name listed twice would count as two parties in the minimum of a policy.
         twice = len(set(parties)) != len(parties)
         if twice or self.name not in parties or not set(parties) <= set(self._roster):
             raise Refusal("wrong_roster")
@@ -253,7 +253,7 @@ class Party:
         return {"kind": "accepted"}, {}
 
     def _plan(self, message: Message) -> Answer:
-        """Say which rule would refuse a step, before the study asks for it."""
+        """Return the rule that would refuse a planned step; empty where none would."""
         header = message.header
         session = Session(
             self.name,

@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, final
 
 from unpooled.errors import DataError
@@ -51,7 +52,7 @@ class Declared:
     kept: bool = False
     until: str = "study"
 
-    @property
+    @cached_property
     def letters(self) -> tuple[str, ...]:
         """The axes, one by one."""
         return tuple(self.axes.split())

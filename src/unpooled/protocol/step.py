@@ -28,7 +28,8 @@ from unpooled.protocol.fitted_round import Fit, Follows
 from unpooled.secure.comparison.polynomial import Polynomial
 
 # Everything that an author of steps needs.
-__all__ = ["LIBRARY", "Declared", "Fit", "Step", "adopted", "check_installed"]
+__all__ = ["LIBRARY", "Declared", "Fit", "Polynomial", "Step", "adopted"]
+__all__ += ["check_installed", "compared"]
 __all__ += ["derived", "disclosed", "exchanged", "find_step", "kept", "release"]
 __all__ += ["named_for", "stays", "steps_of", "summed"]
 
@@ -94,7 +95,7 @@ class Step:
     def __doc__(self) -> str | None:  # type: ignore[override]
         return self.function.__doc__
 
-    @property
+    @functools.cached_property
     def leaves(self) -> dict[str, Declared]:
         """The arrays that are sent."""
         return {name: d for name, d in self.declared.items() if not d.kept}
@@ -169,6 +170,35 @@ def exchanged(
     if any(_as_declared(one).symmetric for one in declared.values()):
         raise TypeError("An exchanged array travels whole, not as a triangle.")
     return _declaring("exchanged", by, takes, declared)
+
+
+def compared(
+    polynomial: Polynomial,
+    *,
+    by: str = "rows",
+    takes: Mapping[str, str] | None = None,
+    **declared: Any,
+) -> Callable[[Callable[..., Any]], Step]:
+    """Declare a step of whose totals all parties learn one sign.
+
+    Parameters
+    ----------
+    polynomial : Polynomial
+        A polynomial of the arrays that the step returns, entry by entry. The parties
+        compute together whether it is negative.
+    by, takes
+        As of `summed`.
+    **declared : str or Declared
+        The one array of signs, with the axes of the arrays that the step returns.
+    """
+    if len(declared) != 1:
+        raise TypeError(f"A comparison declares one array of signs, not {declared}.")
+
+    def declare(function: Callable[..., Any]) -> Step:
+        step = summed(by=by, takes=takes, **declared)(function)
+        return replace(step, verb="compared", polynomial=polynomial)
+
+    return declare
 
 
 def derived(

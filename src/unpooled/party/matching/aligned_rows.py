@@ -1,9 +1,9 @@
-"""Which rows of a silo its studies read: all, or those that all silos have.
+"""The rows of a silo that its studies read: all, or those common to all silos.
 
     stages of matching ─> audit log, ledger ─> state/matches/<study>.csv ─> AlignedTable
 
-The file stays in the silo. It says which row has which place in the common order, and
-so whom a score is about.
+The file stays in the silo. It has the place of each row in the common order, and so
+the person behind each score.
 """
 
 import csv
@@ -40,11 +40,11 @@ class AlignedRows:
     policy : Policy
         The silo's rules.
     identity : Identity
-        Seals the ledger's lines; the secret of the ids is derived from it.
+        The secret of the ids is derived from it.
     studies : Studies
         The silo's audit log and memory.
     matches : Path, optional
-        Folder for the files that say which row is where; without it none are written.
+        Folder for the files with the places of rows; without it none are written.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class AlignedRows:
         self._aligned: dict[str, AlignedTable] = {}
 
     def table_of(self, study: str, table: Table) -> Table:
-        """Return the rows that a study reads: those matched, else the silo's table."""
+        """Return the table that a study reads: its matched rows, or all rows."""
         return self._aligned.get(study, table)
 
     def common_rows(self, study: str) -> Int[Array, " N"] | None:
-        """Return which rows a study reads, in its order; None where that is all."""
+        """Return the rows that a study reads, in its order; None where it reads all."""
         return self._aligned[study].rows if study in self._aligned else None
 
     def answer(
@@ -75,14 +75,14 @@ class AlignedRows:
         parties: tuple[str, ...],
         keys: tuple[Mapping[str, bytes], bytes],
     ) -> Answer:
-        """Do a stage of matching, and write it down before the reply leaves.
+        """Do a stage of matching; it is in the audit log before the reply leaves.
 
         Parameters
         ----------
         table : Table
-            The silo's rows by now; a matching ends with those that it began with.
+            The silo's present rows; a matching ends with those that it began with.
         keys : (mapping of str to bytes, bytes)
-            Those shared with every other party, and the one shared by all of them.
+            The keys shared with each other party, and the one shared by all.
         """
         header = message.header
         (study, session), number = session_of(message), header["round"]
@@ -128,7 +128,7 @@ class AlignedRows:
         return reply, arrays
 
     def leave(self, study: str, session: str) -> None:
-        """Forget what belongs to one session: points, and scalars used once."""
+        """Forget the points and scalars of one session, which are used once."""
         self._matchers.pop((study, session), None)
 
     def _matcher(
@@ -138,7 +138,7 @@ class AlignedRows:
         parties: tuple[str, ...],
         keys: tuple[Mapping[str, bytes], bytes],
     ) -> SiloMatcher:
-        # Another matching of the study begins: with the rows as they are by now.
+        # Another matching of the study begins, with the present rows.
         self._aligned.pop(place.study, None)
         salt = canonical(["ids", place.study, list(parties)])
         return SiloMatcher(

@@ -1,11 +1,11 @@
-"""The silo's audit log: what left, for whom, and under which roster.
+"""The silo's audit log: every release, for whom, and under which roster.
 
     announced ── decided ── joined ── line, line, round ── ... ── delivered ── forgotten
 
 Written before a reply leaves, in one transaction, so that a process killed at any point
-leaves either all of a round or nothing of it. It is also what a silo knows after a
-restart: what was answered before, and for which parties. A log that cannot be written
-(a full disk, a size limit) stops the release: it fails closed.
+leaves either all of a round or nothing of it. After a restart it is the memory of the
+silo's earlier answers and of their rosters. A log that cannot be written (a full disk,
+a size limit) stops the release: it fails closed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,14 +22,14 @@ from unpooled.protocol.answered import Answered
 from unpooled.protocol.message import digest
 from unpooled.secure.keys.roster import Identity
 
-# What a party writes on its own carries its signature.
+# Entries that a party writes alone carry its signature.
 _SIGNED = ("round", "joined")
 _NONE: Mapping[str, int] = MappingProxyType({})
 
 
 @final
 class AuditLog:
-    """A silo's audit log in a file of its own, which several processes may use.
+    """A silo's audit log, in a file that several processes may use.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class AuditLog:
         self._chain.catch_up()
 
     def study(self, name: str) -> LoggedStudy:
-        """Return what the log says of a study, by now."""
+        """Return the state of a study, as the log has it by now."""
         self._chain.catch_up()
         return self._state.studies.get(name, LoggedStudy())
 
@@ -65,12 +65,12 @@ class AuditLog:
         return list(self._state.studies)
 
     def entries(self, study: str | None = None) -> list[Entry]:
-        """Return everything in the log, or what is about one study."""
+        """Return all entries, or those of one study."""
         entries = self._chain.entries()
         return [entry for entry in entries if study in (None, entry.study)]
 
     def ledger(self, study: str) -> Ledger:
-        """Return the lines of a study as this silo wrote them."""
+        """Return the ledger lines of a study as this silo wrote them."""
         records = self._chain.records("line", study)
         return Ledger([Release.from_record(record) for record in records])
 
@@ -165,7 +165,7 @@ class AuditLog:
     def joined(
         self, identity: Identity, study: str, session: str, parties: Sequence[str]
     ) -> None:
-        """Write that the silo joined a session; one that it joined is refused."""
+        """Write that the silo joined a session; refuse to join it a second time."""
 
         def unseen() -> None:
             if session in self._state.studies.get(study, LoggedStudy()).sessions:
@@ -177,7 +177,7 @@ class AuditLog:
         self._chain.append([("joined", study, record)], identity, unseen)
 
     def announced(self, study: str, text: str) -> None:
-        """Write the text of a study that somebody wants to run; once while it stays."""
+        """Write the announced text of a study, unless it is the present one."""
         if self.study(study).text != text:
             self._chain.append([("announced", study, {"text": text})])
 
@@ -215,11 +215,11 @@ class AuditLog:
         self._chain.append([("resumed", study, logged.as_record())])
 
     def forgotten(self, study: str, models: Sequence[str]) -> None:
-        """Write that what the silo kept of a study was deleted."""
+        """Write that the arrays and models of a study were deleted."""
         self._chain.append([("forgotten", study, {"models": list(models)})])
 
     def refused(self, study: str, asked: str, rule: str, each: bool = False) -> None:
-        """Write that a rule said no: once per process, or `each` time."""
+        """Write that a rule refused a request: once per process, or `each` time."""
         study, asked = study[:100], asked[:100]
         known = (study, asked, rule) in self._refusals
         if not each and (known or len(self._refusals) >= 256):
@@ -229,12 +229,12 @@ class AuditLog:
         self._chain.append([("refused", study, record)])
 
     def notes(self, kind: str) -> list[dict[str, Any]]:
-        """Return what was noted of the table: a "version", or how it was "filled"."""
+        """Return the notes about the table: of a "version", or how it was "filled"."""
         self._chain.catch_up()
         return list(self._state.notes[kind])
 
     def note(self, kind: str, record: dict[str, Any]) -> None:
-        """Write something about the table, of no study, once."""
+        """Write a note about the table, which belongs to no study, once."""
         if record not in self.notes(kind):
             self._chain.append([(kind, "", record)])
 
@@ -250,9 +250,8 @@ class AuditLog:
         Returns
         -------
         bool
-            True. What does not hold is a `StudyError` that names the first bad entry.
-            Entries missing at the end show against a coordinator's ledger only: see
-            `check_against`.
+            True; otherwise a `StudyError` names the first bad entry. Entries missing at
+            the end only show beside a coordinator's ledger: see `check_against`.
         """
         self._chain.check_file()
         lines = 0
@@ -286,8 +285,8 @@ class AuditLog:
         Returns
         -------
         int
-            How many lines of this silo in the same studies the ledger lacks: replies
-            that the coordinator never wrote down.
+            Number of lines of this silo in the same studies that the ledger lacks:
+            replies that the coordinator never wrote down.
 
         Raises
         ------

@@ -3,8 +3,8 @@
     entry t: body_t ── hash_t = SHA-256(hash_{t-1} ‖ body_t) ── signature, at times
 
 A transaction is on the disk before `append` returns, so a process killed at any point
-leaves all of it or nothing. Triggers refuse edits; those made around them break the
-chain, and whoever computes the chain anew cannot sign it.
+leaves all of it or nothing. Triggers refuse edits; an edit around them breaks the
+chain, and only the silo's key can sign a chain that is computed anew.
 """
 
 import hashlib
@@ -53,7 +53,7 @@ _INSERT = f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
 @final
 @dataclass(frozen=True)
 class Entry:
-    """One thing that happened at a silo's door.
+    """One entry of an audit log.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Entry:
     time : str
         By the silo's own clock, ISO 8601 in UTC. Nothing depends on it.
     kind, study : str
-        What happened, and in which study.
+        The kind of event, and its study.
     record : dict
         The particulars, JSON values.
     hash : str
@@ -93,8 +93,7 @@ class HashChain:
     max_pages : int or None
         SQLite's limit on the file, in pages.
     seen : callable
-        Called with each entry in turn, of this process or of another, before anything
-        else is read or written.
+        Called with each entry in turn, of this process or of another.
     """
 
     def __init__(
@@ -128,7 +127,7 @@ class HashChain:
         weakref.finalize(self, self._database.close)
 
     def entries(self) -> Iterator[Entry]:
-        """Yield the entries in order, each checked against the chain before it.
+        """Yield the entries in order, each checked against the chain.
 
         Raises
         ------
@@ -165,7 +164,8 @@ class HashChain:
         identity : Identity, optional
             Signs the chain up to and with the last of them.
         check : callable, optional
-            Called when nobody else can write any more; what it raises stops the write.
+            Called when no other process can write any more; an exception stops the
+            write.
 
         Raises
         ------

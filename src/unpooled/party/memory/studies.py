@@ -212,7 +212,9 @@ class Studies:
         study = self.studies[asked.request.study]
         first = self.n_own_lines(asked.request.study)
         digests = {**digests, "": digest(b"")}
-        sealed = _sealed(party, self._identity, study.ledger, first, lines, digests)
+        ledger = Ledger(study.ledger)
+        _append_sealed(ledger, party, self._identity, first, lines, digests)
+        sealed = ledger[len(study.ledger) :]
         self._audit_log.released(
             self._identity,
             sealed,
@@ -228,7 +230,7 @@ class Studies:
             check=lambda: self.check(asked, parties),
         )
         self._differencing.record(self._policy, asked)
-        study.ledger = Ledger([*study.ledger, *sealed])
+        study.ledger = ledger
         seals = [line.seals[party] for line in sealed]
         return [[seal.sequence, seal.digest, seal.signature] for seal in seals]
 
@@ -333,30 +335,25 @@ def session_of(message: Message) -> tuple[str, str]:
     return study, session
 
 
-def _sealed(
+def _append_sealed(
+    ledger: Ledger,
     party: str,
     identity: Identity,
-    ledger: Ledger,
     first: int,
     lines: Lines,
     digests: Mapping[str, str],
-) -> Ledger:
-    """Return the lines as they follow on the silo's own ledger, sealed.
+) -> None:
+    """Append lines to the silo's own ledger, each under its signature.
 
     Parameters
     ----------
     first : int
-        How many lines the silo sealed under this identity before.
-    lines : list of (Release, str)
-        With the name of each one's array.
+        Number of lines that the silo sealed under this identity before.
     digests : mapping of str to str
-        SHA-256 of the arrays by these names.
+        SHA-256 of the arrays by the names that come with the lines.
     """
-    grown = Ledger(ledger)
     for sequence, (line, source) in enumerate(lines, first):
         content = digests[source]
-        statement = line.statement(party, sequence, content)
-        signature = identity.sign(statement).hex()
+        signature = identity.sign(line.statement(party, sequence, content)).hex()
         seal = Seal(identity.public.hex(), sequence, content, signature)
-        grown.append(replace(line, parties=(party,)), {party: seal})
-    return grown[len(ledger) :]
+        ledger.append(replace(line, parties=(party,)), {party: seal})

@@ -1,4 +1,4 @@
-"""What a silo answered about each column: for whom, when, and by which mixtures."""
+"""The answers of a silo by column: for which parties, when, and in which mixtures."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -9,15 +9,15 @@ _SECONDS_PER_DAY = 86_400.0
 
 @final
 class AnsweredColumns:
-    """Of all rounds that were answered, what later ones are compared with.
+    """The record of all answered rounds with which later requests are compared.
 
-    By column alone: neither another selection with a column in common nor another step
-    that releases the same sums is a way round.
+    It is by column alone, so neither another selection with a column in common nor
+    another step that releases the same sums circumvents the rule.
     """
 
     def __init__(self) -> None:
         self._rosters: dict[str, tuple[tuple[str, ...], str]] = {}
-        # By name: how many, and of which columns.
+        # By name: number of mixtures, and their columns.
         self._mixtures: dict[str, tuple[int, frozenset[str]]] = {}
 
     def see(
@@ -36,7 +36,7 @@ class AnsweredColumns:
     def rosters(
         self, columns: Iterable[str], now: str, days: float | None
     ) -> set[tuple[str, ...]]:
-        """Return the rosters that columns were last answered for, in so many days.
+        """Return the rosters for which columns were last answered within `days` days.
 
         A time in the future counts as now: a clock that was put back frees nothing.
         """
@@ -48,7 +48,7 @@ class AnsweredColumns:
         }
 
     def mixtures(self, columns: Sequence[str]) -> dict[str, int]:
-        """Return the mixtures of any of some columns that were answered about."""
+        """Return the answered mixtures that have any of the columns."""
         return {
             name: size
             for name, (size, of) in self._mixtures.items()

@@ -1,12 +1,12 @@
-"""What a silo answered before, so that two totals cannot be subtracted.
+"""Rules against differencing: subtracting two totals to disclose one silo or one row.
 
 Totals over overlapping rosters combine to one silo's own value even when no silo sees
 both (A+B+C, C+D+E and A+B+D+E give C twice). So each silo answers about a column for
 one set of parties only, whatever the study, the step or the public arguments, for ever
 or for a period that it chooses (`unpooled.party.rules.answered_columns`). Folds and
-splits that differ in few rows subtract to those rows, so they are refused too, and so
-do a table's totals before and after few rows changed
-(`unpooled.party.rules.table_versions`), and two fillings of few cells
+splits that differ in a few rows are refused too, since their difference is those rows,
+and so are a table's totals before and after a few rows changed
+(`unpooled.party.rules.table_versions`), and two imputations of a few cells
 (`unpooled.party.rules.imputed_cells`).
 """
 
@@ -27,7 +27,7 @@ from unpooled.protocol.refusal import Refusal
 
 @final
 class DifferencingRules:
-    """For whom a silo answered about each column, and about which rows.
+    """The rules about a silo's earlier answers, over all its studies.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class DifferencingRules:
     def check_parties(
         self, policy: Policy, view: View | IdColumn, parties: tuple[str, ...]
     ) -> None:
-        """Refuse to answer about columns for other parties than before."""
+        """Refuse columns that were answered for another set of parties."""
         days = policy.roster_period_days
         answered = self._audit_log.answered_columns()
         before = answered.rosters(view.source_columns, now(), days)
@@ -69,11 +69,11 @@ class DifferencingRules:
             raise Refusal("allow_roster_change")
 
     def check_rows(self, policy: Policy, view: View | IdColumn) -> None:
-        """Refuse to answer about rows that differ in few from those told about."""
+        """Refuse a set of rows that differs in a few from an answered one."""
         if isinstance(view, View):
             self._versions.check(policy, view.table, view.source_columns)
         if not view.left_out:
-            # All rows: a set told before leaves out enough of them, or none.
+            # All rows: every answered set leaves out enough of them, or none.
             return
         rows = view.rows()
         asked = np.packbits(rows)

@@ -18,7 +18,7 @@ from unpooled.protocol.answered import Answered
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step, find_step
 
-# Rules whose verdict depends on rows, not on the request and the policy alone.
+# Rules whose verdict depends on rows, not only on the request and the policy.
 TELLING = frozenset(
     {
         "min_rows",
@@ -33,7 +33,7 @@ TELLING = frozenset(
         "missing_values",
     }
 )
-# An honest study meets one or two; halving tells a bit each time.
+# An honest study meets one or two; bisection learns a bit from each.
 MOST_REFUSALS = 20
 
 

@@ -24,27 +24,27 @@ from unpooled.protocol.view_operations import split_address
 
 @final
 class SessionViews:
-    """A silo's table as the requests of one session see it.
+    """The views of a silo's table that the requests of one session read.
 
     Parameters
     ----------
     party : str
         This party's name.
     committee : tuple of str
-        Who compares in secret.
+        The parties that compute secure comparisons.
     table : Table
         The silo's rows.
     policy : Policy
         The silo's rules.
     study : StudyMemory
-        What is remembered between fits.
+        The party's memory of the study between fits.
     partition : {"rows", "columns"}
         As the silo declared it.
 
     Attributes
     ----------
     origins : Origins
-        Of the kept arrays that the step which runs has read, in transforms too.
+        Origins of the kept arrays that the present step has read, in transforms too.
     """
 
     def __init__(
@@ -81,22 +81,22 @@ class SessionViews:
         return self._views[key]
 
     def kept(self, address: str) -> KeptArrays:
-        """Return what this silo kept for a fit, of this study or of another."""
+        """Return the arrays that this silo kept for a fit, of this or another study."""
         try:
             study, view = split_address(address)
         except ValueError as wrong:
             raise Refusal("nothing_kept") from wrong
         other = shared_kept(self.party, study)
-        shelves = [self._study.kept, *([] if other is None else [other])]
-        return KeptArrays(view, shelves, self.origins)
+        stores = [self._study.kept, *([] if other is None else [other])]
+        return KeptArrays(view, stores, self.origins)
 
     def kept_for(self, request: Request) -> KeptArrays:
-        """Return what a request's step, which is to run now, reads as `kept`."""
+        """Return the `kept` of a request's step, which is to run now."""
         self.origins = Origins()
         if request.kept_of:
             return self.kept(request.kept_of)
-        shelves = (self._of_fit, self._study.kept)
-        return KeptArrays(request.view_digest, shelves, self.origins)
+        stores = (self._of_fit, self._study.kept)
+        return KeptArrays(request.view_digest, stores, self.origins)
 
     def keep(
         self, request: Request, name: str, value: Array, declared: Declared
