@@ -314,7 +314,7 @@ class Party:
         # masks are spent.
         self._answered[key] = (request.round, "", b"")
         asked = session.check(request)
-        self._studies.check(asked, session.parties)
+        n_entries = self._studies.check(asked, session.parties)
         released = session.answer(asked)
         digests = {name: digest(array.data) for name, array in released.arrays.items()}
         # From here on it counts as released; before, nothing may leave.
@@ -326,6 +326,7 @@ class Party:
             released.lines,
             request=request_digest,
             digests={**message.digests, **digests},
+            n_entries=n_entries,
         )
         session.proceed(request_digest)
         header = {"kind": "released", "seals": seals, **released.header}

@@ -109,7 +109,7 @@ class AlignedRows:
             public={},
         )
         asked = AskedStep(request, stage, IdColumn(matcher.source), self._policy)
-        self._studies.check(asked, parties)
+        n_entries = self._studies.check(asked, parties)
         reply, arrays, lines = matcher.answer(place, message)
         reply["seals"] = []
         if lines:
@@ -122,6 +122,7 @@ class AlignedRows:
                 lines,
                 request=request.step,
                 digests={**message.digests, **sent},
+                n_entries=n_entries,
             )
         if matcher.rows is not None and study not in self._aligned:
             self._take(study, matcher.source, matcher.rows)

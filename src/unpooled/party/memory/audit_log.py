@@ -64,6 +64,11 @@ class AuditLog:
         self._chain.catch_up()
         return list(self._state.studies)
 
+    @property
+    def n_entries(self) -> int:
+        """How many entries were read so far, those of other processes included."""
+        return self._chain.number
+
     def entries(self, study: str | None = None) -> list[Entry]:
         """Return all entries, or those of one study."""
         entries = self._chain.entries()

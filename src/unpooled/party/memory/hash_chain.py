@@ -126,6 +126,11 @@ class HashChain:
             raise unusable(self._path, wrong) from wrong
         weakref.finalize(self, self._database.close)
 
+    @property
+    def number(self) -> int:
+        """Number of the last entry that `seen` was called with."""
+        return self._number
+
     def entries(self) -> Iterator[Entry]:
         """Yield the entries in order, each checked against the chain.
 

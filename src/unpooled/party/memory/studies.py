@@ -163,13 +163,21 @@ class Studies:
         """Whether a person had the study forgotten since the silo joined it."""
         return self._audit_log.study(study).forgotten != self.studies[study].forgotten
 
-    def check(self, asked: AskedStep, parties: tuple[str, ...]) -> None:
-        """Refuse a step that nobody approved, or that earlier answers forbid."""
+    def check(self, asked: AskedStep, parties: tuple[str, ...]) -> int:
+        """Refuse a step that nobody approved, or that earlier answers forbid.
+
+        Returns
+        -------
+        int
+            Number of entries of the audit log before the rules read it.
+        """
+        n_entries = self._audit_log.n_entries
         study, step = asked.request.study, asked.step.name
         if self._asks_people and not self._audit_log.study(study).approves(step):
             raise Refusal("approval")
         self._differencing.check(self._policy, asked, parties)
         check_budget(self._policy, self._audit_log, asked.rho)
+        return n_entries
 
     def foresee(
         self, asked: AskedStep, parties: tuple[str, ...], partition: str
@@ -193,6 +201,7 @@ class Studies:
         *,
         request: str,
         digests: Mapping[str, str],
+        n_entries: int,
     ) -> list[list[Any]]:
         """Write a round before its reply leaves; return the reply's seals.
 
@@ -208,7 +217,15 @@ class Studies:
             SHA-256 of the request.
         digests : mapping of str to str
             SHA-256 of the arrays by name.
+        n_entries : int
+            As `check` returned it for the step.
         """
+
+        def check_again() -> None:
+            # Another process may have answered since the rules were checked.
+            if self._audit_log.n_entries != n_entries:
+                self.check(asked, parties)
+
         study = self.studies[asked.request.study]
         first = self.n_own_lines(asked.request.study)
         digests = {**digests, "": digest(b"")}
@@ -226,8 +243,7 @@ class Studies:
             session=asked.request.session,
             rho=asked.rho,
             mixtures=asked.mixtures,
-            # Another process may have answered since the rules were checked.
-            check=lambda: self.check(asked, parties),
+            check=check_again,
         )
         self._differencing.record(self._policy, asked)
         study.ledger = ledger

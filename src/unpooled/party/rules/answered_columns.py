@@ -40,9 +40,10 @@ class AnsweredColumns:
 
         A time in the future counts as now: a clock that was put back frees nothing.
         """
-        found = (self._rosters[column] for column in columns if column in self._rosters)
+        entries = list(map(self._rosters.get, columns))
         # The columns of a round share one entry, which need not be hashed for each.
-        last = {id(entry): entry for entry in found}.values()
+        distinct = dict(zip(map(id, entries), entries, strict=True)).values()
+        last = [entry for entry in distinct if entry is not None]
         return {
             parties for parties, time in last if days is None or _days(time, now) < days
         }
