@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from hard_columns import REAL, made_up, real
 from optima import is_optimal
+from tiers import slow
 from unpooled.linalg import yeo_johnson
 from unpooled.linalg.yeo_johnson import Column, Reference
 
@@ -17,7 +18,7 @@ from unpooled.linalg.yeo_johnson import Column, Reference
 TOL = 1e-8
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", slow(REAL, "breast_cancer", "digits"))
 def test_finds_the_optimum_of_real_features(name):
     for j, x in enumerate(real(name).T):
         lam, _ = yeo_johnson.optimal(x, n_candidates=15)
@@ -86,6 +87,21 @@ def test_shifted_values_are_a_line_of_the_transform(centre, lam):
     slope = np.gradient(ours, x) * np.abs(x).max() / np.abs(ours).max()
     firm = np.abs(slope) > 1e-3
     assert_allclose(again[firm], x[firm], rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_cells_far_below_a_large_centre_keep_their_place(sign):
+    """There (x - g) / (1 + g) rounds to -1, whose logarithm is infinite."""
+    x = sign * np.array([0.0, 1.0, 1e6, np.exp(20.0), np.exp(45.0), np.exp(47.0)])
+    reference = Reference(sign * 45.0, 2.0)
+
+    u = Column(x, reference).u
+
+    assert_allclose(u, np.log1p(np.abs(x)) - 45.0, rtol=1e-14, atol=1e-14)
+    for lam in (-0.05, 0.0, 0.01):
+        values = yeo_johnson.shifted(x, lam, reference)
+        again = yeo_johnson.inverse_shifted(values, lam, reference)
+        assert_allclose(again, x, rtol=1e-11, atol=1e-11)
 
 
 def _exact(value: float, lam: float) -> mpmath.mpf:

@@ -1,9 +1,17 @@
-"""What the coordinator makes of a round's replies: totals, or each party's values."""
+"""Opening a round: from the checked replies to totals, or to each party's values.
+
+masked words of every party ── added: the masks cancel ──> decoded ──> totals
+masked words, to="parties" ─── added ──> `Veiled`: noise without the group key
+disclosed values ──> the same, by party
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
-from unpooled.coordinator.replies import released_array
+import numpy as np
+
+from unpooled.arrays import Array
+from unpooled.errors import AggregationError
 from unpooled.protocol.message import Message
 from unpooled.protocol.request import Request, Veiled
 from unpooled.protocol.step import Step
@@ -11,25 +19,41 @@ from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.sums.masking import MaskedSum
 from unpooled.secure.sums.secure_sum import SecureSum
 
-# Of the axis letters, by party.
+# Sizes of the axis letters, by party.
 Sizes = Mapping[str, Mapping[str, int]]
 
 
-def opened(
+def opened_totals(
     request: Request,
     step: Step,
     sizes: Sizes,
     released: Mapping[str, Message],
     secure_sum: SecureSum,
 ) -> dict[str, Any]:
-    """Return the totals of a round by name; `Veiled` those for the parties alone."""
+    """Return the totals of a round by name; `Veiled` where only parties may open them.
+
+    Parameters
+    ----------
+    request : Request
+        What every party was sent.
+    step : Step
+        Declares the arrays.
+    sizes : mapping of str to mapping of str to int
+        Sizes of the axis letters, by party.
+    released : mapping of str to Message
+        The checked replies, of every party.
+    secure_sum : SecureSum
+        Adds them.
+    """
     results, parties = dict[str, Any](), sorted(sizes)
     for name, declared in step.leaves.items():
         # Totals have one shape, whatever the parties' own columns are.
         form = WireFormat.of(declared, sizes[parties[0]], request.public)
         code = form.code(len(parties), request.context(name))
-        words_of = form.words(code if isinstance(secure_sum, MaskedSum) else None)
-        concealed = [released_array(released[p], name, *words_of) for p in parties]
+        shape, dtype = form.words(code if isinstance(secure_sum, MaskedSum) else None)
+        concealed = [
+            _released_array(released[party], name, shape, dtype) for party in parties
+        ]
         if request.to == "parties":
             words = secure_sum.added(concealed, code)
             results[name] = Veiled(request.round, name, form.shape, words, code.dtype)
@@ -38,14 +62,29 @@ def opened(
     return results
 
 
-def shown(
+def disclosed_values(
     request: Request, step: Step, sizes: Sizes, released: Mapping[str, Message]
 ) -> dict[str, dict[str, Any]]:
     """Return the values that each party disclosed, by party and name."""
     results: dict[str, dict[str, Any]] = {party: {} for party in sizes}
     for name, declared in step.leaves.items():
-        for party, its in sizes.items():
-            form = WireFormat.of(declared, its, request.public)
-            value = released_array(released[party], name, *form.words(None))
+        for party in sizes:
+            form = WireFormat.of(declared, sizes[party], request.public)
+            shape, dtype = form.words(None)
+            value = _released_array(released[party], name, shape, dtype)
             results[party][name] = form.restored(value)
     return results
+
+
+def _released_array(
+    message: Message, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Array:
+    """Return an array of a reply, if it has the declared shape and type."""
+    array = message.arrays.get(name)
+    if array is None or array.shape != shape or array.dtype != dtype:
+        raise AggregationError(
+            f"{message.header['party']} sent something else than is declared for "
+            f"{name}.",
+            rule="malformed_message",
+        )
+    return array

@@ -359,5 +359,5 @@ def _by_class(step: Step) -> bool:
 
     Either its arrays have the axis c, or it has arguments by class, as weights may be.
     """
-    axes = [d.axes for d in step.leaves.values()] + list(step.takes.values())
+    axes = [d.axes for d in (*step.leaves.values(), *step.takes.values())]
     return "y" in step.reads and any("c" in letters.split() for letters in axes)

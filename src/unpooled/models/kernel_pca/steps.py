@@ -29,6 +29,7 @@ from unpooled.protocol.step import (
     adopted,
     disclosed,
     kept,
+    public,
     release,
     stays,
     summed,
@@ -40,9 +41,12 @@ _BOUND = Trace("squares")
 
 @summed(
     by="party",
-    takes={"chosen": "l"},
+    takes={
+        "chosen": public("l", "which people are landmarks, compared with all others")
+    },
     squares=release(
-        "", meaning="all columns' squares, or squared distances from their means, added"
+        "",
+        meaning="all columns' squares, or squared deviations from their means, added",
     ),
     mean=stays("p", meaning="the means of the silo's own columns"),
     landmarks=stays("l p", meaning="the rows that other rows are compared with"),
@@ -66,7 +70,7 @@ def own_landmarks(
 @summed(
     by="party",
     squares=release(
-        "", meaning="all columns' squares, or squared distances from means, added"
+        "", meaning="all columns' squares, or squared deviations from means, added"
     ),
 )
 def own_extent(X: Float[Array, "N p"], kept: Any, *, centred: bool) -> dict[str, Any]:
@@ -113,7 +117,9 @@ def own_distances(
 
 @summed(
     by="party",
-    takes={"chosen": "l"},
+    takes={
+        "chosen": public("l", "which people are landmarks, compared with all others")
+    },
     products=release(
         "N l",
         bound=_BOUND,
@@ -136,7 +142,9 @@ def own_products_with(
 
 @summed(
     by="party",
-    takes={"chosen": "l"},
+    takes={
+        "chosen": public("l", "which people are landmarks, compared with all others")
+    },
     distances=release(
         "N l",
         bound=_BOUND,
@@ -181,7 +189,14 @@ def own_phases(
 
 @kept(
     by="party",
-    takes={"sums": "N l", "chosen": "q", "size": "size k"},
+    takes={
+        "sums": public(
+            "N l",
+            "sums over all columns for each person, which only the silos can open",
+        ),
+        "chosen": public("q", "which people are landmarks, compared with all others"),
+        "size": "size k",
+    },
     values=stays("k", meaning="eigenvalues of the kernel matrix"),
     vectors=stays("N k", meaning="each person's place along the kernel's axes"),
     offset=stays("l", meaning="means of the kernel's values, or of features"),
@@ -221,7 +236,13 @@ def own_values(kept: Any, *, share: float, size: int) -> dict[str, Any]:
 
 @kept(
     by="party",
-    takes={"sums": "N l", "size": "size k"},
+    takes={
+        "sums": public(
+            "N l",
+            "sums over all columns for each person, which only the silos can open",
+        ),
+        "size": "size k",
+    },
     scores=stays("N k", meaning="each person's scores along the kernel's axes"),
 )
 def own_coordinates(

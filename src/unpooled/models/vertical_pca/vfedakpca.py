@@ -26,7 +26,7 @@ import scipy.linalg
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.own_kernel import centred_kernel
+from unpooled.linalg.kernels import centred_kernel
 from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.vertical_pca import neighbour_merge
 from unpooled.models.vertical_pca.local_direction import (
@@ -36,7 +36,7 @@ from unpooled.models.vertical_pca.local_direction import (
     with_positive_peaks,
 )
 from unpooled.models.vertical_pca.merged_directions import MergedDirections
-from unpooled.protocol.step import exchanged, kept, release, stays, summed
+from unpooled.protocol.step import exchanged, kept, public, release, stays, summed
 from unpooled.protocol.topology import Graph
 
 _KERNELS = ("rbf", "sigmoid", "linear")
@@ -47,7 +47,14 @@ _VECTOR = "the first kernel direction of the silo's own columns"
 
 @kept(
     by="party",
-    takes={"replaced": "N l", "found": "N q"},
+    takes={
+        "replaced": public(
+            "N l", "the merged direction, which replaces the silo's columns"
+        ),
+        "found": public(
+            "N q", "the directions over people that earlier components found"
+        ),
+    },
     vector=stays("N", meaning=_VECTOR, until="fit"),
     eigenvalue=stays(
         "",
@@ -121,7 +128,7 @@ def neighbour_kernel_direction(
 
 @summed(
     by="party",
-    takes={"U": "N k"},
+    takes={"U": public("N k", "directions over people, found from earlier totals")},
     scores=release("N k", meaning="each person's coordinates along the directions"),
 )
 def local_kernel_scores(
