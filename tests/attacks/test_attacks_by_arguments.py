@@ -19,9 +19,9 @@ from unpooled.models.discriminant import discriminant
 from unpooled.models.discriminant.classes import agreed_names
 from unpooled.models.mmvfl import mmvfl
 from unpooled.models.pca import pca
+from unpooled.models.vertical_pca import projection
 from unpooled.party.memory.kept_arrays import Origins
 from unpooled.protocol.request import Request
-from unpooled.protocol.step import find_step
 from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.sums.masking import MaskedSum
 from wire import COLUMNS, Rogue, rows, silos
@@ -123,7 +123,7 @@ def federate(**rules: Any) -> up.Federation:
 def length_of(federation: up.Federation, person: int) -> float:
     one = np.eye(N)[:, [person]]
     with federation.fitting():
-        told = federation.sum(find_step("vfedpca.local_squares"), U=one, centred=False)
+        told = federation.sum(projection.local_squares, U=one, centred=False)
     return float(told["squares"][0])
 
 
