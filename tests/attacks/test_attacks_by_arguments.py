@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from unpooled.protocol.packing import restored
 
 import unpooled as up
 from unpooled.arrays import Array
@@ -22,7 +23,6 @@ from unpooled.models.pca import pca
 from unpooled.models.vertical_pca import projection
 from unpooled.party.memory.kept_arrays import Origins
 from unpooled.protocol.ledger_lines import code_for
-from unpooled.protocol.packing import restored
 from unpooled.protocol.request import Request
 from unpooled.secure.sums.masking import MaskedSum
 from wire import COLUMNS, Rogue, rows, silos
