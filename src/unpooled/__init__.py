@@ -20,14 +20,20 @@ from unpooled import report as report
 
 __version__ = "0.1.0"
 
-_load, _, __all__ = lazy_loader.attach_stub(__name__, __file__)
-__all__ += ["__version__", "report"]
+_load, _, _listed = lazy_loader.attach_stub(__name__, __file__)
+__all__ = sorted({*_listed, "__version__"} - {"errors"})
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _load(name)
+    if name in __all__:
+        return _load(name)
+    if name[:1].isupper():
+        # An estimator is public by its file being there, listed above or not.
+        from unpooled.models.files.catalogue import estimators
+
+        if name in (found := estimators()):
+            return found[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -1,11 +1,6 @@
-"""The public names and where each is: read by type checkers, and by `unpooled` itself.
+"""The public names and where each is, for type checkers and for `unpooled` itself."""
 
-What is assigned here is bound in ``__init__.py`` itself.
-"""
-
-import unpooled.errors as _errors
-import unpooled.report.html as _report
-
+from . import errors as errors
 from .data.partition import partition_columns as partition_columns
 from .data.partition import partition_rows as partition_rows
 from .federation.federation import Federation as Federation
@@ -36,9 +31,8 @@ from .models.two_views.pls_regression import PLSRegression as PLSRegression
 from .models.vertical_pca.vfedakpca import VFedAKPCA as VFedAKPCA
 from .models.vertical_pca.vfedpca import VFedPCA as VFedPCA
 from .party.rules.policy import Policy as Policy
+from .report.html import report as report
 from .secure.noise import GaussianPrivacy as GaussianPrivacy
 from .study import Study as Study
 
 __version__: str
-errors = _errors
-report = _report.report

@@ -20,8 +20,8 @@ from sklearn.utils import check_random_state
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.linalg.centred_products import coordinates, gram_image, products
 from unpooled.linalg.eigen import leading_eigenpairs, with_positive_peaks
-from unpooled.linalg.gram import coordinates, gram_image, products
 from unpooled.linalg.krylov import RitzPairs, leading_ritz_pairs
 from unpooled.linalg.moments import squared_deviations
 from unpooled.models.moments import finite_sums

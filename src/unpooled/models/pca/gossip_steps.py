@@ -32,9 +32,9 @@ import scipy.linalg
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
+from unpooled.linalg.centred_products import gram_image, products
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.gossip import mixed
-from unpooled.linalg.gram import gram_image, products
 from unpooled.linalg.ritz import continuation, ritz_pairs
 from unpooled.models.moments import finite_sums
 from unpooled.protocol.step import (

@@ -26,7 +26,7 @@ from sklearn.utils import check_random_state
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
-from unpooled.linalg.centred import far_columns, scatter_image
+from unpooled.linalg.centred_products import far_columns, scatter_image
 from unpooled.linalg.krylov import RitzPairs, block_width, leading_ritz_pairs
 from unpooled.linalg.moments import Rows, squared_deviations
 from unpooled.protocol.bounds import CauchySchwarzImage

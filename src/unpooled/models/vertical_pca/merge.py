@@ -22,7 +22,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
-from unpooled.protocol.step import disclosed, release, summed, public
+from unpooled.protocol.step import disclosed, public, release, summed
 
 _EIGENVALUE = "how much of the silo's own columns its vector explains"
 

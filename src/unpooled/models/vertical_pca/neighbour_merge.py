@@ -24,7 +24,7 @@ from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
 from unpooled.models.vertical_pca import projection
 from unpooled.models.vertical_pca.merge import combined, weights_of
-from unpooled.protocol.step import disclosed, kept, release, stays, summed, public
+from unpooled.protocol.step import disclosed, kept, public, release, stays, summed
 from unpooled.protocol.topology import Graph, graph_of
 
 _HISTORY = "the directions over the people that the silo merged, one for each round"

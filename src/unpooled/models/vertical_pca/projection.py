@@ -12,7 +12,7 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.protocol.step import disclosed, kept, release, stays, summed, public
+from unpooled.protocol.step import disclosed, kept, public, release, stays, summed
 
 
 @summed(

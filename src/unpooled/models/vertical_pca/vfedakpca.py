@@ -26,7 +26,7 @@ import scipy.linalg
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.own_kernel import centred_kernel
+from unpooled.linalg.kernels import centred_kernel
 from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.vertical_pca import neighbour_merge
 from unpooled.models.vertical_pca.local_direction import (
@@ -36,7 +36,7 @@ from unpooled.models.vertical_pca.local_direction import (
     with_positive_peaks,
 )
 from unpooled.models.vertical_pca.merged_directions import MergedDirections
-from unpooled.protocol.step import exchanged, kept, release, stays, summed, public
+from unpooled.protocol.step import exchanged, kept, public, release, stays, summed
 from unpooled.protocol.topology import Graph
 
 _KERNELS = ("rbf", "sigmoid", "linear")

@@ -31,7 +31,7 @@ from unpooled.models.vertical_pca.local_direction import (
     starting_vector,
 )
 from unpooled.models.vertical_pca.merged_directions import MergedDirections
-from unpooled.protocol.step import exchanged, kept, release, stays, public
+from unpooled.protocol.step import exchanged, kept, public, release, stays
 from unpooled.protocol.topology import Graph
 
 _VECTOR = "the first principal direction of the silo's own columns over the people"

@@ -39,7 +39,7 @@ def _convergence(model: MMVFL) -> Exhibit:
     )
     # At most six iterations, the first and the last among them.
     steps = np.unique(np.geomspace(1, len(values), 6).round().astype(int))
-    rows = [(f"{step}", number(values[step - 1])) for step in steps.tolist()]
+    rows = [(f"{step}", number(float(values[step - 1]))) for step in steps.tolist()]
     picture = Picture(
         "Objective by iteration",
         f"A line of the objective, from {number(values[0])} after the first iteration "

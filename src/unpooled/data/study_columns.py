@@ -1,4 +1,4 @@
-"""Agreeing on columns: the same names at every party, in one order."""
+"""The columns of a study over rows: the same names at every party, in one order."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,9 @@ def agree_on_columns(columns_by_party: Mapping[str, Sequence[str]]) -> tuple[str
     Raises
     ------
     DataError
-        When the parties' columns are not the same set. Missing and extra are counted
-        from what most parties have; when half have a column, from the first party.
+        When the parties' columns are not the same set. Columns are missing or extra in
+        comparison with those of most parties, or of the first party where exactly half
+        have a column.
     """
     if not columns_by_party:
         raise DataError("There are no parties. Name at least one with its columns.")
@@ -27,7 +28,8 @@ def agree_on_columns(columns_by_party: Mapping[str, Sequence[str]]) -> tuple[str
         if len(set(columns)) < len(columns):
             repeated = [name for name, k in Counter(columns).items() if k > 1]
             raise DataError(
-                f"{party} has columns twice: {listing(repeated)}. Rename or drop them."
+                f"{party} has repeated columns: {listing(repeated)}. Rename or drop "
+                f"them."
             )
     first = tuple(next(iter(columns_by_party.values())))
     expected = _expected(first, columns_by_party)
@@ -42,7 +44,7 @@ def agree_on_columns(columns_by_party: Mapping[str, Sequence[str]]) -> tuple[str
     if wrong:
         raise DataError(
             f"The parties' columns differ. {'; '.join(wrong)}. Rename them in the "
-            f"silos so that they match, or study only the columns that all have: "
+            f"silos so that they match, or study only the columns common to all: "
             f"{listing(_shared(first, columns_by_party)) or 'there are none'}.",
             rule="unknown_columns",
         )
@@ -52,7 +54,7 @@ def agree_on_columns(columns_by_party: Mapping[str, Sequence[str]]) -> tuple[str
 def _expected(
     first: Sequence[str], columns_by_party: Mapping[str, Sequence[str]]
 ) -> dict[str, None]:
-    """Find what most parties have, in order of appearance (an ordered set)."""
+    """Return the columns of most parties, in order of appearance."""
     m = len(columns_by_party)
     times = Counter(n for columns in columns_by_party.values() for n in columns)
     ties = set(first)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unpooled.data.alignment import agree_on_columns
+from unpooled.data.study_columns import agree_on_columns
 from unpooled.errors import DataError
 
 NAMES = st.lists(st.text(max_size=3), unique=True, min_size=1, max_size=6)
@@ -38,11 +38,13 @@ def test_the_odd_party_is_named_even_when_it_comes_first():
     message = str(caught.value)
     assert "a: missing 'chol', extra 'Chol'." in message
     assert "b:" not in message
-    assert "columns that all have: 'age'." in message
+    assert "columns common to all: 'age'." in message
 
 
 def test_of_two_parties_the_first_is_the_measure():
-    with pytest.raises(DataError, match=r"b: missing 'y', extra 'z'\. .*all have: 'x'"):
+    with pytest.raises(
+        DataError, match=r"b: missing 'y', extra 'z'\. .*common to all: 'x'"
+    ):
         agree_on_columns({"a": ["x", "y"], "b": ["z", "x"]})
 
 
@@ -52,7 +54,7 @@ def test_parties_without_a_shared_column():
 
 
 def test_repeated_columns_are_refused():
-    with pytest.raises(DataError, match="b has columns twice: 'x'"):
+    with pytest.raises(DataError, match="b has repeated columns: 'x'"):
         agree_on_columns({"a": ["x"], "b": ["x", "x"]})
 
 

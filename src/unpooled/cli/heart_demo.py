@@ -1,4 +1,4 @@
-"""The demo: four hospitals, their real missing cells, and PCA without pooling a row."""
+"""``unpooled demo``: PCA of real data of four hospitals, without pooling a row."""
 
 import shutil
 import time
@@ -20,7 +20,7 @@ from unpooled.cli.tables import (
     table,
     variance_table,
 )
-from unpooled.cli.words import count, printable, size
+from unpooled.cli.terminal import count, printable, size
 from unpooled.data import heart_disease
 from unpooled.errors import StudyError
 from unpooled.federation.federation import Federation
@@ -43,7 +43,7 @@ _STUDY = Path(__file__).with_name("heart.toml")
 
 
 def demo(console: Console, folder: Path, *, quiet: bool = False) -> Path:
-    """Fit, compare with pooled scikit-learn, and write the report into a folder."""
+    """Fit, compare with scikit-learn on pooled rows, and return the report's path."""
     from sklearn.pipeline import make_pipeline
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -52,8 +52,8 @@ def demo(console: Console, folder: Path, *, quiet: bool = False) -> Path:
         Text("unpooled", "bold")
         + Text("  the answers of pooled data, from data that was never pooled", "dim")
     )
-    _tell_who(console, hospitals)
-    _tell_rules(console, policy)
+    _show_silos(console, hospitals)
+    _show_rules(console, policy)
     federation = simulate(
         hospitals, label=heart_disease.LABEL, policy=policy, study="heart disease"
     )
@@ -64,22 +64,22 @@ def demo(console: Console, folder: Path, *, quiet: bool = False) -> Path:
     pca, names = pipeline[-1], federation.feature_names
     part(
         console,
-        "What came of it",
+        "Results",
         "Principal components of 13 columns over all patients.",
         variance_table(pca),
         loadings_table(pca, names),
     )
-    _tell_agreement(console, pipeline, hospitals)
-    _tell_what_left(console, federation, seconds)
+    _show_agreement(console, pipeline, hospitals)
+    _show_releases(console, federation, seconds)
     path = report(pipeline, federation, folder / "report.html")
-    part(console, "The report", "All of this on a page, for a data-protection officer.")
-    # A path is for copying: never broken at the edge of the window.
+    part(console, "The report", "All of this as a page, for a data-protection officer.")
+    # Without line breaks, so that the path can be copied.
     console.print(Text(printable(str(path))), soft_wrap=True)
     return path
 
 
 def write_study(folder: Path) -> Path:
-    """Write the same study as a folder with a study file and the hospitals' data."""
+    """Write the study file of the demo and the hospitals' data; return the file."""
     target = folder / "study.toml"
     if target.exists():
         raise StudyError(f"{target} exists; name another folder.")
@@ -91,7 +91,7 @@ def write_study(folder: Path) -> Path:
 
 
 def _fit(console: Console, pipeline: Any, federation: Federation, quiet: bool) -> None:
-    part(console, "Fitting", "Fill missing cells, standardise, find 5 components.")
+    part(console, "Fitting", "Impute missing cells, standardise, compute 5 components.")
     console.print()
     coordinator: Any = federation.coordinator
     with Display(console, quiet=quiet) as display:
@@ -100,44 +100,44 @@ def _fit(console: Console, pipeline: Any, federation: Federation, quiet: bool) -
         pipeline.fit(federation)
 
 
-def _tell_who(console: Console, hospitals: Mapping[str, Any]) -> None:
+def _show_silos(console: Console, hospitals: Mapping[str, Any]) -> None:
     right = ("patients", "missing cells")
-    made = table("silo", "hospital", *right, right=right)
+    grid = table("silo", "hospital", *right, right=right)
     for silo, rows in hospitals.items():
         missing = np.isnan(_rows(rows)).mean()
-        made.add_row(silo, _PLACES[silo], str(rows.num_rows), f"{missing:.0%}")
+        grid.add_row(silo, _PLACES[silo], str(rows.num_rows), f"{missing:.0%}")
     part(
         console,
         "Who takes part",
-        "The demo holds all four hospitals' data, so it can count patients. In a study "
-        "nobody can: no silo's count leaves it.",
-        made,
+        "The demo has the data of all four hospitals, so it can count patients. In a "
+        "study no silo's count leaves it.",
+        grid,
     )
 
 
-def _tell_rules(console: Console, policy: Policy) -> None:
-    made = table("rule", "value", right=("value",))
+def _show_rules(console: Console, policy: Policy) -> None:
+    grid = table("rule", "value", right=("value",))
     for key, value in policy.as_dict().items():
-        # No list of steps or columns: the sentence says so in fewer words.
+        # None stands for all steps or all columns, as the sentence below says.
         if value is not None:
-            made.add_row(DESCRIPTIONS[key], value_text(key, value))
+            grid.add_row(DESCRIPTIONS[key], value_text(key, value))
     part(
         console,
         "Each silo's rules",
-        "The defaults, which a silo checks itself before anything leaves it. The "
-        "library's own steps may run, on any column, within these:",
-        made,
+        "The defaults, which a silo checks itself before anything leaves it. All steps "
+        "of the library may run, on all columns, within these rules:",
+        grid,
     )
 
 
-def _tell_agreement(
+def _show_agreement(
     console: Console, pipeline: Any, hospitals: Mapping[str, Any]
 ) -> None:
     pooled = np.concatenate([_rows(rows) for rows in hospitals.values()])
     twin = _pooled_twin(pooled)
     ours, theirs = pipeline[-1], twin[-1]
     with warnings.catch_warnings():
-        # The pipeline knows the columns by name, and this array has no names.
+        # The pipeline was fitted with names of columns, and this array has none.
         warnings.simplefilter("ignore", UserWarning)
         rows = pipeline.transform(pooled)
     differences = {
@@ -145,14 +145,14 @@ def _tell_agreement(
         "explained_variance_": ours.explained_variance_ - theirs.explained_variance_,
         f"transform of {len(pooled)} rows": rows - twin.transform(pooled),
     }
-    made = table("quantity", "largest difference", right=("largest difference",))
+    grid = table("quantity", "largest difference", right=("largest difference",))
     for name, difference in differences.items():
-        made.add_row(name, f"{np.abs(difference).max():.1e}")
+        grid.add_row(name, f"{np.abs(difference).max():.1e}")
     part(
         console,
         "Agreement with scikit-learn on pooled rows",
-        "Computed now. Only a demo can do this: it has all data in one place.",
-        made,
+        "Computed now. This takes all data in one place, which only a demo has.",
+        grid,
     )
 
 
@@ -166,26 +166,26 @@ def _pooled_twin(pooled: Float[Array, "N p"]) -> Any:
     ).fit(pooled)
 
 
-def _tell_what_left(console: Console, federation: Federation, seconds: float) -> None:
+def _show_releases(console: Console, federation: Federation, seconds: float) -> None:
     ledger, parties = federation.ledger, federation.parties
     messages = sum(record.bytes_out for record in federation.rounds)
     ledger.verify()
     part(
         console,
         "What left each silo",
-        f"Masked sums: every number was seen only as a total over all "
+        f"Masked sums: every number was opened only as a total over all "
         f"{count(len(parties), 'silo')}.",
         left_table(ledger),
         Text(
             f"With keys, signatures and headers each silo sent {size(messages)}, in "
             f"{seconds:.1f} s. The ledger's {len(ledger)} lines form an unbroken "
-            f"chain, sealed by every silo.",
+            f"hash chain, which every silo signed.",
             "dim",
         ),
     )
 
 
 def _rows(hospital: Any) -> Float[Array, "n p"]:
-    """Return one hospital's features as an array, missing cells as NaN."""
+    """Return a hospital's features as an array, with NaN for missing cells."""
     columns = [hospital[name].to_numpy() for name in heart_disease.FEATURES]
     return np.column_stack(columns).astype(float)

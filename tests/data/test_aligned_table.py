@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from unpooled.data import aligned
-from unpooled.data.aligned import AlignedTable
+from unpooled.data import aligned_table
+from unpooled.data.aligned_table import AlignedTable
 from unpooled.data.sources.open_source import open_source
 
 N = 23
@@ -39,7 +39,7 @@ def test_rows_come_in_the_order_asked(order, count, rows):
 @pytest.mark.parametrize("in_a_file", [False, True])
 def test_label_and_ids_come_along(frame, in_a_file, monkeypatch, tmp_path):
     if in_a_file:
-        monkeypatch.setattr(aligned, "_MOST_BYTES", 0)
+        monkeypatch.setattr(aligned_table, "_MOST_BYTES", 0)
     frame.to_parquet(tmp_path / "rows.parquet", row_group_size=5)
     source = open_source(tmp_path / "rows.parquet", label="y", ids="id")
     rows = np.array([7, 0, 22, 3])

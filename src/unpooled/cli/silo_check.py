@@ -1,4 +1,4 @@
-"""What ``unpooled silo check`` shows, at home: rows, columns, rules, roster."""
+"""What ``unpooled silo check`` shows: rows, columns, rules and roster."""
 
 import csv
 from collections import Counter
@@ -11,7 +11,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from unpooled.cli.tables import part, table
-from unpooled.cli.words import count, printable
+from unpooled.cli.terminal import count, printable
 from unpooled.data.ids import match_report
 from unpooled.data.table import Table
 from unpooled.party.rules.policy import Policy
@@ -22,14 +22,14 @@ _MOST_CLASSES = 20
 
 
 def show_silo(console: Console, silo: Silo) -> None:
-    """Show a silo; what is wrong with its files is an error that says so."""
+    """Show a silo; a file of it that is not valid raises its error."""
     rules, roster, rows = silo.rules(), silo.pinned(), silo.table()
     missing, classes = _counted(rows)
     n = rows.n_rows
     part(
         console,
         f"Silo {silo.name}",
-        "Seen only here: none of this leaves.",
+        "Shown here only: none of this leaves the silo.",
         Text(f"{count(n, 'row')} in {_place(silo)}"),
         _columns(rows, rules, missing, n),
     )
@@ -39,15 +39,15 @@ def show_silo(console: Console, silo: Silo) -> None:
         few = "Fewer rows than min_rows: every step would be refused."
         console.print(Text(few, "red"))
     for study, matched in _matched(silo.matches):
-        told = f"Study {printable(study)}: {match_report(n, matched)}"
-        console.print(Text(f"{told} Which: {silo.matches / study}.csv"))
+        report = f"Study {printable(study)}: {match_report(n, matched)}"
+        console.print(Text(f"{report} The rows: {silo.matches / study}.csv"))
     part(console, "What the policy allows", f"From {silo.policy}", _rules(rules))
     if silo.approval == "each-study":
         console.print(Text("A person must approve each study: unpooled silo approve"))
     part(
         console,
-        "Whom this silo knows",
-        "Compare the digest with the other silos, on the phone.",
+        "The silos on the roster",
+        "Compare the digest with the other silos by phone.",
         _roster(roster, silo.name),
         *_committee(roster),
         Text(f"digest {roster.digest()}"),
@@ -55,31 +55,31 @@ def show_silo(console: Console, silo: Silo) -> None:
     if len(roster) < rules.min_parties:
         few = (
             f"The roster has {count(len(roster), 'silo')}; the policy asks for "
-            f"{rules.min_parties} in a study. Add lines: unpooled silo pin FILE..."
+            f"{rules.min_parties} in a study. Add silos: unpooled silo pin FILE..."
         )
         console.print(Text(few, "red"))
     console.print()
 
 
 def _matched(folder: Path) -> list[tuple[str, int]]:
-    """Return how many rows each study matched last."""
-    found = []
+    """Return each study with the number of rows in its last match."""
+    matched = []
     for path in sorted(folder.glob("[!.]*.csv")):
-        # An id may hold a line break, so lines are not counted.
+        # Rows and not lines: an id may contain a line break.
         with path.open(encoding="utf-8", newline="") as stream:
-            found.append((path.stem, sum(1 for _ in csv.reader(stream)) - 1))
-    return found
+            matched.append((path.stem, sum(1 for _ in csv.reader(stream)) - 1))
+    return matched
 
 
 def _place(silo: Silo) -> str:
     if "://" not in silo.source:
         return printable(silo.source)
-    # The address of a database may hold a password.
+    # The address of a database may contain a password.
     return f"a database ({silo.source.partition('://')[0]})"
 
 
 def _counted(rows: Table) -> tuple[np.ndarray, Counter[Any]]:
-    """Count missing cells by column, and rows by label, in one pass."""
+    """Return the missing cells of each column and the rows of each label."""
     missing, classes = np.zeros(len(rows.columns), int), Counter[Any]()
     extra = [] if rows.label is None else [rows.label]
     for block in rows.blocks(rows.columns, extra):
@@ -90,15 +90,15 @@ def _counted(rows: Table) -> tuple[np.ndarray, Counter[Any]]:
 
 
 def _columns(rows: Table, rules: Policy, missing: np.ndarray, n: int) -> Grid:
-    made = table("column", "missing", "studies may read it", right=("missing",))
+    grid = table("column", "missing", "studies may read it", right=("missing",))
     for name, absent in zip(rows.columns, missing.tolist(), strict=True):
         allowed = rules.allows_column(name)
-        made.add_row(
+        grid.add_row(
             printable(name),
             f"{absent:,}" if absent else "",
             Text("yes") if allowed else Text("no", "red"),
         )
-    return made
+    return grid
 
 
 def _classes(classes: Counter[Any]) -> str:
@@ -109,13 +109,13 @@ def _classes(classes: Counter[Any]) -> str:
 
 
 def _rules(rules: Policy) -> Grid:
-    made = table("rule", "here", "by default")
+    grid = table("rule", "here", "by default")
     for (key, value), default in zip(
         rules.as_dict().items(), Policy().as_dict().values(), strict=True
     ):
         shown = Text(_value(key, value), "" if value == default else "bold")
-        made.add_row(key, shown, Text(_value(key, default), "dim"))
-    return made
+        grid.add_row(key, shown, Text(_value(key, default), "dim"))
+    return grid
 
 
 def _value(key: str, value: Any) -> str:
@@ -134,9 +134,9 @@ def _committee(roster: Roster) -> list[Text]:
 
 
 def _roster(roster: Roster, own: str) -> Grid:
-    made = table("silo", "public key", "")
+    grid = table("silo", "public key", "")
     for name, key in roster.items():
-        made.add_row(
+        grid.add_row(
             printable(name), f"{key.hex()[:16]}…", "here" if name == own else ""
         )
-    return made
+    return grid

@@ -1,7 +1,4 @@
-"""What a person at the silo does about studies: look, decide, use, forget.
-
-Commands of ``unpooled silo``: log, approve, deny, apply, forget.
-"""
+"""``unpooled silo``: log, approve, deny, apply and forget, for a person at a silo."""
 
 import getpass
 import sys
@@ -10,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unpooled.cli.commands import console, say
+from unpooled.cli.terminal import console, count, say
 
 if TYPE_CHECKING:
     from unpooled.party.memory.audit_log import Journal
@@ -23,7 +20,7 @@ Kit = Annotated[
     ),
 ]
 StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="A study's name.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
 def log(
@@ -31,54 +28,56 @@ def log(
         str | None, typer.Argument(metavar="STUDY", help="Only this study.")
     ] = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Check that nothing was altered.")
+        bool,
+        typer.Option(
+            "--verify", help="Check the hashes and signatures of all entries."
+        ),
     ] = False,
     against: Annotated[
         Path | None,
         typer.Option(
             "--against",
             metavar="LEDGER",
-            help="A run's ledger.jsonl: shows also what is missing at the end.",
+            help="Compare with a run's ledger.jsonl; shows missing last entries too.",
             exists=True,
             dir_okay=False,
         ),
     ] = None,
     former: Annotated[
         list[str] | None,
-        typer.Option("--former-key", help="A public key that this silo had before."),
+        typer.Option("--former-key", help="An earlier public key of this silo."),
     ] = None,
     kit: Kit = Path(),
 ) -> None:
-    """Show what left this silo, when, for which study, and in which company."""
-    from unpooled.cli.logbook import show_log
+    """Show what left this silo, when, for which study, and with which parties."""
+    from unpooled.cli.silo_log import show_log
     from unpooled.ledger import Ledger
     from unpooled.party.memory.audit_log import Journal
     from unpooled.secure.keys.roster import Roster
 
     silo = _silo(kit)
-    _existing(silo)
+    _check_has_log(silo)
     journal = Journal(silo.audit)
     show_log(console(), journal, study, decides=silo.approval != "none")
     if not (verify or against):
         return
-    # The pinned key, not the private one: whoever checks need not be able to sign.
+    # The public key that is pinned: the person who checks may not have the private one.
     keys = [Roster.from_file(silo.roster)[silo.name], *_keys(former or [])]
     journal.verify(keys)
     say(f"Verified: {len(journal.entries())} entries, none altered, all signed.")
     if against is not None:
         ledger = Ledger.from_json(against.read_text("utf-8"))
-        lacking = journal.check_against(ledger, silo.name)
-        some = lacking or "none"
-        say(f"{against} agrees with this log, and lacks {some} of its lines.")
+        missing = journal.check_against(ledger, silo.name) or "none"
+        say(f"{against} agrees with this log, and lacks {missing} of its lines.")
 
 
 def approve(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
-    """Look at a study's plan, and let this silo take part in it."""
-    from unpooled.cli.logbook import show_announced
+    """Show a study's plan, and approve that this silo takes part."""
+    from unpooled.cli.silo_log import show_announced
     from unpooled.study.announcement import read_announced
 
     silo = _silo(kit)
-    _existing(silo)
+    _check_has_log(silo)
     journal = _journal(silo)
     text = journal.study(study).text
     if not text:
@@ -87,40 +86,48 @@ def approve(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
     show_announced(console(), study, text, announced)
     if not yes:
         if not sys.stdin.isatty():
-            raise typer.BadParameter("Nobody to ask. Give --yes to approve.")
+            raise typer.BadParameter(
+                "Not a terminal, so there is no confirmation. Give --yes to approve."
+            )
         if not typer.confirm("Approve?"):
             raise typer.Exit(1)
     if journal.study(study).text != text:
-        _fail(f"{study} was announced anew meanwhile. Look at it again.")
+        _fail(
+            f"{study} was announced again meanwhile, with another text. "
+            f"Run the command again."
+        )
     journal.decided(study, approved=True, steps=announced.steps, by=getpass.getuser())
     say(f"Approved: {study} may run {', '.join(announced.steps)}.")
 
 
 def deny(study: StudyName, kit: Kit = Path()) -> None:
-    """Keep this silo out of a study, also of one that runs."""
+    """Keep this silo out of a study, also while the study runs."""
     silo = _silo(kit)
-    _existing(silo)
+    _check_has_log(silo)
     _journal(silo).decided(study, approved=False, by=getpass.getuser())
     say(f"Denied: this silo does not take part in {study}.")
     if silo.approval == "none":
-        say('It has no effect while silo.toml says approval = "none".')
+        say('It has no effect while silo.toml has approval = "none".')
 
 
 def forget(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
-    """Delete what this silo keeps of a study, never the log of what left."""
+    """Delete the models and arrays that this silo keeps of a study.
+
+    The log of what left is never deleted.
+    """
     from unpooled.party.memory.studies import MODEL_SUFFIX, forget_kept
 
     silo = _silo(kit)
-    _existing(silo)
+    _check_has_log(silo)
     journal = _journal(silo)
     if study not in journal.studies():
         _unknown(study, journal)
     files = sorted((silo.models / study).glob(f"*{MODEL_SUFFIX}"))
     if not yes and sys.stdin.isatty():
-        what = f"Forget {study}, with {len(files)} model files?"
-        if not typer.confirm(what):
+        question = f"Forget {study}, with {count(len(files), 'model file')}?"
+        if not typer.confirm(question):
             raise typer.Exit(1)
-    # First in the log: a process that runs must not use what is about to go.
+    # The log comes first: a running process must not use files that are being deleted.
     journal.forgotten(study, [path.stem for path in files])
     for path in files:
         path.unlink(missing_ok=True)
@@ -128,19 +135,23 @@ def forget(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
         (silo.models / study).rmdir()
     forget_kept(journal, study)
     say(
-        f"Forgot {study}: {len(files)} model files deleted, and what its steps kept. "
-        f"The log stays."
+        f"Forgot {study}: {count(len(files), 'model file')} and the arrays that its "
+        f"steps kept are deleted. The log stays."
     )
 
 
 def apply(
     model: Annotated[
         str,
-        typer.Argument(metavar="MODEL", help="STUDY/NAME as delivered, or a file."),
+        typer.Argument(
+            metavar="MODEL", help="A delivered model, as STUDY/NAME, or a file."
+        ),
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Where: a new .csv or .parquet."),
+        typer.Option(
+            "--out", metavar="FILE", help="The result: a new .csv or .parquet."
+        ),
     ] = None,
     kit: Kit = Path(),
 ) -> None:
@@ -167,13 +178,13 @@ def _journal(silo: "Silo") -> "Journal":
     return Journal(silo.audit)
 
 
-def _existing(silo: "Silo") -> None:
+def _check_has_log(silo: "Silo") -> None:
     if not silo.audit.exists():
-        _fail(f"There is no log yet at {silo.audit}: this silo took part in nothing.")
+        _fail(f"There is no log at {silo.audit}: this silo took part in no study yet.")
 
 
 def _model_file(silo: "Silo", model: str) -> Path:
-    """Return the file of a model, if it is the one that was delivered."""
+    """Return the path of a model file; a delivered one must be unaltered."""
     from unpooled.party.memory.studies import MODEL_SUFFIX
     from unpooled.protocol.message import digest
 
@@ -182,20 +193,20 @@ def _model_file(silo: "Silo", model: str) -> Path:
     if silo.audit.exists():
         journal = _journal(silo)
         delivered = {
-            f"{known}/{called}": sha
+            f"{known}/{model_name}": sha
             for known in journal.studies()
-            for called, sha in journal.study(known).models.items()
+            for model_name, sha in journal.study(known).models.items()
         }
     if model in delivered:
         path = silo.models / study / f"{name}{MODEL_SUFFIX}"
         if not path.exists():
-            _fail(f"{path} is gone, though it was delivered.")
+            _fail(f"{path} was delivered and is missing.")
         if digest(path.read_bytes()) != delivered[model]:
-            _fail(f"{path} is not the file that was delivered: it was altered.")
+            _fail(f"{path} was altered after it was delivered.")
         return path
     if not Path(model).is_file():
         _fail(
-            f"There is no model {model}. Delivered were: "
+            f"There is no model {model}. Delivered models: "
             f"{', '.join(delivered) or 'none'}."
         )
     return Path(model)
@@ -210,7 +221,7 @@ def _keys(texts: list[str]) -> list[bytes]:
 
 def _unknown(study: str, journal: "Journal") -> None:
     known = ", ".join(journal.studies()) or "none"
-    _fail(f"No study {study} was announced to this silo. Known are: {known}.")
+    _fail(f"No study {study} was announced to this silo. Announced studies: {known}.")
 
 
 def _fail(reason: str) -> None:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from unpooled.linalg import centred
-from unpooled.linalg.centred import far_columns, scatter_image
+from unpooled.linalg import centred_products
+from unpooled.linalg.centred_products import far_columns, scatter_image
 from unpooled.linalg.moments import column_sums, has_missing, squared_deviations
 
 FORMS = {"dense": np.asarray, "csr": scipy.sparse.csr_array}
@@ -45,7 +45,7 @@ def test_image_of_counts(seed):
 @pytest.mark.parametrize("copy_bytes", [8, 2**10, 2**25])
 @pytest.mark.parametrize("offset", [1e3, 1e8])
 def test_columns_far_from_zero_keep_their_digits(form, offset, copy_bytes, monkeypatch):
-    monkeypatch.setattr(centred, "_COPY_BYTES", copy_bytes)
+    monkeypatch.setattr(centred_products, "_COPY_BYTES", copy_bytes)
     # Whole numbers, so that the offset rounds nothing away.
     X = np.random.default_rng(2).integers(-9, 10, (64, 6)).astype(float)
     X[:, [1, 4]] += offset

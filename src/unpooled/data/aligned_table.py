@@ -1,4 +1,4 @@
-"""A table's rows that all silos have, in the order that all silos agreed on."""
+"""A table restricted to the rows common to all silos, in their common order."""
 
 import tempfile
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import numpy as np
 from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.data.table import Block, SlicedTable, Table
 
-# Above this, reordered rows wait in a file instead of memory.
+# Above this size, reordered rows are kept in a file instead of memory.
 _MOST_BYTES = 2**28
 
 
@@ -17,23 +17,23 @@ _MOST_BYTES = 2**28
 class AlignedTable(SlicedTable):
     """Some rows of a table in another order.
 
-    A column is read from its source once, as a whole: rows that lie next to each other
-    here may lie anywhere there. Large tables are reordered in a file that is deleted
-    as soon as nothing reads it any more.
+    Each column is read from its source once, as a whole, since adjacent rows here may
+    be anywhere there. Large tables are reordered in a temporary file, which is deleted
+    with the last reference to it.
 
     Parameters
     ----------
     table : Table
         The silo's rows.
     rows : (N,) array of int
-        Which of its rows, each at most once, in the new order.
+        Indices of the rows in their new order, each at most once.
     """
 
     def __init__(self, table: Table, rows: Int[Array, " N"]) -> None:
         self._table, self.rows = table, rows
         self.columns, self.named = table.columns, table.named
         self.label, self.ids = table.label, table.ids
-        # -1 where a row of the table is not wanted.
+        # New position of each row of the table; -1 where it is left out.
         self._place = np.full(table.n_rows, -1, np.int64)
         self._place[rows] = np.arange(len(rows))
         self._X: Float[Array, "N p"] | None = None
@@ -41,7 +41,7 @@ class AlignedTable(SlicedTable):
 
     @property
     def n_rows(self) -> int:
-        """Rows that all silos have."""
+        """Number of rows common to all silos."""
         return len(self.rows)
 
     def _blocks(
@@ -64,7 +64,7 @@ class AlignedTable(SlicedTable):
         shape = (self.n_rows, len(self.columns))
         X: Float[Array, "N p"]
         if 8 * shape[0] * shape[1] > _MOST_BYTES:
-            # The mapping keeps the file, which has no name that anybody could open.
+            # The mapping keeps the file alive, which has no name to open it by.
             with tempfile.TemporaryFile() as file:
                 X = np.memmap(file, np.float64, "w+", shape=shape)
         else:

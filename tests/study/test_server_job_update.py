@@ -16,7 +16,7 @@ from unpooled.party.memory.audit_log import Journal
 from unpooled.party.memory.studies import forget_kept
 from unpooled.study import Study
 from unpooled.study.announcement import read_announced
-from unpooled.study.job_results import error_of, plan_from
+from unpooled.study.job_messages import error_of, plan_of
 from unpooled.study.model_updates import carried
 
 SILOS = ("north", "south", "west")
@@ -236,4 +236,4 @@ def test_a_plan_is_of_the_model_that_came_along(server, fitted, brought):
 
     assert outcome["error"] is None
     assert place is None
-    assert plan_from(outcome["plan"]).rounds == 1
+    assert plan_of(outcome["plan"]).rounds == 1

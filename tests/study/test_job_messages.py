@@ -11,12 +11,12 @@ from unpooled.errors import (
     ReleaseRefusedError,
     StudyError,
 )
-from unpooled.study.job_results import (
+from unpooled.study.job_messages import (
     error_of,
     error_record,
-    plan_from,
+    plan_of,
+    plan_record,
     read_results,
-    record_of,
 )
 
 
@@ -77,9 +77,9 @@ def test_a_plan_arrives_as_it_was():
     parties = {name: [[1.0, 2.0]] * 20 for name in ("a", "b", "c")}
     plan = up.plan(up.PCA(1), up.simulate(parties))
 
-    travelled = json.loads(json.dumps(record_of(plan)))
+    travelled = json.loads(json.dumps(plan_record(plan)))
 
-    assert plan_from(travelled) == plan
+    assert plan_of(travelled) == plan
 
 
 @pytest.mark.parametrize("record", [{}, {"releases": 1}, {"releases": [{}]}])
@@ -87,7 +87,7 @@ def test_what_is_no_plan_is_refused(record):
     whole = {"refusals": [], "parties": [], "protection": "masked"} | record
 
     with pytest.raises(StudyError, match=r"not a (plan|line)"):
-        plan_from(whole if record else {})
+        plan_of(whole if record else {})
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "\x00"])

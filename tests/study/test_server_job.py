@@ -9,9 +9,8 @@ from server_end import ServerEnd
 from unpooled.errors import StudyError
 from unpooled.models.files.model_file import load
 from unpooled.party.setup.silo_file import Silo
-from unpooled.study.job_messages import PART, News
-from unpooled.study.job_results import error_of, plan_from
-from unpooled.study.remote import coordinate
+from unpooled.study.job_messages import PART, News, error_of, plan_of
+from unpooled.study.server_job import coordinate
 
 STEPS = """
 [[steps]]
@@ -58,7 +57,7 @@ def test_a_run_gives_what_one_process_gives(asks, tmp_path):
     np.testing.assert_allclose(fitted.components_, alone.components_, rtol=1e-12)
     assert place.ledger.verify()
     assert {party for party, _, _ in outcome["events"]} == set(SILOS)
-    planned = [line.name for line in plan_from(outcome["plan"]).releases]
+    planned = [line.name for line in plan_of(outcome["plan"]).releases]
     assert planned == [line.name for line in place.ledger]
 
 
@@ -75,7 +74,7 @@ def test_a_plan_is_told_and_asks_for_no_rows(asks, silos, kit):
 
     assert outcome["error"] is None
     assert place is None
-    assert not plan_from(outcome["plan"]).refusals
+    assert not plan_of(outcome["plan"]).refusals
     assert not (kit / "studies").exists()
     journal = Silo.from_file(silos["va"] / "silo.toml").party()
     assert not journal.studies
