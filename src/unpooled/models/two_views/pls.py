@@ -209,7 +209,7 @@ class PLSSVD(PartialLeastSquares, FederatedEstimator):
             self._fit_columns(federation, k, deflated=())
             return
         both = self._pooled_means(federation, y)
-        S = self._pooled_covariances(both, scale=self.scale)
+        S = self._pooled_covariances(both, scale=bool(self.scale))
         k = component_count(self.n_components, min(self.n_samples_, *S.xy.shape))
         U, V = leading_singular_pairs(S.xy, k)
         self.x_weights_, self.y_weights_ = map(np.ascontiguousarray, (U, V))
@@ -319,7 +319,7 @@ class PLSCanonical(PartialLeastSquares, Predicting, FederatedEstimator):
             self._fit_columns(federation, k, deflated=federation.parties)
             return
         both = self._pooled_means(federation, y)
-        S = self._pooled_covariances(both, scale=self.scale)
+        S = self._pooled_covariances(both, scale=bool(self.scale))
         k = component_count(self.n_components, min(self.n_samples_, *S.xy.shape))
         self._set_latent(partial_least_squares(S, k, regression=False))
         self._set_correlations(S)

@@ -287,7 +287,7 @@ class PLSRegression(PartialLeastSquares, Predicting, FederatedEstimator):
             self._fit_parties(federation, y)
             return
         both = self._pooled_means(federation, y)
-        S = self._pooled_covariances(both, scale=self.scale)
+        S = self._pooled_covariances(both, scale=bool(self.scale))
         k = component_count(self.n_components, min(self.n_samples_, len(S.xx)))
         self._set_latent(partial_least_squares(S, k, regression=True))
         self._set_correlations(S)
