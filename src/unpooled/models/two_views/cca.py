@@ -159,7 +159,9 @@ class CCA(Predicting, FederatedEstimator):
     ------
     DataError
         Missing values, collinear columns, or p + q >= N without `regularisation`, where
-        any columns have correlations of 1.
+        any two views have correlations of 1.
+    ConvergenceError
+        On a column partition, when the rounds of an iteration were not enough.
 
     Notes
     -----
@@ -249,8 +251,6 @@ class CCA(Predicting, FederatedEstimator):
             both, len(first), k
         )
 
-    # --- Row partitions, exact -------------------------------------------------------
-
     def _fit_exactly(self, federation: Federation, y: Any, k: int) -> None:
         c = float(self.regularisation)
         scale = c == 0.0 if self.scale is None else self.scale
@@ -305,8 +305,6 @@ class CCA(Predicting, FederatedEstimator):
         p, q = len(self.x_columns_), len(self.y_columns_)
         return bartlett(self.all_correlations_, self.n_samples_, p, q)
 
-    # --- Row partitions, one-shot ----------------------------------------------------
-
     def _one_shot(self) -> dgep.OneShot:
         return dgep.OneShot(
             solver=self.solver,
@@ -333,8 +331,6 @@ class CCA(Predicting, FederatedEstimator):
         with both.fitting():
             return self._one_shot().diagnosis(both, self.x_weights_, self.y_weights_)
 
-    # --- Column partitions -----------------------------------------------------------
-
     def _fit_columns(self, federation: Federation) -> None:
         """Fit the parties of a column partition, each of which is a view."""
         N, c = int(federation.n_rows or 0), float(self.regularisation)
@@ -347,7 +343,8 @@ class CCA(Predicting, FederatedEstimator):
             many = self.solver == "exact" and N > cca_columns.MOST_GRAM_ROWS
             if c > 0.0 or many:
                 search = self._search(federation, k)
-                # Without a ridge few directions at a time take more rounds than MAXVAR.
+                # Without a ridge MAXVAR has the same answer, so pairing is only for
+                # sending all directions at once, in one round.
                 if c > 0.0 or search.solver == "direct":
                     self._fit_pairs(federation, search, k)
                     return
