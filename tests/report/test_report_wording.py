@@ -10,7 +10,6 @@ from report_pages import facts, rows
 from unpooled.ledger import Ledger, Release
 from unpooled.models.files.catalogue import estimators
 from unpooled.protocol.step import home_of, steps_of, summed
-from unpooled.report.argument_phrases import TOLD
 from unpooled.report.cautions import cautions
 from unpooled.report.facts import facts_of
 from unpooled.report.html import Facts
@@ -133,13 +132,11 @@ def test_equal_rounds_in_a_row_are_told_once():
 def test_every_argument_of_a_step_has_words():
     """A size is a number in the question; it is no array, and not in the ledger."""
     wanting = {
-        f"{step.name} {name}: {axes}"
+        f"{step.name} {name}: {argument.axes}"
         for estimator in estimators().values()
         for step in steps_of(home_of(estimator.__module__)).values()
-        for name, axes in step.takes.items()
-        if not axes.startswith("size")
-        and not (name in step.declared and step.declared[name].meaning)
-        and not TOLD.keys() & {name, f"{name} {axes}"}
+        for name, argument in step.takes.items()
+        if not argument.axes.startswith("size") and not argument.meaning
     }
 
     assert wanting == set()

@@ -34,7 +34,7 @@ from unpooled.linalg.moments import (
     scatter,
 )
 from unpooled.protocol.bounds import CauchySchwarz
-from unpooled.protocol.step import Fit, kept, release, stays, summed
+from unpooled.protocol.step import Fit, kept, public, release, stays, summed
 
 # Of the squares of a constant column nothing but the rounding of its mean is left.
 _ROUNDING = float(np.finfo(float).eps) ** 2
@@ -73,7 +73,7 @@ def local_total(X: Rows, sums: Sums = None) -> dict[str, Any]:
 
 
 @summed(
-    takes={"mean": "p"},
+    takes={"mean": public("p", "the mean of each column over all silos")},
     squares=release(
         "p", meaning="each column's squared distances from its mean, added"
     ),
@@ -93,7 +93,9 @@ def local_squares(
 
 
 @summed(
-    takes={"squares": "p"},
+    takes={
+        "squares": public("p", "each column's squared deviations from its mean, added")
+    },
     scatter=release(
         "p p",
         symmetric=True,

@@ -26,7 +26,7 @@ from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import squared_deviations
 from unpooled.protocol.bounds import CauchySchwarzImage
-from unpooled.protocol.step import Fit, Step, derived, release, summed
+from unpooled.protocol.step import Fit, Step, derived, public, release, summed
 from unpooled.protocol.view_operations import Derive, Operation, Select
 
 # Below this share of the largest singular value a direction of the image is rounding.
@@ -37,7 +37,7 @@ _SAME_MEAN, _SAME_BASIS = 1e-9, 1e-10
 
 
 @summed(
-    takes={"mean": "p"},
+    takes={"mean": public("p", "the mean of each column over all silos")},
     squares=release(
         "p", meaning="each column's squared distances from its mean, added"
     ),
@@ -48,7 +48,13 @@ def local_spread(X: Float[Array, "n p"], *, mean: Float[Array, " p"]) -> dict[st
 
 
 @summed(
-    takes={"mean": "p", "squares": "p", "V": "p q"},
+    takes={
+        "mean": public("p", "the mean of each column over all silos"),
+        "squares": public("p", "each column's squared deviations from its mean, added"),
+        "V": public(
+            "p q", "a block of weights of columns, by which the next product is taken"
+        ),
+    },
     image=release(
         "p q",
         bound=CauchySchwarzImage("squares", "V"),
@@ -135,7 +141,10 @@ def _count_and_mean(
 
 
 @derived(
-    takes={"mean": "p", "basis": "p q"},
+    takes={
+        "mean": public("p", "the mean of each column over all silos"),
+        "basis": public("p q", "a basis of the space that all rows span"),
+    },
     fitted_by=(
         "discriminant.local_class_totals",
         "discriminant.local_spread",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from unpooled.protocol.declaration import Public
 from unpooled.protocol.step import Step, summed
 from unpooled.secure.comparison.polynomial import Polynomial
 
@@ -18,7 +19,7 @@ def compared(
     polynomial: Polynomial,
     *,
     by: str = "rows",
-    takes: Mapping[str, str] | None = None,
+    takes: Mapping[str, str | Public] | None = None,
     **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a step of whose totals everybody learns one sign.

@@ -90,6 +90,29 @@ class Declared:
         return count
 
 
+@final
+@dataclass(frozen=True)
+class Public:
+    """What a step declares about one public argument that is an array.
+
+    Attributes
+    ----------
+    axes : str
+        Axis letters or sizes, separated by blanks, as in `Declared`; empty for a
+        number. "size q" declares a whole number that gives the letter q its size.
+    meaning : str
+        What the argument is, in a plain phrase for the report.
+    """
+
+    axes: str
+    meaning: str = ""
+
+
+def public(axes: str, meaning: str) -> Public:
+    """Declare a public argument: ``takes={"mean": public("p", "the mean of ...")}``."""
+    return Public(axes, meaning)
+
+
 def release(
     axes: str,
     *,
@@ -112,8 +135,8 @@ def stays(
 
 def bind_axes(
     step: str,
-    takes: Mapping[str, str],
-    public: Mapping[str, Any],
+    takes: Mapping[str, Public],
+    arguments: Mapping[str, Any],
     sizes: dict[str, int],
 ) -> dict[str, int]:
     """Return the sizes of axis letters, with those that public arguments bind.
@@ -122,10 +145,10 @@ def bind_axes(
     ----------
     step : str
         The step's name, for messages.
-    takes : mapping of str to str
-        Axes of the arguments that are arrays; "size q" binds q to a whole number.
-    public : mapping
-        The arguments.
+    takes : mapping of str to Public
+        Declarations of the arguments that are arrays.
+    arguments : mapping
+        The values of the public arguments.
     sizes : dict
         Of the letters known already.
 
@@ -134,8 +157,8 @@ def bind_axes(
     DataError
         When an argument is not of the declared axes.
     """
-    for name, value in public.items():
-        letters = takes.get(name, "").split()
+    for name, value in arguments.items():
+        letters = takes[name].axes.split() if name in takes else []
         if letters[:1] == ["size"]:
             sizes[letters[1]] = _size(step, name, value)
             continue

@@ -23,14 +23,21 @@ from types import ModuleType
 from typing import Any, final
 
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.protocol.declaration import Declared, bind_axes, release, stays
+from unpooled.protocol.declaration import (
+    Declared,
+    Public,
+    bind_axes,
+    public,
+    release,
+    stays,
+)
 from unpooled.protocol.fitted_round import Fit, Follows
 from unpooled.secure.comparison.polynomial import Polynomial
 
 # Those who write steps find here all that they need.
 __all__ = ["LIBRARY", "Declared", "Fit", "Step", "adopted", "check_installed"]
-__all__ += ["derived", "disclosed", "exchanged", "find_step", "kept", "release"]
-__all__ += ["named_for", "stays", "steps_of", "summed"]
+__all__ += ["derived", "disclosed", "exchanged", "find_step", "kept", "named_for"]
+__all__ += ["public", "release", "stays", "steps_of", "summed"]
 
 LIBRARY = "unpooled.models."
 # Modules that moved: their steps keep the names that ledgers, audit logs and policies
@@ -59,9 +66,9 @@ class Step:
         "summed", "disclosed", "kept", "exchanged", "compared" or "derived".
     by : str
         "rows" when additive over rows, "party" when it needs the silo's rows together.
-    takes : mapping of str to str
-        Axes of the public arguments that are arrays; they are checked, and bind
-        letters that no table knows, such as k. "size q" binds q to a whole number.
+    takes : mapping of str to Public
+        Axes and meaning of the public arguments that are arrays. The axes are checked,
+        and bind letters that no table knows, such as k.
     sparse : bool
         Whether X may be a SciPy array in CSR form; others get dense blocks.
     fitted_by, follows, by_column, further : see `derived`
@@ -75,7 +82,7 @@ class Step:
     function: Callable[..., Any]
     declared: Mapping[str, Declared]
     by: str
-    takes: Mapping[str, str]
+    takes: Mapping[str, Public]
     reads: tuple[str, ...]
     public: tuple[str, ...]
     fitted_by: tuple[str, ...] = ()
@@ -124,7 +131,7 @@ class Step:
 def summed(
     *,
     by: str = "rows",
-    takes: Mapping[str, str] | None = None,
+    takes: Mapping[str, str | Public] | None = None,
     sparse: bool = False,
     reuses: bool = False,
     **declared: Any,
@@ -133,8 +140,10 @@ def summed(
 
     Parameters
     ----------
-    by, takes, sparse
+    by, sparse
         See `Step`.
+    takes : mapping of str to str or Public, optional
+        Public arguments that are arrays: their axes, or `public` with their meaning.
     reuses : bool, default False
         Of a step that reads `X` alone, by rows: see `unpooled.party.steps.incremental`.
     **declared : str or Declared
@@ -145,14 +154,20 @@ def summed(
 
 
 def disclosed(
-    *, by: str = "rows", takes: Mapping[str, str] | None = None, **declared: Any
+    *,
+    by: str = "rows",
+    takes: Mapping[str, str | Public] | None = None,
+    **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a step whose arrays the coordinator sees, one value per party."""
     return _declaring("disclosed", by, takes, declared)
 
 
 def kept(
-    *, by: str = "rows", takes: Mapping[str, str] | None = None, **declared: Any
+    *,
+    by: str = "rows",
+    takes: Mapping[str, str | Public] | None = None,
+    **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a step whose arrays stay in the silo under (study, name)."""
     stay = {name: replace(_as_declared(d), kept=True) for name, d in declared.items()}
@@ -160,7 +175,10 @@ def kept(
 
 
 def exchanged(
-    *, by: str = "rows", takes: Mapping[str, str] | None = None, **declared: Any
+    *,
+    by: str = "rows",
+    takes: Mapping[str, str | Public] | None = None,
+    **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a step whose arrays its party's neighbours see, as they are.
 
@@ -173,7 +191,7 @@ def exchanged(
 
 def derived(
     *,
-    takes: Mapping[str, str] | None = None,
+    takes: Mapping[str, str | Public] | None = None,
     fitted_by: tuple[str, ...],
     follows: Follows | None = None,
     by_column: bool | str = False,
@@ -186,8 +204,8 @@ def derived(
 
     Parameters
     ----------
-    takes : mapping of str to str, optional
-        Axes of array-valued public arguments.
+    takes : mapping of str to str or Public, optional
+        As for `summed`.
     fitted_by : tuple of str
         Names of the steps whose totals fit it.
     follows : callable, optional
@@ -341,10 +359,14 @@ def _as_declared(declaration: str | Declared) -> Declared:
     return Declared(declaration) if isinstance(declaration, str) else declaration
 
 
+def _as_public(argument: str | Public) -> Public:
+    return Public(argument) if isinstance(argument, str) else argument
+
+
 def _declaring(
     verb: str,
     by: str,
-    takes: Mapping[str, str] | None,
+    takes: Mapping[str, str | Public] | None,
     declared: Mapping[str, str | Declared],
     fitted_by: tuple[str, ...] = (),
     sparse: bool = False,
@@ -366,7 +388,7 @@ def _declaring(
             function=function,
             declared=everything,
             by=by,
-            takes=dict(takes or {}),
+            takes={name: _as_public(one) for name, one in (takes or {}).items()},
             reads=reads,
             public=tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY),
             fitted_by=fitted_by,

@@ -18,8 +18,9 @@ from unpooled.federation.local import LocalChannel
 from unpooled.federation.planning.dry_run import plan
 from unpooled.ledger import Ledger, Release
 from unpooled.models.base import FederatedEstimator
+from unpooled.protocol.declaration import Declared, Public
 from unpooled.protocol.matching_stages import STAGES
-from unpooled.protocol.step import Declared, find_step, home_of, module_of
+from unpooled.protocol.step import find_step, home_of, module_of
 
 SIMULATED = (
     "This was a simulation: all silos ran in one process on one machine. The messages, "
@@ -194,16 +195,16 @@ def first_line(module: str) -> str:
     return line.replace("'", "’")
 
 
-def arguments(step: str) -> Mapping[str, str]:
-    """Return the axes of a step's public arrays, by name; none of an unknown step."""
+def argument(step: str, name: str) -> Public | None:
+    """Return the declaration of a step's public array, if the step is known here."""
     try:
-        return find_step(step).takes
+        return find_step(step).takes.get(name)
     except ReleaseRefusedError:
-        return {}
+        return None
 
 
 def declaration(step: str, name: str) -> Declared | None:
-    """Return what a step says about one of its arrays, if it is known here."""
+    """Return the declaration of an array of a step, if the step is known here."""
     if step in STAGES:
         return STAGES[step].declared.get(name)
     try:

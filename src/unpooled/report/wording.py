@@ -7,8 +7,7 @@ from typing import final
 
 from unpooled.coordinator.comparisons import computed_for
 from unpooled.ledger import Release
-from unpooled.report.argument_phrases import TOLD
-from unpooled.report.facts import Facts, arguments, declaration, subject_of_step
+from unpooled.report.facts import Facts, argument, declaration, subject_of_step
 from unpooled.report.phrases import byte_size, listed
 
 # A chapter of more passages tells those of an iteration together.
@@ -95,17 +94,19 @@ def sentence(facts: Facts, line: Release, times: int = 1) -> Sentence:
 
 
 def meaning(line: Release) -> str:
-    """Return the phrase that the step's declaration has for an array."""
-    declared = declaration(line.step, line.name)
-    if declared is not None and declared.meaning:
-        return declared.meaning.replace("'", "’")
-    if line.direction == "in" and line.visibility != "kept":
-        axes = arguments(line.step).get(line.name, "")
-        if said := TOLD.get(f"{line.name} {axes}") or TOLD.get(line.name):
-            return said
-    if line.direction == "in" and (proven := _proven(line)):
-        return proven
-    return f"the array “{line.name}” of the step {line.step}"
+    """Return the phrase by which the step's declaration describes an array."""
+    phrase = _declared(line.step, line.name)
+    if not phrase and line.direction == "in":
+        phrase = _proven(line)
+    return phrase or f"the array “{line.name}” of the step {line.step}"
+
+
+def _declared(step: str, name: str) -> str:
+    """Return the phrase for one of a step's arrays, or for one of its arguments."""
+    for declared in (declaration(step, name), argument(step, name)):
+        if declared is not None and declared.meaning:
+            return declared.meaning.replace("'", "’")
+    return ""
 
 
 def _as_sent(facts: Facts, line: Release) -> Release:
@@ -124,15 +125,14 @@ def _as_sent(facts: Facts, line: Release) -> Release:
 def _proven(line: Release) -> str:
     """Say what is shown to silos as evidence of a fit; its name is step and array."""
     step, _, name = line.name.rpartition(".")
-    declared = declaration(step, name)
-    what = declared.meaning if declared and declared.meaning else TOLD.get(name, "")
+    what = _declared(step, name)
     if not what:
         return ""
     if line.visibility == "public":
-        return f"{what}, by which silos check a later transform".replace("'", "’")
+        return f"{what}, by which silos check a later transform"
     if line.visibility == "compared":
         return f"what the silos that compared found, and signed: {what}"
-    return f"all silos’ parts, as they were sent, of: {what}".replace("'", "’")
+    return f"all silos’ parts, as they were sent, of: {what}"
 
 
 def whole(facts: Facts, line: Release) -> bool:

@@ -26,7 +26,7 @@ from unpooled.models.discriminant.within_scatter import (
 )
 from unpooled.models.moments import proven_moments
 from unpooled.models.row_space import basis_of, deviations
-from unpooled.protocol.step import Fit, derived
+from unpooled.protocol.step import Fit, derived, public
 from unpooled.protocol.view_operations import Operation
 
 FITTED_BY = tuple(
@@ -93,7 +93,9 @@ def are_discriminants(fits: Fits, public: Mapping[str, Any]) -> bool:
 
 
 @derived(
-    takes={"scalings": "p k"},
+    takes={
+        "scalings": public("p k", "the discriminant directions (weights of columns)")
+    },
     fitted_by=FITTED_BY,
     follows=are_discriminants,
     further=True,

@@ -28,7 +28,7 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import column_sums
 from unpooled.models.moments import not_finite
-from unpooled.protocol.step import Step, release, summed
+from unpooled.protocol.step import Step, public, release, summed
 
 # A name is its kind and up to 44 bytes, three to a word: a word times a class's size is
 # a whole number that float64 holds, for sizes up to 2^29.
@@ -46,7 +46,10 @@ CELLS = release(
 )
 
 
-@summed(takes={"salts": "c"}, cells=CELLS)
+@summed(
+    takes={"salts": public("c", "random numbers that choose the cells of class names")},
+    cells=CELLS,
+)
 def local_names(y: Shaped[Array, " n"], *, salts: Int[Array, " c"]) -> dict[str, Any]:
     """Add this silo's class names and sizes into cells."""
     cells = np.zeros((len(salts), 1 + _WORDS))
@@ -60,7 +63,7 @@ def local_names(y: Shaped[Array, " n"], *, salts: Int[Array, " c"]) -> dict[str,
 
 
 @summed(
-    takes={"classes": "c w"},
+    takes={"classes": public("c w", "the names of the classes")},
     count=release("c", meaning="how many rows each class has"),
     total=release("c p", meaning="the sum of each column over the rows of each class"),
 )

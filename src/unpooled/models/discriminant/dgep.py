@@ -41,14 +41,14 @@ from unpooled.models.discriminant.linear_classifier import direction_count
 from unpooled.models.generalized_eigen.convergence import Pair, diagnosis_of
 from unpooled.models.generalized_eigen.generalized_eigen import one_shot, roots
 from unpooled.models.generalized_eigen.matrix_pairs import discriminant_factors
-from unpooled.protocol.step import Step, disclosed, release, summed
+from unpooled.protocol.step import Step, disclosed, public, release, summed
 
 _WHITENED = "scatter between class means, whitened by each silo's own within classes"
 
 
 @summed(
     by="party",
-    takes={"salts": "c"},
+    takes={"salts": public("c", "random numbers that choose the cells of class names")},
     cells=CELLS,
     M=release("p p", symmetric=True, meaning=_WHITENED),
 )
@@ -67,7 +67,7 @@ def local_whitened(
 
 @disclosed(
     by="party",
-    takes={"classes": "c w"},
+    takes={"classes": public("c w", "the names of the classes")},
     F=release("p c", meaning=f"a factor of the {_WHITENED}"),
 )
 def local_factors(

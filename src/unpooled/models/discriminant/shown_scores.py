@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.federation.federation import Federation
 from unpooled.models.discriminant.classes import class_codes
-from unpooled.protocol.step import Step, disclosed, release
+from unpooled.protocol.step import Step, disclosed, public, release
 
 # More would not be told apart in a picture.
 MOST = 500
@@ -23,7 +23,11 @@ _NOBODY = -1
 
 @disclosed(
     by="party",
-    takes={"classes": "c w", "scalings": "p k", "people": "size N"},
+    takes={
+        "classes": public("c w", "the names of the classes"),
+        "scalings": public("p k", "the discriminant directions (weights of columns)"),
+        "people": "size N",
+    },
     scores=release("N k", meaning="where some of the silo's people lie"),
     codes=release("N", meaning="the class of each; -1 beyond the silo's last"),
 )

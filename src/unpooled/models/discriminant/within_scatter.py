@@ -18,11 +18,15 @@ from unpooled.linalg.moments import scatter
 from unpooled.models.discriminant.classes import Classes, class_codes
 from unpooled.models.moments import pooled_scatter
 from unpooled.protocol.bounds import CauchySchwarz
-from unpooled.protocol.step import Step, release, stays, summed
+from unpooled.protocol.step import Step, public, release, stays, summed
 
 
 @summed(
-    takes={"classes": "c w", "means": "c p", "weights": "c"},
+    takes={
+        "classes": public("c w", "the names of the classes"),
+        "means": public("c p", "the mean of each column over the rows of each class"),
+        "weights": public("c", "the weight of each class"),
+    },
     squares=release(
         "p",
         meaning="each column's squared distances from its class means, added, with a "
@@ -53,7 +57,12 @@ def local_within_squares(
 
 
 @summed(
-    takes={"squares": "p"},
+    takes={
+        "squares": public(
+            "p",
+            "each column's squared deviations from its class means, weighted and added",
+        )
+    },
     scatter=release(
         "p p",
         symmetric=True,
@@ -69,11 +78,13 @@ def local_within_scatter(kept: Any, *, squares: Float[Array, " p"]) -> dict[str,
 
 @summed(
     takes={
-        "classes": "c w",
-        "means": "c p",
-        "scales": "c p",
-        "mean": "p",
-        "scale": "p",
+        "classes": public("c w", "the names of the classes"),
+        "means": public("c p", "the mean of each column over the rows of each class"),
+        "scales": public(
+            "c p", "the standard deviation of each column within each class"
+        ),
+        "mean": public("p", "the mean of each column over all silos"),
+        "scale": public("p", "the standard deviation of each column over all silos"),
     },
     fourths=release(
         "c", meaning="fourth powers of standardised rows' lengths, added by class"

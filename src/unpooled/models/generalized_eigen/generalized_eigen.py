@@ -40,6 +40,7 @@ from unpooled.protocol.step import (
     derived,
     disclosed,
     find_step,
+    public,
     release,
     summed,
 )
@@ -83,7 +84,7 @@ def _are_eigenvectors(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> boo
 
 
 @derived(
-    takes={"vectors": "p k"},
+    takes={"vectors": public("p k", "the eigenvectors (weights of all columns)")},
     fitted_by=("eigenproblem.local_pair", "eigenproblem.local_whitened"),
     follows=_are_eigenvectors,
 )

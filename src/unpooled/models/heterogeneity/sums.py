@@ -12,7 +12,7 @@ import scipy.linalg
 from unpooled.arrays import Array, Float
 from unpooled.linalg.moments import column_sums, scatter
 from unpooled.protocol.bounds import CauchySchwarz
-from unpooled.protocol.step import release, stays, summed
+from unpooled.protocol.step import public, release, stays, summed
 
 # Below this, the smallest eigenvalue of a silo's own correlations is rounding.
 _SINGULAR = 1e-10
@@ -20,7 +20,7 @@ _PRODUCTS = "products of every two columns' distances from their means, added"
 
 
 @summed(
-    takes={"mean": "p"},
+    takes={"mean": public("p", "the mean of each column over all silos")},
     squares=release(
         "p", meaning="each column's squared distances from its mean, added"
     ),
@@ -42,7 +42,9 @@ def local_squares(
 
 
 @summed(
-    takes={"squares": "p"},
+    takes={
+        "squares": public("p", "each column's squared deviations from its mean, added")
+    },
     scatter=release(
         "p p", symmetric=True, bound=CauchySchwarz("squares"), meaning=_PRODUCTS
     ),
@@ -75,7 +77,9 @@ def local_shifts(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, Any]:
 
 
 @summed(
-    takes={"squares": "p"},
+    takes={
+        "squares": public("p", "each column's squared deviations from its mean, added")
+    },
     between=release(
         "p",
         meaning="squared distances of the silo's mean from that of all, times its "
@@ -91,7 +95,11 @@ _WHAT = "distances from the silo's own mean, added, for each"
 
 
 @summed(
-    takes={"mean": "p", "scale": "p", "axes": "p k"},
+    takes={
+        "mean": public("p", "the mean of each column over all silos"),
+        "scale": public("p", "the standard deviation of each column over all silos"),
+        "axes": public("p k", "the principal components of all columns"),
+    },
     column_total=release("p", meaning=f"{_WHAT} column"),
     column_squares=release("p", meaning=f"squared {_WHAT} column"),
     axis_total=release("k", meaning=f"{_WHAT} component"),
@@ -122,7 +130,7 @@ def local_distances(
 
 
 @summed(
-    takes={"axes": "p k"},
+    takes={"axes": public("p k", "the principal components of all columns")},
     column=release(
         "p", meaning="squares of mean distances, times rows, added, for each column"
     ),

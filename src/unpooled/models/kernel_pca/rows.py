@@ -21,7 +21,7 @@ from unpooled.models.kernel_pca.columns import seed_of
 from unpooled.models.moments import pooled_mean, pooled_scatter
 from unpooled.models.pca import rows as pca_rows
 from unpooled.models.pca.spectrum import check_rows_suffice, leading
-from unpooled.protocol.step import LIBRARY, adopted, derived
+from unpooled.protocol.step import LIBRARY, adopted, derived, public
 
 FITTED_BY = ("kernel_pca.local_total", "kernel_pca.local_squares")
 FITTED_BY += ("kernel_pca.local_scatter",)
@@ -37,7 +37,11 @@ def fourier(
 
 
 @derived(
-    takes={"mean": "p", "components": "k p", "scale": "k"},
+    takes={
+        "mean": public("p", "the mean of each random feature over all silos"),
+        "components": public("k p", "the principal components of the random features"),
+        "scale": public("k", "the number that each component's scores are divided by"),
+    },
     fitted_by=FITTED_BY,
     follows=pca_rows.are_axes,
 )

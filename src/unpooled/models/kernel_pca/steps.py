@@ -29,6 +29,7 @@ from unpooled.protocol.step import (
     adopted,
     disclosed,
     kept,
+    public,
     release,
     stays,
     summed,
@@ -40,7 +41,9 @@ _BOUND = Trace("squares")
 
 @summed(
     by="party",
-    takes={"chosen": "l"},
+    takes={
+        "chosen": public("l", "which people are landmarks, compared with all others")
+    },
     squares=release(
         "", meaning="all columns' squares, or squared distances from their means, added"
     ),
@@ -113,7 +116,9 @@ def own_distances(
 
 @summed(
     by="party",
-    takes={"chosen": "l"},
+    takes={
+        "chosen": public("l", "which people are landmarks, compared with all others")
+    },
     products=release(
         "N l",
         bound=_BOUND,
@@ -136,7 +141,9 @@ def own_products_with(
 
 @summed(
     by="party",
-    takes={"chosen": "l"},
+    takes={
+        "chosen": public("l", "which people are landmarks, compared with all others")
+    },
     distances=release(
         "N l",
         bound=_BOUND,
@@ -181,7 +188,14 @@ def own_phases(
 
 @kept(
     by="party",
-    takes={"sums": "N l", "chosen": "q", "size": "size k"},
+    takes={
+        "sums": public(
+            "N l",
+            "sums over all columns for each person, which only the silos can open",
+        ),
+        "chosen": public("q", "which people are landmarks, compared with all others"),
+        "size": "size k",
+    },
     values=stays("k", meaning="eigenvalues of the kernel matrix"),
     vectors=stays("N k", meaning="each person's place along the kernel's axes"),
     offset=stays("l", meaning="means of the kernel's values, or of features"),
@@ -221,7 +235,13 @@ def own_values(kept: Any, *, share: float, size: int) -> dict[str, Any]:
 
 @kept(
     by="party",
-    takes={"sums": "N l", "size": "size k"},
+    takes={
+        "sums": public(
+            "N l",
+            "sums over all columns for each person, which only the silos can open",
+        ),
+        "size": "size k",
+    },
     scores=stays("N k", meaning="each person's scores along the kernel's axes"),
 )
 def own_coordinates(

@@ -13,12 +13,12 @@ from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.linalg.row_sparse import row_norms
 from unpooled.models.discriminant.classes import class_codes
 from unpooled.models.moments import complete
-from unpooled.protocol.step import disclosed, release, summed
+from unpooled.protocol.step import disclosed, public, release, summed
 
 
 @summed(
     by="party",
-    takes={"classes": "c w"},
+    takes={"classes": public("c w", "the names of the classes")},
     scores=release("N c", meaning="each row’s score for each class, over all silos"),
 )
 def local_scores(
@@ -31,7 +31,12 @@ def local_scores(
 
 @summed(
     by="party",
-    takes={"classes": "c w", "scores": "N c"},
+    takes={
+        "classes": public("c w", "the names of the classes"),
+        "scores": public(
+            "N c", "each person's scores for each class, which only the silos can open"
+        ),
+    },
     hits=release("", meaning="how many rows are put into their class"),
     judged=release("", meaning="how many rows have a class to compare with"),
 )
@@ -50,7 +55,7 @@ def local_hits(
 
 @disclosed(
     by="party",
-    takes={"classes": "c w"},
+    takes={"classes": public("c w", "the names of the classes")},
     scores=release("N c", meaning="each row’s score for each class, by this silo"),
 )
 def own_scores(
@@ -61,7 +66,7 @@ def own_scores(
 
 
 @disclosed(
-    takes={"classes": "c w"},
+    takes={"classes": public("c w", "the names of the classes")},
     weights=release("p c", meaning="how each of the silo’s columns counts"),
 )
 def shown_weights(kept: Any, *, classes: Int[Array, "c w"]) -> dict[str, Any]:

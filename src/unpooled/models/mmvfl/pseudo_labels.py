@@ -32,7 +32,7 @@ from unpooled.models.discriminant import classes as names_of_classes
 from unpooled.models.discriminant.classes import class_codes
 from unpooled.models.moments import complete
 from unpooled.protocol.bounds import Ceiling
-from unpooled.protocol.step import Step, release, stays, summed
+from unpooled.protocol.step import Step, public, release, stays, summed
 
 # Of the parameters, what silos are told.
 SETTINGS = ("beta", "zeta", "eta", "max_staleness")
@@ -42,7 +42,7 @@ _SLOW = 2.0
 
 @summed(
     by="party",
-    takes={"salts": "c"},
+    takes={"salts": public("c", "random numbers that choose the cells of class names")},
     cells=release(
         "c 16", meaning="class names and sizes, mixed in cells; of the labels' owner"
     ),
@@ -58,7 +58,12 @@ def local_names(
 
 @summed(
     by="party",
-    takes={"classes": "c w", "consensus": "N c"},
+    takes={
+        "classes": public("c w", "the names of the classes"),
+        "consensus": public(
+            "N c", "the mean of all pseudo-labels, which only the silos can open"
+        ),
+    },
     consensus=release(
         "N c",
         bound=Ceiling("radius"),
@@ -103,7 +108,12 @@ def local_labels(
 
 @summed(
     by="party",
-    takes={"classes": "c w", "consensus": "N c"},
+    takes={
+        "classes": public("c w", "the names of the classes"),
+        "consensus": public(
+            "N c", "the mean of all pseudo-labels, which only the silos can open"
+        ),
+    },
     objective=release("", meaning="how well all fit, with what their weights cost"),
     seconds=release("", meaning="the seconds that all silos’ last updates took"),
 )

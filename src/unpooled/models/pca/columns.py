@@ -33,6 +33,7 @@ from unpooled.protocol.step import (
     adopted,
     disclosed,
     kept,
+    public,
     release,
     stays,
     summed,
@@ -75,7 +76,11 @@ def own_gram(X: Float[Array, "N p"], kept: Any, *, squares: float) -> dict[str, 
 
 @summed(
     by="party",
-    takes={"V": "N l"},
+    takes={
+        "V": public(
+            "N l", "a block of weights of people, by which the next product is taken"
+        )
+    },
     image=release(
         "N l",
         bound=Trace("squares"),
@@ -91,7 +96,12 @@ def own_image(
 
 @kept(
     by="party",
-    takes={"U": "N k", "length": "k"},
+    takes={
+        "U": public("N k", "directions over people, found from earlier totals"),
+        "length": public(
+            "k", "the singular value (length) of all columns along each direction"
+        ),
+    },
     components=stays("k p", meaning="the loadings of the silo's own columns"),
 )
 def own_loadings(
@@ -108,7 +118,9 @@ def own_loadings(
 
 @summed(
     by="party",
-    takes={"scale": "k"},
+    takes={
+        "scale": public("k", "the number that each component's scores are divided by")
+    },
     scores=release("N k", meaning="each person's scores along the components"),
 )
 def own_scores(
@@ -119,7 +131,9 @@ def own_scores(
 
 
 @kept(
-    takes={"scores": "N k"},
+    takes={
+        "scores": public("N k", "each person's scores, which only the silos can open")
+    },
     by="party",
     scores=stays("N k", meaning="each person's scores along the components"),
 )
@@ -129,7 +143,7 @@ def kept_scores(*, scores: Float[Array, "N k"]) -> dict[str, Any]:
 
 
 @disclosed(
-    takes={"variance": "k"},
+    takes={"variance": public("k", "the variance along each component")},
     mean=release("p", meaning="the means of the silo's own columns"),
     components=release("k p", meaning="the loadings of the silo's own columns"),
 )

@@ -29,14 +29,23 @@ from unpooled.linalg.eigen import leading_eigenpairs, with_positive_peaks
 from unpooled.models.moments import local_squares, pooled_mean
 from unpooled.models.pca.spectrum import Spectrum, Wanted, check_rows_suffice, leading
 from unpooled.protocol.bounds import CauchySchwarz, Trace
-from unpooled.protocol.step import LIBRARY, adopted, disclosed, release, summed
+from unpooled.protocol.step import (
+    LIBRARY,
+    adopted,
+    disclosed,
+    public,
+    release,
+    summed,
+)
 
 # More directions than are wanted, so that what rounding mixed is among them.
 _MORE = 32
 
 
 @summed(
-    takes={"squares": "p"},
+    takes={
+        "squares": public("p", "each column's squared deviations from its mean, added")
+    },
     scatter=release(
         "p p",
         symmetric=True,
@@ -70,7 +79,12 @@ def local_factor(kept: Any, *, rank: int) -> dict[str, Any]:
 
 
 @summed(
-    takes={"directions": "p l", "squares": "p"},
+    takes={
+        "directions": public(
+            "p l", "directions found from the rounded cross-product matrix"
+        ),
+        "squares": public("p", "each column's squared deviations from its mean, added"),
+    },
     projected=release(
         "l l",
         symmetric=True,

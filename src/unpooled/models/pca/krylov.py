@@ -30,7 +30,7 @@ from unpooled.linalg.centred import far_columns, scatter_image
 from unpooled.linalg.krylov import RitzPairs, block_width, leading_ritz_pairs
 from unpooled.linalg.moments import Rows, squared_deviations
 from unpooled.protocol.bounds import CauchySchwarzImage
-from unpooled.protocol.step import Fit, Step, release, summed
+from unpooled.protocol.step import Fit, Step, public, release, summed
 
 # Of the largest eigenvalue, what a component's residual may be where it is applied.
 _CHECKED = 1e-6
@@ -38,7 +38,7 @@ _CHECKED = 1e-6
 
 @summed(
     sparse=True,
-    takes={"mean": "p"},
+    takes={"mean": public("p", "the mean of each column over all silos")},
     squares=release(
         "p", meaning="each column's squared distances from its mean, added"
     ),
@@ -50,7 +50,13 @@ def local_spread(X: Rows, *, mean: Float[Array, " p"]) -> dict[str, Any]:
 
 @summed(
     sparse=True,
-    takes={"mean": "p", "squares": "p", "V": "p l"},
+    takes={
+        "mean": public("p", "the mean of each column over all silos"),
+        "squares": public("p", "each column's squared deviations from its mean, added"),
+        "V": public(
+            "p l", "a block of weights of columns, by which the next product is taken"
+        ),
+    },
     image=release(
         "p l",
         bound=CauchySchwarzImage("squares", "V"),

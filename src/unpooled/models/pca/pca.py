@@ -30,7 +30,7 @@ from unpooled.models.pca.probabilistic import ProbabilisticPCA
 from unpooled.models.pca.solvers import solved
 from unpooled.models.pca.spectrum import Spectrum, whitening
 from unpooled.models.pca.updating import UpdatingPCA
-from unpooled.protocol.step import derived
+from unpooled.protocol.step import derived, public
 
 # Silos look steps up under the name of the model that asks.
 local_spread, local_image = pca_rows.local_spread, pca_rows.local_image
@@ -44,7 +44,13 @@ local_private, local_moments = private.pca_private, update.pca_moments
 
 
 @derived(
-    takes={"mean": "p", "components": "k p", "scale": "k"},
+    takes={
+        "mean": public("p", "the mean of each column over all silos"),
+        "components": public(
+            "k p", "the principal components (loadings of all columns)"
+        ),
+        "scale": public("k", "the number that each component's scores are divided by"),
+    },
     fitted_by=pca_rows.FITTED_BY,
     follows=pca_rows.are_axes,
 )

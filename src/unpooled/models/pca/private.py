@@ -29,14 +29,19 @@ from unpooled.models.pca.spectrum import Spectrum, Wanted
 from unpooled.party.steps.private_noise import check_inputs, honest_shares
 from unpooled.protocol.bounds import LATTICE, Lattice, lattice_steps
 from unpooled.protocol.refusal import Refusal
-from unpooled.protocol.step import LIBRARY, Fit, adopted, release, summed
+from unpooled.protocol.step import LIBRARY, Fit, adopted, public, release, summed
 from unpooled.secure.noise import GaussianPrivacy, Noise, rho_of
 
 NEIGHBOURS = "one row more or less, in any silo"
 
 
 @summed(
-    takes={"centre": "p"},
+    takes={
+        "centre": public(
+            "p",
+            "the public point that is subtracted from all rows before they are clipped",
+        )
+    },
     count=release(
         "",
         bound=Lattice(0),

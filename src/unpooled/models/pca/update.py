@@ -28,7 +28,7 @@ from unpooled.models.pca.spectrum import (
     check_rows_suffice,
     spectrum_of,
 )
-from unpooled.protocol.step import LIBRARY, Fit, adopted, release, summed
+from unpooled.protocol.step import LIBRARY, Fit, adopted, public, release, summed
 
 # N d² / S_jj above which an update is no longer as good as a fit: it loses as many
 # units in the last place of float64, 2e-12 here.
@@ -43,7 +43,11 @@ _TELLS = (
 
 @summed(
     reuses=True,
-    takes={"origin": "p"},
+    takes={
+        "origin": public(
+            "p", "the mean of each column at the first fit, subtracted from all rows"
+        )
+    },
     count=release("", meaning="how many rows there are now"),
     total=release(
         "p", meaning="the sum of each column's distances from the first fit's mean"

@@ -15,7 +15,7 @@ from unpooled.models.preprocessing.check_lambda import (
     deviations,
 )
 from unpooled.models.preprocessing.pooled_lambda import Columns
-from unpooled.protocol.step import derived, release, summed
+from unpooled.protocol.step import derived, public, release, summed
 
 # scikit-learn's formula loses what the mean of ψ exceeds its deviation by.
 _MOST_MEAN = 1e9
@@ -24,7 +24,11 @@ _SIGNS = tuple(
     f"power.{name}"
     for name in ("local_count", "local_log_sizes", "local_slopes", "compared_slopes")
 )
-_TAKES = {"lambdas": "p", "centre": "p", "spread": "p"}
+_TAKES = {
+    "lambdas": public("p", "the exponent of each column's power transform"),
+    "centre": public("p", "where each column lies, on a logarithmic scale"),
+    "spread": public("p", "how far each column is spread, on a logarithmic scale"),
+}
 
 
 @summed(
@@ -49,7 +53,13 @@ def local_transformed(
 
 
 @derived(
-    takes={**_TAKES, "mean": "p", "scale": "p"},
+    takes={
+        **_TAKES,
+        "mean": public("p", "the mean of each transformed column over all silos"),
+        "scale": public(
+            "p", "the standard deviation of each transformed column over all silos"
+        ),
+    },
     fitted_by=(*_SIGNS, "power.local_transformed"),
     follows=are_gaussianising,
 )
@@ -66,7 +76,11 @@ def gaussianised(
     return (shifted(X, lambdas, centre, spread) - mean) / scale
 
 
-@derived(takes={"lambdas": "p"}, fitted_by=_SIGNS, follows=are_exponents)
+@derived(
+    takes={"lambdas": public("p", "the exponent of each column's power transform")},
+    fitted_by=_SIGNS,
+    follows=are_exponents,
+)
 def transformed(
     X: Float[Array, "n p"], *, lambdas: Float[Array, " p"]
 ) -> Float[Array, "n p"]:

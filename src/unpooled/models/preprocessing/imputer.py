@@ -25,6 +25,7 @@ from unpooled.protocol.step import (
     derived,
     disclosed,
     kept,
+    public,
     release,
     stays,
 )
@@ -41,7 +42,9 @@ def _are_means(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
 
 
 @derived(
-    takes={"statistics": "p"},
+    takes={
+        "statistics": public("p", "the value that fills each column's missing cells")
+    },
     fitted_by=("imputer.local_observed",),
     follows=_are_means,
     by_column="missing",

@@ -32,7 +32,7 @@ from unpooled.models.preprocessing.pooled_lambda import (
     checked_count,
 )
 from unpooled.protocol.compared import Polynomial, compared
-from unpooled.protocol.step import Step, release, summed
+from unpooled.protocol.step import Step, public, release, summed
 
 # φ is at most 710; two silos at both ends are still on one side of the widest circle.
 _WIDEST, _FINEST = 14, -44
@@ -80,7 +80,13 @@ def local_count(X: Float[Array, "n p"]) -> dict[str, Any]:
 
 @compared(
     _LENGTH,
-    takes={"count": "p", "column": "l", "period": "l"},
+    takes={
+        "count": public("p", "how many values each column has"),
+        "column": public("l", "which column each comparison is about"),
+        "period": public(
+            "l", "the width of the scale on which a column's logarithms are compared"
+        ),
+    },
     apart=release(
         "l", meaning="whether a column's logarithms lie close together, at one scale"
     ),
@@ -103,7 +109,16 @@ def compared_lengths(
 
 @compared(
     _SIDE,
-    takes={"count": "p", "column": "l", "period": "l", "angle": "l"},
+    takes={
+        "count": public("p", "how many values each column has"),
+        "column": public("l", "which column each comparison is about"),
+        "period": public(
+            "l", "the width of the scale on which a column's logarithms are compared"
+        ),
+        "angle": public(
+            "l", "the point on that scale with which logarithms are compared"
+        ),
+    },
     beyond=release(
         "l", meaning="on which side of a point a column's logarithms lie, at one scale"
     ),
@@ -126,7 +141,14 @@ def compared_sides(
 
 @compared(
     _WIDTH,
-    takes={"count": "p", "centre": "p", "column": "l", "size": "l"},
+    takes={
+        "count": public("p", "how many values each column has"),
+        "centre": public("p", "where each column lies, on a logarithmic scale"),
+        "column": public("l", "which column each comparison is about"),
+        "size": public(
+            "l", "the power of 2 with which each column's spread is compared"
+        ),
+    },
     narrower=release(
         "l", meaning="whether a column's logarithms are less spread than a power of 2"
     ),
@@ -150,7 +172,13 @@ def compared_widths(
 
 @compared(
     _SLOPE,
-    takes={"count": "p", "centre": "p", "spread": "p", "column": "l", "lam": "l"},
+    takes={
+        "count": public("p", "how many values each column has"),
+        "centre": public("p", "where each column lies, on a logarithmic scale"),
+        "spread": public("p", "how far each column is spread, on a logarithmic scale"),
+        "column": public("l", "which column each comparison is about"),
+        "lam": public("l", "candidate exponents of columns"),
+    },
     falling=release(
         "l", meaning="whether a column's λ lies below a candidate, by its likelihood"
     ),

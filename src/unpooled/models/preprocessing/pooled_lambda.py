@@ -28,7 +28,7 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import observed_sums, squared_deviations
 from unpooled.linalg.root_search import SignSearch, candidate
 from unpooled.linalg.yeo_johnson import Column, Reference, log_size, slope_sign
-from unpooled.protocol.step import Step, release, summed
+from unpooled.protocol.step import Step, public, release, summed
 
 # Candidates for each column in a batch of secure sums: 8 batches for 2^-27.
 _CANDIDATES = 15
@@ -51,7 +51,7 @@ def local_log_sizes(X: Float[Array, "n p"]) -> dict[str, Any]:
 
 
 @summed(
-    takes={"mean": "p"},
+    takes={"mean": public("p", "the mean of each column's logarithms over all silos")},
     squares=release(
         "p", meaning="squared distances of those logarithms from their mean, added"
     ),
@@ -64,7 +64,12 @@ def local_log_squares(
 
 
 @summed(
-    takes={"centre": "p", "spread": "p", "column": "l", "lam": "l"},
+    takes={
+        "centre": public("p", "where each column lies, on a logarithmic scale"),
+        "spread": public("p", "how far each column is spread, on a logarithmic scale"),
+        "column": public("l", "which column each comparison is about"),
+        "lam": public("l", "candidate exponents of columns"),
+    },
     sums=release(
         "5 l",
         meaning="five sums at each candidate for each column's λ: of logarithms, of "

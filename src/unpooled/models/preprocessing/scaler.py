@@ -27,6 +27,7 @@ from unpooled.protocol.step import (
     derived,
     disclosed,
     kept,
+    public,
     release,
     stays,
     summed,
@@ -38,7 +39,7 @@ local_observed, own_observed = adopted(
 
 
 @summed(
-    takes={"mean": "p"},
+    takes={"mean": public("p", "the mean of each column over all silos")},
     squares=release(
         "p", meaning="each column's squared distances from its mean, added"
     ),
@@ -67,7 +68,10 @@ def _are_moments(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
 
 
 @derived(
-    takes={"mean": "p", "scale": "p"},
+    takes={
+        "mean": public("p", "the mean of each column over all silos"),
+        "scale": public("p", "the standard deviation of each column over all silos"),
+    },
     fitted_by=("scaler.local_squares", "scaler.local_observed"),
     follows=_are_moments,
     by_column=True,

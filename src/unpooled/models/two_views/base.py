@@ -25,11 +25,15 @@ from unpooled.linalg.partial_least_squares import Latent
 from unpooled.models.moments import complete, pooled_mean, pooled_scatter
 from unpooled.models.row_space import Span, coordinates, row_space
 from unpooled.models.two_views import check_scores as proven_views
-from unpooled.protocol.step import Step, derived, disclosed, release
+from unpooled.protocol.step import Step, derived, disclosed, public, release
 
 
 @derived(
-    takes={"mean": "p", "scale": "p", "rotations": "p k"},
+    takes={
+        "mean": public("p", "the mean of each column over all silos"),
+        "scale": public("p", "the number that each column is divided by"),
+        "rotations": public("p k", "the weights of columns in each score"),
+    },
     fitted_by=proven_views.FITTED_BY,
     follows=proven_views.are_scores,
     further=True,
@@ -51,7 +55,7 @@ def scored(
 
 @disclosed(
     by="party",
-    takes={"sizes": "k"},
+    takes={"sizes": public("k", "the number that each score is divided by")},
     scores=release("N k", meaning="the scores of people by the silo's columns"),
 )
 def shown_scores(

@@ -42,7 +42,15 @@ from unpooled.models.two_views import pls_columns
 from unpooled.models.two_views.pls_columns import Search, pair_parties, start_of
 from unpooled.models.two_views.whitened import unwhitened, whitened
 from unpooled.protocol.bounds import CauchySchwarz, Trace
-from unpooled.protocol.step import LIBRARY, adopted, kept, release, stays, summed
+from unpooled.protocol.step import (
+    LIBRARY,
+    adopted,
+    kept,
+    public,
+    release,
+    stays,
+    summed,
+)
 
 # Up to here a Gram matrix is cheaper than the rounds of a Krylov iteration.
 _MOST_GRAM_ROWS = 1000
@@ -65,7 +73,11 @@ def own_basis(X: Float[Array, "N p"], *, regularisation: float) -> dict[str, Any
 
 @summed(
     by="party",
-    takes={"squares": "N"},
+    takes={
+        "squares": public(
+            "N", "a bound on the squared length of each person's whitened row"
+        )
+    },
     gram=release(
         "N N",
         symmetric=True,
@@ -89,7 +101,11 @@ def own_squares(kept: Any) -> dict[str, Any]:
 
 @summed(
     by="party",
-    takes={"V": "N l"},
+    takes={
+        "V": public(
+            "N l", "a block of weights of people, by which the next product is taken"
+        )
+    },
     image=release(
         "N l",
         bound=Trace("squares"),
@@ -107,7 +123,11 @@ def local_mixture(
 
 @kept(
     by="party",
-    takes={"H": "N k"},
+    takes={
+        "H": public(
+            "N k", "the variables that all views share, one number for each person"
+        )
+    },
     weights=stays("p k", meaning="the weights of the silo's columns"),
 )
 def own_weights(

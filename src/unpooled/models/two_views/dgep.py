@@ -31,9 +31,12 @@ from unpooled.linalg.whitening import whitened_cross, whitened_factors
 from unpooled.models.generalized_eigen.convergence import Pair, diagnosis_of
 from unpooled.models.generalized_eigen.generalized_eigen import roots
 from unpooled.models.moments import complete
-from unpooled.protocol.step import Step, disclosed, release, summed
+from unpooled.protocol.step import Step, disclosed, public, release, summed
 
-VIEWS = {"x": "k", "y": "q"}
+VIEWS = {
+    "x": public("k", "which columns belong to the first view"),
+    "y": public("q", "which columns belong to the second view"),
+}
 _WHITENED = "covariances between the views, whitened by each silo's own within them"
 
 

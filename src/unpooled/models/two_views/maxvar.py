@@ -38,7 +38,7 @@ from unpooled.linalg.krylov import block_width
 from unpooled.linalg.ritz import FLOOR
 from unpooled.models.two_views.whitened import unwhitened, whitened
 from unpooled.protocol.bounds import Ceiling
-from unpooled.protocol.step import Step, kept, release, stays, summed
+from unpooled.protocol.step import Step, kept, public, release, stays, summed
 
 _MOST_ROUNDS, _TOL = 100, 1e-9
 # Residuals of this share of an eigenvalue may be rounding, after many blocks; pairs
@@ -70,7 +70,15 @@ def own_start(
 
 @summed(
     by="party",
-    takes={"back": "q l", "turn": "l l", "wider": "size c"},
+    takes={
+        "back": public(
+            "q l", "the products of the newest directions with earlier ones"
+        ),
+        "turn": public(
+            "l l", "the transformation that makes the newest directions orthonormal"
+        ),
+        "wider": "size c",
+    },
     image=release(
         "N l",
         bound=Ceiling("ceiling"),
@@ -96,7 +104,12 @@ def local_shared(
 
 @summed(
     by="party",
-    takes={"image": "N l", "width": "size q"},
+    takes={
+        "image": public(
+            "N l", "people's coordinates in the newest directions, added over silos"
+        ),
+        "width": "size q",
+    },
     overlaps=release("q l", meaning="products of directions, added over silos"),
     products=release("q l", meaning="products of them with their images, added"),
     images=stays("p q", until="fit", meaning="images of these directions"),
@@ -123,7 +136,12 @@ def local_products(
 
 @summed(
     by="party",
-    takes={"Y": "q l", "theta": "l"},
+    takes={
+        "Y": public(
+            "q l", "the coefficients of the eigenvectors in all directions so far"
+        ),
+        "theta": public("l", "the eigenvalues found so far"),
+    },
     overlap=release("q l", meaning="products of directions with what they lack"),
     squares=release("l l", symmetric=True, meaning="products of what they lack"),
     fresh=stays("p l", until="fit", meaning="what the silo's directions lack"),
@@ -142,7 +160,11 @@ def local_residuals(
 
 @kept(
     by="party",
-    takes={"Y": "q k"},
+    takes={
+        "Y": public(
+            "q k", "the coefficients of the eigenvectors in all directions so far"
+        )
+    },
     weights=stays("p k", meaning="the weights of the silo's columns"),
 )
 def own_joint_weights(

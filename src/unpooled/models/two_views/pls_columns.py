@@ -34,7 +34,7 @@ from unpooled.linalg.score_pairs import cosines, errors, extended, score_pairs
 from unpooled.models.moments import complete
 from unpooled.models.parameter_checks import check_choice, component_count
 from unpooled.protocol.bounds import Ceiling
-from unpooled.protocol.step import Step, kept, release, stays, summed
+from unpooled.protocol.step import Step, kept, public, release, stays, summed
 
 SOLVERS = ("auto", "direct", "krylov")
 # Beside the pairs that are asked for: they make the others come sooner.
@@ -93,7 +93,14 @@ def local_image(kept: Any, *, block: int, ceiling: float) -> dict[str, Any]:
 
 @summed(
     by="party",
-    takes={"image": "N l", "width": "size q", "wider": "size c", "k": "size k"},
+    takes={
+        "image": public(
+            "N l", "people's coordinates in the newest directions, added over silos"
+        ),
+        "width": "size q",
+        "wider": "size c",
+        "k": "size k",
+    },
     squares=release("k", meaning="squared errors of each pair's weights"),
     correlations=release("k", meaning="how strongly the scores of each pair correlate"),
     seen=stays("N q", until="fit", meaning="the other silo's images"),

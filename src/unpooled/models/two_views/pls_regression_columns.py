@@ -30,7 +30,15 @@ from unpooled.models.moments import complete
 from unpooled.models.parameter_checks import check_choice, component_count
 from unpooled.models.two_views.pls_columns import ColumnSteps as PartySteps
 from unpooled.models.two_views.pls_columns import deflations, pair_parties, search_of
-from unpooled.protocol.step import Step, disclosed, kept, release, stays, summed
+from unpooled.protocol.step import (
+    Step,
+    disclosed,
+    kept,
+    public,
+    release,
+    stays,
+    summed,
+)
 
 SCORES = ("coordinator", "parties", None)
 
@@ -50,7 +58,12 @@ def local_length(
 
 @summed(
     by="party",
-    takes={"norm": "", "k": "size k"},
+    takes={
+        "norm": public(
+            "", "the length of the first view's rows, which only the silos can open"
+        ),
+        "k": "size k",
+    },
     correlations=release("k", meaning="how strongly the scores of each pair correlate"),
     weights=stays("p k", meaning="the weights of the silo's columns"),
     directions=stays("p k", meaning="the weights of what earlier scores leave"),
@@ -81,7 +94,7 @@ def local_slopes(
 
 @summed(
     by="party",
-    takes={"like": "k"},
+    takes={"like": public("k", "the correlation of the scores of each pair")},
     scores=release(
         "N k", meaning="the scores of people by the first view, for the silos alone"
     ),
@@ -104,7 +117,9 @@ def local_scores(
 
 @kept(
     by="party",
-    takes={"scores": "N k"},
+    takes={
+        "scores": public("N k", "each person's scores, which only the silos can open")
+    },
     predictions=stays("N p", meaning="the silo's columns as the scores tell them"),
 )
 def own_predictions(kept: Any, *, scores: Float[Array, "N k"]) -> dict[str, Any]:
@@ -130,7 +145,7 @@ def shown_predictions(
 
 @disclosed(
     by="party",
-    takes={"like": "k"},
+    takes={"like": public("k", "the correlation of the scores of each pair")},
     mean=release("p", meaning="the mean of each of the silo's columns"),
     spread=release("p", meaning="what each of the silo's columns is divided by"),
     weights=release("p k", meaning="the weights of the silo's columns"),

@@ -14,14 +14,21 @@ from unpooled.models.vertical_pca.local_direction import (
     prepared,
     with_positive_peaks,
 )
-from unpooled.protocol.step import exchanged, kept, release, stays, summed
+from unpooled.protocol.step import exchanged, kept, public, release, stays, summed
 
 _VECTOR = "the first kernel direction of the silo's own columns"
 
 
 @kept(
     by="party",
-    takes={"replaced": "N l", "found": "N q"},
+    takes={
+        "replaced": public(
+            "N l", "the merged direction, which replaces the silo's columns"
+        ),
+        "found": public(
+            "N q", "the directions over people that earlier components found"
+        ),
+    },
     vector=stays("N", meaning=_VECTOR, until="fit"),
     eigenvalue=stays("", meaning="how much of them it explains", until="fit"),
 )
@@ -84,7 +91,7 @@ def neighbour_kernel_direction(
 
 @summed(
     by="party",
-    takes={"U": "N k"},
+    takes={"U": public("N k", "directions over people, found from earlier totals")},
     scores=release("N k", meaning="each person's coordinates along the directions"),
 )
 def local_kernel_scores(

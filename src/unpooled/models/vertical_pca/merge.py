@@ -22,7 +22,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
-from unpooled.protocol.step import Step, disclosed, release, summed
+from unpooled.protocol.step import Step, disclosed, public, release, summed
 
 _EIGENVALUE = "how much of the silo's own columns its vector explains"
 
@@ -57,7 +57,12 @@ def local_eigenvalue(kept: Any) -> dict[str, Any]:
 
 @summed(
     by="party",
-    takes={"eigenvalues": "m", "weights": "m"},
+    takes={
+        "eigenvalues": public(
+            "m", "the eigenvalue (variance explained) of each silo's direction"
+        ),
+        "weights": public("m", "the weight of each silo's direction"),
+    },
     vector=release(
         "N", meaning="the silo's first principal direction over the people, weighted"
     ),

@@ -25,7 +25,15 @@ from unpooled.federation.federation import Federation
 from unpooled.models.vertical_pca import projection as projecting
 from unpooled.models.vertical_pca.merge import combined, weights_of
 from unpooled.models.vertical_pca.projection import Projection
-from unpooled.protocol.step import Step, disclosed, kept, release, stays, summed
+from unpooled.protocol.step import (
+    Step,
+    disclosed,
+    kept,
+    public,
+    release,
+    stays,
+    summed,
+)
 from unpooled.protocol.topology import Graph, graph_of
 
 _HISTORY = "the directions over the people that the silo merged, one for each round"
@@ -84,7 +92,11 @@ def neighbour_squares(
 
 @kept(
     by="party",
-    takes={"squares": "k"},
+    takes={
+        "squares": public(
+            "k", "how much of all columns each component explains, as a sum of squares"
+        )
+    },
     components=stays("k p", meaning=_LOADINGS),
     mean=stays("p", meaning="the mean of each of the silo's own columns"),
 )

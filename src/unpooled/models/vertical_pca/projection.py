@@ -13,12 +13,20 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.protocol.step import Step, disclosed, kept, release, stays, summed
+from unpooled.protocol.step import (
+    Step,
+    disclosed,
+    kept,
+    public,
+    release,
+    stays,
+    summed,
+)
 
 
 @summed(
     by="party",
-    takes={"U": "N k"},
+    takes={"U": public("N k", "directions over people, found from earlier totals")},
     squares=release("k", meaning="how much of the silo's columns each component is"),
 )
 def local_squares(
@@ -31,7 +39,12 @@ def local_squares(
 
 @kept(
     by="party",
-    takes={"U": "N k", "scale": "k"},
+    takes={
+        "U": public("N k", "directions over people, found from earlier totals"),
+        "scale": public(
+            "k", "the length of each component's loadings, by which they are divided"
+        ),
+    },
     components=stays("k p", meaning="the loadings of the silo's own columns"),
     mean=stays("p", meaning="the mean of each of the silo's own columns"),
 )
@@ -49,7 +62,11 @@ def local_loadings(
 
 @summed(
     by="party",
-    takes={"like": "k"},
+    takes={
+        "like": public(
+            "k", "how much of all columns each component explains, as a sum of squares"
+        )
+    },
     scores=release("N k", meaning="each person's coordinates along the components"),
 )
 def local_scores(
@@ -63,7 +80,11 @@ def local_scores(
 
 @disclosed(
     by="party",
-    takes={"like": "k"},
+    takes={
+        "like": public(
+            "k", "how much of all columns each component explains, as a sum of squares"
+        )
+    },
     components=release("k p", meaning="the loadings of the silo's own columns"),
 )
 def shown_loadings(kept: Any, *, like: Float[Array, " k"]) -> dict[str, Any]:

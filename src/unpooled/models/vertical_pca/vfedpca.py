@@ -33,7 +33,7 @@ from unpooled.models.vertical_pca.local_direction import (
     starting_vector,
 )
 from unpooled.models.vertical_pca.merged_directions import MergedDirections
-from unpooled.protocol.step import adopted, exchanged, kept, release, stays
+from unpooled.protocol.step import adopted, exchanged, kept, public, release, stays
 from unpooled.protocol.topology import Graph
 
 _VECTOR = "the first principal direction of the silo's own columns over the people"
@@ -51,7 +51,17 @@ neighbour_loadings, neighbour_history = _NEIGHBOURS[2:]
 
 @kept(
     by="party",
-    takes={"start": "N", "replaced": "N l", "found": "N q"},
+    takes={
+        "start": public(
+            "N", "the vector from which every silo starts its power iteration"
+        ),
+        "replaced": public(
+            "N l", "the merged direction, which replaces the silo's columns"
+        ),
+        "found": public(
+            "N q", "the directions over people that earlier components found"
+        ),
+    },
     vector=stays("N", meaning=_VECTOR, until="fit"),
     eigenvalue=stays("", meaning="how much of them it explains", until="fit"),
 )
@@ -88,7 +98,11 @@ def local_direction(
 
 @exchanged(
     by="party",
-    takes={"init": "N"},
+    takes={
+        "init": public(
+            "N", "the vector from which every silo starts its power iteration"
+        )
+    },
     vector=release("N", meaning=_VECTOR),
     eigenvalue=release("", meaning="how much of them it explains"),
 )

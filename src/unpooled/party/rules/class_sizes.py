@@ -11,7 +11,7 @@ def by_class(step: Step) -> bool:
 
     Either its arrays have the axis c, or it is told of classes, by which it may weigh.
     """
-    axes = [d.axes for d in step.leaves.values()] + list(step.takes.values())
+    axes = [one.axes for one in (*step.leaves.values(), *step.takes.values())]
     return "y" in step.reads and any("c" in letters.split() for letters in axes)
 
 

@@ -55,8 +55,8 @@ def mixtures_in(
 def _blocks(step: Step, public: Mapping[str, Any]) -> Iterator[str]:
     """Name the arguments that mix columns, for releases with an axis over mixtures."""
     told = {letter for leaf in step.leaves.values() for letter in leaf.letters}
-    for name, axes in step.takes.items():
-        first, *rest = axes.split()
+    for name, argument in step.takes.items():
+        first, *rest = argument.axes.split()
         if step.verb != "summed" or first != "p" or not rest or rest[0] not in told:
             continue
         if not isinstance(public.get(name), np.ndarray):

@@ -257,7 +257,7 @@ class Policy:
 
 
 def _weighs_people(step: Step, arguments: Iterable[str]) -> bool:
-    axes = (step.takes.get(name, "").split() for name in arguments)
+    axes = (step.takes[name].axes.split() for name in arguments if name in step.takes)
     return any(ROW_AXES & set(letters) for letters in axes)
 
 
