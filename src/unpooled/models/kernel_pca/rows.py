@@ -19,8 +19,8 @@ from unpooled.linalg import kernels
 from unpooled.linalg.kernels import fourier_weights
 from unpooled.models.kernel_pca.columns import seed_of
 from unpooled.models.moments import pooled_mean, pooled_scatter
-from unpooled.models.pca import rows as pca_rows
-from unpooled.models.pca.spectrum import check_rows_suffice, leading
+from unpooled.models.pca.check_axes import are_axes
+from unpooled.models.pca.spectrum import check_rows_suffice, leading_components
 from unpooled.protocol.step import LIBRARY, adopted, derived, public
 
 FITTED_BY = ("kernel_pca.local_total", "kernel_pca.local_squares")
@@ -43,7 +43,7 @@ def fourier(
         "scale": public("k", "the number that each component's scores are divided by"),
     },
     fitted_by=FITTED_BY,
-    follows=pca_rows.are_axes,
+    follows=are_axes,
 )
 def projected(
     X: Float[Array, "n p"],
@@ -77,7 +77,7 @@ def fit_rows(model: Any, federation: Federation) -> None:
     check_rows_suffice(wanted, N, model.n_landmarks)
     S = pooled_scatter(view, mean)
     most = min(N, model.n_landmarks)
-    k, values, axes = leading(S, wanted, most, float(S.trace()))
+    k, values, axes = leading_components(S, wanted, most, float(S.trace()))
     if wanted is None:
         k = max(int((values[:k] > 0).sum()), 1)
     model.n_samples_, model.eigenvalues_ = N, values[:k].copy()
