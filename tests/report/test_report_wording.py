@@ -69,7 +69,9 @@ def test_evidence_is_said_to_be_what_its_protection_makes_it(how, fate, exposed)
 
     said = sentence(some, line)
 
-    assert said.text.startswith("All silos’ parts, as they were sent, of: the sum of")
+    assert said.text.startswith(
+        "All silos’ parts, as they were sent, of: column sums over"
+    )
     assert said.fate.startswith(fate)
     assert said.exposed is exposed
 
@@ -82,8 +84,9 @@ def test_sentence_is_made_from_the_declaration(heart):
     said = sentence(heart, scatter)
 
     assert said.text == (
-        "Products of every two columns’ distances from their means, added "
-        "(13\u00a0×\u00a013 numbers, each pair once, 728 bytes from each silo)."
+        "Cross-product matrix about the mean (products of every two columns, added "
+        "over all rows) (13\u00a0×\u00a013 numbers, each pair once, 728 bytes from "
+        "each silo)."
     )
     assert said.fate == "Seen only as the total over all 4 silos."
 
