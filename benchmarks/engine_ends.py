@@ -18,7 +18,7 @@ from unpooled.protocol.step import release, summed
 from unpooled.secure.keys.roster import Roster
 from unpooled.study import Study
 from unpooled.study.job_messages import News
-from unpooled.study.remote import federation_of
+from unpooled.study.server_job import federation_of
 
 LARGE = 8_000_000  # numbers of eight bytes
 SMALL = 27  # numbers: a count, and two for each of 13 columns
@@ -100,7 +100,7 @@ class MeasuringCoordinator:
 
     def measured(self, kit: Path) -> dict[str, list[float]]:
         study = Study.from_text(Path("measured.toml"), self.asked["text"])
-        parties = tuple(study.silos)
+        parties = tuple(study.parties)
         roster = Roster.from_file(kit / "local" / "roster.toml")
         channel = nvflare.NVFlareChannel(parties, 120.0)
         coordinator = Coordinator(channel, roster, study=study.name)

@@ -23,7 +23,7 @@ import sklearn.cluster
 import sklearn.decomposition
 
 import unpooled as up
-from unpooled.linalg.own_kernel import centred_kernel
+from unpooled.linalg.kernels import centred_kernel
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

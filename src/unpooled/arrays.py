@@ -1,10 +1,10 @@
-"""Array types for annotations, and the letters that name axes.
+"""Array types for annotations, and the letters of their axes.
 
     n rows of a party     N rows of all       m parties     p, q features
     k components          c classes           l landmarks   d numbers on the wire
 
-Shapes in annotations are checked in the tests, by jaxtyping and beartype. The library
-itself runs without them: absent jaxtyping, the names below accept any subscript.
+Tests check the shapes in annotations, by jaxtyping and beartype. The library runs
+without them: if jaxtyping is not installed, the names below accept any subscript.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ else:
     except ImportError:
 
         class _AnyShape:
-            """Stands in for a jaxtyping dtype: every subscript is a plain array."""
+            """Replaces a jaxtyping dtype: every subscript is a plain array."""
 
             def __class_getitem__(cls, item: Any) -> type[Array]:
                 return Array

@@ -58,11 +58,11 @@ def test_deny_stops_a_study_also_while_it_runs(asked):
 def test_approve_asks_and_needs_a_study(asked):
     assert "No study heart was announced" in command(asked, "approve", "heart", code=1)
     asked.announce()
-    assert "Nobody to ask" in command(asked, "approve", "heart", code=2)
+    assert "Not a terminal" in command(asked, "approve", "heart", code=2)
     assert asked.announce() == {"waiting"}
     asked.announce(TEXT.replace('name = "heart"', 'name = "other"'))
     output = command(asked, "approve", "heart", "--yes", code=1)
-    assert "is of the study other" in output
+    assert "is that of the study other" in output
     asked.announce(TEXT.replace('"rate"', '"income"'))
     output = command(asked, "approve", "heart", "--yes", code=1)
     assert "columns that this silo does not have: income" in output

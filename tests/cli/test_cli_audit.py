@@ -23,7 +23,7 @@ def test_log_shows_what_left_when_and_in_which_company(heart):
     assert text.count("berlin, paris, rome") >= rounds
     assert "announced" in text
     assert re.search(r"20\d\d-\d\d-\d\d \d\d:\d\d", text)
-    assert command(heart, "log", "other").startswith("Nothing is written about other")
+    assert command(heart, "log", "other").startswith("The log has no entries of other")
     for columns in ("80", "120"):
         done = CliRunner(env={"COLUMNS": columns}).invoke(
             app, ["silo", "log", "--kit", str(heart.folder / "rome")]
@@ -36,7 +36,7 @@ def test_a_silo_that_took_part_in_nothing_has_no_log(tmp_path):
     for path in (tmp_path / "rome").rglob("audit.sqlite*"):
         path.unlink()
     for name in (["log"], ["deny", "heart"], ["approve", "heart"], ["forget", "heart"]):
-        assert "no log yet" in command(heart, *name, code=1)
+        assert "took part in no study yet" in command(heart, *name, code=1)
     assert not list((tmp_path / "rome").rglob("audit.sqlite"))
 
 

@@ -40,14 +40,14 @@ def test_the_demo_tells_everything_in_order(demos):
         "Each silo's rules",
         "Fitting",
         "round 6 of 6: pca.local_scatter, 4 silos",
-        "What came of it",
+        "Results",
         "Agreement with scikit-learn on pooled rows",
         "What left each silo",
         "The report",
     ]
     places = [output.index(part) for part in parts]
     assert places == sorted(places)
-    words = ["cleveland", "hungary", "switzerland", "Only a demo can", "PC5", "thalach"]
+    words = ["cleveland", "hungary", "switzerland", "only a demo has", "PC5", "thalach"]
     for word in [*words, "Fewest silos in a study", "out/report.html"]:
         assert word in output
     assert "</html>" in report

@@ -40,9 +40,9 @@ def test_apply_takes_a_file_and_refuses_an_altered_one(heart):
     assert load(delivered).steps[-1][0] == "pca"
     delivered.write_bytes(delivered.read_bytes() + b" ")
     output = command(heart, "apply", "heart/pipeline", "--out", out, code=1)
-    assert "it was altered" in output
+    assert "was altered" in output
     for bad, says in (
-        ("heart/other", "Delivered were: heart/pipeline"),
+        ("heart/other", "Delivered models: heart/pipeline"),
         (heart.folder / "rome" / "rows.csv", "not a model file"),
     ):
         assert says in command(heart, "apply", bad, "--out", heart.folder / "y.csv",
@@ -112,9 +112,9 @@ def test_forget_deletes_models_and_never_the_log(heart):
     heart.deliver(pipeline)
     before = heart.silo("rome").audit
     output = command(heart, "forget", "heart")
-    assert "1 model files deleted" in output
+    assert "Forgot heart: 1 model file and the arrays" in output
     assert not (heart.silo("rome").models / "heart").exists()
-    assert "Delivered were: none" in command(
+    assert "Delivered models: none" in command(
         heart, "apply", "heart/pipeline", "--out", heart.folder / "q.csv", code=1
     )
     assert "forgotten, with 1 model" in command(heart, "log", "--verify")

@@ -3,7 +3,7 @@
 import pytest
 
 from silo_command import FILE, run
-from unpooled.cli.commands import say
+from unpooled.cli.terminal import say
 
 
 @pytest.mark.parametrize(

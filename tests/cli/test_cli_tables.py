@@ -14,7 +14,7 @@ import unpooled as up
 from command_line import too_wide
 from unpooled.cli.progress import Display
 from unpooled.cli.tables import left_table, loadings_table, plan_table, variance_table
-from unpooled.cli.words import count, printable, shape, size
+from unpooled.cli.terminal import count, printable, shape, size
 
 
 def planned_and_heard(model=None):

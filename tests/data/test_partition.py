@@ -170,7 +170,7 @@ def test_pandas_keeps_its_index():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_parties": 0}, "choose from 1 to 13"),
+        ({"n_parties": 0}, "Choose from 1 to 13"),
         ({"n_parties": 14}, "n_parties=14, but X has 13 rows"),
         ({"n_parties": True}, "give an integer"),
         ({"alpha": 1.0}, "Give y"),

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 import unpooled as up
-from unpooled.cli.inspection import show_silo
+from unpooled.cli.silo_check import show_silo
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.errors import StudyError
 from unpooled.federation.local import LocalChannel
@@ -18,7 +18,7 @@ from unpooled.federation.matching import agree_on_rows
 from unpooled.party.setup.silo_file import Silo
 from unpooled.party.setup.silo_init import Charter, found, pin
 from unpooled.study import Study
-from unpooled.study.remote import federation_of
+from unpooled.study.server_job import federation_of
 
 COLUMNS = {"clinic": ["a", "b"], "laboratory": ["c", "d"], "pharmacy": ["e"]}
 RULES = "min_rows = 5\nallow_row_level = true\nallow_disclosed = true\n"

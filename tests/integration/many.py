@@ -15,7 +15,7 @@ from nvflare.collab import collab
 from unpooled.federation.nvflare import channel as nvflare
 from unpooled.federation.nvflare.jobs import write_job
 from unpooled.federation.nvflare.submission import is_over, submission
-from unpooled.study.job_results import read_results
+from unpooled.study.job_messages import read_results
 
 
 class ManyStudies:
@@ -26,7 +26,7 @@ class ManyStudies:
 
     @collab.main
     def run(self):
-        remote = importlib.import_module("unpooled.study.remote")
+        remote = importlib.import_module("unpooled.study.server_job")
         workspace, context = collab.workspace, collab.fl_ctx
         news = remote.News()
         context.get_engine().register_app_command(

@@ -7,7 +7,7 @@ import pytest
 from integration.comparing import assert_equal_models, lines
 from integration.matrix import CASES, RULES, in_one_process, text_of
 from integration.rows import SILOS, WRITERS
-from unpooled.study.job_results import error_of
+from unpooled.study.job_messages import error_of
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ from unpooled.data.heart_disease import load
 from unpooled.errors import AggregationError
 from unpooled.secure.keys.roster import Roster
 from unpooled.study import Study
-from unpooled.study.job_results import error_of
+from unpooled.study.job_messages import error_of
 
 HOSPITALS = ("cleveland", "hungary", "switzerland", "va")
 EIGHT = tuple(f"{hospital}-{half}" for hospital in HOSPITALS for half in (1, 2))

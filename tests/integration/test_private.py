@@ -11,7 +11,7 @@ from unpooled.data.heart_disease import load
 from unpooled.party.memory.audit_log import Journal
 from unpooled.secure.noise import epsilon_of, rho_of
 from unpooled.study import Study
-from unpooled.study.job_results import error_of
+from unpooled.study.job_messages import error_of
 
 pytest.importorskip("opendp")
 COLUMNS = ["age", "sex", "cp"]  # nobody lacks a cell of these

@@ -88,6 +88,21 @@ def test_shifted_values_are_a_line_of_the_transform(centre, lam):
     assert_allclose(again[firm], x[firm], rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_cells_far_below_a_large_centre_keep_their_place(sign):
+    """There (x - g) / (1 + g) rounds to -1, whose logarithm is infinite."""
+    x = sign * np.array([0.0, 1.0, 1e6, np.exp(20.0), np.exp(45.0), np.exp(47.0)])
+    reference = Reference(sign * 45.0, 2.0)
+
+    u = Column(x, reference).u
+
+    assert_allclose(u, np.log1p(np.abs(x)) - 45.0, rtol=1e-14, atol=1e-14)
+    for lam in (-0.05, 0.0, 0.01):
+        values = yeo_johnson.shifted(x, lam, reference)
+        again = yeo_johnson.inverse_shifted(values, lam, reference)
+        assert_allclose(again, x, rtol=1e-11, atol=1e-11)
+
+
 def _exact(value: float, lam: float) -> mpmath.mpf:
     size, sign = mpmath.log1p(abs(mpmath.mpf(float(value)))), 1 if value >= 0 else -1
     exponent = mpmath.mpf(lam) if sign > 0 else 2 - mpmath.mpf(lam)

@@ -8,7 +8,7 @@ import unpooled as up
 from report_pages import fitted, rows
 from unpooled.errors import DataError
 from unpooled.report.facts import facts_of
-from unpooled.report.what_follows import could_learn
+from unpooled.report.text.what_follows import could_learn
 
 
 @pytest.mark.parametrize("kind", ["estimator", "pipeline", "list", "dict", "nested"])

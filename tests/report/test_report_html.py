@@ -12,9 +12,9 @@ import unpooled as up
 from report_pages import Page, fitted, rows
 from unpooled.coordinator.round_cost import RoundRecord
 from unpooled.data import heart_disease
-from unpooled.report.costs_and_signatures import costs
 from unpooled.report.facts import facts_of
 from unpooled.report.html import render, report
+from unpooled.report.text.costs_and_signatures import costs
 
 
 def test_page_is_well_formed_and_its_names_are_its_own(page):
@@ -39,7 +39,7 @@ def test_page_asks_for_nothing_outside(heart):
 
 def test_sections_come_in_their_order(page):
     order = [
-        "Read this first", "What was asked", "Who took part", "What left each silo",
+        "Read this first", "What was fitted", "Who took part", "What left each silo",
         "What came into each silo", "What stayed in each silo", "What could be learned",
         "Results", "How to check this report", "Time and bytes", "Versions",
         "Words used here",
@@ -53,7 +53,7 @@ def test_sections_come_in_their_order(page):
 
 def test_summary_is_one_sentence_with_the_numbers_that_matter(page, heart):
     assert (
-        "Four silos worked out one answer from 920 rows that stayed where they were: "
+        "Four silos computed a joint result from 920 rows that stayed where they were: "
         f"each sent 9 arrays of numbers ({heart.ledger.bytes_out('va'):,} bytes), "
         "which the coordinator could open only as totals over all four." in page.text
     )
@@ -135,7 +135,7 @@ def test_versions_name_no_machine(page):
 
 
 def test_parameters_that_were_chosen_stand_apart(page):
-    assert re.search(r"PCA n_components = 5 with the usual", page.text)
+    assert re.search(r"PCA n_components = 5 with the defaults", page.text)
 
 
 def test_report_of_no_model_is_one_of_the_ledger_alone():

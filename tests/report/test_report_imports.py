@@ -19,7 +19,7 @@ ALONE = os.environ | {"PYTHONPATH": str(Path(up.__file__).parents[1])}
         "import unpooled as up",
         "import unpooled as up; up.report; import unpooled.report.html",
         "import unpooled.report.html, unpooled as up",
-        "import unpooled as up; import unpooled.report.figures",
+        "import unpooled as up; import unpooled.report.plots.svg",
         "from unpooled import report\nimport unpooled as up\n1 / (up.report is report)",
         "from unpooled.report.html import report; import unpooled as up",
         "import unpooled.report, unpooled as up; up.PCA",

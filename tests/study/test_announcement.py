@@ -8,7 +8,7 @@ from rich.console import Console
 from integration.matrix import CASES, RULES, text_of
 from integration.rows import SILOS, WRITERS
 from server_end import ServerEnd
-from unpooled.cli.logbook import show_announced
+from unpooled.cli.silo_log import show_announced
 from unpooled.errors import AggregationError
 from unpooled.report.facts import declaration
 from unpooled.secure.keys.roster import Roster

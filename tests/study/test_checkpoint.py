@@ -73,7 +73,7 @@ def test_a_file_that_is_no_progress_is_named(study):
     path = study.folder / "progress.json"
     for text in ("{}", '{"step": "powertransformer", "reached": {"count": 3}}', "["):
         path.write_text(text)
-        with pytest.raises(StudyError, match=r"progress\.json is not what step"):
+        with pytest.raises(StudyError, match=r"progress\.json is not a checkpoint of"):
             study.resume()
 
 

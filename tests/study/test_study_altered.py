@@ -71,7 +71,7 @@ def change(state, key, value):
         ("finished", "pca", "is not the state of a run"),
         ("finished", ["../../x"], "is not the state of a run"),
         ("finished", [1], "is not the state of a run"),
-        ("finished", ["pca"], "names finished steps that the study has not"),
+        ("finished", ["pca"], "names finished steps that the study does not have"),
         (
             "finished",
             ["simpleimputer", "standardscaler", "pca"],

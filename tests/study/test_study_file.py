@@ -32,8 +32,8 @@ def test_a_short_file_has_the_defaults(read, tmp_path):
     assert study.random_state is None
     assert study.folder == tmp_path / "runs" / "heart"
     assert study.report
-    assert study.silos["a"].policy == up.Policy()
-    assert study.silos["a"].source == str(tmp_path / "a.csv")
+    assert study.parties["a"].policy == up.Policy()
+    assert study.parties["a"].source == str(tmp_path / "a.csv")
     assert [(s.name, s.model, s.parameters) for s in study.steps] == [
         ("pca", "PCA", {})
     ]
@@ -82,14 +82,14 @@ def test_a_full_file_is_read_whole(read, tmp_path):
     assert study.columns == ("age", "sex")
     assert (study.label, study.ids, study.random_state) == ("num", "patient", 7)
     assert study.secure_sum == "plain"
-    assert list(study.silos) == ["a", "b-2", "c_3"]
-    assert study.silos["a"].missing == {"chol": [0.0, -9.5]}
-    assert study.silos["a"].policy == up.Policy(min_rows=20)
-    assert study.silos["b-2"].source == "/elsewhere/b.csv"
-    assert study.silos["b-2"].policy.allowed_columns == ["age", "sex"]
-    assert study.silos["c_3"].source == f"sqlite:///{tmp_path}/x.db?table=t"
-    assert study.silos["c_3"].policy.min_parties == 2
-    assert math.isinf(study.silos["c_3"].policy.max_feature_ratio)
+    assert list(study.parties) == ["a", "b-2", "c_3"]
+    assert study.parties["a"].missing == {"chol": [0.0, -9.5]}
+    assert study.parties["a"].policy == up.Policy(min_rows=20)
+    assert study.parties["b-2"].source == "/elsewhere/b.csv"
+    assert study.parties["b-2"].policy.allowed_columns == ["age", "sex"]
+    assert study.parties["c_3"].source == f"sqlite:///{tmp_path}/x.db?table=t"
+    assert study.parties["c_3"].policy.min_parties == 2
+    assert math.isinf(study.parties["c_3"].policy.max_feature_ratio)
     assert study.folder == tmp_path / "out" / "here"
     assert not study.report
     pipeline = study.pipeline()
@@ -103,7 +103,7 @@ def test_a_policy_file_may_have_its_keys_at_the_top(read):
         STUDY.replace('"a.csv"', '"a.csv"\npolicy = "own.toml"'), own="min_rows=3"
     )
 
-    assert study.silos["a"].policy == up.Policy(min_rows=3)
+    assert study.parties["a"].policy == up.Policy(min_rows=3)
 
 
 def test_steps_of_one_class_are_numbered_as_by_make_pipeline(read):
@@ -120,7 +120,7 @@ def test_steps_of_one_class_are_numbered_as_by_make_pipeline(read):
 
 def test_a_party_may_be_its_source_alone(read):
     short = edited('[parties.a]\nsource = "a.csv"', '[parties]\na = "a.csv"')
-    assert read(short).silos == read(STUDY).silos
+    assert read(short).parties == read(STUDY).parties
 
 
 def test_a_source_may_be_absent_only_over_a_consortium(tmp_path):
@@ -129,7 +129,7 @@ def test_a_source_may_be_absent_only_over_a_consortium(tmp_path):
 
     study = up.Study.from_file(path)
 
-    assert study.silos["a"].source is None
+    assert study.parties["a"].source is None
     with pytest.raises(StudyError, match=r"\[parties\.a\] source: this key is missing"):
         study.run(tmp_path / "run")
 

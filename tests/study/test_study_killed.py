@@ -112,7 +112,7 @@ def test_a_run_can_be_killed_again_and_again(reported, whole):
     assert len(state["resumed"]) == 3
     assert state["resumed"] == sorted(state["resumed"])
     assert run.report is not None
-    assert run.report.read_text().count("and was continued") == 3
+    assert run.report.read_text().count("was interrupted before round") == 3
 
 
 def test_a_continued_run_reads_its_silos_memory(study):

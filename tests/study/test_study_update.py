@@ -149,8 +149,8 @@ def test_the_report_says_what_an_update_discloses(study, rows):
     assert done.report is not None
     page = " ".join(done.report.read_text().split())
     assert "pca was fitted before, over 150 rows" in page
-    assert "brought it up to date, over 175" in page
-    assert "over one silo’s alone where only that one changed" in page
+    assert "updated it, over 175" in page
+    assert "over rows of one silo alone if only that silo changed" in page
     assert "How totals changed with an update" in page
 
 

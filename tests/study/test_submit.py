@@ -1,14 +1,14 @@
 """The submitter's end, with the server's end behind a session of this process.
 
 The session stands in for NVFlare's alone: what it hands over is what
-`unpooled.study.remote` made of a real study with real silos.
+`unpooled.study.server_job` made of a real study with real silos.
 """
 
 import contextlib
 import threading
 
 import pytest
-from test_remote import STEPS, study
+from test_server_job import STEPS, study
 
 from server_end import ServerEnd
 from unpooled.errors import AggregationError, StudyError
@@ -18,7 +18,7 @@ from unpooled.party.setup.silo_file import Silo
 from unpooled.study import Study
 from unpooled.study import submit as submitting
 from unpooled.study.job_messages import News
-from unpooled.study.remote import coordinate
+from unpooled.study.server_job import coordinate
 
 
 class Server:

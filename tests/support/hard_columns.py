@@ -48,5 +48,16 @@ def made_up() -> dict[str, Any]:
             for gap in (1e-1, 1e-3, 1e-4)
             for near in [tens - np.sign(tens) * gap]
         },
+        "lognormal at e^45, a tenth zero": np.append(
+            np.exp(45 + bell[40:]), np.zeros(40)
+        ),
+        "lognormal at -e^45, a tenth zero": -np.append(
+            np.exp(45 + bell[40:]), np.zeros(40)
+        ),
+        "lognormal at e^45, both signs": np.append(
+            np.exp(45 + bell[40:]), -rng.lognormal(0, 1, 40)
+        ),
+        "from 1 to e^150": np.expm1(32.0 * rng.exponential(size=60)),
+        "from 1 to e^700": np.expm1(rng.uniform(0, 700, 60)),
         "missing": np.where(rng.random(400) < 0.3, np.nan, np.exp(bell)),
     }

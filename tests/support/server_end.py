@@ -6,9 +6,8 @@ from integration.rows import SILOS, write_rows
 from unpooled.federation.local import LocalChannel
 from unpooled.party.setup.silo_file import Silo
 from unpooled.party.setup.silo_init import Charter, found, pin
-from unpooled.study.job_messages import News
-from unpooled.study.job_results import read_results
-from unpooled.study.remote import coordinate
+from unpooled.study.job_messages import News, read_results
+from unpooled.study.server_job import coordinate
 
 
 class ServerEnd:

@@ -1,7 +1,7 @@
-"""The command: ``unpooled demo``, ``plan``, ``run``, ``resume`` and ``report``.
+"""The command ``unpooled``: demo, plan, run, resume, report, provision, serve, silo.
 
-Exit codes: 0 done, 1 failed, 2 wrong use. Everything heavy is imported when a command
-runs, so that ``unpooled --help`` answers at once.
+Exit codes: 0 done, 1 failed, 2 wrong use. Everything that takes time to import is
+imported when a command runs, so that ``unpooled --help`` answers at once.
 """
 
 import sys
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unpooled.cli.commands import command, complain, console, group, say
-from unpooled.cli.engine import Kit, stops
+from unpooled.cli.commands import command, group
 from unpooled.cli.provisioning import provision, serve
 from unpooled.cli.silo import app as silo_commands
+from unpooled.cli.terminal import complain, console, say
 
 if TYPE_CHECKING:
+    from unpooled.cli.progress import Display
     from unpooled.study import Run, Study
 
 app = group("unpooled", "Statistics across organisations that may not share rows.")
@@ -44,6 +45,16 @@ Out = Annotated[
     Path | None,
     typer.Option(
         "--out", metavar="DIR", help="The run's folder, in place of the study's own."
+    ),
+]
+Kit = Annotated[
+    Path | None,
+    typer.Option(
+        "--kit",
+        metavar="DIR",
+        help="The coordinator's startup kit: run over the silos of a consortium.",
+        exists=True,
+        file_okay=False,
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Plain lines, no progress bar.")]
@@ -87,19 +98,19 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """PCA of heart disease at four hospitals, without pooling a row."""
-    from unpooled.cli import hospitals
+    from unpooled.cli import heart_demo
 
     if study is None:
-        hospitals.demo(console(), out, quiet=quiet)
+        heart_demo.demo(console(), out, quiet=quiet)
         return
-    path = hospitals.write_study(study)
+    path = heart_demo.write_study(study)
     say(f"Wrote {path}. Next: unpooled plan {path}")
 
 
 @command(app)
 def plan(study: StudyFile, kit: Kit = None) -> None:
     """Show what would leave each silo, before anything does."""
-    from unpooled.cli.results import show_plan
+    from unpooled.cli.tables import show_plan
     from unpooled.study import Study
 
     loaded = Study.from_file(study)
@@ -125,9 +136,9 @@ def run(
 
     loaded = Study.from_file(study)
     folder = out or loaded.folder
-    # Over a consortium the server knows whether there is a run to go on with.
+    # Over a consortium the server knows whether there is a run to continue.
     begun = kit is not None or (folder / "state.json").exists()
-    _execute(loaded, folder, quiet, resume and begun, kit)
+    _execute(loaded, folder, kit, resume=resume and begun, quiet=quiet)
 
 
 @command(app)
@@ -141,7 +152,7 @@ def resume(
     if study.is_dir():
         study, out = study_file_of(study), out or study
     loaded = Study.from_file(study)
-    _execute(loaded, out or loaded.folder, quiet, True, kit)
+    _execute(loaded, out or loaded.folder, kit, resume=True, quiet=quiet)
 
 
 @command(app)
@@ -153,26 +164,42 @@ def report(run: RunPath) -> None:
 
 
 def _execute(
-    study: "Study", folder: Path, quiet: bool, going_on: bool, kit: Path | None
+    study: "Study", folder: Path, kit: Path | None, *, resume: bool, quiet: bool
 ) -> None:
+    """Run or resume a study, with a progress bar, and show the results."""
     from unpooled.cli.progress import Display
-    from unpooled.cli.results import show_run
+    from unpooled.cli.tables import show_run
 
     window = console()
-    start: Callable[..., Run] = study.resume if going_on else study.run
+    start: Callable[..., Run] = study.resume if resume else study.run
     try:
         with Display(window, quiet=quiet) as display:
-            stop = partial(stops, study, display)
-            where = {} if kit is None else {"kit": kit, "stop": stop}
             done = start(
-                folder, listener=display.listener, planned=display.planned, **where
+                folder,
+                kit=kit,
+                listener=display.listener,
+                planned=display.planned,
+                stop=partial(_confirm_stop, study, display),
             )
     except KeyboardInterrupt:
-        where = "" if folder == study.folder else f" --out {folder}"
-        over = "" if kit is None else f" --kit {kit}"
-        complain(f"Stopped. Continue with: unpooled resume {study.path}{where}{over}")
+        options = "" if folder == study.folder else f" --out {folder}"
+        options += "" if kit is None else f" --kit {kit}"
+        complain(f"Stopped. Continue with: unpooled resume {study.path}{options}")
         raise typer.Exit(1) from None
     show_run(window, study, done)
+
+
+def _confirm_stop(study: "Study", display: "Display") -> bool:
+    """Ask whether Ctrl-C is meant to stop the job at the server."""
+    if not sys.stdin.isatty():
+        return True
+    question = f"\nStop the job of study {study.name}?"
+    # A second Ctrl-C, or no answer, is a yes.
+    try:
+        with display.paused():
+            return typer.confirm(question, default=True)
+    except (typer.Abort, KeyboardInterrupt):
+        return True
 
 
 command(app)(provision)

@@ -1,4 +1,7 @@
-"""What a study shows while rounds run: a bar on a terminal, else plain lines."""
+"""The progress of a study on the terminal: a bar, or a line for each round.
+
+Nothing is stored; the checkpoint of a long fit, which is, belongs to the run's folder.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,25 +12,25 @@ from typing import Any, final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from unpooled.cli.words import count, printable, size
-from unpooled.federation.planning.dry_run import Plan
+from unpooled.cli.terminal import count, printable, size
+from unpooled.federation.planning.plan import Plan
 
 
 @final
 class Display:
-    """Follows a run by its plan and its events.
+    """Shows the progress of a run, from its plan and its events.
 
     Parameters
     ----------
     console : Console
         Where to write.
     quiet : bool
-        Plain lines even on a terminal.
+        Write lines even on a terminal.
 
     Notes
     -----
-    Its methods are what `Study.run` takes as `planned` and `listener`. Bytes are those
-    of the plan, which the ledger equals line by line.
+    The methods `planned` and `listener` are arguments of `Study.run`. Numbers of bytes
+    come from the plan, which equals the ledger line by line.
     """
 
     def __init__(self, console: Console, *, quiet: bool = False) -> None:
@@ -52,12 +55,12 @@ class Display:
 
     @property
     def rounds(self) -> int:
-        """How many rounds the plan has."""
+        """The number of rounds of the plan."""
         return len(self._bytes) - 1
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
-        """Leave the terminal to a question for a while."""
+    def paused(self) -> Iterator[None]:
+        """Hide the bar while the terminal shows a question."""
         if self._bar is not None:
             self._bar.stop()
         try:
@@ -67,7 +70,7 @@ class Display:
                 self._bar.start()
 
     def planned(self, plan: Plan) -> None:
-        """Take the plan of what is about to run."""
+        """Show the progress bar for a plan."""
         by_round: dict[int, int] = {}
         for line in plan.releases:
             sent = line.bytes if line.direction == "out" else 0
@@ -80,9 +83,9 @@ class Display:
             self._bar.start()
 
     def listener(self, party: str, step: str, number: int) -> None:
-        """Take the news that a party's reply to a step has arrived."""
+        """Count a party's reply to a step."""
         if "." not in step:
-            # The handshake of a fit is not a round.
+            # The messages that begin and end a fit are not rounds.
             if step != "leave":
                 self._show("agreeing on keys")
             return
@@ -96,7 +99,7 @@ class Display:
         self._show(printable(step))
 
     def _fields(self) -> dict[str, Any]:
-        # An adaptive solver may need more rounds than were planned.
+        # An adaptive solver may need more rounds than the plan has.
         sent = self._bytes[min(self._done, self.rounds)]
         return {
             "sent": size(sent),

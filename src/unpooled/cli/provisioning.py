@@ -1,11 +1,11 @@
-"""``unpooled provision``: the kits of a federation; ``serve``: its server."""
+"""``unpooled provision`` makes the kits of a federation; ``serve`` runs its server."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from unpooled.cli.commands import say
+from unpooled.cli.terminal import say
 
 FederationFile = Annotated[
     Path,
@@ -24,15 +24,15 @@ Requester = Annotated[
     typer.Option(
         "--request",
         metavar="NAME",
-        help="Make this participant's TLS key here, and a request to sign it.",
+        help="Make this participant's TLS key here, and a request for a certificate.",
     ),
 ]
-Asked = Annotated[
+Request = Annotated[
     Path | None,
     typer.Option(
         "--sign",
         metavar="ZIP",
-        help="Sign a request, where the authority's key is.",
+        help="Sign a request, on the machine with the authority's key.",
         exists=True,
         dir_okay=False,
     ),
@@ -42,7 +42,7 @@ Signed = Annotated[
     typer.Option(
         "--package",
         metavar="ZIP",
-        help="Make a kit from the authority's answer, where the key was made.",
+        help="Make a kit from the signed request, on the machine with the TLS key.",
         exists=True,
         dir_okay=False,
     ),
@@ -50,7 +50,7 @@ Signed = Annotated[
 Authority = Annotated[
     Path | None,
     typer.Option(
-        "--authority", metavar="DIR", help="Where the authority's key is kept."
+        "--authority", metavar="DIR", help="The folder of the authority's key."
     ),
 ]
 Fingerprint = Annotated[
@@ -58,7 +58,7 @@ Fingerprint = Annotated[
     typer.Option(
         "--fingerprint",
         metavar="SHA256",
-        help="Of the root certificate, as the authority told it on the phone.",
+        help="Of the root certificate, as the authority gives it by phone.",
     ),
 ]
 
@@ -67,20 +67,20 @@ def provision(
     federation: FederationFile,
     out: KitsOut = Path("kits"),
     request: Requester = None,
-    sign: Asked = None,
+    sign: Request = None,
     package: Signed = None,
     authority: Authority = None,
     fingerprint: Fingerprint = None,
 ) -> None:
-    """Make the startup kits of everybody in a federation's file.
+    """Make the startup kits of all participants in a federation's file.
 
-    With --request, --sign and --package the participants make their TLS keys
-    themselves, and the authority signs them elsewhere.
+    With --request, --sign and --package each participant makes its TLS key itself, and
+    the authority signs it on another machine.
     """
     if sum(option is not None for option in (request, sign, package)) > 1:
-        raise typer.BadParameter("--request, --sign and --package go one by one.")
+        raise typer.BadParameter("Give one of --request, --sign and --package.")
     if (package is None) != (fingerprint is None):
-        raise typer.BadParameter("--package and --fingerprint go together.")
+        raise typer.BadParameter("--package needs --fingerprint, and only it does.")
     if request is not None:
         _request(federation, request, out)
     elif sign is not None:
@@ -101,7 +101,7 @@ def serve(
 ) -> None:
     """Run a federation's server in the foreground.
 
-    It must know the silos: unpooled silo pin PUBLIC... --kit KIT
+    The server needs the silos' public keys: unpooled silo pin PUBLIC... --kit KIT
     """
     from unpooled.errors import StudyError
     from unpooled.federation.nvflare.hardening import kind_of
@@ -125,29 +125,29 @@ def _provision(federation: Path, out: Path) -> None:
     for name in consortium.silos:
         say(f"{kits}/silos/{name}: for {name}. There: unpooled silo init --kit KIT")
     say(
-        f"{kits}/authority: admits members. Keep it apart from server and coordinator, "
-        f"best on a machine without a network."
+        f"{kits}/authority: signs new participants. Keep it apart from server and "
+        f"coordinator, best on a machine without a network."
     )
-    say("Each folder has private keys: send it by a way that only its owner can read.")
+    say("Each folder has private keys: send it so that only its owner can read it.")
 
 
 def _request(federation: Path, name: str, out: Path) -> None:
     from unpooled.federation.nvflare.certificate_signing import request
     from unpooled.federation.nvflare.consortium import Consortium
 
-    asked = request(Consortium.from_file(federation), name, out / "requests" / name)
-    say(f"{asked}: send it to the authority. The key beside it stays here.")
+    path = request(Consortium.from_file(federation), name, out / "requests" / name)
+    say(f"{path}: send it to the authority. The key beside it stays here.")
 
 
-def _sign(federation: Path, asked: Path, authority: Path) -> None:
+def _sign(federation: Path, request: Path, authority: Path) -> None:
     from unpooled.federation.nvflare.certificate_signing import fingerprint_of, sign
     from unpooled.federation.nvflare.consortium import Consortium
 
-    name = asked.name.removesuffix(".request.zip").removesuffix(".zip")
-    target = asked.with_name(f"{name}.signed.zip")
-    signed = sign(Consortium.from_file(federation), asked, authority, target)
+    name = request.name.removesuffix(".request.zip").removesuffix(".zip")
+    target = request.with_name(f"{name}.signed.zip")
+    signed = sign(Consortium.from_file(federation), request, authority, target)
     say(f"{signed}: send it back.")
-    say(f"By phone, not with the file: --fingerprint {fingerprint_of(authority)}")
+    say(f"By phone, not with the file, give --fingerprint {fingerprint_of(authority)}")
 
 
 def _package(federation: Path, signed: Path, fingerprint: str, out: Path) -> None:

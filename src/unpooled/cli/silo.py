@@ -1,4 +1,4 @@
-"""``unpooled silo``: set a silo up, look at it, start it."""
+"""``unpooled silo``: init, pin, check and start; more are in `silo_studies`."""
 
 import sys
 from pathlib import Path
@@ -6,35 +6,41 @@ from typing import Annotated
 
 import typer
 
-from unpooled.cli import audit
-from unpooled.cli.audit import Kit
-from unpooled.cli.commands import command, console, group, say
+from unpooled.cli import silo_studies
+from unpooled.cli.commands import command, group
+from unpooled.cli.silo_studies import Kit
+from unpooled.cli.terminal import console, say
 
-app = group("silo", "A silo's own end: its data, its rules, its log.")
+app = group("silo", "Commands at a silo: its data, its rules, its log.")
 
 Name = Annotated[
     str | None,
-    typer.Option("--name", help="The silo's name; by default the one in its kit."),
+    typer.Option("--name", help="The silo's name; by default that of its kit."),
 ]
 Source = Annotated[
     str | None,
-    typer.Option("--source", help="A file (CSV, Parquet) or a database's address."),
+    typer.Option(
+        "--source", help="A file (CSV, Parquet, ...) or the address of a database."
+    ),
 ]
 Label = Annotated[
     str | None, typer.Option("--label", help="A column that is never a feature.")
 ]
 Ids = Annotated[
-    str | None, typer.Option("--ids", help="The column that names people, if any.")
+    str | None, typer.Option("--ids", help="The column that identifies people, if any.")
 ]
 SamePeople = Annotated[
     bool,
     typer.Option(
-        "--same-people", help="The other silos have other columns about these people."
+        "--same-people",
+        help="The other silos have other columns about the same people.",
     ),
 ]
 Columns = Annotated[
     str | None,
-    typer.Option("--columns", help="The only columns studies may know of: age,sex"),
+    typer.Option(
+        "--columns", help="The columns offered to studies: age,sex; by default all."
+    ),
 ]
 Missing = Annotated[
     list[str] | None,
@@ -42,17 +48,27 @@ Missing = Annotated[
 ]
 PolicyFile = Annotated[
     Path | None,
-    typer.Option("--policy", help="Rules to start from.", exists=True, dir_okay=False),
+    typer.Option(
+        "--policy",
+        help="A policy to copy, in place of the default.",
+        exists=True,
+        dir_okay=False,
+    ),
 ]
 EachStudy = Annotated[
     bool,
-    typer.Option("--approve-each-study", help="A person must say yes to each study."),
+    typer.Option("--approve-each-study", help="A person must approve each study."),
 ]
-Offline = Annotated[bool, typer.Option("--offline", help="Do not try the server.")]
+Offline = Annotated[
+    bool, typer.Option("--offline", help="Do not connect to the server.")
+]
 Lines = Annotated[
     list[Path],
     typer.Argument(
-        metavar="PUBLIC...", help="Files of other silos.", exists=True, dir_okay=False
+        metavar="PUBLIC...",
+        help="Files with the public lines of other silos.",
+        exists=True,
+        dir_okay=False,
     ),
 ]
 
@@ -70,18 +86,18 @@ def init(
     approve_each_study: EachStudy = False,
     same_people: SamePeople = False,
 ) -> None:
-    """Say where the rows are, and make this silo's identity key."""
+    """Write the silo's file and policy, and make its identity key."""
     from unpooled.party.setup.silo_init import Charter, found
 
-    asking = source is None
-    if asking and not sys.stdin.isatty():
+    interactive = source is None
+    if interactive and not sys.stdin.isatty():
         raise typer.BadParameter("--source is missing: where are the rows?")
-    name = name or _own_name(kit, asking)
-    if asking:
+    name = name or _own_name(kit, interactive)
+    if interactive:
         source = typer.prompt("Where are the rows? A file or a database's address")
-        label = label or _asked("A label, which is never a feature [none]")
-        ids = ids or _asked("A column that names people (ids) [none]")
-        columns = columns or _asked("The only columns to know of, as age,sex [all]")
+        label = label or _answer("The label, a column that is never a feature [none]")
+        ids = ids or _answer("The column that identifies people (ids) [none]")
+        columns = columns or _answer("The columns offered to studies, as age,sex [all]")
     public = found(
         kit / "local",
         Charter(
@@ -97,33 +113,36 @@ def init(
         ),
     )
     say(
-        f"Wrote {kit / 'local' / 'silo.toml'}, with the rules in policy.toml beside it."
+        f"Wrote {kit / 'local' / 'silo.toml'}, and the policy beside it in policy.toml."
     )
     say(f"This silo's public line, also in {public}; send it to every other silo:")
     say(public.read_text("utf-8").splitlines()[1])
-    say("Theirs: unpooled silo pin FILE... Then: unpooled silo check")
+    say("With theirs: unpooled silo pin FILE... Then: unpooled silo check")
 
 
 @command(app)
 def pin(lines: Lines, kit: Kit = Path()) -> None:
-    """Put silos' public lines into the roster of this silo, or of the server."""
+    """Add silos' public lines to the roster of this silo, or of the server."""
     from unpooled.federation.nvflare.hardening import kind_of
     from unpooled.party.setup.silo_file import Silo
     from unpooled.party.setup.silo_init import pin as put
 
     target = kit / "local" / "roster.toml"
-    # The server needs to know the silos too, but is none itself.
+    # The server has a roster too, but no silo.toml.
     if (kit / "local" / "silo.toml").exists() or kind_of(kit) == "silo":
         target = Silo.from_file(kit / "local" / "silo.toml").roster
     roster = put(target, lines)
     say(f"The roster has {', '.join(roster)}.")
-    say(f"Compare with the other silos, on the phone: {roster.digest()}")
+    say(f"Compare the digest with the other silos by phone: {roster.digest()}")
 
 
 @command(app)
 def check(kit: Kit = Path(), offline: Offline = False) -> None:
-    """Look at the silo as a study would find it. Nothing leaves."""
-    from unpooled.cli.inspection import show_silo
+    """Show the silo's rows, rules and roster, and test its connection.
+
+    Nothing about rows leaves the silo.
+    """
+    from unpooled.cli.silo_check import show_silo
     from unpooled.federation.nvflare.hardening import check_hardened
     from unpooled.federation.nvflare.startup_kits import check_connection, expiry_of
     from unpooled.party.setup.silo_file import Silo
@@ -133,7 +152,7 @@ def check(kit: Kit = Path(), offline: Offline = False) -> None:
     if offline:
         return
     check_hardened(kit)
-    say(f"Jobs may name this library's class only; the kit is good until "
+    say(f"Jobs can use this library's class only; the kit is valid until "
         f"{expiry_of(kit):%d %B %Y}.")  # fmt: skip
     address = check_connection(kit)
     silo.check_name(address.participant)
@@ -142,13 +161,13 @@ def check(kit: Kit = Path(), offline: Offline = False) -> None:
 
 @command(app)
 def start(kit: Kit = Path()) -> None:
-    """Take part in studies, in the foreground, until stopped."""
+    """Take part in studies, in the foreground, until it is stopped."""
     from unpooled.federation.nvflare.hardening import check_hardened
     from unpooled.federation.nvflare.startup_kits import address_of
     from unpooled.federation.nvflare.startup_kits import start as begin
     from unpooled.party.setup.silo_file import Silo
 
-    # What is wrong at home is better said now than in the first study.
+    # Errors in the silo's files are shown now and not in the first study.
     silo = Silo.from_file(kit / "local" / "silo.toml")
     silo.check_name(address_of(kit).participant)
     silo.table()
@@ -158,23 +177,29 @@ def start(kit: Kit = Path()) -> None:
     begin(kit)
 
 
-for _of_studies in (audit.log, audit.approve, audit.deny, audit.apply, audit.forget):
-    command(app)(_of_studies)
+for _command in (
+    silo_studies.log,
+    silo_studies.approve,
+    silo_studies.deny,
+    silo_studies.apply,
+    silo_studies.forget,
+):
+    command(app)(_command)
 
 
-def _own_name(kit: Path, asking: bool) -> str:
+def _own_name(kit: Path, interactive: bool) -> str:
     from unpooled.errors import StudyError
     from unpooled.federation.nvflare.startup_kits import address_of
 
     try:
         return address_of(kit).participant
     except StudyError:
-        if asking:
+        if interactive:
             return typer.prompt("This silo's name in the federation")
         raise
 
 
-def _asked(question: str) -> str | None:
+def _answer(question: str) -> str | None:
     return typer.prompt(question, default="", show_default=False) or None
 
 

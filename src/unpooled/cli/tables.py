@@ -1,79 +1,88 @@
-"""Tables of plans, ledgers and models, for 80 columns and more."""
+"""What the command shows of plans, ledgers, models and runs, in 80 columns or more."""
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich import box
 from rich.console import Console, RenderableType
-from rich.table import Table
+from rich.table import Table as Grid
 from rich.text import Text
 
-from unpooled.cli.words import count, printable, shape
-from unpooled.federation.planning.dry_run import Plan
+from unpooled.cli.terminal import count, printable, shape, size
+from unpooled.errors import RULES
+from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Ledger, Release
 from unpooled.report.facts import declaration
 
+if TYPE_CHECKING:
+    from unpooled.study import Run, Study
 
-def table(*columns: str, right: Sequence[str] = ()) -> Table:
-    """Return an empty table in the one style of the command.
+_PROTECTION = {
+    "masked": "Masked sums: every number is seen only as a total over all silos.",
+    "plain": "Plain sums, no protection, for tests: every silo's numbers are seen.",
+}
+
+
+def table(*columns: str, right: Sequence[str] = ()) -> Grid:
+    """Return an empty table in the style that all commands share.
 
     Parameters
     ----------
     *columns : str
         Headings.
     right : sequence of str
-        Those of them whose cells are numbers.
+        The headings of columns of numbers.
     """
-    made = Table(
+    empty = Grid(
         box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold"
     )
     for column in columns:
         if column in right:
-            made.add_column(column, justify="right", no_wrap=True)
+            empty.add_column(column, justify="right", no_wrap=True)
         else:
-            made.add_column(column, overflow="fold")
-    return made
+            empty.add_column(column, overflow="fold")
+    return empty
 
 
 def part(
     console: Console, title: str, sentence: str = "", *content: RenderableType
 ) -> None:
-    """Write a part: its heading, a sentence about it, and what it holds."""
+    """Write a heading, a sentence, and tables or texts."""
     console.print()
     console.print(Text(title, "bold cyan"))
     if sentence:
         console.print(Text(sentence, "dim"))
-    for one in content:
+    for item in content:
         console.print()
-        console.print(one)
+        console.print(item)
 
 
-def plan_table(plan: Plan) -> Table:
-    """Return what would cross each silo's door, round by round."""
-    made = table("round", "way", "what", "numbers", "bytes", right=("numbers", "bytes"))
+def plan_table(plan: Plan) -> Grid:
+    """Return a table of what would enter and leave each silo, by round."""
+    grid = table("round", "way", "what", "numbers", "bytes", right=("numbers", "bytes"))
     for number, group in groupby(plan.releases, lambda line: line.round):
         lines = list(group)
-        # The last line is always of the step that was asked for.
+        # Lines of transforms come first, and those of the round's step last.
         step = lines[-1].step
-        made.add_row(str(number), "", Text(printable(step), "bold"))
+        grid.add_row(str(number), "", Text(printable(step), "bold"))
         for line in lines:
             style = "" if _leaves(line) else "dim"
             stays = line.visibility == "kept"
-            made.add_row(
+            grid.add_row(
                 "",
                 Text("stays" if stays else line.direction, style),
-                _what(line, step),
+                _description(line, step),
                 Text(shape(line.shape), style),
                 Text(f"{line.bytes:,}", style),
             )
-    return made
+    return grid
 
 
-def left_table(ledger: Ledger) -> Table:
-    """Return what left each silo, by step, with the sum at the bottom."""
-    made = table(
+def left_table(ledger: Ledger) -> Grid:
+    """Return a table of what left each silo, by round, with the sum at the bottom."""
+    grid = table(
         "round",
         "step",
         "what left each silo, as a total only",
@@ -82,29 +91,29 @@ def left_table(ledger: Ledger) -> Table:
     )
     lines = [line for line in ledger if _leaves(line)]
     if any(line.visibility != "summed" for line in lines):
-        made.columns[2].header = "what left each silo"
-    # One row per step of a fit: the same step may be asked again, as in a continuation.
+        grid.columns[2].header = "what left each silo"
+    # By round too: the same step may run again, for example in a continued run.
     for (number, step), group in groupby(lines, lambda line: (line.round, line.step)):
         arrays = list(group)
-        made.add_row(
+        grid.add_row(
             str(number),
             printable(step),
             Text("; ".join(_meaning(line) for line in arrays)),
             f"{sum(line.bytes for line in arrays):,}",
         )
-    made.add_section()
-    made.add_row(
+    grid.add_section()
+    grid.add_row(
         Text(count(len({line.round for line in lines}), "round"), "bold"),
         "",
         Text(f"{count(len(lines), 'array')} in all", "bold"),
         Text(f"{ledger.bytes_out():,}", "bold"),
     )
-    return made
+    return grid
 
 
-def variance_table(model: Any) -> Table:
-    """Return the explained variance of a fitted PCA, with its cumulative share."""
-    made = table(
+def variance_table(model: Any) -> Grid:
+    """Return a table of the explained variance of a fitted PCA."""
+    grid = table(
         "component",
         "variance",
         "share",
@@ -117,28 +126,28 @@ def variance_table(model: Any) -> Table:
         zip(model.explained_variance_, shares, np.cumsum(shares), strict=True), 1
     ):
         bar = "━" * max(round(20 * share / shares[0]), 1) if shares[0] > 0 else ""
-        made.add_row(
+        grid.add_row(
             f"PC{k}",
             f"{variance:.4g}",
             f"{share:.1%}",
             f"{total:.1%}",
             Text(bar, "cyan"),
         )
-    return made
+    return grid
 
 
-def loadings_table(model: Any, names: Sequence[str], most: int = 4) -> Table:
-    """Return the largest loadings of each component of a fitted PCA."""
-    made = table("component", "leading loadings", *[""] * (most - 1))
+def loadings_table(model: Any, names: Sequence[str], most: int = 4) -> Grid:
+    """Return a table of the largest loadings of each component of a fitted PCA."""
+    grid = table("component", "leading loadings", *[""] * (most - 1))
     for k, axis in enumerate(model.components_, 1):
         cells = []
         for j in np.argsort(-np.abs(axis), kind="stable")[:most]:
-            # A true minus is as wide as the plus, so that the numbers stand in line.
+            # The minus sign is as wide as the plus, so that the numbers are aligned.
             number = f"{axis[j]:+.2f}".replace("-", "−")
             style = "cyan" if axis[j] > 0 else "magenta"
             cells.append(Text.assemble((number, style), " ", printable(str(names[j]))))
-        made.add_row(f"PC{k}", *cells)
-    return made
+        grid.add_row(f"PC{k}", *cells)
+    return grid
 
 
 def _leaves(line: Release) -> bool:
@@ -150,17 +159,69 @@ def _meaning(line: Release) -> str:
     return printable(declared.meaning if declared and declared.meaning else line.name)
 
 
-def _what(line: Release, step: str) -> Text:
+def _description(line: Release, step: str) -> Text:
     if line.visibility == "kept":
         return Text(_meaning(line), "dim")
     if line.direction == "in":
-        whose = "" if line.step == step else f", for {line.step}"
-        return Text(printable(f"{line.name}{whose}"), "dim")
+        use = "" if line.step == step else f", for {line.step}"
+        return Text(printable(f"{line.name}{use}"), "dim")
     text = Text(_meaning(line))
     if line.visibility == "compared":
-        text.append("  compared: all learn the sign alone", "dim")
+        text.append("  compared: only the sign is opened, to all", "dim")
     elif line.visibility == "veiled":
-        text.append("  veiled: the silos alone open the total", "dim")
+        text.append("  veiled: only the silos open the total", "dim")
     elif line.visibility != "summed":
         text.append(f"  {line.visibility}: not only a total", "bold red")
     return text
+
+
+def show_plan(console: Console, study: "Study", plan: Plan) -> bool:
+    """Show a plan; return whether no silo would refuse it."""
+    part(
+        console,
+        f"Plan of study {study.name}",
+        f"Nothing has left any silo. {_PROTECTION[plan.protection]}",
+        plan_table(plan),
+        Text(
+            "out: leaves each silo. in: is sent to each silo, and is public to all of "
+            "them. stays: never leaves.",
+            "dim",
+        ),
+        f"{count(plan.rounds, 'round')}. Each of {count(len(plan.parties), 'silo')} "
+        f"sends {size(plan.bytes)} and receives {size(plan.bytes_in)}.",
+        *map(Text, plan.notes),
+    )
+    if not plan.refusals:
+        return True
+    grid = table("silo", "step", "rule", "what to do")
+    for party, step, rule in plan.refusals:
+        sentence, remedy = RULES.get(rule, (rule, ""))
+        says = Text.assemble((rule, "red"), f": {sentence}")
+        grid.add_row(printable(party), printable(step), says, remedy)
+    part(console, "Would be refused", "By the silos' own rules.", grid)
+    return False
+
+
+def show_run(console: Console, study: "Study", run: "Run") -> None:
+    """Show the results of a finished run, and where its files are."""
+    for name, model in run.models.items():
+        if "explained_variance_ratio_" in vars(model):
+            tables = [variance_table(model)]
+            names = getattr(model, "feature_names_in_", None)
+            if names is not None:
+                tables.append(loadings_table(model, list(names)))
+            part(console, name, "", *tables)
+    left = left_table(run.ledger)
+    part(console, "What left each silo", _PROTECTION[study.secure_sum], left)
+    part(console, f"Study {study.name} is done", "In the run's folder:")
+    files = {
+        "models": "models/ and pipeline.unpooled, for unpooled.load",
+        "ledger": "ledger.jsonl",
+        "log": "log.txt",
+    }
+    if run.report is not None:
+        files["report"] = run.report.name
+    for content, file in files.items():
+        console.print(Text.assemble((f"  {content:<8}", "dim"), file))
+    # Without line breaks, so that the path can be copied.
+    console.print(Text(printable(str(run.folder))), soft_wrap=True)

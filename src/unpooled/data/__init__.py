@@ -1,1 +1,1 @@
-"""What a silo has: tables read in blocks of rows, from memory or from files."""
+"""A silo's data: tables that are read in blocks of rows, from memory or from files."""

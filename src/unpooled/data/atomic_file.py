@@ -1,4 +1,4 @@
-"""Files that are there in whole or not at all, whenever a process ends."""
+"""Files that are written completely or not at all, even if the process is killed."""
 
 import os
 import secrets
@@ -10,9 +10,14 @@ from typing import IO
 
 @contextmanager
 def replacing(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
-    """Write a file under another name until it is complete.
+    """Open a temporary file for writing, which replaces `path` when it is complete.
 
-    `durable` waits until it is on the disk, so that it is there after a power failure.
+    Parameters
+    ----------
+    path : Path
+        The file to replace or create.
+    durable : bool, default True
+        Wait until the content is on the disk, so that it survives a power failure.
     """
     hidden = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:

@@ -1,4 +1,4 @@
-"""Names of columns: which are features, and how to speak of those that are not."""
+"""Column names: the choice of features, and errors about unknown columns."""
 
 import difflib
 import re
@@ -7,12 +7,12 @@ from collections.abc import Collection, Sequence
 
 from unpooled.errors import DataError
 
-# Under such names pandas writes its row index into Parquet and Arrow tables.
+# Names under which pandas writes its row index into Parquet and Arrow tables.
 ROW_INDEX = re.compile(r"__index_level_\d+__")
 
 
 def listing(names: Collection[str], limit: int = 12) -> str:
-    """Quote names for a message; beyond `limit`, count the rest."""
+    """Return quoted names for a message; beyond `limit`, the number of the rest."""
     quoted = [repr(name) for name in names]
     if len(quoted) <= limit:
         return ", ".join(quoted)
@@ -20,7 +20,7 @@ def listing(names: Collection[str], limit: int = 12) -> str:
 
 
 def check_known(names: Sequence[str], known: Collection[str], source: str) -> None:
-    """Refuse names that are not columns of the source, with the nearest that are."""
+    """Raise when names are not columns of the source, and suggest similar ones."""
     present = set(known)
     unknown = [name for name in names if name not in present]
     if not unknown:
@@ -52,17 +52,17 @@ def feature_columns(
     names : sequence of str
         All columns of the source.
     label, ids : str or None
-        Columns that travel along and are never features.
+        Columns that are read with the features and never used as features.
     wanted : sequence of str or None
-        The only features to take; all but the label, the ids and the row index of a
-        pandas frame when None.
+        The only features to use; when None, all columns but the label, the ids and the
+        row index of a pandas DataFrame.
     source : str
         What to call the source in an error, for instance ``"the file a.csv"``.
 
     Raises
     ------
     DataError
-        For names that are unknown, doubled or blank, or when no feature is left.
+        For names that are unknown, repeated or blank, or when no feature is left.
     """
     repeated = [name for name, times in Counter(names).items() if times > 1]
     if repeated:
@@ -74,8 +74,8 @@ def feature_columns(
     check_known(others, names, source)
     if len(set(others)) < len(others):
         raise DataError(
-            f"{label!r} was named as the label and as the ids; one column cannot be "
-            f"both. Name two columns, or leave one out."
+            f"{label!r} was named as both the label and the ids. Name two columns, or "
+            f"leave one out."
         )
     features = _features(names, others, wanted, source)
     if not features:
@@ -95,9 +95,9 @@ def _features(
     if wanted is None:
         if any(not name.strip() for name in names):
             raise DataError(
-                f"{source} has a column without a name; it may be the row index of "
-                f"the program that wrote it. Write it without the index, name the "
-                f"column, or name the columns to study."
+                f"{source} has a column without a name, which may be a row index. "
+                f"Write the source without the index, name the column, or name the "
+                f"columns to study."
             )
         return tuple(
             name for name in names if name not in others and not ROW_INDEX.match(name)
@@ -119,14 +119,14 @@ def _features(
 
 
 def refuse_text(kinds: dict[str, str], source: str) -> None:
-    """Refuse feature columns that are not numbers.
+    """Raise when feature columns are not numbers.
 
     Parameters
     ----------
     kinds : dict
-        Each such column, and what it holds.
+        What each such column holds, by name.
     source : str
-        What to call the source.
+        What to call the source in the error.
     """
     if not kinds:
         return

@@ -1,14 +1,14 @@
-"""Ids in one form, so that the same person has the same id at every silo.
+"""Normalised ids, so that the same person has the same id at every silo.
 
     " Ab-7 "  "ＡＢ-7"  "ab-7"     ──>  "ab-7"
     7   7.0   "7"   "7.0"   " 7"   ──>  "7"
     "007"                          ──>  "007", which is not "7"
 
-White space at the ends goes, inside it becomes one blank; letters lose their case and
-compatibility forms (NFKC); invisible format characters go. Whole numbers are written
-without a decimal point, whether the column holds numbers or text. Leading zeros stay:
-two people may be told apart by them, and a silo that lost them shows it in its match
-rate.
+White space is removed at the ends and becomes one blank inside; letters are case-folded
+and lose compatibility forms (NFKC); invisible format characters are removed. Whole
+numbers are written without a decimal point, whether the column holds numbers or text.
+Leading zeros are kept, because they may distinguish two people; a silo that has lost
+them has a low match rate.
 """
 
 import math
@@ -21,24 +21,24 @@ from typing import Any
 from unpooled.data.table import Table
 from unpooled.errors import DataError
 
-# float64 has every whole number up to here, and then only some of them.
+# Up to here every integer is a float64; beyond, only some are.
 _MOST_FLOAT = 2.0**53
 _WHOLE = re.compile(r"([+-]?[0-9]+)\.0*")
 
 
 def read_ids(table: Table) -> list[bytes]:
-    """Return the ids of a table in the order of its rows, normalised, in UTF-8.
+    """Return the normalised ids of a table in the order of its rows, as UTF-8.
 
     Raises
     ------
     DataError
-        Without an id column, with rows that have none, or with an id that stands
-        twice; under a rule that may cross the silo's boundary.
+        Without an id column, for rows without an id, or for a repeated id. Its rule
+        may cross the silo boundary.
     """
     if table.ids is None:
         raise DataError(
-            "The table has no id column, so its rows cannot be matched. Name it (ids), "
-            "or declare that the tables of all silos are aligned already.",
+            "The table has no id column, so its rows cannot be matched. Name the id "
+            "column (ids), or declare that all silos' tables are aligned already.",
             rule="no_ids",
         )
     ids: list[bytes] = []
@@ -54,26 +54,26 @@ def read_ids(table: Table) -> list[bytes]:
         shown = ", ".join(name.decode() for name in twice[:3])
         raise DataError(
             f"Column {table.ids!r} has {len(twice)} ids in several rows, such as "
-            f"{shown}. Keep one row for each id: case, white space, and the form of "
-            f"numbers make no difference.",
+            f"{shown}. Keep one row per id. Case, white space and the form of numbers "
+            f"do not distinguish ids.",
             rule="duplicate_ids",
         )
     return ids
 
 
 def normalised(value: Any) -> str:
-    """Return an id in the form in which silos compare it.
+    """Return an id in the form in which silos compare ids.
 
     Parameters
     ----------
-    value : text, number, or anything that has a text
-        Applied to its own result it changes nothing.
+    value : text, number, or object with a text
+        The function does not change its own result.
 
     Raises
     ------
     DataError
-        When there is no id (None, NaN, blank text), or a number that may have lost
-        digits.
+        When the id is missing (None, NaN, blank text), or is a number that may have
+        lost digits.
     """
     if value is None or (isinstance(value, Real) and math.isnan(float(value))):
         raise DataError("a row has no id.", rule="missing_ids")
@@ -81,8 +81,8 @@ def normalised(value: Any) -> str:
         number = float(value)
         if not abs(number) <= _MOST_FLOAT:
             raise DataError(
-                "an id is a floating-point number too large to have all its digits. "
-                "Store ids as text or whole numbers.",
+                "an id is a floating-point number too large to be exact. Store ids as "
+                "text or whole numbers.",
                 rule="missing_ids",
             )
         value = int(number) if number.is_integer() else number
@@ -94,7 +94,7 @@ def normalised(value: Any) -> str:
 
 
 def _folded(text: str) -> str:
-    # Each of these can make work for another, so they run until nothing changes.
+    # One replacement can make another one possible, so they are repeated.
     while True:
         visible = (c for c in text if unicodedata.category(c) != "Cf")
         folded = unicodedata.normalize("NFKC", "".join(visible)).casefold()
@@ -105,6 +105,6 @@ def _folded(text: str) -> str:
 
 
 def match_report(n_rows: int, n_common: int) -> str:
-    """Say how many of a silo's own rows are common; for the silo alone."""
+    """Return a sentence on the match rate, for the silo only."""
     share = n_common / n_rows if n_rows else 0.0
     return f"{n_common:,} of {n_rows:,} rows are common to all silos ({share:.1%})."

@@ -1,13 +1,13 @@
-"""Opening the sources of all parties of a simulation, so that they fit together."""
+"""Tables of all parties of a simulation, opened from their sources."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, final
 
 import numpy as np
 
-from unpooled.data.numbered import NumberedTable
+from unpooled.data.columns import check_known
 from unpooled.data.sources.open_source import open_source
-from unpooled.data.table import Table
+from unpooled.data.table import Block, Table
 from unpooled.errors import DataError
 
 
@@ -21,8 +21,22 @@ def open_parties(
 ) -> dict[str, Table]:
     """Open every party's source as a table.
 
-    On a column partition one party has the label, for all, and columns without names
-    are numbered on from party to party.
+    On a column partition, one party has the label for all, and columns without names
+    are numbered consecutively over the parties.
+
+    Parameters
+    ----------
+    parties : mapping of str to source
+        The source of each party, as of `open_source`.
+    partition : {"rows", "columns"}
+        What is divided among the parties.
+    label, ids, block_mb, columns
+        As of `open_source`.
+
+    Raises
+    ------
+    DataError
+        When a source cannot be opened; the message names the silo.
     """
     if partition == "rows":
         return {
@@ -31,14 +45,14 @@ def open_parties(
         }
     if columns is not None:
         raise DataError(
-            "On a column partition every silo has columns of its own: leave out what "
-            "is not wanted in each source, or select from the federation."
+            "On a column partition every silo has columns of its own: leave out "
+            "columns in the sources, or select columns of the federation."
         )
-    where = {name: has_label(source, label) for name, source in parties.items()}
-    if label is not None and not any(where.values()):
-        raise DataError(f"No silo has a column {label!r}, which is to be the label.")
+    labelled = {name: has_label(source, label) for name, source in parties.items()}
+    if label is not None and not any(labelled.values()):
+        raise DataError(f"No silo has the label column {label!r}.")
     tables = {
-        name: _opened(name, source, label if where[name] else None, ids, block_mb)
+        name: _opened(name, source, label if labelled[name] else None, ids, block_mb)
         for name, source in parties.items()
     }
     if all(table.named for table in tables.values()):
@@ -50,6 +64,41 @@ def open_parties(
     }
 
 
+@final
+class NumberedTable(Table):
+    """A table whose columns are called x<start>, x<start + 1>, ...
+
+    Each array without names calls its columns x0, x1, ...; on a column partition, a
+    number must mean one column.
+
+    Parameters
+    ----------
+    table : Table
+        The rows.
+    start : int
+        Number of the first column.
+    """
+
+    def __init__(self, table: Table, start: int) -> None:
+        self._table, self.block_bytes = table, table.block_bytes
+        names = [f"x{start + j}" for j in range(len(table.columns))]
+        self._own = dict(zip(names, table.columns, strict=True))
+        self.columns = tuple(names)
+        self.label, self.ids, self.named = table.label, table.ids, False
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of the table."""
+        return self._table.n_rows
+
+    def blocks(
+        self, columns: Sequence[str], extra: Sequence[str] = (), rows: int | None = None
+    ) -> Iterator[Block]:
+        """Read the table from the first row to the last; see `Table.blocks`."""
+        check_known(columns, self.columns, "The table")
+        return self._table.blocks([self._own[name] for name in columns], extra, rows)
+
+
 def _opened(
     name: str,
     source: Any,
@@ -58,9 +107,9 @@ def _opened(
     block_mb: float | int | None,
     columns: Sequence[str] | None = None,
 ) -> Table:
-    how = {"label": label, "ids": ids, "block_mb": block_mb, "columns": columns}
+    options = {"label": label, "ids": ids, "block_mb": block_mb, "columns": columns}
     try:
-        return open_source(source, **how)
+        return open_source(source, **options)
     except DataError as wrong:
         raise DataError(f"Silo {name!r}: {wrong}") from wrong
 
@@ -72,6 +121,6 @@ def has_label(source: Any, label: str | None) -> bool:
     try:
         open_source(source, label=label)
     except DataError:
-        # Another fault of the source shows when it is opened without its label.
+        # Any other fault of the source is reported when it is opened without label.
         return False
     return True

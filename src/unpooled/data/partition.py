@@ -1,6 +1,6 @@
-"""Splitting one data set over simulated silos: by rows, evenly or by class; by columns.
+"""Partition one data set over simulated silos: rows, evenly or by class, or columns.
 
-Pieces have the kind of what was split: array, SciPy sparse array, DataFrame.
+Pieces have the type of the data set: array, SciPy sparse array or DataFrame.
 """
 
 from itertools import pairwise
@@ -26,28 +26,28 @@ def partition_rows(
     alpha: int | float | None = None,
     random_state: RandomState = None,
 ) -> dict[str, Any]:
-    """Rows over parties named silo1, silo2, ...; each row goes to exactly one.
+    """Partition rows over parties named silo1, silo2, ...; each row is in one.
 
     Parameters
     ----------
     X : array, sparse array or DataFrame
         Has at least one row for every party.
     n_parties : int
-        How many pieces.
+        Number of parties.
     y : (n,) array or str, optional
         Class of every row, or the column of X that holds it; used only with `alpha`.
     alpha : float, optional
-        Without it pieces are contiguous and even (views for arrays), after a shuffle
-        when `random_state` is given. With it every class is shared out by a
-        Dirichlet(alpha) draw: 0.1 gives parties very different classes, 100 nearly
-        equal ones. Every party has at least one row.
+        When omitted, pieces are contiguous and of even size (views of arrays), or even
+        pieces of shuffled rows if `random_state` is given. Otherwise each class is
+        divided by a Dirichlet(alpha) draw: 0.1 gives parties very different class
+        proportions, 100 nearly equal ones. Every party has at least one row.
     random_state : int, Generator, RandomState or None
-        Where chance comes from.
+        Source of randomness.
 
     Returns
     -------
     dict
-        Party name -> its rows, of the kind of X.
+        Rows by party, of the type of X.
     """
     X = _splittable(X)
     n = X.shape[0]
@@ -64,19 +64,19 @@ def partition_rows(
 
 
 def partition_columns(X: Splittable, n_parties: int) -> dict[str, Any]:
-    """Contiguous blocks of columns over parties named silo1, silo2, ...
+    """Partition columns into contiguous blocks, for parties named silo1, silo2, ...
 
     Parameters
     ----------
     X : array, sparse array or DataFrame
         Has at least one column for every party.
     n_parties : int
-        How many pieces; their sizes differ by at most one.
+        Number of parties; the sizes of their blocks differ by at most one.
 
     Returns
     -------
     dict
-        Party name -> its columns, of the kind of X; all rows in the same order.
+        Columns by party, of the type of X, with all rows in the same order.
     """
     X = _splittable(X)
     p = X.shape[1]
@@ -86,7 +86,7 @@ def partition_columns(X: Splittable, n_parties: int) -> dict[str, Any]:
 
 
 def _splittable(X: Splittable) -> Splittable:
-    """Return X with a shape and slices: a matrix, or a frame under narwhals."""
+    """Return X as an array, a CSR array or a narwhals DataFrame, which have slices."""
     if isinstance(X, list | tuple):
         X = np.asarray(X)
     if not _is_matrix(X):
@@ -95,7 +95,7 @@ def _splittable(X: Splittable) -> Splittable:
         return eager_frame(X)
     if X.ndim != 2:
         raise DataError(f"X has {X.ndim} axes; two are needed, rows and columns.")
-    # Of the sparse kinds, CSR alone has slices along both axes that keep its kind.
+    # Among sparse formats, only CSR slices along both axes and keeps its format.
     return X if isinstance(X, np.ndarray) else X.tocsr()
 
 
@@ -113,12 +113,12 @@ def _check_parties(n_parties: int, available: int, what: str) -> None:
     if not 1 <= n_parties <= available:
         raise DataError(
             f"n_parties={n_parties}, but X has {available} {what} and every party gets "
-            f"at least one; choose from 1 to {available}."
+            f"at least one. Choose from 1 to {available}."
         )
 
 
 def _contiguous(size: int, n_parties: int) -> list[Index]:
-    """Slices of 0..size whose lengths differ by at most one, the longer ones first."""
+    """Return slices of 0..size with lengths that differ by at most 1, longer first."""
     shortest, longer = divmod(size, n_parties)
     ends = [(i * shortest + min(i, longer)) for i in range(n_parties + 1)]
     return [slice(a, b) for a, b in pairwise(ends)]
@@ -128,8 +128,8 @@ def _classes(X: Splittable, y: Classes, n: int) -> Int[Array, " n"]:
     """Return the class of every row as a number from 0."""
     if y is None:
         raise DataError(
-            f"alpha shares out classes, but y is {y}. Give y: one class per row, or "
-            f"the name of a column of X."
+            f"alpha divides classes, but y is {y}. Give y: one class per row, or the "
+            f"name of a column of X."
         )
     if isinstance(y, str):
         if not hasattr(X, "columns"):
@@ -144,7 +144,7 @@ def _classes(X: Splittable, y: Classes, n: int) -> Int[Array, " n"]:
         raise DataError(
             f"y has shape {values.shape}; X has {n} rows, so ({n},) is needed."
         )
-    # Text beside None cannot be sorted: a missing class is a class of its own.
+    # Text and None cannot be sorted together: missing classes become one class.
     values = values.astype(str) if values.dtype == object else values
     return np.unique(values, return_inverse=True)[1]
 
@@ -164,7 +164,7 @@ def _dirichlet(
         ends = np.rint(np.cumsum(shares)[:-1] * rows.size).astype(int)
         for i, piece in enumerate(np.split(rows, ends)):
             party[piece] = i
-    # A small alpha may leave a party nothing; the largest one gives it a row.
+    # A small alpha may leave a party without rows: the largest party gives it one.
     for i in range(n_parties):
         sizes = np.bincount(party, minlength=n_parties)
         if not sizes[i]:
@@ -173,7 +173,7 @@ def _dirichlet(
 
 
 def _generator(random_state: RandomState) -> np.random.Generator:
-    """Make a generator of what scikit-learn takes as a random state."""
+    """Return a generator for any random state that scikit-learn accepts."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31, size=4))
     try:

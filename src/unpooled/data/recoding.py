@@ -1,4 +1,4 @@
-"""A table seen through a choice of columns and codes that mean a missing cell."""
+"""A table with a selection of columns, and with codes for missing cells."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -21,11 +21,11 @@ class RecodedTable(Table):
     Parameters
     ----------
     table : Table
-        Where the rows are.
+        The table underneath.
     columns : sequence of str, optional
-        The only feature columns wanted.
+        The only feature columns to keep.
     missing : mapping of str to a sequence of numbers, optional
-        Per feature column, the cell values that mean "not measured".
+        For each feature column, the values that stand for missing cells.
     """
 
     def __init__(
@@ -45,17 +45,17 @@ class RecodedTable(Table):
 
     @property
     def n_rows(self) -> int:
-        """Rows of the table underneath."""
+        """Number of rows of the table underneath."""
         return self._table.n_rows
 
     def blocks(
         self, columns: Sequence[str], extra: Sequence[str] = (), rows: int | None = None
     ) -> Iterator[Block]:
-        """Read the table underneath and blank its codes; see `Table.blocks`."""
+        """Read the table underneath, codes replaced by NaN; see `Table.blocks`."""
         rows = rows_per_block(self, columns, extra, rows)
         blocks = self._table.blocks(columns, extra, rows)
         if not self._codes.keys() & {*columns, *extra}:
-            return blocks  # nothing to blank, so views stay views
+            return blocks  # no codes to replace, so views stay views
         return (self._recoded(block, list(columns)) for block in blocks)
 
     def sparse_blocks(
@@ -69,7 +69,7 @@ class RecodedTable(Table):
     def over_parts(
         self, work: Callable[[Table], dict[str, Array]]
     ) -> dict[str, Array] | None:
-        """Do work on recoded parts of the table underneath; see `Table.over_parts`."""
+        """Apply work to recoded parts of the table; see `Table.over_parts`."""
         again = partial(_recoded_part, work, list(self.columns), self._codes)
         return self._table.over_parts(again)
 

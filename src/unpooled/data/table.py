@@ -1,4 +1,4 @@
-"""A silo's rows: named numeric columns that are read in blocks of rows.
+"""Tables: named numeric columns that are read in blocks of rows.
 
         columns          label   ids
       ┌───────────────┬───────┬──────┐
@@ -7,8 +7,8 @@
       │ block 1       │ extra │extra │   extra: label and id values as they are
       └───────────────┴───────┴──────┘
 
-A sum over rows never needs more than one block in memory, so a step that adds runs over
-an array, a DataFrame or a file larger than memory alike.
+A sum over rows needs one block in memory at a time, so additive steps run over arrays,
+DataFrames and files larger than memory.
 """
 
 import abc
@@ -24,10 +24,10 @@ from unpooled.data.columns import check_known, feature_columns
 from unpooled.data.sources.npy import MappedRows
 from unpooled.errors import DataError
 
-# A NumPy array, a SciPy sparse one, which is imported by its owner, or `MappedRows`.
+# A NumPy array, a SciPy sparse array (SciPy is not imported here) or `MappedRows`.
 Matrix = Any
 
-BLOCK_BYTES = 2**26  # 64 MB: large enough for BLAS, small beside a laptop's memory
+BLOCK_BYTES = 2**26  # 64 MB: large enough for BLAS, small relative to a laptop's memory
 FEWEST_ROWS = 16  # per block, however wide the table is
 
 
@@ -40,12 +40,12 @@ class Block:
     start : int
         Index of the first row in the table.
     X : (n, p) array
-        The rows as float64, columns in the order asked; missing cells are NaN. It may
-        be a read-only view of the owner's array: never write into it. From
-        `Table.sparse_blocks` it may be a SciPy array in CSR form.
+        The rows as float64, columns in the requested order; missing cells are NaN. It
+        may be a read-only view of the owner's array. From `Table.sparse_blocks` it may
+        be a SciPy array in CSR format.
     extra : dict
-        Label and id values of the same rows under their column names, any dtype. Text
-        is an array of objects with None where missing.
+        Label and id values of the same rows by column name, of any dtype. Text is an
+        array of objects, with None for missing cells.
     """
 
     start: int
@@ -54,18 +54,18 @@ class Block:
 
 
 class Table(abc.ABC):
-    """Rows with named numeric columns, perhaps a label and ids.
+    """Rows with named numeric columns and optionally a label and ids.
 
     Attributes
     ----------
     columns : tuple of str
         Feature columns in the order of the source; never the label or the ids.
     label, ids : str or None
-        Columns that travel along.
+        Columns that are not features.
     named : bool
         False when the source had no names and the columns are called x0, x1, ...
     block_bytes : int or None
-        What a block may take as float64; None stands for `BLOCK_BYTES`.
+        Maximum size of a block as float64; None stands for `BLOCK_BYTES`.
     """
 
     columns: tuple[str, ...]
@@ -77,7 +77,7 @@ class Table(abc.ABC):
     @property
     @abc.abstractmethod
     def n_rows(self) -> int:
-        """Rows in the table, counted without loading them."""
+        """Number of rows, counted without loading them."""
 
     @abc.abstractmethod
     def blocks(
@@ -88,41 +88,42 @@ class Table(abc.ABC):
         Parameters
         ----------
         columns : sequence of str
-            Feature columns wanted, in any order.
+            Feature columns to read, in any order.
         extra : sequence of str
-            Columns wanted as they are: the label, the ids; a feature column comes as
-            float64.
+            Columns to read as they are, such as the label and the ids; feature columns
+            are float64.
         rows : int, optional
-            Rows per block; the last block may have fewer. By default as many as fill
-            `block_bytes`, at least `FEWEST_ROWS`.
+            Rows per block; the last block may have fewer. By default as many as fit
+            into `block_bytes`, at least `FEWEST_ROWS`.
 
         Yields
         ------
         Block
-            The blocks joined are the table, whatever `rows` is.
+            Consecutive blocks, which together are the table.
         """
 
     def sparse_blocks(
         self, columns: Sequence[str], extra: Sequence[str] = ()
     ) -> Iterator[Block]:
-        """Read the table without filling in the zeros that a sparse source leaves out.
+        """Read the table in sparse blocks if its source is sparse.
 
-        For steps that can read both: `Block.X` is in CSR form where the source is
-        sparse, and otherwise as `blocks` has it.
+        For steps that accept both: `Block.X` is in CSR format where the source is
+        sparse, and as from `blocks` otherwise.
         """
         return self.blocks(columns, extra)
 
     def over_parts(
         self, work: "Callable[[Table], dict[str, Array]]"
     ) -> dict[str, Array] | None:
-        """Do work that is additive over rows where the rows lie; return the sum.
+        """Apply work that is additive over rows to every part; return the sum.
 
-        None when they are in one place, where the caller reads them by blocks.
+        For tables whose parts are on several machines. None for other tables, which the
+        caller reads in blocks.
 
         Parameters
         ----------
         work : callable
-            From a table of some of the rows to arrays by name.
+            Maps a table of some of the rows to arrays by name.
         """
         return None
 
@@ -130,7 +131,7 @@ class Table(abc.ABC):
 def rows_per_block(
     table: Table, columns: Sequence[str], extra: Sequence[str], rows: int | None
 ) -> int:
-    """Check what was asked of `Table.blocks`; return how many rows a block has."""
+    """Check the arguments of `Table.blocks` and return the rows per block."""
     check_known(columns, table.columns, "The table")
     others = [name for name in (table.label, table.ids) if name is not None]
     check_known(extra, [*table.columns, *others], "The table")
@@ -143,12 +144,12 @@ def rows_per_block(
 
 
 class SlicedTable(Table):
-    """A table that is cut into blocks of just the size asked for, or less."""
+    """A table whose blocks have exactly the requested number of rows, or fewer."""
 
     def blocks(
         self, columns: Sequence[str], extra: Sequence[str] = (), rows: int | None = None
     ) -> Iterator[Block]:
-        """Check what is asked, and read from the first row to the last."""
+        """Read the table from the first row to the last; see `Table.blocks`."""
         rows = rows_per_block(self, columns, extra, rows)
         return self._blocks(list(columns), list(extra), rows)
 
@@ -156,23 +157,23 @@ class SlicedTable(Table):
     def _blocks(
         self, columns: list[str], extra: list[str], rows: int
     ) -> Iterator[Block]:
-        """Read these columns, which there are, in blocks of `rows` rows."""
+        """Read these columns, whose names are checked, in blocks of `rows` rows."""
 
 
 @final
 class ArrayTable(Table):
-    """A 2-D array of real numbers, dense or sparse; blocks are converted one by one.
+    """A 2-D array of real numbers, dense or sparse, converted block by block.
 
     Parameters
     ----------
     X : (n, p) array, SciPy sparse array or MappedRows
-        Of any real dtype, bool included. Dense float64 is never copied as a whole:
-        blocks of adjacent columns are read-only views. Entries that a sparse array
-        does not store are zeros, not missing.
+        Of any real dtype or bool. Dense float64 is not copied: blocks of adjacent
+        columns are read-only views. Entries that a sparse array does not store are
+        zeros, not missing.
     label, ids : str, optional
         Columns by their names x0, x1, ...
     columns : sequence of str, optional
-        The only feature columns wanted.
+        The only feature columns to keep.
     """
 
     def __init__(
@@ -193,7 +194,7 @@ class ArrayTable(Table):
 
     @property
     def n_rows(self) -> int:
-        """Rows of the array."""
+        """Number of rows of the array."""
         return self._X.shape[0]
 
     def blocks(
@@ -204,7 +205,7 @@ class ArrayTable(Table):
         in_memory = isinstance(self._X, np.ndarray) and self._X.dtype == np.float64
         whole = rows is None and in_memory and isinstance(chosen, slice)
         rows = rows_per_block(self, columns, extra, rows)
-        # Nothing is converted or copied then, so a smaller block would save no memory.
+        # Views convert and copy nothing, so that smaller blocks would save no memory.
         rows = self.n_rows if whole else rows
         return self._blocks(chosen, list(extra), rows)
 
@@ -216,7 +217,7 @@ class ArrayTable(Table):
             return self.blocks(columns, extra)
         rows_per_block(self, columns, extra, None)
         room = BLOCK_BYTES if self.block_bytes is None else self.block_bytes
-        # Value and column of a stored cell, on average over the rows.
+        # Value and column index of the stored cells, averaged over the rows.
         row_bytes = max(1, 12 * self._X.nnz // self.n_rows)
         rows = max(FEWEST_ROWS, room // row_bytes)
         chosen = _adjacent([self._position[name] for name in columns])
@@ -243,13 +244,13 @@ class ArrayTable(Table):
 
 
 def _real_matrix(X: Matrix) -> Matrix:
-    """Refuse what is not a matrix of real numbers; return it without a copy."""
+    """Return X without a copy; raise unless it is a matrix of real numbers."""
     if isinstance(X, np.ma.MaskedArray):
         raise DataError(
             "The array is masked, and its mask would be lost. Pass "
             "X.astype(float).filled(numpy.nan)."
         )
-    # A sparse array has an efficient row slice in CSR only.
+    # Among sparse formats, only CSR has efficient row slices.
     if hasattr(X, "tocsr"):
         X = X.tocsr()
     elif not isinstance(X, MappedRows):
@@ -274,7 +275,7 @@ def _real_matrix(X: Matrix) -> Matrix:
 
 
 def _adjacent(positions: list[int]) -> slice | list[int]:
-    """Positions as a slice where they follow one another: NumPy then takes a view."""
+    """Return consecutive positions as a slice, for which NumPy returns a view."""
     if not positions or positions != list(
         range(positions[0], positions[0] + len(positions))
     ):
@@ -287,7 +288,7 @@ def _dense(part: Matrix) -> Array:
 
 
 def _read_only(values: Array) -> Array:
-    # A step that wrote into a view would change the owner's data.
+    # Writing into a view would change the owner's data.
     view = values.view()
     view.flags.writeable = False
     return view

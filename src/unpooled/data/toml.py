@@ -1,4 +1,4 @@
-"""Reading TOML tables so that every mistake is an error that names file and key."""
+"""TOML tables, read with errors that name the file and the key."""
 
 import difflib
 import math
@@ -15,7 +15,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 @final
 class Section:
-    """A table of a TOML file, read key by key.
+    """A table of a TOML file, whose values are read and checked by key.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class Section:
     title : str
         Name of the table, for messages; empty for the file's top.
     content : Any
-        What the file has there, of any type.
+        The value in the file, of any type.
     """
 
     def __init__(self, file: str, title: str, content: Any) -> None:
@@ -35,7 +35,7 @@ class Section:
 
     @classmethod
     def from_text(cls, file: str, text: str) -> "Section":
-        """Parse a file's text; what is no TOML is a `StudyError`."""
+        """Parse the text of a file; raise a `StudyError` when it is not TOML."""
         try:
             return cls(file, "", tomllib.loads(text))
         except (tomllib.TOMLDecodeError, RecursionError) as wrong:
@@ -50,18 +50,18 @@ class Section:
     def fail(self, key: str, problem: str) -> NoReturn:
         """Raise a `StudyError` about a key."""
         table = f"[{self.title}]" if self.title else ""
-        where = " ".join(part for part in (table, key) if part)
-        raise StudyError(f"{', '.join(p for p in (self.file, where) if p)}: {problem}.")
+        place = " ".join(part for part in (table, key) if part)
+        raise StudyError(f"{', '.join(p for p in (self.file, place) if p)}: {problem}.")
 
     def only(self, known: Sequence[str], what: str = "key") -> None:
-        """Refuse keys that nobody would read."""
+        """Raise when there are unknown keys."""
         for key in self.content:
             if key not in known:
                 hint = suggestion(key, known)
                 self.fail(key, f"no such {what}. {hint}Known are {', '.join(known)}")
 
     def section(self, key: str, default: Any = None) -> "Section":
-        """Return a table within this one."""
+        """Return a table inside this one."""
         title = f"{self.title}.{key}" if self.title else key
         content = self.content.get(key, default)
         if content is None:
@@ -69,7 +69,7 @@ class Section:
         return Section(self.file, title, content)
 
     def text(self, key: str, *, choices: Sequence[str] = ()) -> str | None:
-        """Return a text that is not empty, or None."""
+        """Return a non-empty string, or None when the key is absent."""
         value = self.content.get(key)
         if value is None:
             return None
@@ -82,7 +82,7 @@ class Section:
         return value
 
     def required(self, key: str) -> str:
-        """Return a text that must be there."""
+        """Return a non-empty string; raise when the key is absent."""
         return self.text(key) or self.fail(key, "this key is missing; it takes a text")
 
     def name(self, key: str) -> str:
@@ -92,7 +92,7 @@ class Section:
         return value
 
     def check_name(self, key: str, value: str) -> None:
-        """Refuse a name that could not be part of a file's name everywhere."""
+        """Raise unless a name can be part of a file name on every system."""
         if not _NAME.fullmatch(value):
             self.fail(
                 key,
@@ -101,7 +101,7 @@ class Section:
             )
 
     def names(self, key: str, *, empty: bool = False) -> tuple[str, ...] | None:
-        """Return a list of different texts, or None."""
+        """Return distinct strings, or None when the key is absent."""
         value = self.content.get(key)
         if value is None:
             return None
@@ -112,21 +112,21 @@ class Section:
         return tuple(value)
 
     def flag(self, key: str, default: bool) -> bool:
-        """Return true or false."""
+        """Return a boolean."""
         value = self.content.get(key, default)
         if not isinstance(value, bool):
             self.fail(key, f"must be true or false, not {_shown(value)}")
         return value
 
     def whole(self, key: str) -> int | None:
-        """Return a whole number that is not negative, or None."""
+        """Return a non-negative integer, or None when the key is absent."""
         value = self.content.get(key)
         if value is not None and (type(value) is not int or value < 0):
             self.fail(key, f"must be a whole number from 0, not {_shown(value)}")
         return value
 
     def number(self, key: str) -> float | int | None:
-        """Return a number that is not negative, perhaps infinite, or None."""
+        """Return a non-negative number, possibly infinite, or None when absent."""
         value = self.content.get(key)
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if value is not None and not (number and value >= 0):
@@ -134,7 +134,7 @@ class Section:
         return value
 
     def codes(self, key: str) -> dict[str, list[float]]:
-        """Return a table of lists of numbers."""
+        """Return a table of lists of numbers, by key."""
         inner = self.section(key, {})
         for name, values in inner.content.items():
             if not isinstance(values, list) or not all(map(_is_number, values)):
@@ -144,15 +144,15 @@ class Section:
 
 
 def suggestion(name: str, known: Collection[str]) -> str:
-    """Return ``'Did you mean "x"? '``, or nothing when no known name is near."""
-    # Compared in lower case: "pca" is nearer to "PCA" than the letters say.
+    """Return ``'Did you mean "x"? '``, or an empty string when no name is similar."""
+    # Without case: "pca" is similar to "PCA".
     folded = {other.casefold(): other for other in known}
     close = difflib.get_close_matches(name.casefold(), folded, n=1)
     return f'Did you mean "{folded[close[0]]}"? ' if close else ""
 
 
 def read_text(path: Path) -> str:
-    """Return a file's text, or raise a `StudyError`."""
+    """Return the text of a file, or raise a `StudyError`."""
     try:
         return path.read_text("utf-8")
     except FileNotFoundError as absent:
@@ -162,7 +162,7 @@ def read_text(path: Path) -> str:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a TOML value can be a parameter: numbers, texts, lists, tables."""
+    """Whether a TOML value can be a parameter: number, string, list or table."""
     if isinstance(value, list):
         return all(map(is_plain, value))
     if isinstance(value, dict):
@@ -172,7 +172,7 @@ def is_plain(value: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    # A whole number of a thousand digits is TOML, but no cell value.
+    # An integer of a thousand digits is valid TOML, but not a cell value.
     return number and abs(value) < 1e300 and not math.isnan(value)
 
 

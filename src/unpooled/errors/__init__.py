@@ -2,13 +2,14 @@
 
 UnpooledError
 ├── DataError              a silo's table does not fit the study (also a ValueError)
-├── ReleaseRefusedError    a party declined to let a value leave
+├── ReleaseRefusedError    a party refused to release a value
 ├── AggregationError       a secure sum could not be opened
-├── ConvergenceError       a solver stopped before its tolerance
-└── StudyError             a study, a run or a file of one is not what it should be
+├── ConvergenceError       a solver stopped before it reached its tolerance
+└── StudyError             a study file, run folder, ledger or model file is invalid
 
-At home these are rich. Across the silo boundary only the name of a rule travels: both
-ends look its sentence up in `RULES`, so no value, count or path can ride along.
+Inside a silo the messages may name columns, files and values. Only the name of a rule
+crosses the silo boundary: both ends look up its sentence in `RULES`, so no value, count
+or path can leave with an error.
 """
 
 from unpooled.errors.rules import RULES
@@ -25,8 +26,8 @@ class UnpooledError(Exception):
     message : str
         What came, what is allowed, what to do.
     rule : str, optional
-        The key of `RULES` under which the error may cross the silo boundary; without
-        one it crosses as ``"failed_in_silo"``.
+        The key of `RULES` under which the error may cross the silo boundary;
+        ``"failed_in_silo"`` when omitted.
     """
 
     def __init__(self, message: str, *, rule: str = "failed_in_silo") -> None:
@@ -39,7 +40,7 @@ class DataError(UnpooledError, ValueError):
 
 
 class ReleaseRefusedError(UnpooledError):
-    """A party declined to let a value leave its silo.
+    """A party refused to release a value from its silo.
 
     The message crosses the silo boundary, so it is itself a release: it names the
     party, the step and the rule, and never a value, a row count or a path.
@@ -59,15 +60,15 @@ class AggregationError(UnpooledError):
 
 
 class ConvergenceError(UnpooledError):
-    """A solver stopped before its tolerance; the message says how far it came."""
+    """A solver stopped before it reached its tolerance; the message says how near."""
 
 
 class StudyError(UnpooledError):
-    """A study file, a run folder, a ledger or a model file is not what it should be."""
+    """A study file, a run folder, a ledger or a model file is invalid."""
 
 
 def crossing(reason: Exception) -> tuple[str, str]:
-    """Return what may cross the silo boundary of an error: its kind, and its rule."""
+    """Return the class name and the rule of an error: all of it that may leave."""
     rule = getattr(reason, "rule", "")
     kind = "ReleaseRefusedError"
     for other in (DataError, AggregationError):

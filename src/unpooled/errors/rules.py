@@ -1,18 +1,18 @@
-"""The sentences that cross the silo boundary, by rule: no value can ride along."""
+"""The rules under which an error may leave a silo, each with its fixed sentences."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-# rule -> (what it says, what to do).
+# Rule -> (what is wrong, what to do). Fixed texts: no value can leave with an error.
 RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "min_parties": (
-            "the study has fewer parties than this silo's policy asks for",
+            "the study has fewer parties than this silo's policy requires",
             "Add silos to the study, or let every silo lower min_parties in its "
-            "policy: with two parties a total tells each the other's value.",
+            "policy. With two parties, each can subtract its own value from a total.",
         ),
         "min_rows": (
-            "too few rows would stand behind, or be left out of, the release",
+            "the release would cover too few of the silo's rows, or all but a few",
             "Leave this silo out of the study, or let it lower min_rows in its policy.",
         ),
         "min_rows_per_class": (
@@ -20,57 +20,57 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Merge rare classes, or let the silo lower min_rows_per_class.",
         ),
         "max_feature_ratio": (
-            "too many features for the silo's rows in a release over pairs of "
-            "features, or too many mixtures of them, over all requests",
-            "Select fewer columns, keep the random_state of before, or let the silo "
-            "raise max_feature_ratio.",
+            "the silo has too few rows for a release over pairs of features, or for "
+            "the number of linear combinations of features released so far",
+            "Select fewer columns, use the same random_state as before, or let the "
+            "silo raise max_feature_ratio.",
         ),
         "max_row_share": (
             "one row dominates a derived column",
-            "Derive the column otherwise, or let the silo raise max_row_share.",
+            "Derive the column in another way, or let the silo raise max_row_share.",
         ),
         "allow_disclosed": (
-            "the step would show this silo's own value, not a total",
+            "the step would disclose this silo's own value, not only a total",
             "Use a method that needs totals only, or let the silo set allow_disclosed.",
         ),
         "factor_columns": (
             "the silo's matrix has a higher rank than its factors may have columns",
-            "Allow the factors as many columns as the largest silo has rows, or let "
-            "the silos add squares (factors=False).",
+            "Allow the factors as many columns as the largest silo has rows, or add "
+            "the p × p matrices instead (factors=False).",
         ),
         "allow_row_level": (
-            "the release has an axis over people",
-            'Let the silo set allow_row_level, to "parties" where the parties alone '
-            'open the release (scores="parties"), else to true.',
+            "the release has one entry per row, that is, per person",
+            'Let the silo set allow_row_level: to "parties" where only the parties '
+            'open the release (scores="parties"), to true otherwise.',
         ),
         "allow_roster_change": (
-            "a column was answered about for another set of parties before, and the "
-            "difference of the totals would be one party's own value",
+            "a column was released before with another set of parties, and the "
+            "difference of the two totals would be one party's own value",
             "Keep the parties of the earlier study, or let the silo set "
             "allow_roster_change or roster_period_days.",
         ),
         "min_changed_rows": (
-            "too few rows changed since the step was answered before",
+            "too few rows have changed since the silo last answered this step",
             "Wait until more rows have changed, or let the silo lower "
             "min_changed_rows.",
         ),
         "another_filling": (
-            "few cells of a column are missing, and they were filled otherwise before: "
-            "the two subtract to the rows that they stand in",
-            "Fill the column as before, or leave it out.",
+            "few cells of a column are missing and they were imputed differently "
+            "before: the difference of the two totals would describe these rows",
+            "Impute the column as before, or leave it out.",
         ),
         "require_privacy": (
-            "the silo demands differential privacy and the release has none",
+            "the silo requires differential privacy and the release has none",
             "Ask for a private release, or let the silo drop require_privacy.",
         ),
         "privacy_budget": (
-            "the silo's privacy budget has no room for what the release costs",
-            "Ask for a smaller epsilon, or let the silo raise privacy_budget: it is "
-            "spent over all studies and does not come back.",
+            "the release costs more than is left of the silo's privacy budget",
+            "Choose a smaller epsilon, or let the silo raise privacy_budget: all "
+            "studies spend from it, and it is never refilled.",
         ),
         "private_inputs": (
-            "a private release reads a fitted transform, a fold or a split, which tell "
-            "of the rows without noise",
+            "a private release depends on a fitted transform, a fold or a split, which "
+            "carries information about the rows without noise",
             "Scale the columns by public constants in the silos' sources, and fit on "
             "all rows.",
         ),
@@ -79,8 +79,8 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Let the silo add the step to allowed_steps in its policy.",
         ),
         "allowed_columns": (
-            "the study reads a column that the silo does not allow",
-            "Select allowed columns only, or let the silo add to allowed_columns.",
+            "the study uses a column that the silo does not allow",
+            "Select allowed columns only, or let the silo extend allowed_columns.",
         ),
         "transform_not_fitted": (
             "the view applies a transform that this study did not fit in this silo",
@@ -89,32 +89,32 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "unknown_columns": (
             "the silo's table lacks a column that the study names",
-            "Compare the study's columns with what the silo declares.",
+            "Compare the study's columns with those of the silo.",
         ),
         "no_ids": (
             "the silo's table has no column of ids to match rows by",
-            "Let the silo name its ids (`ids` in its file), or declare that the tables "
-            "of all silos are aligned already.",
+            "Let the silo name its id column (`ids` in its file), or declare that the "
+            "tables of all silos are aligned already.",
         ),
         "missing_ids": (
-            "a row of the silo has no id, or one that may have lost digits",
-            "Let the silo fill in its ids, as text or whole numbers.",
+            "a row of the silo has no id, or an id that may have lost digits",
+            "Let the silo complete its ids, as text or whole numbers.",
         ),
         "duplicate_ids": (
-            "an id stands in several rows of the silo",
-            "Let the silo keep one row for each id: case, white space and the form of "
-            "numbers make no difference.",
+            "several rows of the silo have the same id",
+            "Let the silo keep one row per id. Case, white space and the form of "
+            "numbers do not distinguish ids.",
         ),
         "no_common_rows": (
             "no id is common to all silos",
-            "Compare how the silos write their ids: the match is on the whole id.",
+            "Compare how the silos write their ids: only whole ids match.",
         ),
         "no_variance": (
-            "the silo's columns do not vary, or nothing is left of them",
-            "Leave constant columns out; ask for fewer components.",
+            "the silo's columns are constant, or deflation left nothing of them",
+            "Leave constant columns out, or ask for fewer components.",
         ),
         "missing_values": (
-            "Input X contains NaN: there are missing values and the step takes none",
+            "Input X contains NaN, and the step does not accept missing values",
             "Impute first, for instance make_pipeline(SimpleImputer(), ...).",
         ),
         "empty_column": (
@@ -123,19 +123,19 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "(keep_empty_features=True fills them with 0).",
         ),
         "missing_labels": (
-            "rows without a label",
-            "Leave them out of the silo's source, or label them.",
+            "some rows have no label",
+            "Leave these rows out of the silo's source, or label them.",
         ),
         "label_values": (
-            "the label has values too long or too many to be class names",
+            "the label has too many distinct values, or too long ones, for class names",
             "Choose another label, or recode it in the silo's source.",
         ),
         "classes": (
             "the label has values that are not among the study's classes",
-            "Name every class, or let the silos tell them (classes=None).",
+            "Name every class, or have the silos send them (classes=None).",
         ),
         "singular": (
-            "a matrix that the step inverts has no inverse",
+            "a matrix that the step inverts is singular",
             "Choose a ridge or fewer columns.",
         ),
         "infinite_values": (
@@ -143,52 +143,52 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Replace infinite values in the silo's source before the study.",
         ),
         "fixed_point_range": (
-            "a value is not finite or too large for the secure sum's code",
-            "Look in the silo for infinite values; rescale columns beyond 1e15.",
+            "a value is not finite, or too large for the secure sum",
+            "Look for infinite values in the silo; rescale columns beyond 1e15.",
         ),
         "public_bound": (
-            "a value exceeds the bound that earlier totals put on it",
-            "The rows may have changed between two rounds: run the study again.",
+            "a value exceeds the bound that follows from earlier totals",
+            "Rows may have changed between two rounds: run the study again.",
         ),
         "declaration": (
-            "the step's result is not what it declares",
-            "This is a mistake in the step: compare its result with its decorator.",
+            "the step's result differs from its declaration",
+            "The step has a bug: compare its result with its decorator.",
         ),
         "arguments": (
-            "the public arguments are not the ones the step declares",
-            "Both ends must run the same version of the step.",
+            "the public arguments are not those that the step declares",
+            "Run the same version of the step at both ends.",
         ),
         "malformed_message": (
-            "a message is not in the form that the protocol gives it",
-            "Check that all ends run the same version and nothing alters messages.",
+            "a message is not in the form that the protocol defines",
+            "Run the same version at all ends, and check that messages arrive as sent.",
         ),
         "wrong_signature": (
             "a message is not signed by the identity that the roster pins",
-            "Compare the silos' roster files; a relay may have altered keys.",
+            "Compare the silos' roster files: keys may have been altered on the way.",
         ),
         "sealed_message": (
-            "what a neighbour sealed for this silo was altered on its way, repeated, "
-            "cut, or sealed for another round",
-            "Start the fit again; if it comes back, the relay alters messages.",
+            "a message that a neighbour encrypted for this silo was altered, repeated "
+            "or truncated, or belongs to another round",
+            "Start the fit again. If it recurs, messages are altered on the way.",
         ),
         "averages": (
-            "what neighbours averaged does not hold together",
-            "Start the fit again; see that all silos run the same version.",
+            "the averages that neighbours computed are inconsistent",
+            "Start the fit again, and check that all silos run the same version.",
         ),
         "wrong_roster": (
             "the study's parties are not the ones on this silo's roster",
             "Exchange public keys again, so that all silos pin the same roster.",
         ),
         "out_of_order": (
-            "a message does not belong to the round under way",
-            "Start the fit again: its keys are fresh each time.",
+            "a message does not belong to the current round",
+            "Start the fit again: every fit agrees on new keys.",
         ),
         "replayed": (
-            "the round was answered before, to another request",
-            "Start the fit again: a mask is never used twice.",
+            "the silo answered this round before, for another request",
+            "Start the fit again: a mask is used only once.",
         ),
         "audit_log": (
-            "the silo's audit log cannot be written, and nothing leaves unwritten",
+            "the silo cannot write its audit log, and sends nothing without an entry",
             "Let the silo make room for the log, or restore it from a backup.",
         ),
         "partition": (
@@ -197,48 +197,49 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             'people) or "rows" into its silo.toml, as the study has it.',
         ),
         "refusals": (
-            "the silo refused so often in this study that its refusals would tell",
-            "Ask what the plan says, under another study's name.",
+            "the silo has used up the refusals that it may give in one study",
+            "Look at the plan first; run the study under another name.",
         ),
         "foreign_job": (
-            "the job is not that of a study: it brings files or names other classes",
-            "Submit studies with unpooled run, of the version that the silos have.",
+            "the job is not a study's: it brings files or names other classes",
+            "Submit studies with `unpooled run`, in the version that the silos have.",
         ),
         "approval": (
-            "no person at the silo approved the study as it is, or the step in it",
-            "Let somebody there look at the plan: unpooled silo approve STUDY.",
+            "nobody at the silo has approved the study as it is now, or the step in it",
+            "Let somebody there review the plan: `unpooled silo approve STUDY`.",
         ),
         "delivery": (
-            "the silo takes no such file: it took no part in the study, keeps no "
+            "the silo does not accept the file: it was not in the study, keeps no "
             "models, or the file is too large",
-            "Hand the model over outside the study.",
+            "Deliver the model by other means.",
         ),
         "two_parties": (
-            "fewer than three parties cannot compare in secret: each would see all",
+            "secure comparisons need three parties: of two, each would see all values",
             "Add a silo, let the coordinator compute as a declared third "
             '(allow_coordinator_party=True), or use comparison="summed".',
         ),
         "committee": (
-            "more than five silos compare in secret only by a committee that all pin",
-            "Let every silo and the server write the same line at the top of its "
-            'roster file: committee = ["...", "...", "..."], three to five silos.',
+            "with more than five silos, a committee named in every roster must compute "
+            "the secure comparisons",
+            "Put the same line at the top of every silo's and the server's roster "
+            'file: committee = ["...", "...", "..."], with three to five silos.',
         ),
         "mpc": (
-            "the silo has not installed what secure comparisons need",
-            'Install it there: pip install "unpooled[mpc]". Or use '
+            "MPyC, which secure comparisons need, is not installed in the silo",
+            'Install it there with pip install "unpooled[mpc]", or use '
             'comparison="summed".',
         ),
         "comparison": (
-            "the parties' secure computation stopped: a party's process ended, could "
-            "not start, or did not answer in time",
-            "See that all silos are there; then go on with resume.",
+            "the secure comparison stopped: a party's process ended, could not start, "
+            "or did not answer in time",
+            "Check that all silos are connected, then continue with resume.",
         ),
         "indefinite_kernel": (
             "the kernel matrix has negative eigenvalues beyond rounding",
             "Ask for fewer components, or choose another kernel, gamma or coef0.",
         ),
         "nothing_kept": (
-            "the silo keeps nothing under the name that the step reads",
+            "the silo keeps no array under the name that the step reads",
             "Run the steps of the fit in their order.",
         ),
         "failed_in_silo": (

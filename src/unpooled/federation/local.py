@@ -7,8 +7,8 @@ from typing import Any, final
 
 from unpooled.coordinator.channel import Channel
 from unpooled.coordinator.coordinator import Coordinator
-from unpooled.data.alignment import agree_on_columns
 from unpooled.data.parties import open_parties
+from unpooled.data.study_columns import agree_on_columns
 from unpooled.data.table import Table
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation

@@ -1,8 +1,8 @@
-"""The ledger: one line per array that crossed a silo's door, in either direction.
+"""The ledger: one line per array that left or entered a silo.
 
-Lines form a hash chain, so none can be edited, dropped or reordered afterwards without
-`Ledger.verify` noticing; and every party seals each line with its Ed25519 identity, so
-the coordinator cannot write a new chain either.
+Lines form a hash chain, so that `Ledger.verify` detects lines that were edited, removed
+or reordered. Every party signs (seals) each line with its Ed25519 identity, so that the
+coordinator cannot write a new chain either.
 
     line t: body_t ── hash_t = SHA-256(hash_{t-1} ‖ body_t) ── seals {party: signature}
 """
@@ -24,12 +24,12 @@ _GENESIS = "0" * 64
 
 @final
 class Ledger(Sequence[Release]):
-    """What left every silo and what came in, in order; append-only.
+    """The arrays that left and entered the silos, in order; append-only.
 
     Parameters
     ----------
     lines : sequence of Release, optional
-        Lines written earlier, with their hashes and seals.
+        Lines of an earlier ledger, with their hashes and seals.
 
     Notes
     -----
@@ -69,7 +69,7 @@ class Ledger(Sequence[Release]):
         for line in self:
             shape = "×".join(map(str, line.shape)) or "number"
             what = (str(line.round), line.step, line.name, shape, f"{line.bytes:,}")
-            rows.append((*what, line.visibility, _whither(line)))
+            rows.append((*what, line.visibility, _direction(line)))
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         return "\n".join(
             "  ".join(
@@ -79,7 +79,7 @@ class Ledger(Sequence[Release]):
         )
 
     def append(self, line: Release, seals: Mapping[str, Seal]) -> Release:
-        """Write a line at the end of the chain and return it as written."""
+        """Append a line to the chain; return it with time, hash and seals."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = dataclasses.replace(line, time=time, seals=dict(seals))
         line = dataclasses.replace(line, hash=_chained(self._head(), line))
@@ -92,13 +92,18 @@ class Ledger(Sequence[Release]):
         Parameters
         ----------
         identities : mapping of str to bytes, optional
-            Public keys by party, from a roster you trust. Without it the keys written
-            in the seals are used, which shows edits but not an invented ledger.
+            Public keys by party, from a trusted roster. When omitted, the keys in the
+            seals are used, which detects edits but not a forged ledger.
 
         Returns
         -------
         bool
-            True. What does not hold is a `StudyError` that names the first bad line.
+            True.
+
+        Raises
+        ------
+        StudyError
+            When the ledger is not intact; the message names the first bad line.
         """
         from cryptography.exceptions import InvalidSignature
 
@@ -126,7 +131,7 @@ class Ledger(Sequence[Release]):
         return True
 
     def bytes_out(self, party: str | None = None) -> int:
-        """Return the bytes of arrays that one party sent; the most that any did."""
+        """Return the bytes that a party sent; the maximum over parties when None."""
         if party is None:
             everybody = {name for line in self for name in line.parties}
             return max(map(self.bytes_out, everybody), default=0)
@@ -134,7 +139,7 @@ class Ledger(Sequence[Release]):
         return sum(line.bytes for line in left if party in line.parties)
 
     def to_json(self) -> str:
-        """Return the ledger as a JSON array, a line of text for each of its lines."""
+        """Return the ledger as a JSON array, with one line of text per line."""
         return "[" + ",\n ".join(self._records()) + "]\n"
 
     def to_lines(self) -> str:
@@ -143,7 +148,7 @@ class Ledger(Sequence[Release]):
 
     @classmethod
     def from_json(cls, text: str) -> "Ledger":
-        """Read what `to_json` or `to_lines` wrote; `verify` says if it is intact."""
+        """Read a ledger from `to_json` or `to_lines`, without verifying it."""
         try:
             if text.lstrip().startswith("["):
                 records = json.loads(text)
@@ -160,8 +165,8 @@ class Ledger(Sequence[Release]):
         return self._lines[-1].hash if self._lines else _GENESIS
 
 
-def _whither(line: Release) -> str:
-    """Return the direction, and between whom what was exchanged went."""
+def _direction(line: Release) -> str:
+    """Return the direction, with sender and receiver of exchanged arrays."""
     if not line.peers:
         return line.direction
     way = "to" if line.direction == "out" else "from"

@@ -1,4 +1,4 @@
-"""A line of a ledger or a plan: one array that crossed a silo's door, and its seals."""
+"""The lines of a ledger or plan, one per array, and the seals of the parties."""
 
 import json
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ Bytes = bytes  # a line has a field of that name
 VISIBILITIES = "summed veiled disclosed kept exchanged compared public".split()
 _TEXTS = ("study", "step", "name", "dtype", "visibility", "direction", "time", "hash")
 _OF_SEAL = ("key", "sequence", "digest", "signature")
-# Not `parties`, `time` and `hash`: those are the coordinator's own.
+# Parties do not sign `parties`, `time` and `hash`, which the coordinator adds.
 _SEALED = "study round step name shape dtype bytes visibility direction".split()
 
 
 def canonical(value: object) -> bytes:
-    """Return the one JSON text of a value that is hashed and signed."""
+    """Return the canonical JSON text of a value, for hashing and signing."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return text.encode()
 
@@ -24,19 +24,19 @@ def canonical(value: object) -> bytes:
 @final
 @dataclass(frozen=True)
 class Seal:
-    """One party's signature under one line.
+    """One party's signature of one line.
 
     Attributes
     ----------
     key : str
         The party's Ed25519 public key, hexadecimal.
     sequence : int
-        The party's own count of lines under this key, from 0: a gap shows a line that
-        the party wrote and the ledger lacks.
+        The party's number of earlier lines under this key. A gap shows that the ledger
+        lacks a line that the party signed.
     digest : str
-        SHA-256 of the bytes of the array on the wire (of nothing for a kept array).
+        SHA-256 of the array's bytes on the wire (of no bytes for a kept array).
     signature : str
-        Over the line's statement, the sequence and the digest, hexadecimal.
+        Signature of the line's statement, sequence and digest, hexadecimal.
     """
 
     key: str
@@ -48,33 +48,33 @@ class Seal:
 @final
 @dataclass(frozen=True)
 class Release:
-    """One array that crossed a silo's door: a line of the ledger, or of a plan.
+    """One array that left or entered a silo: a line of a ledger or plan.
 
     Attributes
     ----------
     study, step, name : str
-        What was asked, the declared step, and the array's name in its declaration.
+        Name of the study, of the step, and of the array in the step's declaration.
     round : int
-        The synchronous exchange it belonged to, counted from 1 over the study.
+        Number of the synchronous exchange, from 1 over the study.
     shape : tuple of int
-        Shape of the array as declared; a symmetric one travels as its upper triangle.
+        Shape of the array as declared. Of a symmetric one the upper triangle is sent.
     dtype : str
-        The type of the numbers on the wire.
+        Type of the numbers on the wire.
     bytes : int
-        Bytes of the array on the wire, of one party; 0 for what stays in the silo.
+        Bytes on the wire per party; 0 for arrays that stay in the silo.
     visibility : str
         "summed", "veiled" (the parties alone open the total), "disclosed", "kept",
         "exchanged", "compared" or "public".
     direction : str
-        "out" of the silo or "in"to it (arguments, and what is kept there).
+        "out" of the silo, or "in" to it (arguments, and arrays that are kept there).
     parties : tuple of str
-        Whose doors it crossed.
+        The parties that sent or received it.
     peers : tuple of str
-        Of what neighbours exchanged: whom the party told, or who told it.
+        For exchanged arrays, the neighbours to which or from which they were sent.
     time : str
-        When the coordinator wrote the line, ISO 8601 in UTC; empty in a plan.
+        Time at which the coordinator wrote the line, ISO 8601, UTC; empty in a plan.
     hash : str
-        The chain up to and with this line; empty in a plan.
+        Hash of the chain up to this line, included; empty in a plan.
     seals : mapping of str to Seal
         Signatures by party.
     """
@@ -95,24 +95,24 @@ class Release:
     peers: tuple[str, ...] = ()
 
     def statement(self, party: str, sequence: int, digest: str) -> "Bytes":
-        """Return the bytes that a party signs to seal this line."""
+        """Return the statement that a party signs to seal this line."""
         body = {name: getattr(self, name) for name in _SEALED}
         body |= {"peers": list(self.peers)} if self.peers else {}
         body |= {"party": party, "sequence": sequence, "digest": digest}
         return canonical(body)
 
     def as_record(self) -> dict[str, Any]:
-        """Return the line as plain JSON values."""
+        """Return the line as JSON values."""
         seals = {party: dict(vars(seal)) for party, seal in self.seals.items()}
         record = {**vars(self), "shape": list(self.shape), "seals": seals}
-        # Only where there are any, so that older ledgers keep their hashes.
+        # Only for exchanged arrays, so that older ledgers keep their hashes.
         del record["peers"]
         record |= {"peers": list(self.peers)} if self.peers else {}
         return record | {"parties": list(self.parties)}
 
     @classmethod
     def from_record(cls, record: Any) -> "Release":
-        """Read a line from plain JSON values; anything else is a `StudyError`."""
+        """Return the line of JSON values, or raise a `StudyError`."""
         try:
             values: dict[str, Any] = {name: str(record[name]) for name in _TEXTS}
             values |= {name: int(record[name]) for name in ("round", "bytes")}
@@ -125,7 +125,7 @@ class Release:
                 for key, sequence, digest, signature in [[seal[n] for n in _OF_SEAL]]
             }
             line = cls(**values)
-            # Nothing may have been coerced: 5, 5.0, true and "5" are different texts.
+            # No value may have been converted: 5, 5.0, true and "5" differ in JSON.
             if canonical(line.as_record()) != canonical(record):
                 raise ValueError("a field is absent, unknown or of another type")
         except Exception as wrong:

@@ -1,1 +1,5 @@
-"""Pure functions of arrays: what the solvers are made of. No data, no network."""
+"""Linear algebra and statistics of the solvers: pure functions of arrays.
+
+Nothing here reads a table or sends a message. The solvers of the models call these
+functions on totals at the coordinator, and the steps call them on the rows of a silo.
+"""

@@ -27,7 +27,7 @@ class Covariances:
     yy: Float[Array, "q q"]
 
     def shrunk(self, c: float) -> "Covariances":
-        """Return them with ``(1 - c) S + c I`` within the views."""
+        """Return the covariances with ``(1 - c) S + c I`` within the views."""
         if c == 0.0:
             return self
         xx, yy = ((1.0 - c) * S + c * np.eye(len(S)) for S in (self.xx, self.yy))
@@ -52,7 +52,7 @@ def canonical_directions(
         With ``A.T @ S.xx @ A = I`` and ``B.T @ S.yy @ B = I``, by decreasing
         ``diag(A.T @ S.xy @ B)``, which is not negative.
     """
-    # In units of each column's own spread, so that scales cost no digits.
+    # Columns in units of their standard deviation, so that scales cost no digits.
     ux, uy = check_definite(S.xx), check_definite(S.yy)
     Lx = scipy.linalg.cholesky(S.xx / ux / ux[:, None], lower=True)
     Ly = scipy.linalg.cholesky(S.yy / uy / uy[:, None], lower=True)
@@ -79,26 +79,29 @@ def structure(
     """Return correlations of columns with scores; 0 where either is constant."""
     image = S @ rotations
     spread = np.sqrt(np.maximum(np.einsum("pk,pk->k", rotations, image), 0.0))
-    own = np.sqrt(S.diagonal())
-    scale = np.where(own > 0, own, 1.0)[:, None] * np.where(spread > 0, spread, 1.0)
+    deviation = np.sqrt(S.diagonal())
+    scale = np.where(deviation > 0, deviation, 1.0)[:, None] * np.where(
+        spread > 0, spread, 1.0
+    )
     return image / scale
 
 
 @final
 @dataclass(frozen=True)
 class CanonicalTest:
-    """Wilks' and Bartlett's test that this correlation and all smaller ones are zero.
+    """Bartlett's test that a canonical correlation and all smaller ones are zero.
 
     Attributes
     ----------
     wilks : (k,) array
-        Wilks' lambda: the product of ``1 - r²`` over this and all smaller ones.
+        Wilks' lambda, the product of ``1 - r²`` over the correlation and all smaller
+        ones.
     statistic : (k,) array
         Bartlett's, ``-(N - 1 - (p + q + 1) / 2) log(wilks)``.
     dof : (k,) int array
         Its degrees of freedom, (p - j)(q - j) for the pair j = 0, 1, ...
     p_value : (k,) array
-        Under the chi-squared distribution, which holds for normal rows in large number.
+        Under the chi-squared distribution, which holds asymptotically for normal rows.
     """
 
     wilks: Float[Array, " k"]
@@ -115,7 +118,7 @@ def bartlett(r: Float[Array, " l"], N: int, p: int, q: int) -> CanonicalTest:
     Bartlett, The statistical significance of canonical correlations, Biometrika 32
     (1941).
     """
-    # A correlation of 1 has a lambda of 0, whose logarithm is a statistic of infinity.
+    # A correlation of 1 has Wilks' lambda 0 and an infinite statistic.
     with np.errstate(divide="ignore"):
         logs = np.log1p(-(np.minimum(r, 1.0) ** 2))
     log_wilks = np.cumsum(logs[::-1])[::-1]

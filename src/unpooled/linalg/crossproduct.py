@@ -1,8 +1,8 @@
-"""``X.T @ X`` by runs of rows, each on a thread of its own.
+"""The cross-product matrix ``X.T @ X``, with the rows divided among threads.
 
-BLAS divides one product among its threads and has them wait for each other at every
-panel. With many rows each thread can have rows of its own instead, and wait once, at
-the end: on two cores 12,000 x 784 take 0.8 of the time.
+BLAS divides one product among its threads, which synchronise at every panel. With many
+rows, each thread can multiply rows of its own instead and synchronise once, at the end:
+on two cores, 12,000 × 784 rows take 0.8 of the time.
 """
 
 import threading
@@ -15,12 +15,12 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 
-# Rows per column that a thread must get: its product then takes a quarter of the room
-# of its rows at most, and adding it up next to no time.
+# Fewest rows per column for one thread: its product then takes at most a quarter of the
+# memory of its rows, and adding the products takes a negligible time.
 _ROWS_PER_COLUMN = 4
-# Multiplications below which starting a thread costs more than it spares.
+# Multiplications below which starting a thread costs more than it saves.
 _LEAST_WORK = 10**8
-# How many threads BLAS uses is one setting of the whole process.
+# The number of threads of BLAS is one setting for the whole process.
 _alone = threading.Lock()
 
 
@@ -29,7 +29,8 @@ def shifted_crossproduct(
 ) -> Float[Array, "p p"]:
     """Return the upper triangle of ``X.T @ X - outer(t, m) - outer(m, t)``.
 
-    In C order; anything may be below. As many threads work as BLAS may use.
+    The result is in C order, with arbitrary entries below the diagonal. As many threads
+    work as BLAS is allowed to use.
     """
     from scipy.linalg.blas import dsyr2
 
@@ -37,8 +38,8 @@ def shifted_crossproduct(
         X = np.ascontiguousarray(X)
     with _alone:
         threads = _threads_for(*X.shape)
-        # Also for what follows: threads that BLAS has woken go on spinning for a while,
-        # on the cores that the next product needs.
+        # The limit also holds for `dsyr2`: BLAS threads keep spinning for a while after
+        # a product, on the cores that the next product needs.
         with _blas().limit(limits=1) if threads > 1 else nullcontext():
             S = _by_runs(X, threads) if threads > 1 else _at_once(X)
             # C order with the upper triangle is Fortran order with the lower one.
@@ -46,7 +47,7 @@ def shifted_crossproduct(
 
 
 def _threads_for(n: int, p: int) -> int:
-    """Return how many runs to make of n rows; 1 leaves the product to BLAS."""
+    """Return into how many runs to divide n rows; 1 leaves the product to BLAS."""
     if n * p * p < _LEAST_WORK:
         return 1
     threads = min((used["num_threads"] for used in _blas().info()), default=1)
@@ -56,25 +57,25 @@ def _threads_for(n: int, p: int) -> int:
 def _at_once(X: Float[Array, "n p"]) -> Float[Array, "p p"]:
     from scipy.linalg.blas import dsyrk
 
-    # Of columns from a table, or of rows; neither is copied.
+    # Either memory order is passed on without a copy.
     if X.flags.f_contiguous:
         return dsyrk(1.0, X, trans=1, lower=1).T
     return dsyrk(1.0, X.T, lower=1).T
 
 
 def _by_runs(X: Float[Array, "n p"], threads: int) -> Float[Array, "p p"]:
-    # numpy multiplies without holding Python's lock; scipy's `syrk` holds it. Its `dot`
-    # would copy runs of columns.
-    own, *others = np.array_split(X, threads)
+    # NumPy's product releases the interpreter's lock; SciPy's `syrk` holds it, and its
+    # `dot` would copy runs of columns.
+    first, *rest = np.array_split(X, threads)
     p = X.shape[1]
     with ThreadPoolExecutor(threads - 1) as pool:
-        # Made here: pages that another thread asks for do not come back to this one.
-        spaces = [np.empty((p, p)) for _ in others]
+        # Allocated here: memory that another thread allocates stays with that thread.
+        spaces = [np.empty((p, p)) for _ in rest]
         products = [
             pool.submit(np.matmul, run.T, run, out=space)
-            for run, space in zip(others, spaces, strict=True)
+            for run, space in zip(rest, spaces, strict=True)
         ]
-        S = own.T @ own
+        S = first.T @ first
         for product in products:
             S += product.result()
     return S
@@ -82,8 +83,8 @@ def _by_runs(X: Float[Array, "n p"], threads: int) -> Float[Array, "p p"]:
 
 @cache
 def _blas() -> Any:
-    # It knows what is loaded when it is made: scipy's BLAS, which may be another than
-    # numpy's, has been by then.
+    # The controller lists the libraries loaded when it is made. By then SciPy's BLAS,
+    # which may differ from NumPy's, is loaded.
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas")

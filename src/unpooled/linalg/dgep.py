@@ -1,4 +1,4 @@
-"""One-shot eigenvectors: what a server does with one matrix from all parties.
+"""One-shot generalised eigenvectors (DGEP): the coordinator's part, and diagnostics.
 
 References
 ----------
@@ -20,7 +20,10 @@ from unpooled.linalg.generalized_eigen import inverse_root, largest_sine
 
 
 def top_eigenvectors(M: Float[Array, "p p"], k: int) -> Float[Array, "p k"]:
-    """Return the eigenvectors of the `k` largest eigenvalues, peaks positive."""
+    """Return the eigenvectors of the `k` largest eigenvalues.
+
+    In each, the entry of largest magnitude is positive.
+    """
     p = len(M)
     V = scipy.linalg.eigh(M, subset_by_index=[p - k, p - 1])[1]
     return with_positive_peaks(V[:, ::-1])
@@ -33,18 +36,18 @@ def power_eigenvectors(
 ) -> Float[Array, "p k"]:
     """Return an orthonormal basis after `max_iter` steps of the power method.
 
-    Algorithm 2; with several columns each step ends in a QR factorisation. Nothing is
-    checked: where M has no gap at k, as every M of `CCA` has not, this is not close to
-    eigenvectors after any number of steps.
+    Algorithm 2; with several columns each step ends in a QR factorisation. Convergence
+    is not checked: where M has no gap after eigenvalue k, as for every M of `CCA`, no
+    number of steps leads to eigenvectors.
 
     Parameters
     ----------
     apply : callable
         W ↦ M W.
     start : (p, k) array
-        The first W.
+        The starting block.
     max_iter : int
-        How many steps.
+        Number of steps.
     """
     W = scipy.linalg.qr(start, mode="economic")[0]
     for _ in range(max_iter):
@@ -53,7 +56,7 @@ def power_eigenvectors(
 
 
 def starting_block(init: Any, p: int, k: int, random_state: Any) -> Float[Array, "p k"]:
-    """Return `init` as a block of k columns, or draw one."""
+    """Return `init` as a block of k columns; a normal random one when it is None."""
     if init is None:
         return np.random.default_rng(random_state).standard_normal((p, k))
     block = np.asarray(init, dtype=float)
@@ -66,22 +69,22 @@ def starting_block(init: Any, p: int, k: int, random_state: Any) -> Float[Array,
 @final
 @dataclass(frozen=True)
 class Diagnosis:
-    """How far a one-shot answer is from the exact one.
+    """Error of a one-shot solution, with two bounds on it.
 
     Attributes
     ----------
     error : float
-        Sine of the largest angle between the one-shot span and the exact one, both of k
-        whitened vectors: ``||W - W_c W_c.T W||``.
+        Sine of the largest angle between the one-shot subspace and the exact one, both
+        spanned by k whitened vectors: ``||W - W_c W_c.T W||``.
     perturbation : float
-        The sin θ theorem itself, ``||M_0 - Σ M_i / m|| / gap``: an upper bound on
-        `error` wherever the gap is positive, infinite elsewhere.
+        The bound of the sin θ theorem, ``||M_0 - Σ M_i / m|| / gap``: at least `error`
+        where the gap is positive, infinite elsewhere.
     bound : float or None
         The right side of the paper's inequality (6), from the spectral radii of each
-        party's A_i and B_i; None where these may not be seen, infinite where the gap
-        that it divides by is not positive. Its proof takes the norm
-        of an inverse for the inverse of a norm, which holds for multiples of the
-        identity only: it is neither tight nor, in general, a bound.
+        party's A_i and B_i; None where these are not disclosed, infinite where the gap
+        in its denominator is not positive. Its proof equates the norm of an inverse
+        with the inverse of a norm, which holds only for multiples of the identity, so
+        that it is neither tight nor, in general, a bound.
     """
 
     error: float
@@ -97,7 +100,7 @@ def diagnosed(
     radii: Float[Array, "m 2"] | None,
     n_parties: int,
 ) -> Diagnosis:
-    """Compare one-shot vectors W of M = Σ M_i with those of A = Σ A_i, B = Σ B_i.
+    """Compare eigenvectors W of M = Σ M_i with those of A = Σ A_i and B = Σ B_i.
 
     Parameters
     ----------
@@ -108,14 +111,14 @@ def diagnosed(
     radii : (m, 2) array or None
         Spectral radii of each party's A_i and B_i.
     n_parties : int
-        m.
+        Number of parties, m.
     """
     k = W.shape[1]
     root = inverse_root(B, 0.0, pseudo=True)
     exact = root @ A @ root
     values, vectors = scipy.linalg.eigh(exact)
     spectrum, ours = values[::-1], scipy.linalg.eigvalsh(M)[::-1]
-    # The mean of M_i has the vectors of their sum, and is nearer to M_0.
+    # The mean of the M_i has the eigenvectors of their sum, and is nearer to M_0.
     gap = _gap(spectrum, ours / n_parties, k)
     distance = float(np.linalg.norm(exact - M / n_parties, 2))
     bound = None

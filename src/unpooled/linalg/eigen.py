@@ -1,19 +1,19 @@
-"""Symmetric eigenproblems with a sign rule, accurate also for graded matrices."""
+"""Symmetric eigenproblems with fixed signs, accurate also for graded matrices."""
 
 import numpy as np
 import scipy.linalg
 
 from unpooled.arrays import Array, Float
 
-# `eigh` errs by about eps λ_1 in every eigenvalue, so below this share of λ_1 a small
-# eigenvalue would have lost more than the nine digits that are promised.
+# `eigh` has an error of about eps λ_1 in every eigenvalue, so that eigenvalues below
+# this share of λ_1 would keep fewer than the nine digits promised.
 _GRADED = 1e-6
-# How far products of unit vectors may be from 0 and 1.
+# Largest deviation of ``V.T @ V`` from the identity.
 _ORTHONORMAL = 1e-7
-# How far a direction may be from the same one, found by another LAPACK.
+# Largest relative distance between directions computed by two LAPACK libraries.
 _SAME = 1e-6
 # Rounding errors in a correlation, in units of eps: a column whose variance given the
-# others is smaller than that is collinear as far as anybody can tell.
+# others is smaller than that cannot be told from a collinear one.
 _NOISE = 64
 
 
@@ -41,7 +41,7 @@ def leading_eigenpairs(
     if np.count_nonzero(A) == np.count_nonzero(A.diagonal()):
         values, vectors = _of_diagonal(A.diagonal(), k)
     else:
-        # LAPACK returns ascending order; ask for the top k and turn them round.
+        # LAPACK returns ascending order; reverse the top k.
         values, vectors = scipy.linalg.eigh(
             A, subset_by_index=[p - k, p - 1], check_finite=False
         )
@@ -56,18 +56,19 @@ def eigenvalues_of(
 ) -> Float[Array, " k"] | None:
     """Return the eigenvalues whose eigenvectors are given, or None if they are not.
 
-    A check, for a tenth of what solving costs. Entry by entry, in units of the spreads
-    of the columns concerned, since in a graded matrix every direction among the small
-    columns has a residual that is small beside the largest eigenvalue.
+    The check costs a tenth of the solution. It compares entry by entry, in units of the
+    standard deviations of the columns concerned: in a graded matrix every direction
+    among the small columns has a residual that is small relative to the largest
+    eigenvalue.
 
     Parameters
     ----------
     A : (p, p) array
         Symmetric positive semi-definite.
     V : (p, k) array
-        Said to be orthonormal eigenvectors.
+        Claimed orthonormal eigenvectors.
     within : float
-        What an entry of ``A V`` may be off, in those units.
+        Largest deviation of an entry of ``A V``, in those units.
     """
     k = V.shape[1]
     if np.abs(V.T @ V - np.eye(k)).max(initial=0.0) > _ORTHONORMAL:
@@ -88,10 +89,10 @@ def with_positive_peaks(V: Float[Array, "p k"]) -> Float[Array, "p k"]:
 
 
 def same_columns(ours: Float[Array, "p k"], theirs: Float[Array, "q l"]) -> bool:
-    """Whether each column is the other's, but for what rounding leaves of directions.
+    """Whether two solutions have equal columns up to the rounding of directions.
 
-    Both come of the same totals by the same arithmetic. They part by more where
-    eigenvalues lie so close together that their directions are arbitrary.
+    Both are computed from the same totals by the same arithmetic. They differ by more
+    where eigenvalues are so close that their eigenvectors are arbitrary.
     """
     if ours.shape != theirs.shape:
         return False
@@ -111,12 +112,13 @@ def _of_diagonal(
 def _with_small_ones(
     A: Float[Array, "p p"], values: Float[Array, " k"], vectors: Float[Array, "p k"]
 ) -> tuple[Float[Array, " k"], Float[Array, "p k"]]:
-    """Give small eigenvalues their own digits, and zeros where there is no rank.
+    """Compute small eigenvalues to high relative accuracy; 0 beyond the rank.
 
-    With A = D R D, R a correlation matrix, and R = L L^T, the one-sided Jacobi method
-    on D L finds small singular values to a relative error of about eps cond(R), where
-    a method that works on A finds them to eps λ_1. Collinear or constant columns end L
-    early; their eigenvalues would else be noise, with square roots of 1e-8 sqrt(λ_1).
+    With A = D R D, R a correlation matrix, and R = L Lᵀ, the one-sided Jacobi method
+    on D L finds small singular values to a relative error of about eps cond(R), while a
+    method on A finds eigenvalues to an absolute error of eps λ_1. Collinear or constant
+    columns end the factor L early; without that their eigenvalues would be noise, with
+    square roots of 1e-8 sqrt(λ_1).
 
     References
     ----------
@@ -129,7 +131,6 @@ def _with_small_ones(
     p, k = vectors.shape
     scale = np.sqrt(A.diagonal())
     divisor = np.where(scale > 0, scale, 1.0)
-    # Pivoted, so that collinear and constant columns end the factor early.
     factor, pivots, rank, _ = dpstrf(
         A / divisor / divisor[:, None],
         lower=1,

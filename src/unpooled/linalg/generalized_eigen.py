@@ -1,4 +1,4 @@
-"""Symmetric-definite pencils ``A v = λ B v``: discriminants, canonical correlations."""
+"""Generalised symmetric-definite eigenproblems ``A v = λ B v``, and roots of B."""
 
 import numpy as np
 import scipy.linalg
@@ -7,8 +7,8 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.linalg.eigen import with_positive_peaks
 
-# Totals are right to twelve digits, so below this share of the largest eigenvalue of a
-# correlation matrix a direction is collinear as far as anybody can tell.
+# Totals are accurate to twelve digits, so a direction whose eigenvalue is below this
+# share of the largest one of a correlation matrix cannot be told from a collinear one.
 _SINGULAR = 1e-11
 
 
@@ -37,10 +37,10 @@ def leading_pencil_pairs(
     Raises
     ------
     DataError
-        When B is singular to the digits that a total has.
+        When B is singular to the accuracy of a total.
     """
     p = len(B)
-    # In units of each column's own spread, so that scales do not spoil the solution.
+    # Columns in units of their standard deviation, so that scales cost no digits.
     unit = check_definite(B)
     values, vectors = scipy.linalg.eigh(
         A / unit / unit[:, None],
@@ -48,13 +48,13 @@ def leading_pencil_pairs(
         subset_by_index=[p - k, p - 1],
         check_finite=False,
     )
-    # LAPACK returns ascending order; turn them round.
+    # LAPACK returns ascending order.
     V = vectors[:, ::-1] / unit[:, None]
     return np.ascontiguousarray(values[::-1]), with_positive_peaks(V)
 
 
 def check_definite(B: Float[Array, "p p"]) -> Float[Array, " p"]:
-    """Return the square roots of the diagonal of B, or refuse it as singular."""
+    """Return the square roots of the diagonal of B; raise when B is singular."""
     unit = np.sqrt(np.maximum(B.diagonal(), 0.0))
     if (unit > 0).all():
         smallest = scipy.linalg.eigvalsh(
@@ -81,7 +81,8 @@ def inverse_root(
     ridge : float
         Added to its diagonal.
     pseudo : bool
-        Leave the null space of B out, in place of refusing it.
+        Take the pseudo-inverse root, which is 0 on the null space of B, instead of
+        raising.
     """
     values, vectors = scipy.linalg.eigh(B)
     null = values <= len(B) * np.finfo(float).eps * max(values[-1], 0.0)
@@ -99,5 +100,5 @@ def inverse_root(
 
 
 def largest_sine(ours: Float[Array, "p k"], exact: Float[Array, "p k"]) -> float:
-    """Return the sine of the largest angle between two spans."""
+    """Return the sine of the largest principal angle between two column spaces."""
     return float(np.sin(scipy.linalg.subspace_angles(ours, exact).max()))

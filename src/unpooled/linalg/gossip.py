@@ -1,15 +1,15 @@
-"""Averaging among neighbours: a polynomial of the graph's Laplacian, term by term.
+"""Averaging among neighbours, by a polynomial of the graph's Laplacian.
 
     x(s+1) = x(s) + β_s (x(s) - x(s-1)) - γ_s L x(s),     x(S) = p(L) x(0),   p(0) = 1
 
-L x is what a party and its neighbours differ by, so a step costs one message to each
-neighbour. On the averages, L's null vectors, p is 1; everything else is to become 0.
-With the eigenvalues of L known to all, β and γ are those of conjugate residuals on
-them: after as many steps as L has distinct eigenvalues p is 0 at all of them, and the
-average is exact. That takes 1 step where all hear all, 2 on a star, m / 2 on a ring,
-m - 1 on a path, and never more; Chebyshev's polynomials need about
-sqrt(1 / gap) log(1 / ε) / 2 steps for ε, and are taken where that is fewer, or where
-rounding would spoil the others.
+An entry of L x is the sum of a party's differences from its neighbours, so a step costs
+one message to each neighbour. On the null vectors of L, which are the averages, p is 1;
+at all other eigenvalues it is to be 0. The eigenvalues of L are public, and β and γ are
+the coefficients of conjugate residuals on them: after as many steps as L has distinct
+non-zero eigenvalues, p is 0 at all of them and the average is exact. That takes 1 step
+on a complete graph, 2 on a star, m / 2 on a ring, m - 1 on a path, and never more.
+Chebyshev polynomials need about sqrt(1 / gap) log(1 / ε) / 2 steps for an error of ε;
+they are used where that is fewer, or where rounding would spoil the exact average.
 
 References
 ----------
@@ -29,10 +29,10 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 
-# What an average may be off by, beside the largest entry that goes in.
+# Largest error of an average, relative to the largest entry of all parties.
 ERROR = 2.0**-38
 _EPS = float(np.finfo(float).eps)
-# Eigenvalues nearer than this, beside the largest, are the same one.
+# Eigenvalues that differ by less than this share of the largest count as equal.
 _SAME = 1e-9
 _MOST = 1_000
 
@@ -40,17 +40,18 @@ _MOST = 1_000
 @final
 @dataclass(frozen=True)
 class Averaging:
-    """Steps that turn the parties' values into their average, everywhere.
+    """Steps after which every party has the average of all parties' values.
 
     Attributes
     ----------
     steps : tuple of (float, float)
-        (β, γ) of each.
+        (β, γ) of each step.
     gap : float
-        The Laplacian's smallest eigenvalue above 0, over the largest: 1 where all hear
-        all, small on long paths.
+        The Laplacian's smallest non-zero eigenvalue divided by its largest: 1 on a
+        complete graph, small on long paths.
     error : float
-        Bound on what any party's average is off by, beside the largest entry of all.
+        Bound on the error of any party's average, relative to the largest entry of all
+        parties.
     """
 
     steps: tuple[tuple[float, float], ...]
@@ -59,7 +60,7 @@ class Averaging:
 
 
 def laplacian(neighbours: Sequence[Sequence[int]]) -> Float[Array, "m m"]:
-    """Return the Laplacian of a graph: degrees less adjacency."""
+    """Return the Laplacian of a graph, its degrees minus its adjacency matrix."""
     L = np.zeros((len(neighbours), len(neighbours)))
     for party, others in enumerate(neighbours):
         L[party, list(others)] = -1.0
@@ -68,19 +69,19 @@ def laplacian(neighbours: Sequence[Sequence[int]]) -> Float[Array, "m m"]:
 
 
 def averaging(L: Float[Array, "m m"]) -> Averaging:
-    """Return the fewest steps known that average on a connected graph.
+    """Return the steps that average on a connected graph, as few as are known.
 
     Raises
     ------
     DataError
-        When rounding leaves no way to `ERROR`.
+        When rounding errors keep all sequences of steps above `ERROR`.
     """
     values = np.linalg.eigvalsh(L)[1:]
     exact, slow = _residual_steps(values), _chebyshev_steps(values)
     candidates = []
     for steps in [slow, *(exact[: n + 1] for n in range(len(exact)))]:
         error, noise = _errors(steps, values)
-        # Again, and again, where once is not enough.
+        # The sequence is repeated where once is not accurate enough.
         times = 1 if error <= ERROR / 4 else _MOST
         if ERROR / 4 < error < 1:
             times = math.ceil(math.log(ERROR / 4) / math.log(error))
@@ -88,10 +89,10 @@ def averaging(L: Float[Array, "m m"]) -> Averaging:
             candidates.append((len(steps) * times, total, tuple(steps) * times))
     if not candidates:
         raise DataError(
-            "Averages on this graph would lose more than twelve digits. Give parties "
-            "more neighbours."
+            "Averages on this graph would have a relative error above 4e-12. Give "
+            "parties more neighbours."
         )
-    _, error, steps = min(candidates, key=lambda found: found[:2])
+    _, error, steps = min(candidates, key=lambda candidate: candidate[:2])
     return Averaging(steps, float(values[0] / values[-1]), error)
 
 
@@ -101,9 +102,18 @@ def mixed(
     neighbours: Sequence[Float[Array, "..."]],
     step: tuple[float, float],
 ) -> Float[Array, "..."]:
-    """Return a party's value after a step; `before` is its value a step earlier.
+    """Return a party's value after a step.
 
-    `before` is not needed where β is 0, at the beginning.
+    Parameters
+    ----------
+    own : array
+        The party's value.
+    before : array or None
+        Its value one step earlier; None in the first step, where β is 0.
+    neighbours : sequence of arrays
+        The neighbours' values.
+    step : (float, float)
+        (β, γ).
     """
     momentum, rate = step
     image = len(neighbours) * own - sum(neighbours)
@@ -138,7 +148,7 @@ def _residual_steps(values: Float[Array, " j"]) -> list[tuple[float, float]]:
 
 
 def _chebyshev_steps(values: Float[Array, " j"]) -> list[tuple[float, float]]:
-    """Return (β, γ) of Chebyshev's polynomials on the eigenvalues' interval."""
+    """Return (β, γ) of Chebyshev polynomials on the interval of the eigenvalues."""
     low, high = float(values[0]), float(values[-1])
     middle, half = (high + low) / 2, (high - low) / 2
     if half <= _SAME * high:
@@ -155,10 +165,10 @@ def _chebyshev_steps(values: Float[Array, " j"]) -> list[tuple[float, float]]:
 def _errors(
     steps: Sequence[tuple[float, float]], values: Float[Array, " j"]
 ) -> tuple[float, float]:
-    """Return the largest |p| at the eigenvalues, and what rounding may add."""
+    """Return the largest |p| at the eigenvalues, and the rounding error."""
     nodes = np.append(0.0, values)
     p, p_before = np.ones_like(nodes), np.ones_like(nodes)
-    # How each step's rounding goes on, by the same recurrence from there.
+    # The rounding error of each step propagates by the same recurrence.
     noise = noise_before = np.zeros((0, len(nodes)))
     for momentum, rate in steps:
         p, p_before = p + momentum * (p - p_before) - rate * nodes * p, p
@@ -169,5 +179,5 @@ def _errors(
             np.vstack([after, new]),
             np.vstack([noise, np.zeros_like(new)]),
         )
-    # Roundings are of either sign: they add like random ones.
+    # Rounding errors have random signs, so their squares add.
     return float(np.abs(p[1:]).max()), float(np.sqrt((noise**2).sum(axis=0)).max())

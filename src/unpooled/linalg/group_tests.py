@@ -1,6 +1,6 @@
-"""Tests of whether groups of rows differ, from scatters between and within them.
+"""Analysis of variance from the scatter between and within groups of rows.
 
-B = Σ n_i (m_i - m)(m_i - m)ᵀ    W = Σ S_i    T = B + W, of m groups and N rows
+For m groups and N rows:  B = Σ n_i (m_i - m)(m_i - m)ᵀ,  W = Σ S_i,  T = B + W.
 """
 
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ from unpooled.linalg.generalized_eigen import check_definite
 @final
 @dataclass(frozen=True)
 class OneWay:
-    """One-way analyses of variance, a column each.
+    """One-way analyses of variance, one for each column.
 
     Attributes
     ----------
     eta_squared : (p,) array
-        Share of the groups' means in the squared distances from the mean of all; NaN
-        of constant columns.
+        Proportion of the variance explained by the groups, B / T; NaN for constant
+        columns.
     f_statistic : (p,) array
         With m - 1 and N - m degrees of freedom.
     p_value : (p,) array
-        That groups of normal rows with one variance and one mean differ so much.
+        Of the F test of equal means, which assumes normality and equal variances.
     """
 
     eta_squared: Float[Array, " p"]
@@ -38,14 +38,14 @@ class OneWay:
 def one_way(
     between: Float[Array, " p"], total: Float[Array, " p"], m: int, N: int
 ) -> OneWay:
-    """Test each column's means.
+    """Test for each column that all groups have the same mean.
 
     Parameters
     ----------
     between, total : (p,) arrays
         Sums of squares: diagonals of B and T.
     m, N : int
-        Groups and rows.
+        Numbers of groups and rows.
     """
     within = np.maximum(total - between, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -58,18 +58,19 @@ def one_way(
 @final
 @dataclass(frozen=True)
 class Multivariate:
-    """A test of all columns at once.
+    """A multivariate test of all columns together.
 
     Attributes
     ----------
     statistic : float
         Wilks' lambda, Pillai's trace, or Box's M.
     approximation : float
-        What is compared with a distribution: F, or of Box's M chi-squared.
+        The F statistic, or for Box's M the chi-squared statistic, that is compared
+        with its distribution.
     dof : tuple of float
         Its degrees of freedom.
     p_value : float
-        That groups of normal rows alike differ so much.
+        Of the test, which assumes normality.
     """
 
     statistic: float
@@ -86,7 +87,7 @@ def means_test(
     Raises
     ------
     DataError
-        When T is singular to the digits that a total has.
+        When T is singular to the accuracy of a total.
 
     References
     ----------
@@ -102,7 +103,7 @@ def means_test(
         log_wilks = float(np.log1p(-shares).sum())
     s = np.sqrt((p**2 * h**2 - 4) / (p**2 + h**2 - 5)) if p**2 + h**2 > 5 else 1.0
     dof = float(p * h), float((e - (p - h + 1) / 2) * s - (p * h - 2) / 2)
-    # expm1, for lambda may be close to 1.
+    # expm1, because lambda may be close to 1.
     F = np.expm1(-log_wilks / s) * dof[1] / dof[0]
     wilks = _f_test(float(np.exp(log_wilks)), float(F), dof)
     s, trace = min(p, h), float(shares.sum())
@@ -116,17 +117,18 @@ def covariances_test(
 ) -> Multivariate:
     """Return Box's test that all groups have the same covariances.
 
-    Bartlett's correction is for groups of the same size; those of others would tell of
-    their sizes. It is smaller than theirs, so that p is somewhat too small for them.
+    Bartlett's correction is that for groups of equal size, since the exact one would
+    disclose the sizes. It is smaller than the exact one, so that with unequal sizes the
+    p-value is somewhat too small.
 
     Parameters
     ----------
     W : (p, p) array
-        In any units.
+        Scatter within groups, columns in any units.
     logs : float
         ``Σ (n_i - 1) log|S_i|`` of the groups' own covariances, in the same units.
     m, N : int
-        Groups and rows.
+        Numbers of groups and rows.
 
     References
     ----------
@@ -143,14 +145,14 @@ def covariances_test(
 
 
 def adjusted(p_values: Float[Array, " p"]) -> Float[Array, " p"]:
-    """Return p-values for as many tests, by Holm's procedure; NaN stays NaN."""
+    """Return p-values adjusted for multiple testing by Holm's procedure; NaN stay."""
     order = np.argsort(p_values)
     count = int(np.isfinite(p_values).sum())
     steps = np.maximum(count - np.arange(len(p_values)), 1)
     raised = np.maximum.accumulate(p_values[order] * steps)
-    found = np.empty_like(p_values)
-    found[order] = np.minimum(raised, 1.0)
-    return found
+    adjusted_values = np.empty_like(p_values)
+    adjusted_values[order] = np.minimum(raised, 1.0)
+    return adjusted_values
 
 
 def _f_test(statistic: float, F: float, dof: tuple[float, float]) -> Multivariate:

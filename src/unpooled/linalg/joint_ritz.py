@@ -1,12 +1,13 @@
-"""Eigenpairs of an operator whose vectors nobody holds whole: Rayleigh-Ritz.
+"""Rayleigh-Ritz for an operator whose eigenvectors are partitioned over the parties.
 
-    parties     keep their entries of a basis V, and of its images M V
-    coordinator B = VᵀV, T = VᵀMV  ──> T y = θ B y
-    parties     r = M V y - θ V y  ──> rᵀr, Vᵀr ──> what makes r orthonormal, beside V
+    parties     keep their entries of a basis V and of its images M V
+    coordinator B = VᵀV,  T = VᵀMV,  solves T y = θ B y
+    parties     r = M V y - θ V y,  send rᵀr and Vᵀr
+    coordinator the matrices that make r orthonormal and orthogonal to V
 
-Only products of columns are seen, l numbers for each column of the basis. The basis
-goes on with residuals, which are computed as they are, so what one block loses by
-rounding comes back with a later one.
+The coordinator receives inner products of columns only, l numbers for each column of
+the basis. The basis is extended by residuals, which are computed directly, so that
+rounding errors of one block are corrected by a later one.
 
 References
 ----------
@@ -22,13 +23,13 @@ import scipy.linalg
 from unpooled.arrays import Array, Float
 from unpooled.linalg.ritz import FLOOR
 
-# Directions of a block that are smaller than this beside its others are rounding.
+# Directions of a block below this share of its largest one are rounding.
 _DEPENDENT = 1e-12
 
 
 @final
 class JointRitz:
-    """What products of a basis tell of the operator's eigenpairs."""
+    """Eigenpairs of an operator from inner products of a basis and its images."""
 
     def __init__(self) -> None:
         self._B = np.zeros((0, 0))
@@ -36,13 +37,13 @@ class JointRitz:
 
     @property
     def width(self) -> int:
-        """Columns of the basis; those that are zero count."""
+        """Number of columns of the basis, zero columns included."""
         return len(self._B)
 
     def extend(
         self, overlaps: Float[Array, "q l"], images: Float[Array, "q l"]
     ) -> None:
-        """Take a block's products with all columns of the basis, its own at the end.
+        """Add a block by its inner products with all columns of the basis, itself last.
 
         Parameters
         ----------
@@ -55,9 +56,9 @@ class JointRitz:
         self._T = _bordered(self._T, images)
 
     def pairs(self, count: int) -> tuple[Float[Array, " l"], Float[Array, "q l"]]:
-        """Return the largest Ritz values, and coordinates of unit vectors.
+        """Return the largest Ritz values, and the coordinates of unit Ritz vectors.
 
-        Where the basis has fewer directions than `count`, the others are zeros.
+        Pairs beyond the dimension of the basis are zeros.
         """
         whitened = _inverse_root(self._B)
         values, turned = scipy.linalg.eigh(whitened.T @ self._T @ whitened)
@@ -70,15 +71,15 @@ class JointRitz:
     def continuation(
         self, overlap: Float[Array, "q l"], squares: Float[Array, "l l"], floor: float
     ) -> tuple[Float[Array, "q l"], Float[Array, "l l"]]:
-        """Return (back, turn): ``(R - V back) turn`` is orthonormal, and so beside V.
+        """Return (back, turn) so that ``(R - V back) turn`` is orthonormal, Vᵀ of it 0.
 
         Parameters
         ----------
         overlap, squares : (q, l) and (l, l) arrays
             ``VᵀR`` and ``RᵀR`` of a block of residuals.
         floor : float
-            Length at which a residual is rounding. Columns of the turned block for
-            which nothing is left are zeros.
+            Length below which a residual is rounding. Columns of the result that have
+            no direction left are zeros.
         """
         whitened = _inverse_root(self._B)
         back = whitened @ (whitened.T @ overlap)
@@ -86,22 +87,22 @@ class JointRitz:
         unit = np.where(lengths > floor, 1.0 / np.where(lengths > 0, lengths, 1.0), 0.0)
         rest = (squares - overlap.T @ back) * unit * unit[:, None]
         turn = np.zeros_like(squares)
-        found = _inverse_root(rest)
-        turn[:, : found.shape[1]] = unit[:, None] * found
+        root = _inverse_root(rest)
+        turn[:, : root.shape[1]] = unit[:, None] * root
         return back, turn
 
 
 def pair_errors(
     theta: Float[Array, " l"], lengths: Float[Array, " l"], k: int
 ) -> Float[Array, " k"]:
-    """Return bounds, to first order, on the sines of the angles to k eigenvectors.
+    """Return first-order bounds on the sines of the angles to k eigenvectors.
 
     Parameters
     ----------
     theta : (l,) array
-        Ritz values, descending, more than k of them unless there are no others.
+        Ritz values in descending order, more than k of them if there are more.
     lengths : (l,) array
-        Of their residuals.
+        Lengths of their residuals.
     """
     below = np.append(theta[:-1] - theta[1:], np.inf)
     gaps = np.minimum(below, np.append(np.inf, below[:-1]))[:k]
@@ -112,7 +113,7 @@ def pair_errors(
 def _bordered(
     S: Float[Array, "w w"], columns: Float[Array, "q l"]
 ) -> Float[Array, "q q"]:
-    """Return a symmetric matrix with the columns, and rows, that come next."""
+    """Return a symmetric matrix extended by further columns, and so rows."""
     w = len(S)
     whole = np.zeros((len(columns), len(columns)))
     whole[:w, :w] = S
@@ -123,8 +124,8 @@ def _bordered(
 
 
 def _inverse_root(S: Float[Array, "q q"]) -> Float[Array, "q _"]:
-    """Return R with ``R.T @ S @ R = I``, of as many columns as S has rank."""
-    # In units of each column, whose lengths may differ; zeros stay.
+    """Return R with ``R.T @ S @ R = I``; its number of columns is the rank of S."""
+    # In units of each column's length; zero columns stay zero.
     lengths = np.sqrt(np.maximum(S.diagonal(), 0.0))
     unit = np.where(lengths > 0, 1.0 / np.where(lengths > 0, lengths, 1.0), 0.0)
     values, vectors = scipy.linalg.eigh(S * unit * unit[:, None])

@@ -1,19 +1,20 @@
-"""Leading eigenpairs of an operator that is only ever applied: block Krylov.
+"""Leading eigenpairs of a matrix-free operator, by a block Krylov method.
 
-    Q_1 random ── A Q_j, less its parts along Q_1 .. Q_j, made orthonormal ──> Q_{j+1}
+    Q_1 random,  Q_{j+1} = the part of A Q_j orthogonal to Q_1 .. Q_j, orthonormalised
 
-    A [Q_1 .. Q_j] = [Q_1 .. Q_{j+1}] H        H holds what was taken off, and the rest
-    Rayleigh-Ritz  Qᵀ A Q = Y Θ Yᵀ,  V = Q Y   whose residuals ‖A v - θ v‖ = ‖H y - θ y‖
+    A [Q_1 .. Q_j] = [Q_1 .. Q_{j+1}] H        H are the coefficients
+    Rayleigh-Ritz  Qᵀ A Q = Y Θ Yᵀ,  V = Q Y   with residuals ‖A v - θ v‖ = ‖H y - θ y‖
 
-One application to a block costs one round of a federation, so the block is a little
-wider than the number of pairs wanted, and every direction seen so far is kept: full
-orthogonalisation, twice. When the basis is full it is replaced by its best Ritz
-vectors, which keep the relation above (a thick restart).
+One application to a block costs one round of a federation. So the block is a little
+wider than the number of pairs wanted, and the basis keeps all earlier directions, with
+full orthogonalisation, twice. A full basis is replaced by its leading Ritz vectors,
+which preserve the relation above (a thick restart).
 
-By Davis and Kahan the sine of the largest angle to the wanted subspace is at most
-‖R‖ / gap, R the residuals of the k pairs and the gap that between eigenvalues k and
-k + 1. So the iteration ends when ‖R‖ is below `tol` times that gap, not `tol` times
-θ_1: with close eigenvalues the latter would leave a wrong subspace.
+By the theorem of Davis and Kahan, the sine of the largest angle to the wanted subspace
+is at most ‖R‖ / gap, where R are the residuals of the k pairs and the gap is that
+between eigenvalues k and k + 1. The iteration therefore ends when ‖R‖ is below `tol`
+times that gap, not `tol` times θ_1, which for close eigenvalues would leave a wrong
+subspace.
 
 References
 ----------
@@ -35,13 +36,13 @@ from unpooled.linalg.ritz import FLOOR, RitzPairs, certificate
 
 Operator = Callable[[Float[Array, "d l"]], Float[Array, "d l"]]
 
-# What the basis may take at the one who iterates, unless a few blocks need more.
+# Memory for the basis, unless a few blocks need more.
 _BASIS_BYTES = 2**29
 
 
 def block_width(d: int, k: int) -> int:
-    """Return how many vectors a block should have to find k pairs in d dimensions."""
-    # Some more than k, since convergence depends on the gap behind the block's end.
+    """Return the number of columns of a block for k pairs in d dimensions."""
+    # More than k, since convergence depends on the gap after the block's last column.
     return min(d, k + max(4, k // 5))
 
 
@@ -62,27 +63,29 @@ def leading_ritz_pairs(
         Takes a block of orthonormal columns (d, l), l at most b, and returns its image
         (d, l).
     start : (d, b) array
-        Where to begin, usually random; b is more than k, or d.
+        The starting block, usually random; b is greater than k, or equal to d.
     k : int
         Number of pairs.
     tol : float
-        Largest sine of the angle to the wanted subspace.
+        Largest acceptable sine of the angle to the wanted subspace.
     max_iter : int
-        Most applications of the operator.
+        Maximum number of applications of the operator.
     most_columns : int, optional
-        Columns the basis may have before it restarts; by default what 512 MB hold.
+        Maximum number of columns of the basis before a restart; by default as many as
+        512 MB hold.
 
     Returns
     -------
     RitzPairs
-        Within `tol`, unless residuals reached the rounding of the operator before:
-        then `angle` says how far the eigenvalues determine the subspace.
+        With `angle` at most `tol`, unless the residuals reached the rounding error of
+        the operator before: then `angle` says how well the eigenvalues determine the
+        subspace.
 
     Raises
     ------
     ConvergenceError
-        When `max_iter` applications were not enough; it names the residuals and the
-        gap, and what to change.
+        When `max_iter` applications were not enough. The message gives the residuals
+        and the gap, and what to change.
     """
     d, b = start.shape
     if not (1 <= k < b <= d or k == b == d):
@@ -109,13 +112,13 @@ class _Basis:
     Attributes
     ----------
     done : int
-        Columns of Q: those whose images are known.
+        Number of columns of Q, whose images are known.
     """
 
     def __init__(self, start: Float[Array, "d b"], columns: int) -> None:
         d, b = start.shape
-        # Fortran order, so that the leading columns lie together; pages that are never
-        # written take no memory.
+        # In Fortran order leading columns are contiguous. Pages that are never written
+        # take no memory.
         self._vectors = np.empty((d, columns + b), order="F")
         self._H = np.zeros((columns + 2 * b, columns + b))
         self._width = b
@@ -124,7 +127,7 @@ class _Basis:
 
     @property
     def block(self) -> Float[Array, "d l"]:
-        """The columns whose image comes next."""
+        """The columns to which the operator is applied next."""
         return np.ascontiguousarray(self._vectors[:, self.done : self._size])
 
     @property
@@ -133,11 +136,11 @@ class _Basis:
         return self._size + self._width > self._vectors.shape[1]
 
     def extend(self, image: Float[Array, "d l"]) -> None:
-        """Take the image of `block`; what is new in it becomes the next block."""
+        """Add the image of `block`; its new directions become the next block."""
         Q = self._vectors[:, : self._size]
         coefficients = np.zeros((self._size, image.shape[1]))
         rest = np.array(image, order="F")
-        # Twice: once leaves what rounding added along the basis.
+        # Twice, because the first pass leaves rounding errors along the basis.
         for _ in range(2):
             along = Q.T @ rest
             rest -= Q @ along
@@ -145,11 +148,11 @@ class _Basis:
         new, R, pivots = scipy.linalg.qr(rest, mode="economic", pivoting=True)
         scale = max(np.abs(coefficients).max(), np.abs(R).max())
         room = self._vectors.shape[0] - self._size
-        # Directions of rounding size carry nothing.
+        # Directions at rounding level carry no information.
         rank = min(int((np.abs(R.diagonal()) > FLOOR * scale).sum()), room)
         now, later = slice(self.done, self._size), self._size + rank
-        # A small direction beside large ones comes out of their difference with a part
-        # along the basis, so it is taken off once more.
+        # A small direction, computed as the difference of large vectors, has a part
+        # along the basis, which is removed once more.
         new = new[:, :rank] - Q @ (Q.T @ new[:, :rank])
         new, again = scipy.linalg.qr(new, mode="economic")
         self._H[: self._size, now] = coefficients
@@ -158,7 +161,7 @@ class _Basis:
         self.done, self._size = self._size, later
 
     def ritz_pairs(self, k: int, n_iter: int) -> tuple[RitzPairs, bool]:
-        """Return the k leading pairs, and whether more rounds would gain nothing."""
+        """Return the k leading pairs, and whether they can improve no further."""
         done = self.done
         values, Y = self._solved()
         H = self._H[: self._size, :done]
@@ -166,7 +169,7 @@ class _Basis:
         R[:done] -= Y[:, : k + 1] * values[: k + 1]
         residuals, gap, angle = certificate(values, R, k)
         top = float(np.abs(values).max())
-        # A symmetric operator's H is symmetric but for the rounding of its images.
+        # H is symmetric up to the rounding of the images.
         T = H[:done]
         noise = max(float(np.abs(T - T.T).max()), FLOOR * top)
         worst = float(scipy.linalg.norm(R[:, :k], 2))

@@ -1,10 +1,10 @@
-"""Pencils of diagonal matrices plus ones of low rank, which are never formed.
+"""Generalised eigenproblems of diagonal plus low-rank matrices, never formed.
 
     A = diag(a) + Z S Zᵀ,  B = diag(b) + Z W Zᵀ,  b > 0
     D = diag(b)^(1/2),  D⁻¹ Z = Q R,  R W Rᵀ = U diag(w) Uᵀ,  P = Q U
     B = D (I + P diag(w) Pᵀ) D
 
-so that B^(-1), and a root of it, cost one product with P.
+so that B^(-1) and B^(-1/2) cost two products with P.
 """
 
 from typing import final
@@ -18,7 +18,7 @@ from unpooled.arrays import Array, Float
 
 @final
 class LowRankPencil:
-    """``A v = λ B v`` for p × p matrices of which r columns are known.
+    """``A v = λ B v`` for p × p matrices with low-rank parts of r columns.
 
     Parameters
     ----------
@@ -52,12 +52,12 @@ class LowRankPencil:
             matvec=lambda v: self._half(self._applied(self._half(v.ravel()))),
             dtype=float,
         )
-        # Where the iteration starts is nobody's secret; it ends at rounding.
+        # The start is fixed, so that results repeat; the iteration ends at rounding.
         start = np.random.default_rng(0).standard_normal(p)
-        found = scipy.sparse.linalg.eigsh(operator, k, which="LA", v0=start)
-        order = np.argsort(-found[0])
-        whole = self._half(found[1][:, order])
-        return found[0][order], whole / self._root[:, None]
+        pairs = scipy.sparse.linalg.eigsh(operator, k, which="LA", v0=start)
+        order = np.argsort(-pairs[0])
+        whole = self._half(pairs[1][:, order])
+        return pairs[0][order], whole / self._root[:, None]
 
     def trace(self) -> float:
         """Return the sum of all λ."""

@@ -1,7 +1,7 @@
-"""Sums and scatters of rows, computed so that digits survive.
+"""Column sums, sums of squares and scatter matrices without cancellation.
 
-A scatter is formed about a given mean, never as the difference of two large sums: at
-1e6 ± 10 raw squares lose 4e-9, at 1e8 ± 1 they lose 4e-3.
+A scatter matrix is formed about a given mean, never as the difference of two large
+sums, whose relative error would be 4e-9 at 1e6 ± 10 and 4e-3 at 1e8 ± 1.
 """
 
 from typing import Any
@@ -12,27 +12,27 @@ from unpooled.arrays import Array, Float, Int
 from unpooled.linalg.crossproduct import shifted_crossproduct
 
 Rows = Any  # (n, p): a NumPy array, or a SciPy array in CSR form
-# Of the columns of X, where somebody has added them up already.
+# Column sums of X, where the caller has them already.
 Sums = Float[Array, " p"] | None
 
 # Rows of a centred copy that stays in the processor's cache while `syrk` reads it.
 _CACHE_BYTES = 2**22
-# Rows added one after the other before their sums are added: bounds the rounding error
-# of a column sum by about (_RUN + n / _RUN) units instead of n.
+# Rows that are added one after another before the partial sums are added: the rounding
+# error of a column sum is then bounded by about (_RUN + n / _RUN) units, not by n.
 _RUN = 512
-# Raw products may stand in for centred ones while they are at most this many times as
-# large: the difference then keeps all but one of float64's sixteen digits. At 100 times
-# two equal columns would no longer be seen to be equal.
+# Raw products may replace centred ones while they are at most this many times as large:
+# their difference then keeps all but one of float64's sixteen digits. At 100 times, two
+# equal columns would no longer appear equal.
 _RAW_RATIO = 8.0
-# Rows looked at before choosing.
+# Rows inspected before the choice.
 _SAMPLE = 64
 
 
 def column_sums(X: Rows) -> Float[Array, " p"]:
     """Return the sum of each column of an (n, p) array, dense or sparse.
 
-    numpy adds the rows of a C-ordered array one by one; summing runs of rows first
-    keeps the mean good to round-off for any number of rows.
+    NumPy adds the rows of a C-ordered array one by one. Adding runs of rows first keeps
+    the mean accurate to rounding for any number of rows.
     """
     n, p = X.shape
     ones = np.ones(_RUN)
@@ -42,21 +42,21 @@ def column_sums(X: Rows) -> Float[Array, " p"]:
 
 
 def has_missing(X: Rows) -> bool:
-    """Whether a cell of an (n, p) array, dense or sparse, is NaN."""
+    """Whether any cell of an (n, p) array, dense or sparse, is NaN."""
     return bool(np.isnan(X.data if hasattr(X, "indptr") else X).any())
 
 
 def observed_sums(
     X: Float[Array, "n p"],
 ) -> tuple[Int[Array, " p"], Float[Array, " p"]]:
-    """Return how many cells of each column are there, and their sum.
+    """Return the count and the sum of the observed cells of each column.
 
     Returns
     -------
     count : (p,) int array
         Cells that are not NaN.
     total : (p,) array
-        Their sum, 0 where there are none.
+        Their sum; 0 where there are none.
     """
     total = column_sums(X)
     if not np.isnan(total).any():
@@ -66,14 +66,14 @@ def observed_sums(
 
 
 def squared_deviations(X: Rows, mean: Float[Array, " p"]) -> Float[Array, " p"]:
-    """Return the sum of squares of each column about `mean`, missing cells left out.
+    """Return the sum of squares of each column about `mean`, without missing cells.
 
     Parameters
     ----------
     X : (n, p) array, or CSR array
-        Of a sparse one the cells that are not stored are zeros, not missing.
+        Cells that a sparse array does not store are zeros, not missing.
     mean : (p,) array
-        What to centre about.
+        The values to centre about.
     """
     if hasattr(X, "indptr"):
         return _sparse_deviations(X, mean)
@@ -91,7 +91,7 @@ def squared_deviations(X: Rows, mean: Float[Array, " p"]) -> Float[Array, " p"]:
 
 
 def _sparse_deviations(X: Rows, mean: Float[Array, " p"]) -> Float[Array, " p"]:
-    """Add squares of the stored cells, and of the zeros that are not: all positive."""
+    """Add the squares of the stored cells and those of the zeros; no term cancels."""
     n, p = X.shape
     deviations = X.data - mean[X.indices]
     there = ~np.isnan(deviations)
@@ -104,17 +104,27 @@ def scatter(
 ) -> Float[Array, "p p"]:
     """Return the upper triangle of ``(X - mean).T @ (X - mean)``.
 
-    Anything may be below it.
+    Where means are at most a few standard deviations, raw products are formed and
+    corrected, which reads the rows once without a copy. Elsewhere the correction would
+    lose digits, and one cache-sized block of rows after another is centred.
 
-    `sums` spares adding the columns up again, where somebody has.
+    Parameters
+    ----------
+    X : (n, p) array
+        Rows without missing cells.
+    mean : (p,) array
+        The values to centre about.
+    sums : (p,) array, optional
+        Column sums of X; they are computed when omitted.
 
-    Where means are no larger than a few spreads, raw products are formed and corrected,
-    which reads the rows once and copies none; elsewhere the correction would cost
-    digits, and a cache-sized block of rows is centred at a time.
+    Returns
+    -------
+    (p, p) array
+        Its entries below the diagonal are arbitrary.
     """
     if _raw_is_safe(X[:: len(X) // _SAMPLE + 1], mean):
         S = _raw_scatter(X, mean, sums)
-        # The sample may have been unlucky: judge by the result itself.
+        # The sample may be unrepresentative: the result itself decides.
         raw = S.diagonal() + len(X) * mean**2
         if (raw <= _RAW_RATIO * S.diagonal()).all():
             return S
@@ -152,15 +162,15 @@ def _centred_scatter(
 
 
 def pack(S: Float[Array, "p p"]) -> Float[Array, " d"]:
-    """Return the upper triangle row by row, p (p + 1) / 2 numbers."""
+    """Return the upper triangle of S row by row, p (p + 1) / 2 numbers."""
     from scipy.linalg.lapack import dtrttp
 
-    # In C order, as LAPACK sees the columns of the lower one.
+    # Rows of the upper triangle in C order are columns of the lower one to LAPACK.
     return dtrttp(S.T, uplo="L")[0]
 
 
 def packed_square(x: Float[Array, " p"]) -> Float[Array, " d"]:
-    """Return ``pack(outer(x, x))`` without the square."""
+    """Return ``pack(outer(x, x))`` without forming the p × p matrix."""
     from scipy.linalg.blas import dspr
 
     p = len(x)
@@ -169,7 +179,7 @@ def packed_square(x: Float[Array, " p"]) -> Float[Array, " d"]:
 
 
 def unpack(packed: Float[Array, " d"], p: int) -> Float[Array, "p p"]:
-    """Return the symmetric matrix whose upper triangle `pack` returned."""
+    """Return the symmetric matrix of which `pack` returned the upper triangle."""
     S = np.empty((p, p))
     start = 0
     for i in range(p):

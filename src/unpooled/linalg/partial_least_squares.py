@@ -1,8 +1,8 @@
-"""Partial least squares from covariances: what deflates is them, never rows.
+"""Partial least squares from covariances: deflation acts on them, never on rows.
 
-A deflated view is ``X_k = X R`` for a matrix R that is known from earlier weights and
-loadings, so every product that the algorithm takes of deflated rows, X_kᵀ X_k, X_kᵀ Y_k
-and Y_kᵀ Y_k, follows from the covariances.
+A deflated view is ``X_k = X R``, where R follows from earlier weights and loadings. So
+all products of deflated rows in the algorithm, X_kᵀ X_k, X_kᵀ Y_k and Y_kᵀ Y_k, follow
+from the covariances.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ import scipy.linalg
 from unpooled.arrays import Array, Float
 from unpooled.linalg.canonical_correlation import Covariances
 
-# Below this share of what it was, a deflated covariance is rounding.
+# A deflated covariance below this share of the original one is rounding.
 NOTHING = 1e-10
 
 
@@ -31,7 +31,10 @@ class Latent:
     y_rotations: Float[Array, "q k"]
 
     def lifted(self, Zx: Float[Array, "r p"], Zy: Float[Array, "s q"]) -> "Latent":
-        """Return the same in the columns of which Zx, Zy are orthonormal bases."""
+        """Return the same in the original columns; Zx and Zy are orthonormal bases.
+
+        In each x weight, the entry of largest magnitude is positive.
+        """
         W, V = Zx @ self.x_weights, Zy @ self.y_weights
         peaks = np.take_along_axis(W, np.abs(W).argmax(axis=0)[None], axis=0)
         signs = np.where(peaks < 0, -1.0, 1.0)
@@ -48,7 +51,7 @@ class Latent:
 def leading_singular_pairs(
     S: Float[Array, "p q"], k: int
 ) -> tuple[Float[Array, "p k"], Float[Array, "q k"]]:
-    """Return k singular pairs; in each left vector the largest entry is positive."""
+    """Return the k leading singular pairs, the peaks of left vectors positive."""
     U, _, Vt = scipy.linalg.svd(S, full_matrices=False)
     return with_positive_left_peaks(U[:, :k], Vt[:k].T)
 
@@ -56,24 +59,24 @@ def leading_singular_pairs(
 def with_positive_left_peaks(
     U: Float[Array, "p k"], V: Float[Array, "q k"]
 ) -> tuple[Float[Array, "p k"], Float[Array, "q k"]]:
-    """Flip pairs of columns by the entry of largest magnitude of the left one."""
+    """Flip pairs of columns so that the left one's largest entry is positive."""
     peaks = np.take_along_axis(U, np.abs(U).argmax(axis=0)[None], axis=0)
     signs = np.where(peaks < 0, -1.0, 1.0)
     return U * signs, V * signs
 
 
 def partial_least_squares(S: Covariances, k: int, *, regression: bool) -> Latent:
-    """Return the first k latent pairs.
+    """Return weights, loadings and rotations of the first k latent pairs.
 
     Parameters
     ----------
     S : Covariances
-        Of the views, standardised or not.
+        Covariances of the views, standardised or not.
     k : int
-        How many; those for which nothing is left of the covariance are zeros.
+        Number of pairs; pairs beyond the rank of the covariance are zeros.
     regression : bool
-        Deflate the second view by the scores of the first (PLSRegression), which it is
-        predicted from; otherwise each view by its own (PLSCanonical).
+        Deflate both views by the scores of the first, which predicts the second
+        (PLSRegression); otherwise deflate each view by its own scores (PLSCanonical).
 
     References
     ----------
@@ -93,7 +96,7 @@ def partial_least_squares(S: Covariances, k: int, *, regression: bool) -> Latent
         x_loading = xx @ u / t_t
         Rx = Rx - np.outer(Rx @ u, x_loading)
         if regression:
-            # Y keeps its covariance with what is left of X alone.
+            # It suffices to deflate X: the covariance with a deflated Y is the same.
             v = y_loading = xy.T @ u / t_t
             xy = Rx.T @ S.xy
         else:
@@ -108,11 +111,11 @@ def partial_least_squares(S: Covariances, k: int, *, regression: bool) -> Latent
 def canonical_latent(
     S: Covariances, A: Float[Array, "p k"], B: Float[Array, "q k"]
 ) -> Latent:
-    """Return weights and loadings of canonical directions.
+    """Return weights, loadings and rotations of canonical directions.
 
-    Deflating X by the scores of earlier directions leaves its row space without these,
-    so the shortest weights that give a direction's scores are what Gram and Schmidt
-    leave of it: the QR factors of A hold them all, and nothing needs to be deflated.
+    Deflating X by the scores of earlier directions removes them from its row space. The
+    shortest weights that give a direction's scores are therefore its Gram-Schmidt
+    residual, so that the QR factors of A give all weights without deflation.
     """
     W, Rx = _orthonormal(A)
     V, Ry = _orthonormal(B)
@@ -133,7 +136,7 @@ def canonical_latent(
 def rotations(
     weights: Float[Array, "p k"], loadings: Float[Array, "p k"]
 ) -> Float[Array, "p k"]:
-    """Return what gives the scores from rows that are not deflated."""
+    """Return the matrix that maps rows, not deflated, to scores."""
     return weights @ scipy.linalg.pinv(loadings.T @ weights)
 
 
@@ -148,6 +151,6 @@ def _orthonormal(
 def _loadings(
     S: Float[Array, "p p"], rotations: Float[Array, "p k"]
 ) -> Float[Array, "p k"]:
-    """Return slopes of columns on scores, one score at a time."""
+    """Return regression slopes of the columns on each score."""
     image = S @ rotations
     return image / np.einsum("pk,pk->k", rotations, image)

@@ -1,10 +1,10 @@
-"""Eigenpairs of a symmetric operator, from a basis and its images: Rayleigh-Ritz.
+"""The Rayleigh-Ritz method: eigenpairs from a basis and its images.
 
     QᵀAQ = Y Θ Yᵀ,  V = Q Y      residuals ‖A v - θ v‖      angle ≤ ‖R‖ / gap
 
-By Davis and Kahan the sine of the largest angle to the wanted subspace is at most
-‖R‖ / gap, R the residuals of the k pairs and the gap that between eigenvalues k and
-k + 1.
+By the theorem of Davis and Kahan, the sine of the largest angle to the wanted subspace
+is at most ‖R‖ / gap, where R are the residuals of the k pairs and the gap is that
+between eigenvalues k and k + 1.
 
 References
 ----------
@@ -28,24 +28,24 @@ FLOOR = 32 * float(np.finfo(float).eps)
 @final
 @dataclass(frozen=True)
 class RitzPairs:
-    """Approximate eigenpairs, with what certifies them.
+    """Approximate eigenpairs with residuals and a bound on their error.
 
     Attributes
     ----------
     values : (k,) array
         In descending order.
     vectors : (d, k) array
-        Orthonormal columns; their signs mean nothing.
+        Orthonormal columns of arbitrary sign.
     residuals : (k,) array
         ``‖A v - θ v‖`` of each pair.
     gap : float
-        At least so much lies between eigenvalues k and k + 1; 0 when they could not be
-        told apart, infinite when there is no further one.
+        Lower bound on the difference of eigenvalues k and k + 1; 0 when they could not
+        be separated, infinite when there are only k.
     angle : float
         Bound on the sine of the largest angle to the wanted subspace; 1 or more where
         the subspace is not defined.
     n_iter : int
-        Applications of the operator.
+        Number of applications of the operator.
     """
 
     values: Float[Array, " k"]
@@ -56,12 +56,12 @@ class RitzPairs:
     n_iter: int
 
     def is_at_floor(self, noise: float) -> bool:
-        """Whether residuals are what rounding, or the operator's own noise, leaves."""
+        """Whether the residuals are at the level of rounding, or of `noise`."""
         worst = math.sqrt(float(np.sum(self.residuals**2)))
         return worst <= max(noise, FLOOR * float(np.abs(self.values).max()))
 
     def is_certified(self, tol: float) -> bool:
-        """Whether the angle is within `tol`, or values are 0 and any basis will do."""
+        """Whether the angle is within `tol`, or eigenvalue k is 0 to rounding."""
         top = float(self.values[0])
         return self.angle <= tol or float(self.values[-1]) <= FLOOR * top
 
@@ -69,7 +69,7 @@ class RitzPairs:
 def ritz_pairs(
     Q: Float[Array, "d j"], Y: Float[Array, "d j"], k: int
 ) -> tuple[RitzPairs, Float[Array, "j j"], float]:
-    """Return the k leading pairs that a basis and its images give.
+    """Return the k leading Ritz pairs of a basis and its images.
 
     Parameters
     ----------
@@ -84,9 +84,9 @@ def ritz_pairs(
     -------
     RitzPairs
     turned : (j, j) array
-        ``Q @ turned`` are all Ritz vectors, by descending value.
+        ``Q @ turned`` are all Ritz vectors, in descending order of their values.
     noise : float
-        By how much ``QᵀY`` is not symmetric, at most.
+        Largest difference between ``QᵀY`` and its transpose.
     """
     T = Q.T @ Y
     values, turned = scipy.linalg.eigh((T + T.T) / 2)
@@ -102,27 +102,28 @@ def ritz_pairs(
 def continuation(
     Q: Float[Array, "d j"], Y: Float[Array, "d j"], rest: Float[Array, "d l"]
 ) -> Float[Array, "d q"]:
-    """Return orthonormal columns that go on from a basis.
+    """Return the next orthonormal block of a Krylov basis.
 
     Parameters
     ----------
     Q : (d, j) array
         The basis.
     Y : (d, j) array
-        Images of it, which say what is large.
+        Its images, which set the scale of rounding.
     rest : (d, l) array
-        What of the last images is new, orthogonal to the basis.
+        The part of the last images that is orthogonal to the basis.
 
     Returns
     -------
     (d, min(l, d - j)) array
-        What is new first; where that is no more than rounding, other directions.
+        An orthonormal basis of `rest`, completed by other directions where `rest` is
+        rounding.
     """
     d, width = rest.shape
     new, R, _ = scipy.linalg.qr(rest, mode="economic", pivoting=True)
     scale = float(np.abs(Y).max()) if Y.size else 0.0
     rank = int((np.abs(R.diagonal()) > FLOOR * scale).sum())
-    # Any will do, and no statistic depends on which.
+    # Any directions serve, and no result depends on the choice.
     new[:, rank:] = np.random.default_rng(0).standard_normal((d, new.shape[1] - rank))
     for _ in range(2):
         new = scipy.linalg.qr(new - Q @ (Q.T @ new), mode="economic")[0]
@@ -132,12 +133,12 @@ def continuation(
 def certificate(
     values: Float[Array, " j"], R: Float[Array, "d q"], k: int
 ) -> tuple[Float[Array, " q"], float, float]:
-    """Return norms of residuals, the gap and the angle; R is of k + 1 pairs, or all."""
+    """Return residual norms, gap and angle; R has k + 1 columns, or all of them."""
     residuals = np.sqrt(np.einsum("ij,ij->j", R, R))
     worst = float(scipy.linalg.norm(R[:, :k], 2))
     gap = math.inf
     if len(values) > k:
-        # The next eigenvalue may lie above its Ritz value, by that one's residual.
+        # Eigenvalue k + 1 may exceed its Ritz value by at most that value's residual.
         gap = max(float(values[k - 1] - values[k] - residuals[k]), 0.0)
     angle = 0.0 if worst == 0 else (worst / gap if gap > 0 else math.inf)
     return residuals, gap, angle

@@ -1,13 +1,14 @@
-"""Roots of decreasing functions of which only signs are known, many at a time.
+"""Search for the roots of many decreasing functions from their signs alone.
 
     <──────────── (lo, hi) ────────────>      K candidates cut the cell into K + 1;
        +    +    +    -    -    -    -        the signs say in which of them the root is
 
-Bisection is K = 1. A cell that is open at one side is searched outwards. The unit grows
-with the distance from zero, so that a tolerance is relative for large roots and
-absolute for small ones, and the first batch already spreads over several magnitudes:
+K = 1 is bisection. A cell that is unbounded at one end is searched outwards. Places are
+on a scale that is linear near 0 and logarithmic beyond, so that the tolerance is
+absolute for small roots and relative for large ones, and the first batch already spans
+several orders of magnitude:
 
-    place v ── size(v) = v for |v| <= 1, else ±exp(|v| - 1) ──> candidate
+    candidate(v) = v for |v| <= 1,  ±exp(|v| - 1) otherwise
 """
 
 import math
@@ -17,32 +18,32 @@ import numpy as np
 
 from unpooled.arrays import Array, Bool, Float, Int
 
-# Places up to here stand for candidates up to 4096, where the first batch looks: one
-# row of N that differs from all others has its root at sqrt(N).
+# The first batch covers places up to here, candidates up to 4096: where one of N rows
+# differs from all others, the root is at sqrt(N).
 FIRST = 1.0 + math.log(4096.0)
-# How far one batch searches outwards, in places: candidates grow by e³, about 20.
+# Places by which a batch moves outwards: candidates grow by e³, about 20.
 _OUTWARDS = 3.0
-# Roots beyond 2^40 are reported as being there.
+# Roots beyond 2^40 are not searched.
 LAST = 1.0 + 40.0 * math.log(2.0)
 
 
 @final
 class SignSearch:
-    """Cells of `d` roots, narrowed from batch to batch.
+    """Intervals that contain `d` roots, narrowed from batch to batch.
 
     Parameters
     ----------
     d : int
-        How many functions, each decreasing.
+        Number of functions, each decreasing.
     tol : float
-        Width of the last cell, relative to max(1, abs(root)).
+        Final width of a cell, relative to max(1, abs(root)).
     n_candidates : int
-        K, the candidates of each function in a batch.
+        K, the number of candidates per function and batch.
 
     Attributes
     ----------
     lo, hi : (d,) arrays
-        Ends of the cells, as places; infinite before a sign was seen on that side.
+        Ends of the cells, as places; infinite until a sign on that side is known.
     """
 
     def __init__(self, d: int, tol: float, n_candidates: int) -> None:
@@ -51,17 +52,17 @@ class SignSearch:
 
     @property
     def active(self) -> Int[Array, " a"]:
-        """Functions whose root is not yet known to the tolerance."""
+        """Indices of functions whose root is not yet known to the tolerance."""
         wide = self.hi - self.lo > self.tol
         return np.flatnonzero(wide & (self.lo < LAST) & (self.hi > -LAST))
 
     @property
     def beyond(self) -> Bool[Array, " d"]:
-        """Functions whose root lies farther out than anything that was tried."""
+        """Mask of functions whose root lies outside the range searched."""
         return np.isinf(self.lo) | np.isinf(self.hi)
 
     def places(self) -> tuple[Int[Array, " q"], Float[Array, " q"]]:
-        """Return the next batch: functions and places, in ascending order for each."""
+        """Return the next batch: functions and places, ascending for each function."""
         active = self.active
         cuts = [self._cuts(float(self.lo[j]), float(self.hi[j])) for j in active]
         return np.repeat(active, self.n_candidates), np.concatenate([[], *cuts])
@@ -72,12 +73,12 @@ class SignSearch:
         places: Float[Array, " q"],
         positive: Bool[Array, " q"],
     ) -> None:
-        """Learn the signs at the places of a batch."""
+        """Narrow the cells by the signs at the places of a batch."""
         for j in np.unique(functions):
-            own = functions == j
-            v, above = places[own], positive[own]
-            # Read outwards from the place nearest zero: rounding and saturation, which
-            # could falsify a sign, are met far out only.
+            cell = functions == j
+            v, above = places[cell], positive[cell]
+            # Read outwards from the place nearest zero, because rounding and saturation
+            # can falsify a sign only far from zero.
             start = int(np.abs(v).argmin())
             if above[start]:
                 after = start + int(np.append(~above[start:], True).argmax())
@@ -89,7 +90,7 @@ class SignSearch:
                 self.hi[j] = min(self.hi[j], v[after])
 
     def roots(self) -> Float[Array, " d"]:
-        """Return the middle of each cell; the inner end of one that is open."""
+        """Return the middle of each cell, or the finite end of an unbounded one."""
         lo = np.where(np.isinf(self.lo), self.hi, self.lo)
         hi = np.where(np.isinf(self.hi), self.lo, self.hi)
         return candidate((lo + hi) / 2.0)
@@ -107,7 +108,7 @@ class SignSearch:
 
 
 def candidate(places: Float[Array, " q"]) -> Float[Array, " q"]:
-    """Return the candidates at places: small ones themselves, large ones far apart."""
+    """Return the candidates at places."""
     size = np.abs(places)
     return np.where(size <= 1.0, places, np.copysign(np.exp(size - 1.0), places))
 
@@ -120,7 +121,7 @@ def place_of(candidates: Float[Array, " q"]) -> Float[Array, " q"]:
 
 
 def candidates_for(tol: float, n_batches: int) -> int:
-    """Return the smallest K with which `n_batches` reach the tolerance."""
+    """Return the smallest K with which `n_batches` batches reach the tolerance."""
     ratio = 2.0 * FIRST / tol
     K = 1
     while (K - 1 or 1) * float(K + 1) ** (n_batches - 1) < ratio:

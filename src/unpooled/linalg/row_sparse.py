@@ -1,12 +1,12 @@
-"""Least squares whose weights have few rows that are not zero.
+"""Row-sparse least squares, with the L2,1 norm as penalty.
 
     min over W of  ||X W - Z||_F² + β Σ_j ||W_j||        (rows j, Euclidean norms)
 
-solved by iterated reweighting: with A = diag(1 / (2 (||W_j|| + ε))) held, the minimum
-of ||X W - Z||² + β tr(Wᵀ A W) is a ridge solution, and the next A is that of the W
-found. Each pass lowers the objective (with ||W_j|| smoothed by ε).
+solved by iteratively reweighted least squares: with A = diag(1 / (2 (||W_j|| + ε)))
+fixed, the minimum of ||X W - Z||² + β tr(Wᵀ A W) is a ridge solution W, from which the
+next A follows. Each pass lowers the objective (with ||W_j|| smoothed by ε).
 
-A pass solves the smaller of two systems, p x p or N x N:
+A pass solves the smaller of two systems, p × p or N × N:
 
     W = (Xᵀ X + β A)⁻¹ Xᵀ Z  =  A⁻¹ Xᵀ (X A⁻¹ Xᵀ + β I)⁻¹ Z
 
@@ -22,9 +22,9 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 
-# The smoothing of the norms: a row of zeros has a weight of 1 / (2 ε), not infinity.
+# Smoothing of the norms: a row of zeros has the weight 1 / (2 ε), not infinity.
 EPSILON = 1e-8
-# From the diagonal of A⁻¹ to W and ||X W - Z||².
+# Maps the diagonal of A⁻¹ to W and ||X W - Z||².
 Pass = Callable[[Float[Array, " p"]], tuple[Float[Array, "p c"], float]]
 
 
@@ -42,16 +42,16 @@ def row_sparse_weights(
     Parameters
     ----------
     X, Z : (N, p) and (N, c) arrays
-        Rows and their targets; nothing is centred.
+        Rows and their targets, which are not centred.
     beta : float
-        Above 0.
+        Penalty, positive.
     start : (p, c) array, optional
-        An earlier solution; the ridge solution with A = I when omitted. Rows of zeros
-        in it leave zero very slowly, which is the method's nature.
+        An earlier solution; the ridge solution with A = I when omitted. The method
+        moves rows of zeros away from zero very slowly.
     tol : float, default 1e-6
-        Stop when a pass lowers the objective by less than this share of it.
+        The iteration stops when a pass lowers the objective by less than this share.
     max_iter : int, default 100
-        Most passes.
+        Maximum number of passes.
     """
     solve = _primal(X, Z, beta) if X.shape[1] <= len(X) else _dual(X, Z, beta)
     W = solve(np.ones(X.shape[1]))[0] if start is None else start
@@ -74,19 +74,19 @@ def row_sparse_objective(
 
 
 def row_norms(W: Float[Array, "p c"]) -> Float[Array, " p"]:
-    """Return the Euclidean norm of each row: how much a column of X matters."""
+    """Return the Euclidean norm of each row, the importance of a column of X."""
     return np.sqrt(np.einsum("jc,jc->j", W, W))
 
 
 def _primal(X: Float[Array, "N p"], Z: Float[Array, "N c"], beta: float) -> Pass:
-    """Return what solves a pass by the p x p system; XᵀX serves all passes."""
+    """Return a solver of a pass by the p × p system; all passes share XᵀX."""
     p = X.shape[1]
     gram, image = X.T @ X, X.T @ Z
     B = np.empty_like(gram)
 
     def solve(inverse: Float[Array, " p"]) -> tuple[Float[Array, "p c"], float]:
-        # Scaled by A's root on both sides: the weights of rows near zero are 1e8 times
-        # those of the others, and would swamp the factor's digits.
+        # Scaled by the root of A on both sides: weights of rows near zero are 1e8 times
+        # the others, and the factorisation would lose the digits of the latter.
         root = np.sqrt(inverse)
         np.multiply(gram, root, out=B)
         np.multiply(B, root[:, None], out=B)
@@ -98,18 +98,18 @@ def _primal(X: Float[Array, "N p"], Z: Float[Array, "N c"], beta: float) -> Pass
 
 
 def _dual(X: Float[Array, "N p"], Z: Float[Array, "N c"], beta: float) -> Pass:
-    """Return what solves a pass by the N x N system, for more columns than rows."""
+    """Return a solver of a pass by the N × N system, for more columns than rows."""
     scaled = np.empty(X.shape)
 
-    # numpy's solver: scipy's would come with threads of its own, which wait for one
-    # another by spinning, and a pass would go back and forth between the two.
+    # NumPy's solver: SciPy's BLAS has threads of its own that spin while they wait, and
+    # a pass would alternate between the two libraries.
     def solve(inverse: Float[Array, " p"]) -> tuple[Float[Array, "p c"], float]:
         np.multiply(X, np.sqrt(inverse), out=scaled)
         K = scaled @ scaled.T
         K.flat[:: len(K) + 1] += beta
-        found = np.linalg.solve(K, Z)
-        # X W = (K - β I) K⁻¹ Z: what is left of Z is β times what was found.
-        return inverse[:, None] * (X.T @ found), beta**2 * _squares(found)
+        dual = np.linalg.solve(K, Z)
+        # X W = (K - β I) K⁻¹ Z, so the residual of Z is β K⁻¹ Z.
+        return inverse[:, None] * (X.T @ dual), beta**2 * _squares(dual)
 
     return solve
 

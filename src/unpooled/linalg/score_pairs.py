@@ -1,11 +1,11 @@
-"""Latent pairs of two views that are seen through bases of their columns.
+"""Latent pairs of two views within low-dimensional subspaces of their columns.
 
     O = X Q,  R = Y P    images of the rows; Q and P have orthonormal columns
     pairs of O, R        partial least squares within the spans of Q and P
-    Xᵀ u = s Q w         u the other's score: holds for pairs of the whole views
+    Xᵀ u = s Q w         holds for pairs of the whole views; u is the other view's score
 
-Who has X, Q and both images can tell how far its own side is from the pairs of the
-whole views, and which directions Q lacks.
+The owner of X and Q, given both images, can compute how far its weights are from those
+of the whole views, and which directions Q lacks.
 """
 
 from dataclasses import dataclass
@@ -17,27 +17,27 @@ import scipy.linalg
 from unpooled.arrays import Array, Float
 from unpooled.linalg.partial_least_squares import NOTHING
 
-# Below this share of a direction, what others leave of it is rounding.
+# A direction of which less than this share is orthogonal to the others is rounding.
 _DEPENDENT = 1e-8
-# Relative gaps below this are ties, whose pairs nobody can tell apart.
+# Relative gaps below this are ties, whose pairs are not determined.
 _TIED = 1e-14
 
 
 @final
 @dataclass(frozen=True)
 class ScorePairs:
-    """Pairs of scores within the spans of two bases, by decreasing covariance.
+    """Pairs of scores within two subspaces, in descending order of covariance.
 
     Attributes
     ----------
     weights : (w, k) array
-        Unit vectors, coordinates of the own weights in the own basis; zeros where
-        nothing is left to pair.
+        Unit vectors, the coordinates of the own weights in the own basis; zeros beyond
+        the rank of the covariance.
     own, other : (N, k) arrays
-        Scores of both views, each as earlier pairs have left it. The entry of largest
-        magnitude in the sum of both, at unit length, is positive.
+        Scores of both views, after deflation by earlier pairs. In the sum of the two
+        unit scores, the entry of largest magnitude is positive.
     gaps : (k,) array
-        Distance of each pair's covariance from the nearest other one.
+        Distance of each pair's singular value from the nearest other one.
     """
 
     weights: Float[Array, "w k"]
@@ -53,18 +53,18 @@ def score_pairs(
     *,
     deflated: tuple[bool, bool],
 ) -> ScorePairs:
-    """Return k pairs of two views' images.
+    """Return k pairs of scores from the images of two views.
 
     Parameters
     ----------
     own, other : (N, w) and (N, v) arrays
-        Images; columns of zeros where a basis has fewer directions.
+        Images; zero columns where a basis has fewer directions.
     k : int
-        At most w and v.
+        Number of pairs, at most w and v.
     deflated : pair of bool
-        Whether the own view's score is taken out of it before the next pair, and the
-        other's out of that one: of neither view (PLSSVD, singular vectors all at once),
-        of both (PLSCanonical), or of the one that predicts (PLSRegression).
+        Whether the own view, and whether the other view, is deflated by its score
+        before the next pair: neither (PLSSVD, all singular vectors at once), both
+        (PLSCanonical), or the view that predicts (PLSRegression).
     """
     left, right = own, other
     k = min(k, own.shape[1], other.shape[1])
@@ -77,7 +77,7 @@ def score_pairs(
             left = _without(left, t[:, j - 1]) if deflated[0] else left
             right = _without(right, u[:, j - 1]) if deflated[1] else right
             U, s, Vt = scipy.linalg.svd(left.T @ right)
-        # Each pair is the first of what is left, or the one of its own rank.
+        # With deflation the first pair of what is left, otherwise pair j.
         i = 0 if any(deflated) else j
         if s[i] <= NOTHING * first:
             break
@@ -95,31 +95,31 @@ def errors(
     *,
     deflated: bool,
 ) -> tuple[Float[Array, "p k"], Float[Array, " k"]]:
-    """Return what the own basis lacks, and the sines of angles that this may cost.
+    """Return directions that the own basis lacks, and bounds on the angles they cause.
 
     Parameters
     ----------
     X : (N, p) array
         The own view.
     basis : (p, w) array
-        Of the pairs' weights.
+        The basis of the pairs' weights.
     pairs : ScorePairs
-        Within that basis.
+        Pairs of scores within that basis.
     deflated : bool
-        Whether the own view's scores were taken out of it.
+        Whether the own view was deflated by its scores.
 
     Returns
     -------
     residuals : (p, k) array
-        ``Xᵀ u`` less its part along the own weights, pair by pair.
+        ``Xᵀ u`` without its part along the own weights, for each pair.
     sines : (k,) array
-        Their lengths in units of the pair's gap; a bound on the error of the own
-        weights to first order. At most 1e6, which stands for no gap at all.
+        Their lengths in units of the pair's gap: a first-order bound on the error of
+        the own weights. At most 1e6, which stands for a gap of 0.
     """
     u = pairs.other.copy()
     if deflated:
         for j in range(1, u.shape[1]):
-            # Earlier scores are orthogonal to each other.
+            # Earlier scores are mutually orthogonal.
             for t in pairs.own[:, :j].T:
                 u[:, j] -= t * (t @ u[:, j]) / (t @ t if t.any() else 1.0)
     image, weights = X.T @ u, basis @ pairs.weights
@@ -133,7 +133,7 @@ def errors(
 
 
 def cosines(T: Float[Array, "N k"], U: Float[Array, "N k"]) -> Float[Array, " k"]:
-    """Return the cosine between each pair of columns; 0 where one has no length."""
+    """Return the cosine between each pair of columns; 0 where one column is zero."""
     lengths = np.linalg.norm(T, axis=0) * np.linalg.norm(U, axis=0)
     return np.einsum("Nk,Nk->k", T, U) / np.where(lengths > 0, lengths, 1.0)
 
@@ -141,11 +141,11 @@ def cosines(T: Float[Array, "N k"], U: Float[Array, "N k"]) -> Float[Array, " k"
 def extended(
     basis: Float[Array, "p w"], directions: Float[Array, "p l"], more: int
 ) -> Float[Array, "p _"]:
-    """Return the basis with `more` columns; zeros where no direction adds anything."""
+    """Return the basis with `more` further columns, zero where no direction is new."""
     lengths = np.linalg.norm(directions, axis=0)
     fresh = directions / np.where(lengths > 0, lengths, 1.0)
     for _ in range(2):
-        # Twice, for what is left of nearly dependent directions is mostly rounding.
+        # Twice, because the rest of nearly dependent directions is mostly rounding.
         fresh = fresh - basis @ (basis.T @ fresh)
         fresh = _orthonormal(fresh)
     padding = np.zeros((len(basis), more - fresh.shape[1]))
@@ -154,10 +154,10 @@ def extended(
 
 def _orthonormal(block: Float[Array, "p l"]) -> Float[Array, "p l"]:
     U, s, _ = scipy.linalg.svd(block, full_matrices=False)
-    found = np.zeros_like(block)
+    basis = np.zeros_like(block)
     firm = s > _DEPENDENT
-    found[:, : np.count_nonzero(firm)] = U[:, firm]
-    return found
+    basis[:, : np.count_nonzero(firm)] = U[:, firm]
+    return basis
 
 
 def _sign(t: Float[Array, " N"], u: Float[Array, " N"]) -> float:

@@ -1,7 +1,7 @@
-"""Matrices between inverse roots of others, from rows, without forming a root.
+"""Whitened cross-covariances from rows, without forming p × p matrices.
 
 With thin singular values ``X = U diag(s) Vᵀ`` of n rows, ``(XᵀX + r I)^(-1/2) Xᵀ`` is
-``V diag(s / sqrt(s² + r)) Uᵀ``: O(p n²) work where p exceeds n, and nothing p × p.
+``V diag(s / sqrt(s² + r)) Uᵀ``, which takes O(p n²) operations where p exceeds n.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ def whitened_cross(
     X, Y : (n, p) and (n, q) arrays
         Centred rows of two views.
     ridge : float
-        r; 0 for pseudo-inverse roots.
+        r; with 0 the roots are pseudo-inverse.
     """
     left, right = whitened_factors(X, Y, ridge)
     return left @ right.T
@@ -31,8 +31,8 @@ def whitened_factors(
 ) -> tuple[Float[Array, "p l"], Float[Array, "q l"]]:
     """Return factors whose product, ``left @ right.T``, is `whitened_cross`.
 
-    They have no more columns than rows of the views have dimensions, by decreasing
-    length, which is the same in both.
+    Their number of columns l is the rank of the product. Columns are in descending
+    order of length, which is the same in both factors.
     """
     (Ux, sx, Vx), (Uy, sy, Vy) = _thin(X), _thin(Y)
     inner = (sx / np.sqrt(sx**2 + ridge))[:, None] * (Ux.T @ Uy)
@@ -59,7 +59,7 @@ def whitened_rows(
 def _thin(
     X: Float[Array, "n p"],
 ) -> tuple[Float[Array, "n l"], Float[Array, " l"], Float[Array, "p l"]]:
-    """Return singular values above rounding, with their vectors."""
+    """Return the singular values above rounding and their vectors."""
     U, s, Vt = scipy.linalg.svd(X, full_matrices=False)
     firm = s > max(X.shape) * np.finfo(float).eps * s.max(initial=0.0)
     return U[:, firm], s[firm], Vt[firm].T

@@ -1,20 +1,23 @@
-"""The Yeo-Johnson transform, and the sign of its likelihood's slope, in safe numbers.
+"""The Yeo-Johnson transform and the sign of its score function, without overflow.
 
     φ(x)    = sgn(x) log(1 + |x|)
     ψ(λ, x) = (e^{λφ} - 1) / λ  for x >= 0;   -(e^{-(2-λ)φ} - 1) / (2 - λ)  for x < 0
 
-The log-likelihood is concave in λ, and its derivative has the sign of
+The log-likelihood is concave in λ, and its derivative (the score) has the sign of
 
     F(λ) = mean(φ) var(ψ) - cov(ψ, ψ'),   ψ' = dψ/dλ.
 
-Shifting and scaling ψ, and adding multiples of ψ to ψ', change F by a positive factor
-only. So everything is computed about a public reference, a coarse centre β >= 0 and a
-spread σ of φ (where the centre is negative, x and φ are mirrored and λ becomes 2 - λ):
+Shifting and scaling ψ, and adding multiples of ψ to ψ', change F only by a positive
+factor. So ψ is computed about a public reference, a coarse centre β >= 0 and a coarse
+standard deviation σ of φ (where the centre is negative, x and φ are mirrored and λ
+becomes 2 - λ):
 
     u = φ - β,   ψ^ = (ψ - ψ(β)) e^{-λβ} / s(λ),   F ~ mean(u/σ) var(ψ^) - cov(ψ^, ψ^')
 
-where for x >= 0 ``ψ^ s = (e^{λu} - 1) / λ``. Nothing cancels and nothing overflows,
-whether values are 1e6 ± 10 or 1e-12.
+where ``ψ^ s = (e^{λu} - 1) / λ`` for x >= 0. There is neither cancellation nor overflow
+for values such as 1e6 ± 10 or 1e-12. The reference scales only F: standardised, ψ and
+ψ^ are equal, but ψ would overflow or lose its digits where the values are far from zero
+relative to their standard deviation. ``ψ = a ψ^ + b`` (`units`).
 
 References
 ----------
@@ -23,6 +26,7 @@ Learning, NeurIPS 2022, section 3 and appendix A.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
@@ -31,18 +35,17 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.linalg.root_search import SignSearch, candidate
 
-# Below this h(t) is computed from its series: the difference would lose eps / t of its
-# digits.
+# Below this, h(t) is computed from its series, because the closed form cancels.
 _SMALL = 0.125
 _SERIES = [1.0 / (math.factorial(k) * (k + 2)) for k in range(12)]
-# The largest sum of squares of ψ^ that enters F. What is beyond lies in a tail that
-# this λ stretches without measure, so that only the side of the tail matters, and the
-# sums are replaced by ones that say no more than that.
+# The largest sum of squares of ψ^ that enters F. Beyond it, λ stretches one tail so far
+# that the side of that tail alone determines the sign of F, and fixed sums with that
+# sign replace the sums.
 _MOST_SQUARES = 2.0**88
 _SATURATED = 2.0**104
-# From here on e^{|t|} overflows, or is all of the difference quotient.
+# From here on e^{|t|} overflows, or e^{|t|} - 1 equals e^{|t|}.
 _FAR = 600.0
-# Cells of an intermediate array that stays in the cache.
+# Number of cells of an intermediate array that stays in the cache.
 _CELLS = 2**15
 
 
@@ -54,14 +57,14 @@ def log_size(x: Float[Array, "..."]) -> Float[Array, "..."]:
 @final
 @dataclass(frozen=True)
 class Reference:
-    """A public centre and spread of one column's φ; both are coarse.
+    """Public, coarse location and scale of one column's φ.
 
     Attributes
     ----------
     centre : float
-        Negative where the column is mirrored.
+        Location of φ; negative where the column is mirrored.
     spread : float
-        Positive.
+        Scale of φ, positive.
     """
 
     centre: float
@@ -73,14 +76,14 @@ class Reference:
         return abs(self.centre)
 
     def mirrored(self, lam: float) -> float:
-        """Return λ of the mirrored column, or of the column itself; its own inverse."""
+        """Return λ of the column as mirrored, if it is; an involution."""
         return 2.0 - lam if self.centre < 0 else lam
 
     def log_scale(self, lam: Float[Array, " k"]) -> Float[Array, " k"]:
-        """Return log s(λ), λ of the mirrored column.
+        """Return log s(λ), for λ of the mirrored column.
 
-        s is |ψ^| at the centre plus or minus the spread, whichever is smaller: in the
-        tail that a large |λ| stretches there may be no row.
+        s is the smaller of |ψ^| at β + σ and at β - σ, because there may be no row in
+        the tail that a large |λ| stretches.
         """
         ends = np.expm1([self.beta + self.spread, abs(self.beta - self.spread)])
         ends[1] *= np.sign(self.beta - self.spread)
@@ -88,26 +91,26 @@ class Reference:
         with np.errstate(all="ignore"):
             values = Column(ends, upright).shifted(lam, np.zeros_like(lam))
             near = np.log(np.abs(values).min(axis=1))
-            # Beyond this, one of the two is 1 / |λ| and the other cannot be held.
+            # Beyond this one of the two is 1 / |λ| and the other overflows.
             far = -np.log(np.abs(lam))
         return np.where(np.abs(lam * self.spread) < _FAR, near, far)
 
 
 @final
 class Column:
-    """One column's rows about its reference; missing cells are left out.
+    """The observed cells of one column, relative to its reference.
 
     Parameters
     ----------
     x : (n,) array
-        In the units of the data, not mirrored.
+        In the units of the data, not mirrored; NaN are left out.
     reference : Reference
-        What the column is computed about.
+        Location and scale of the column's φ.
 
     Attributes
     ----------
     u : (n',) array
-        φ - β of the cells that are there, mirrored where the reference is.
+        φ - β of the observed cells, mirrored where the centre is negative.
     """
 
     def __init__(self, x: Float[Array, " n"], reference: Reference) -> None:
@@ -115,27 +118,33 @@ class Column:
         if reference.centre < 0:
             x = -x
         self._reference = reference
-        at = np.expm1(reference.beta)
+        centre = np.expm1(reference.beta)
         self._negative = x < 0
-        # Not φ - β: at 1e6 ± 10 that difference would have five digits.
-        self.u = np.log1p((np.maximum(x, 0.0) - at) / (1.0 + at))
+        positive = np.maximum(x, 0.0)
+        # Not φ - β: at 1e6 ± 10 that difference would have only five digits.
+        offset = (positive - centre) / (1.0 + centre)
+        # Far below a large centre the offset rounds to -1, whose log1p is -inf; there
+        # the quotient (1 + x) / (1 + centre) has all its digits.
+        far = offset < -0.5
+        self.u = np.log1p(np.where(far, 0.0, offset))
+        self.u[far] = np.log((1.0 + positive[far]) / (1.0 + centre))
         self._a = np.log1p(-x[self._negative])
         self.u[self._negative] = -self._a - reference.beta
 
     def shifted(
         self, lam: Float[Array, " k"], log_scale: Float[Array, " k"]
     ) -> Float[Array, "k n"]:
-        """Return ψ^ at each λ of the mirrored column, in units of e^log_scale."""
+        """Return ψ^ at each λ of the mirrored column, divided by e^log_scale."""
         psi = _quotient(lam, self.u, -log_scale)
         if len(self._a):
             beta = np.array([self._reference.beta])
-            own = _quotient(2.0 - lam, self._a, -lam * beta - log_scale)
-            psi[:, self._negative] = -own - _quotient(-lam, beta, -log_scale)
+            mirrored = _quotient(2.0 - lam, self._a, -lam * beta - log_scale)
+            psi[:, self._negative] = -mirrored - _quotient(-lam, beta, -log_scale)
         return psi
 
     def slope_sums(self, lam: Float[Array, " k"]) -> Float[Array, "5 k"]:
         """Return the sums over rows of u/σ, ψ^, ψ^², ψ^' and ψ^ ψ^' at each λ."""
-        # As many candidates at a time as stay in the cache.
+        # As many values of λ at a time as stay in the cache.
         at_once = max(_CELLS // max(len(self.u), 1), 1)
         parts = range(0, len(lam), at_once)
         sums = [self._slope_sums(lam[i : i + at_once]) for i in parts]
@@ -167,16 +176,16 @@ class Column:
         if len(self._a):
             beta = np.array([self._reference.beta])
             log_factor = -lam * beta - log_scale
-            own = _quotient_slope(2.0 - lam, self._a, log_factor)
-            # e^{-λβ} times the slope of ψ(β), and the slope of e^{-λβ} itself.
+            mirrored = _quotient_slope(2.0 - lam, self._a, log_factor)
+            # e^{-λβ} times the derivative of ψ(β), and the derivative of e^{-λβ}.
             of_centre = _quotient_slope(lam, beta, log_factor)
             of_factor = -beta * psi[:, self._negative]
-            slope[:, self._negative] = of_factor + own - of_centre
+            slope[:, self._negative] = of_factor + mirrored - of_centre
         return slope
 
 
 def slope_sign(means: Float[Array, "5 q"]) -> Float[Array, " q"]:
-    """Return F, up to a positive factor, from `Column.slope_sums` of all rows, / N."""
+    """Return F up to a positive factor, from the means `Column.slope_sums` / N."""
     u, psi, squares, slope, products = means
     return u * (squares - psi * psi) - (products - psi * slope)
 
@@ -184,16 +193,16 @@ def slope_sign(means: Float[Array, "5 q"]) -> Float[Array, " q"]:
 def optimal(
     x: Float[Array, " n"], tol: float = 2.0**-30, n_candidates: int = 1
 ) -> tuple[float, list[float]]:
-    """Return the maximum-likelihood λ of one column in one place.
+    """Return the maximum-likelihood λ of one column whose rows are all here.
 
     Parameters
     ----------
     x : (n,) array
-        Missing cells are left out; not constant.
+        Not constant; NaN are left out.
     tol : float, default 2^-30
-        In λ times the spread of φ.
+        Absolute tolerance of λ σ, σ the standard deviation of φ.
     n_candidates : int, default 1
-        1 is the paper's ExpYJ, an exponential search and bisection.
+        Candidates per batch. 1 is the paper's ExpYJ: exponential search and bisection.
 
     Returns
     -------
@@ -216,7 +225,7 @@ def optimal(
 
 
 def transform(x: Float[Array, " n"], lam: float) -> Float[Array, " n"]:
-    """Return ψ(λ, x); missing cells stay missing, and what overflows is infinite."""
+    """Return ψ(λ, x); NaN stay NaN, and values that overflow are infinite."""
     size, at, zero = np.log1p(np.abs(x)), np.array([lam]), np.zeros(1)
     with np.errstate(over="ignore"):
         positive = _quotient(at, size, zero)[0]
@@ -225,7 +234,7 @@ def transform(x: Float[Array, " n"], lam: float) -> Float[Array, " n"]:
 
 
 def inverse(psi: Float[Array, " n"], lam: float) -> Float[Array, " n"]:
-    """Return x with ψ(λ, x) = `psi`; NaN where no x has it."""
+    """Return x with ψ(λ, x) = `psi`; NaN where there is no such x."""
     with np.errstate(all="ignore"):
         positive = np.expm1(_inverse_quotient(lam, np.maximum(psi, 0.0)))
         negative = -np.expm1(_inverse_quotient(2.0 - lam, np.maximum(-psi, 0.0)))
@@ -235,7 +244,7 @@ def inverse(psi: Float[Array, " n"], lam: float) -> Float[Array, " n"]:
 def shifted(
     x: Float[Array, " n"], lam: float, reference: Reference
 ) -> Float[Array, " there"]:
-    """Return ψ^ of the cells that are there, λ of the mirrored column."""
+    """Return ψ^ of the observed cells, for λ of the mirrored column."""
     at = np.array([lam])
     return Column(x, reference).shifted(at, reference.log_scale(at))[0]
 
@@ -243,18 +252,65 @@ def shifted(
 def inverse_shifted(
     values: Float[Array, " n"], lam: float, reference: Reference
 ) -> Float[Array, " n"]:
-    """Return x, in the units of the data, whose `shifted` is given."""
+    """Return x, in the units of the data, from its `shifted` values."""
     beta = np.array([reference.beta])
     at, here = np.expm1(beta), np.array([lam])
     with np.errstate(all="ignore"):
         raw = values * np.exp(reference.log_scale(here))
-        x = at + (1.0 + at) * np.expm1(_inverse_quotient(lam, raw))
-        # ψ^ of x = 0; below it the other branch holds.
+        u = _inverse_quotient(lam, raw)
+        # Each form is accurate where the terms of the other one cancel.
+        far = np.expm1(u) < -0.5
+        x = np.where(far, (1.0 + at) * np.exp(u) - 1.0, at + (1.0 + at) * np.expm1(u))
+        # ψ^ of x = 0, below which the negative branch holds.
         zero = -_quotient(-here, beta, np.zeros(1))[0]
         below = raw < zero
         rest = (zero - raw[below]) * np.exp(lam * beta)
         x[below] = -np.expm1(_inverse_quotient(2.0 - lam, rest))
     return -x if reference.centre < 0 else x
+
+
+def shifted_table(
+    X: Float[Array, "n p"],
+    lambdas: Float[Array, " p"],
+    centre: Float[Array, " p"],
+    spread: Float[Array, " p"],
+) -> Float[Array, "n p"]:
+    """Return ψ^ of every cell of a table, sign as of x; NaN stay NaN."""
+    out = np.full(X.shape, np.nan)
+    for j, lam, reference, sign in _columns(lambdas, centre, spread):
+        there = ~np.isnan(X[:, j])
+        out[there, j] = sign * shifted(X[:, j], lam, reference)
+    return out
+
+
+def inverse_shifted_table(
+    values: Float[Array, "n p"],
+    lambdas: Float[Array, " p"],
+    centre: Float[Array, " p"],
+    spread: Float[Array, " p"],
+) -> Float[Array, "n p"]:
+    """Return the table from its `shifted_table` values; NaN where there is none."""
+    rows = np.empty_like(values)
+    for j, lam, reference, sign in _columns(lambdas, centre, spread):
+        column = inverse_shifted(sign * values[:, j], lam, reference)
+        rows[:, j] = column
+    return rows
+
+
+def units(
+    lambdas: Float[Array, " p"],
+    centre: Float[Array, " p"],
+    spread: Float[Array, " p"],
+) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
+    """Return a and b of ψ = a ψ^ + b for each column, infinite on overflow."""
+    a, b = np.empty((2, len(lambdas)))
+    with np.errstate(over="ignore", under="ignore"):
+        for j, lam, reference, sign in _columns(lambdas, centre, spread):
+            log_scale = reference.log_scale(np.array([lam]))[0]
+            a[j] = np.exp(log_scale + lam * reference.beta)
+            at = np.expm1(np.array([reference.beta]))
+            b[j] = sign * transform(at, lam)[0]
+    return a, b
 
 
 def _quotient(
@@ -271,7 +327,7 @@ def _quotient(
 def _quotient_slope(
     lam: Float[Array, " k"], u: Float[Array, " n"], log_factor: Float[Array, " k"]
 ) -> Float[Array, "k n"]:
-    """Return ``exp(log_factor)`` times the derivative of `_quotient` by λ.
+    """Return ``exp(log_factor)`` times the derivative of ``(e^{λu} - 1) / λ`` by λ.
 
     It is u² h(λu) with ``h(t) = (t e^t - e^t + 1) / t²``.
     """
@@ -290,3 +346,15 @@ def _quotient_slope(
 def _inverse_quotient(lam: float, psi: Float[Array, " n"]) -> Float[Array, " n"]:
     """Return u with ``(e^{λu} - 1) / λ = psi``."""
     return psi if lam == 0 else np.log1p(lam * psi) / lam
+
+
+def _columns(
+    lambdas: Float[Array, " p"],
+    centre: Float[Array, " p"],
+    spread: Float[Array, " p"],
+) -> Iterator[tuple[int, float, Reference, float]]:
+    """Yield each column's index, λ as mirrored, reference, and sign of mirroring."""
+    for j, lam in enumerate(lambdas.tolist()):
+        reference = Reference(float(centre[j]), float(spread[j]))
+        sign = -1.0 if reference.centre < 0 else 1.0
+        yield j, reference.mirrored(lam), reference, sign

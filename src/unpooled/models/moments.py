@@ -75,13 +75,15 @@ def local_total(X: Rows, sums: Sums = None) -> dict[str, Any]:
 
 @summed(
     takes={"mean": public("p", "the mean of each column over all silos")},
-    squares=release("p", meaning="each column's sum of squares about its mean"),
+    squares=release(
+        "p", meaning="each column's squared deviations from its mean, added"
+    ),
     scatter=stays(
         "p p",
         symmetric=True,
         until="fit",
-        meaning="cross-product matrix about the mean (products of every two columns, "
-        "added over all rows)",
+        meaning="cross-product matrix (products of every two columns' deviations from "
+        "their means, added over all rows)",
     ),
 )
 def local_squares(
@@ -100,8 +102,8 @@ def local_squares(
         "p p",
         symmetric=True,
         bound=CauchySchwarz("squares"),
-        meaning="cross-product matrix about the mean (products of every two columns, "
-        "added over all rows)",
+        meaning="cross-product matrix (products of every two columns' deviations from "
+        "their means, added over all rows)",
     ),
 )
 def local_scatter(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ _SAME_MEAN, _SAME_BASIS = 1e-9, 1e-10
 @summed(
     takes={"mean": public("p", "the mean of each column over all silos")},
     squares=release(
-        "p", meaning="each column's squared distances from its mean, added"
+        "p", meaning="each column's squared deviations from its mean, added"
     ),
 )
 def local_spread(X: Float[Array, "n p"], *, mean: Float[Array, " p"]) -> dict[str, Any]:

@@ -27,7 +27,12 @@ from unpooled.protocol.step import Step
 from unpooled.secure.comparison.integer_masks import covered
 from unpooled.secure.comparison.polynomial import Polynomial
 from unpooled.secure.comparison.protocol import Computation
-from unpooled.secure.comparison.relayed_streams import HOME, Address, Carry, Tunnel
+from unpooled.secure.comparison.relayed_streams import (
+    HOME,
+    Carry,
+    SocketAddress,
+    Tunnel,
+)
 from unpooled.secure.comparison.secret_sharing import Rows, added, shares
 from unpooled.secure.keys.agreement import KEY_BYTES, open_sealed, seal_for
 from unpooled.secure.keys.roster import FEWEST_COMPUTING
@@ -221,7 +226,9 @@ class Computing:
             )
             for peer in self._committee
         ]
-        addresses: list[Address] = [(HOME, int(ports[p])) for p in self._committee]
+        addresses: list[SocketAddress] = [
+            (HOME, int(ports[p])) for p in self._committee
+        ]
         if self._tunnel is not None:
             addresses = self._tunnel.addresses
         computation.begin(addresses, certificates)

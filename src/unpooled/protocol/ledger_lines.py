@@ -20,7 +20,7 @@ from unpooled.protocol.request import Request, Veiled
 from unpooled.protocol.step import Step, find_step
 from unpooled.protocol.view_operations import Derive, array_digest, array_key
 from unpooled.secure.sums.fixed_point import BoundedCode, Code, WideCode
-from unpooled.secure.sums.rounded_code import NarrowCode
+from unpooled.secure.sums.rounded_code import RoundedCode
 
 # Most lines of its own ledger that a silo puts into one reply.
 LINES_OF_A_REPLY = 1_000
@@ -47,7 +47,7 @@ def code_for(
     bits = (public or {}).get(declared.bits, 64)
     if bits == 64:
         return BoundedCode(n_parties)
-    return NarrowCode(n_parties, bits, context, party)
+    return RoundedCode(n_parties, bits, context, party)
 
 
 def ledger_lines(

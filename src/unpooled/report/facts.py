@@ -1,4 +1,4 @@
-"""What a report is made of, kept apart from how it looks.
+"""The facts that a report is made from, apart from how it looks.
 
 A run folder holds the same facts, so its report can be written again at any time.
 """
@@ -24,8 +24,8 @@ from unpooled.protocol.step import find_step, home_of, module_of
 
 SIMULATED = (
     "This was a simulation: all silos ran in one process on one machine. The messages, "
-    "keys and rules were those used between organisations, but whoever ran the process "
-    "had everybody’s rows at hand."
+    "keys and rules were those used between organisations, but the person who ran the "
+    "process had access to all rows."
 )
 
 
@@ -45,15 +45,15 @@ class Facts:
     protection : {"masked", "plain"}
         How totals travelled.
     ledger : Ledger
-        What crossed the silos' doors.
+        Every array that left or entered a silo.
     rounds : list of RoundRecord
-        What each exchange cost.
+        Time and bytes of each exchange.
     models : list of (str, estimator)
         Fitted, with the names of their steps.
     feature_names : tuple of str
         Columns of the federation.
     policies : dict of str to dict, or None
-        Each silo's rules by its name, where the silos have told them.
+        Each silo's rules by its name, where the coordinator knows them.
     notes : list of str
         Plain sentences for the first page.
     """
@@ -72,11 +72,11 @@ class Facts:
 
     @property
     def n_rows(self) -> int | None:
-        """N, the rows of all silos together, where a model has learned it."""
+        """N, the total sample size, where a fitted model has it."""
         counts = [0]
         for _, model in self.models:
             for name in ("n_samples_", "n_samples_seen_"):
-                # Not `getattr`: what silos keep would be asked for.
+                # Not `getattr`: it would request what the silos keep.
                 counts.append(int(np.max(vars(model).get(name, 0))))
         return max(counts) or None
 
@@ -131,20 +131,20 @@ def facts_of(model: Any, federation: Any, title: str | None = None) -> Facts:
 
 
 def _check_fitted_on(federation: Federation, model: Any) -> None:
-    """Refuse a model that the ledger does not know: its page would say nothing left."""
+    """Refuse a model without lines in the ledger: its page would say nothing left."""
     module = f"{home_of(type(model).__module__)}."
 
-    def asked(lines: Iterable[Release]) -> bool:
+    def has_lines(lines: Iterable[Release]) -> bool:
         return any(line.step.startswith(module) for line in lines)
 
-    if not isinstance(model, FederatedEstimator) or asked(federation.ledger):
+    if not isinstance(model, FederatedEstimator) or has_lines(federation.ledger):
         return
     try:
-        # Some fits ask for nothing, such as filling in a constant.
-        wanting = asked(plan(model, federation).releases)
+        # Some fits release nothing, such as filling in a constant.
+        missing = has_lines(plan(model, federation).releases)
     except DataError:
-        wanting = True
-    if wanting:
+        missing = True
+    if missing:
         raise DataError(
             f"The federation's ledger has no line of {type(model).__name__}, which was "
             f"fitted on another. Pass the federation of the fit, or a view of it."
@@ -182,7 +182,7 @@ def subject(model: Any) -> str:
 
 
 def subject_of_step(step: str) -> str:
-    """Return in a few words what a step is part of."""
+    """Return in a few words what a step is part of: its model's subject."""
     if step in STAGES:
         return "Matching rows by their ids"
     return first_line(module_of(step)) or step

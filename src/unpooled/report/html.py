@@ -1,9 +1,10 @@
-"""The report as one file that asks for nothing else: no script, no font, no image.
+"""The report as one file that loads nothing else: no script, no font, no image.
 
     facts ── wording, cautions, results ──> texts, tables, pictures ── template ──> page
 
 Names of silos, columns and studies come from outside. They reach the page through the
-template's escaping only, and the page forbids itself to load or run anything.
+template's escaping only, and the page's own security policy forbids it to load or run
+anything.
 """
 
 import inspect
@@ -22,14 +23,15 @@ import jinja2
 from markupsafe import Markup
 
 from unpooled.federation.federation import Federation
-from unpooled.report.cautions import cautions
-from unpooled.report.costs_and_signatures import costs, seals, silos
 from unpooled.report.facts import Facts, facts_of, subject
-from unpooled.report.phrases import byte_size, clean, counted, listed
+from unpooled.report.plots.svg import svg
 from unpooled.report.results import results
-from unpooled.report.rules import rules_table
-from unpooled.report.what_follows import could_learn, could_not_learn
-from unpooled.report.wording import (
+from unpooled.report.text.cautions import cautions
+from unpooled.report.text.costs_and_signatures import costs, seals, silos
+from unpooled.report.text.phrases import byte_size, clean, counted, listed
+from unpooled.report.text.rules import rules_table
+from unpooled.report.text.what_follows import could_learn, could_not_learn
+from unpooled.report.text.wording import (
     shown_as_they_are,
     veiled,
     what_came_in,
@@ -49,14 +51,14 @@ def report(
     *,
     title: str | None = None,
 ) -> Path:
-    """Write what was asked, what left each silo and what came of it, for people.
+    """Write a page on what was fitted, what left each silo, and the results.
 
     Parameters
     ----------
     model : estimator, Pipeline, or a list or dict of estimators
         Fitted on the federation.
     federation : Federation
-        Whose ledger is told. Everything in it is told, other fits included.
+        Its whole ledger is reported, other fits included.
     path : str or path
         The HTML file to write; its folder is made if it is not there.
     title : str, optional
@@ -69,7 +71,7 @@ def report(
 
     Notes
     -----
-    Nothing leaves a silo for it. The report names silos and columns, holds totals and
+    Nothing leaves a silo for the report. It has names of silos and columns, totals and
     fitted models, and no silo's own numbers.
     """
     text = render(facts_of(model, federation, title))
@@ -87,7 +89,7 @@ def render(facts: Facts) -> str:
         summary=_summary(facts),
         figures=_key_figures(facts),
         cautions=cautions(facts),
-        asked=[_asked(name, model) for name, model in facts.models],
+        models=[_parameters(name, model) for name, model in facts.models],
         silos=silos(facts),
         shown=shown_as_they_are(facts),
         sizes_hidden=facts.protection == "masked" and not shown_as_they_are(facts),
@@ -115,12 +117,12 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
         finalize=_readable,
     )
-    environment.globals |= {"listed": listed, "counted": counted}
+    environment.globals |= {"listed": listed, "counted": counted, "svg": svg}
     return environment.get_template("template.html.jinja")
 
 
 def _readable(value: Any) -> Any:
-    """Clean every text on its way into the page, but for markup of our own."""
+    """Clean every text on its way into the page, except markup of our own."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return clean(value)
     return value
@@ -131,18 +133,19 @@ def _summary(facts: Facts) -> str:
     N, m = facts.n_rows, len(facts.parties)
     arrays, n_bytes = _most_sent(facts)
     start = (
-        f"{_spelled(m).capitalize()} {'silo' if m == 1 else 'silos'} worked out one "
-        f"answer from {f'{N:,} rows' if N else 'rows'} that stayed where they were"
+        f"{_spelled(m).capitalize()} {'silo' if m == 1 else 'silos'} computed a joint "
+        f"result from {f'{N:,} rows' if N else 'rows'} that stayed where they were"
     )
     if not arrays:
         return f"{start}; no numbers left a silo."
     sent = f"each sent {counted(arrays, 'array')} of numbers ({byte_size(n_bytes)})"
     fate = f"which the coordinator could open only as totals over all {_spelled(m)}"
     if facts.protection != "masked":
-        fate = "unprotected, so the coordinator could read every silo’s own"
+        fate = "unprotected, so that the coordinator could read every silo’s own"
     elif shown_as_they_are(facts):
         fate = (
-            f"some shown as they are, the others only as totals over all {_spelled(m)}"
+            f"some disclosed as they are, the others only as totals over all "
+            f"{_spelled(m)}"
         )
     elif veiled(facts):
         fate = (
@@ -153,7 +156,7 @@ def _summary(facts: Facts) -> str:
 
 
 def _most_sent(facts: Facts) -> tuple[int, int]:
-    """Return arrays and bytes of the silo that sent most: of each, if none refused."""
+    """Return arrays and bytes of the silo that sent most; if none refused, of each."""
     out = facts.lines("out")
     sent = [
         (sum(party in line.parties for line in out), facts.ledger.bytes_out(party))
@@ -196,19 +199,18 @@ def _when(facts: Facts) -> str:
     return f"{start} UTC" if start.endswith(end) else f"{start} to {end} UTC"
 
 
-def _asked(name: str, model: Any) -> dict[str, Any]:
-    """Return a model's parameters, those that were chosen apart from the defaults."""
-    said = {k: reprlib.repr(v) for k, v in model.get_params(deep=False).items()}
+def _parameters(name: str, model: Any) -> dict[str, Any]:
+    """Return a model's parameters: those that were chosen, and those at defaults."""
+    values = {k: reprlib.repr(v) for k, v in model.get_params(deep=False).items()}
     signature = inspect.signature(type(model)).parameters
-    defaults = {k: reprlib.repr(signature[k].default) for k in said if k in signature}
-    chosen = {k: text for k, text in said.items() if text != defaults.get(k)}
-    usual = {k: text for k, text in said.items() if k not in chosen}
+    defaults = {k: reprlib.repr(signature[k].default) for k in values if k in signature}
+    chosen = {k: text for k, text in values.items() if text != defaults.get(k)}
     return {
         "name": name,
         "model": type(model).__name__,
         "subject": subject(model),
         "chosen": chosen,
-        "usual": usual,
+        "defaults": {k: text for k, text in values.items() if k not in chosen},
     }
 
 
@@ -219,7 +221,7 @@ def _versions() -> Mapping[str, str]:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             module = sys.modules.get(package)
-            found[package] = getattr(module, "__version__", "not told")
+            found[package] = getattr(module, "__version__", "unknown")
     # Not platform.platform() or node(): a name of the machine does not belong here.
     found["System"] = f"{platform.system()} on {platform.machine()}"
     return found

@@ -1,15 +1,18 @@
-"""Differential privacy: noise of one Gaussian in a total, and what it costs.
+"""Differential privacy: discrete Gaussian noise in a total, and its cost.
 
-    party i   its total, whole numbers + discrete Gaussian of σ² / (m - 1) ── masks ──>
-    total     the exact total          + noise of at least σ², whichever one is known
+    party i   x_i, integers,  + discrete Gaussian noise of variance σ² / (m - 1)
+    total     Σ x_i           + noise of variance at least σ² to anyone, also to a party
+                                that subtracts its own noise
 
-Every value is a whole number, so no rounding of float64 gives anything away, and the
-noise is drawn exactly (OpenDP). A release of sensitivity Δ costs ``ρ = Δ² / 2σ²`` in
-zero-concentrated differential privacy, where costs add up; OpenDP turns a sum of them
-into (ε, δ). Two data sets are neighbours when one has one row more.
+The attack: an observer of totals who knows all rows but one. All values are integers,
+so that floating-point rounding discloses nothing, and the noise is drawn exactly
+(OpenDP). A release of sensitivity Δ costs ``ρ = Δ² / 2σ²`` in zero-concentrated
+differential privacy, in which costs add up; OpenDP converts a sum of them into (ε, δ).
+Two data sets are neighbours when one has one row more.
 
-A sum of discrete Gaussians is not one itself. By how much it is worse has a bound,
-which is negligible when every share is wide beside 1; a narrower one is refused.
+A sum of discrete Gaussians is not a discrete Gaussian. The difference has a bound that
+is negligible when the standard deviation of every share is well above 1; smaller ones
+are refused.
 
 References
 ----------
@@ -30,9 +33,9 @@ import numpy as np
 from unpooled.arrays import Array, Int
 from unpooled.errors import DataError
 
-# OpenDP counts in whole numbers too: one unit of sensitivity in its terms.
+# One unit of sensitivity in OpenDP's integers.
 _UNIT = 10**6
-# Shares at least this wide make the sum as good as one Gaussian, to 1e-60 or so.
+# With shares of at least this standard deviation, the difference is about 1e-60.
 _NARROWEST = 4.0
 _KEYS = ("epsilon", "delta", "row_norm", "centre")
 
@@ -40,27 +43,28 @@ _KEYS = ("epsilon", "delta", "row_norm", "centre")
 @final
 @dataclass(frozen=True)
 class GaussianPrivacy:
-    """How much one row may show in what is released: (ε, δ)-differential privacy.
+    """The bound on what a release discloses about one row: (ε, δ)-differential privacy.
 
     Parameters
     ----------
     epsilon : float
-        ε: by ``exp(epsilon)`` at most may a row change the odds of anything released,
-        but for
+        ε. One row changes the probability of any result by a factor of at most
+        ``exp(epsilon)``, apart from `delta`.
     delta : float
         δ, a probability far below one over the number of rows.
     row_norm : float
-        Rows are shifted by `centre`, and those longer than this are shortened to it. A
-        constant that owes nothing to the data: choose it from what the columns mean.
+        Rows are shifted by `centre`, and those with a larger Euclidean norm are scaled
+        down to it. A public constant: choose it from the meaning of the columns, not
+        from the data.
     centre : float or sequence of float, default 0.0
-        Where rows are expected to lie, for all columns or for each; as public.
+        Expected location of the rows, for all columns or for each; public as well.
 
     Notes
     -----
     Neighbouring data sets differ in one row that is there or not, in any silo.
     """
 
-    # Any: they come from users and files, and are checked below.
+    # Any: the values come from users and files, and are checked below.
     epsilon: Any
     delta: Any
     row_norm: Any
@@ -76,19 +80,19 @@ class GaussianPrivacy:
             if not number or not 0 < value < math.inf or isinstance(value, bool):
                 raise DataError(
                     f"GaussianPrivacy {name}={value!r}: it takes a positive number. "
-                    f"The norm of rows must be public: nothing private follows from "
-                    f"one that was looked up in the data."
+                    f"The norm of rows must be public: a norm that was looked up in "
+                    f"the data would disclose them."
                 )
             object.__setattr__(self, name, float(value))
         if not self.delta < 1 or not np.isfinite(centre).all() or centre.ndim > 1:
             raise DataError(
-                "GaussianPrivacy takes a delta below 1, and a centre of numbers: one, "
+                "GaussianPrivacy takes a delta below 1, and as its centre one number, "
                 "or one for each column."
             )
 
     @classmethod
     def of(cls, value: Any) -> "GaussianPrivacy":
-        """Return it from itself, or from its parameters, as a study file has them."""
+        """Return `value`, or make one from the parameters of a study file."""
         if isinstance(value, GaussianPrivacy):
             return value
         if isinstance(value, Mapping) and {*_KEYS[:3]} <= set(value) <= {*_KEYS}:
@@ -99,37 +103,37 @@ class GaussianPrivacy:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the parameters, for files."""
+        """Return the parameters as a study file has them."""
         return {name: getattr(self, name) for name in _KEYS}
 
 
 @final
 @dataclass(frozen=True)
 class Noise:
-    """What a step says of an array that leaves with noise in it.
+    """Declares the noise of an array in a step.
 
     Attributes
     ----------
     sensitivity : float
-        How far one row more can move it, in the Euclidean norm: of a symmetric array
-        all p × p entries count.
+        Largest change of the array by one row more, in the Euclidean norm of all its
+        entries (all p × p of a symmetric one).
     share : float
-        Of the step's ρ; the shares of a step's arrays add up to 1.
+        The array's share of the step's ρ; the shares of a step add up to 1.
     """
 
     sensitivity: float
     share: float
 
     def sigma(self, rho: float) -> float:
-        """Return the standard deviation of the whole noise, at the step's ρ."""
+        """Return the standard deviation of the noise of the total, for the step's ρ."""
         return self.sensitivity / math.sqrt(2.0 * rho * self.share)
 
 
 @lru_cache(maxsize=256)
 def rho_of(epsilon: float, delta: float) -> float:
-    """Return the ρ of zero-concentrated privacy that (ε, δ) has room for."""
+    """Return the largest ρ of zero-concentrated privacy that implies (ε, δ)."""
     low, high = 0.0, epsilon
-    # ρ = ε is more than enough for any δ < 1 / 2, say; the bisection ends below.
+    # The upper end is doubled until it exceeds (ε, δ), then halved by bisection.
     while epsilon_of(high, delta) <= epsilon:
         low, high = high, 2.0 * high
     for _ in range(50):
@@ -140,7 +144,7 @@ def rho_of(epsilon: float, delta: float) -> float:
 
 
 def epsilon_of(rho: float, delta: float) -> float:
-    """Return the ε at δ of something that costs ρ, by OpenDP's conversion."""
+    """Return the ε at δ of a release that costs ρ, by OpenDP's conversion."""
     if rho <= 0.0:
         return 0.0
     dp = _opendp()
@@ -151,14 +155,15 @@ def epsilon_of(rho: float, delta: float) -> float:
 
 
 def discrete_gaussian(sigma: float, size: int) -> Int[Array, " d"]:
-    """Return `size` draws from whole numbers, with the weights of a Gaussian.
+    """Return `size` draws of a discrete Gaussian.
 
-    The draws come from the operating system's generator, through OpenDP.
+    OpenDP draws them with the operating system's random generator.
     """
     if sigma < _NARROWEST:
         raise DataError(
-            f"A share of noise with a standard deviation of {sigma:.2g} is too narrow "
-            f"for whole numbers: ask for a smaller epsilon, or of fewer silos."
+            f"A silo's share of the noise would have a standard deviation of "
+            f"{sigma:.2g}, which is too small for integers: choose a smaller epsilon, "
+            f"or fewer silos."
         )
     return np.array(_drawing(sigma)([0] * size), dtype=np.int64)
 
@@ -166,16 +171,28 @@ def discrete_gaussian(sigma: float, size: int) -> Int[Array, " d"]:
 def concentrated_cost(
     sensitivity: float, sigma: float, n: int, d: int, grid: float = 1.0
 ) -> float:
-    """Return the ρ of a sum of n discrete Gaussians of `sigma` each, d numbers.
+    """Return the ρ of a sum of n discrete Gaussians of standard deviation `sigma`.
 
-    Half the square of the smaller of the two bounds; of one exact discrete Gaussian of
-    the same variance it is ``sensitivity² / (2 n sigma²)``. `grid` is the widest
-    distance of neighbouring values, where they are not whole numbers but multiples.
+    It is half the square of the smaller of two bounds. One discrete Gaussian of the
+    same variance would cost ``sensitivity² / (2 n sigma²)``.
+
+    Parameters
+    ----------
+    sensitivity : float
+        Largest change of the sum by one row more, in the Euclidean norm.
+    sigma : float
+        Standard deviation of each party's noise.
+    n : int
+        Number of discrete Gaussians.
+    d : int
+        Number of entries.
+    grid : float, default 1.0
+        Largest distance between neighbouring values of an entry.
     """
     wide = 2.0 * (math.pi * sigma / grid) ** 2
     tau = 10.0 * sum(math.exp(-wide * k / (k + 1)) for k in range(1, n))
-    one = sensitivity / (math.sqrt(n) * sigma)
-    bound = min(math.sqrt(one**2 + 0.5 * tau * d), one + tau * math.sqrt(d))
+    single = sensitivity / (math.sqrt(n) * sigma)
+    bound = min(math.sqrt(single**2 + 0.5 * tau * d), single + tau * math.sqrt(d))
     return 0.5 * bound**2
 
 
@@ -191,8 +208,8 @@ def _opendp() -> Any:
         dp: Any = importlib.import_module("opendp.prelude")
     except ImportError:
         raise DataError(
-            "Differential privacy draws its noise with OpenDP: install the extra, "
-            "pip install 'unpooled[dp]'."
+            "Differential privacy draws its noise with OpenDP, which is not installed. "
+            "Install it with: pip install 'unpooled[dp]'."
         ) from None
     dp.enable_features("contrib")
     return dp

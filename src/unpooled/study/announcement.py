@@ -1,7 +1,7 @@
-"""What an announced study would ask of a silo, for the person there who approves it.
+"""The plan of an announced study, for the person at a silo who decides about it.
 
-Nothing is taken on trust: the plan is made in the silo, from the text, by the models
-that are installed there, and with the silo's own columns and rules.
+The silo makes the plan itself: from the study's text, with the models that are
+installed there, its own columns and its own rules. It need not trust the coordinator.
 """
 
 from dataclasses import dataclass, replace
@@ -17,30 +17,29 @@ from unpooled.party.party import Party
 from unpooled.protocol.message import decode, encode
 from unpooled.protocol.request import Request, view_arrays
 from unpooled.secure.keys.roster import Roster
-from unpooled.study.definition import pipeline_of
-from unpooled.study.model_updates import part_of
-from unpooled.study.study_sections import read_steps, target_of
+from unpooled.study.pipeline import unfitted_pipeline
+from unpooled.study.study_file import read_steps, target_of
 
-# Columns of another silo, whose number this one is not told: so many that no model
-# finds too few.
-_UNKNOWN = 1000
+# A silo does not know how many columns another silo has. The plan assumes so many that
+# no model refuses them as too few.
+_ASSUMED_COLUMNS = 1000
 
 
 @final
 @dataclass(frozen=True)
 class Announced:
-    """A study as its text says it is.
+    """A study as its text announces it.
 
     Attributes
     ----------
     plan : Plan
-        What would leave this silo; refusals are this silo's own.
+        What would leave this silo, and what this silo would refuse.
     models : tuple of str
         Class names of its steps.
     columns : tuple of str
-        What it reads.
+        The columns that it reads.
     steps : tuple of str
-        Steps that may run once it is approved, with ``*`` as wildcard.
+        Steps that an approval allows, with ``*`` as wildcard.
     """
 
     plan: Plan
@@ -52,57 +51,73 @@ class Announced:
 def read_announced(
     party: Party, name: str, text: str, roster: Roster | None = None
 ) -> Announced:
-    """Plan an announced study at a party.
+    """Return an announced study with its plan, made at a party.
 
-    With the roster that the silo pins, the plan says who would compute for all.
+    Parameters
+    ----------
+    party : Party
+        The silo's party.
+    name, text : str
+        The study's name and text, as they were announced.
+    roster : Roster, optional
+        The roster that the silo pins. With it the plan names the committee that would
+        compute comparisons.
 
     Raises
     ------
     StudyError
-        When the text is not that of a study of this name.
+        When the text is not that of a study of this name, or the study reads columns
+        that the silo does not have.
     """
     top = Section.from_text(f"the study {name}", text)
     head = top.section("study")
     if head.name("name") != name:
         raise StudyError(
-            f"The text that was announced as {name} is of the study "
+            f"The text announced for the study {name} is that of the study "
             f"{head.name('name')}. Deny it: unpooled silo deny {name}"
         )
     steps = read_steps(top)
-    dry = _rounds(tuple(top.section("parties")), head, roster)
+    dry = _dry_rounds(tuple(top.section("parties")), head, roster)
     label = head.text("label")
     partition = head.text("partition", choices=("rows", "columns")) or "rows"
     columns = head.names("columns") or party.table.columns
     if unknown := sorted(set(columns) - set(party.table.columns)):
-        # Before anything is planned: a made-up million of columns takes all memory.
+        # Before planning: a plan over a million invented columns would need too much
+        # memory.
         raise StudyError(
             f"The study {name} reads columns that this silo does not have: "
             f"{', '.join(unknown[:10])}. Deny it: unpooled silo deny {name}"
         )
     layout = Layout.of_rows(dry.parties, columns)
     if partition == "columns":
-        how = how_to_match(partition, head.text("ids"), head.flag("aligned", False))
-        layout = replace(_seen_from(party, dry.parties), matching=how)
+        matching = how_to_match(
+            partition, head.text("ids"), head.flag("aligned", False)
+        )
+        layout = replace(_layout_known_to(party, dry.parties), matching=matching)
     federation = Federation(dry, layout=layout, named=True, label=label)
-    # What the updated model's file holds, a silo need not know for a plan.
-    pipeline = pipeline_of((step.name, part_of(step, known=False)) for step in steps)
+    # A silo does not have the files of models to update, and a plan needs none.
+    pipeline = unfitted_pipeline(steps, read_models=False)
     target = target_of(steps, label)
     pipeline.fit(federation, *([] if target is None else [target]))
     lines = with_matching(federation, dry.lines)
-    own = tuple(line for line in lines if party.name in line.parties)
-    about = _refusals(party, dry, partition), dry.parties, dry.protection
-    plan = Plan(own, *about, tuple(dry.notes))
-    # A solver may choose among a model's steps by what it finds: all of that model's.
+    plan = Plan(
+        releases=tuple(line for line in lines if party.name in line.parties),
+        refusals=_refusals(party, dry, partition),
+        parties=dry.parties,
+        protection=dry.protection,
+        notes=tuple(dry.notes),
+    )
+    # All steps of each model: a solver may choose among them by what it computes.
     families = {line.step.rpartition(".")[0] + ".*" for line in plan.releases}
     return Announced(
-        plan,
-        tuple(step.model for step in steps),
-        tuple(columns),
-        tuple(sorted(families)),
+        plan=plan,
+        models=tuple(step.model for step in steps),
+        columns=tuple(columns),
+        steps=tuple(sorted(families)),
     )
 
 
-def _rounds(
+def _dry_rounds(
     parties: tuple[str, ...], head: Section, roster: Roster | None
 ) -> DryRounds:
     protection = head.text("secure_sum", choices=("masked", "plain")) or "masked"
@@ -112,15 +127,15 @@ def _rounds(
     return dry
 
 
-def _seen_from(party: Party, parties: tuple[str, ...]) -> Layout:
-    """Return a column partition as one silo knows it: its own columns and rows."""
+def _layout_known_to(party: Party, parties: tuple[str, ...]) -> Layout:
+    """Return a column partition with one silo's columns, and assumed ones of others."""
     own, rows = party.table.columns, party.table.n_rows
-    # Nor may they be so many that a model finds too few rows.
-    unknown = max(len(own), min(_UNKNOWN, rows - len(own) - 2))
+    # Nor so many that a model refuses the rows as too few.
+    assumed = max(len(own), min(_ASSUMED_COLUMNS, rows - len(own) - 2))
     columns = {
         name: own
         if name == party.name
-        else tuple(f"{name}: {j}" for j in range(unknown))
+        else tuple(f"{name}: {j}" for j in range(assumed))
         for name in parties
     }
     return Layout("columns", columns, rows)
@@ -129,17 +144,19 @@ def _seen_from(party: Party, parties: tuple[str, ...]) -> Layout:
 def _refusals(
     party: Party, dry: DryRounds, partition: str
 ) -> tuple[tuple[str, str, str], ...]:
-    rules = [
-        (asked, _rule(party, asked, dry.parties, partition)) for asked in dry.requests
-    ]
-    found = [(party.name, asked.step, rule) for asked, rule in rules if rule]
-    return tuple(dict.fromkeys(found))
+    """Return (party, step, rule) of each request that the party would refuse, once."""
+    refusals: dict[tuple[str, str, str], None] = {}
+    for request in dry.requests:
+        rule = _refusing_rule(party, request, dry.parties, partition)
+        if rule:
+            refusals[party.name, request.step, rule] = None
+    return tuple(refusals)
 
 
-def _rule(
+def _refusing_rule(
     party: Party, request: Request, parties: tuple[str, ...], partition: str
 ) -> str:
-    """Return the rule by which a party would refuse a request; empty if none."""
+    """Return the rule by which a party would refuse a request, or an empty text."""
     everything = frozenset(view_arrays(request.operations))
     header, arrays = replace(request, fresh=everything).as_message()
     header |= {"kind": "plan", "parties": list(parties), "partition": partition}

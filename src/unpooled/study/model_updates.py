@@ -1,10 +1,11 @@
-"""Fitted models that a study brings up to date, and how they come along.
+"""The files of fitted models that a study updates.
 
-    study file   [[steps]] update = "runs/january/models/01-pca.unpooled"
-    run's folder   earlier/<step>.unpooled: a continuation begins with the same model
-    job            the same files, beside the study's text
+    study file     [[steps]] update = "runs/january/models/01-pca.unpooled"
+    run's folder   earlier/<step>.unpooled: a copy, so that a continued run updates the
+                   same model
+    job            the same copies, sent beside the study's text
 
-What comes along is the model without its components, which an update finds anew.
+A copy lacks the model's components, which an update computes anew.
 """
 
 import base64
@@ -13,132 +14,77 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
-
-import numpy as np
-from sklearn.base import BaseEstimator
+from typing import Any
 
 from unpooled.errors import StudyError
-from unpooled.federation.federation import Federation
-from unpooled.models.files.catalogue import estimators
 from unpooled.models.files.model_file import load, save
-from unpooled.study.study_sections import StudyStep
-
-if TYPE_CHECKING:
-    from unpooled.study.definition import Study
+from unpooled.study.study_file import StudyFile, StudyStep
 
 EARLIER = "earlier"
 
 
-@final
-class Updating(BaseEstimator):
-    """A step of a pipeline whose fit brings a fitted model up to date.
+def with_earlier(study: StudyFile, folder: Path) -> StudyFile:
+    """Return a study whose steps update copies in the folder of its run.
 
-    Parameters
-    ----------
-    model : estimator
-        With `update`. One that was never fitted stands for a model that is not known
-        here, in a plan: there only shapes count.
-
-    Attributes
-    ----------
-    model_ : estimator
-        As it was brought up to date; `model` stays as it is.
+    Copies that do not exist yet are made.
     """
-
-    model_: Any
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-
-    def __sklearn_clone__(self) -> "Updating":
-        # A clone of the model would have forgotten its fit.
-        return Updating(self.model)
-
-    def fit(self, X: Federation, y: Any = None) -> "Updating":
-        """Bring a copy of the model up to date; `y` is ignored."""
-        model = copy.copy(self.model)
-        if not hasattr(model, "mean_"):
-            model.mean_, model.n_features_in_ = np.zeros(X.n_features), X.n_features
-        self.model_ = model.update(X)
-        return self
-
-    def transform(self, X: Federation) -> Any:
-        """Transform by the model."""
-        return self.model_.transform(X)
+    return replace(study, steps=tuple(_with_copy(s, folder) for s in study.steps))
 
 
-def part_of(step: StudyStep, *, known: bool = True) -> BaseEstimator:
-    """Return a step as a part of a Pipeline.
+def carried(study: StudyFile, *, again: bool) -> dict[str, str]:
+    """Return the model files that a job needs, in base64, by step.
 
-    `known` says whether the model that it may update can be read here.
-    """
-    if step.update is None:
-        return step.estimator()
-    return Updating(step.estimator() if known else estimators()[step.model]())
-
-
-def with_earlier(study: "Study", folder: Path) -> "Study":
-    """Return a study whose updates begin with copies in the folder of its run.
-
-    They are made where they are not there yet.
-    """
-    return replace(study, steps=tuple(_copied(s, folder) for s in study.steps))
-
-
-def carried(study: "Study", *, again: bool) -> dict[str, str]:
-    """Return what a job needs of the models to update: files as text, by step.
-
-    `again` says that the server may have them from an earlier job.
+    With `again` a file that is missing is left out: the server may have it from an
+    earlier job.
     """
     files: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as work:
         for step in study.steps:
             if step.update is None or (again and not step.update.exists()):
                 continue
-            copied = _copied(step, Path(work)).update
-            assert copied is not None
-            files[step.name] = base64.b64encode(copied.read_bytes()).decode("ascii")
+            path = _with_copy(step, Path(work)).update
+            assert path is not None
+            files[step.name] = base64.b64encode(path.read_bytes()).decode("ascii")
     return files
 
 
-def with_carried(study: "Study", files: Any, folder: Path) -> "Study":
-    """Return a study whose updates begin with files that came with a job.
+def with_carried(study: StudyFile, files: Any, folder: Path) -> StudyFile:
+    """Return a study whose steps update the model files that came with a job.
 
     Parameters
     ----------
-    study : Study
-        Its own paths are the submitter's, and not looked at.
+    study : StudyFile
+        Its own paths are those of the submitter and are not read.
     files : Any
-        What `carried` returned, or anything else.
+        What `carried` returned; any other value counts as no files.
     folder : Path
-        Where to put the files.
+        Where the files are written.
     """
     files = files if isinstance(files, Mapping) else {}
     steps = []
     for step in study.steps:
         path = folder / f"{step.name}.unpooled"
         if step.name in files:
-            path.write_bytes(_bytes(files[step.name]))
+            path.write_bytes(_decoded(files[step.name]))
         steps.append(step if step.update is None else replace(step, update=path))
     return replace(study, steps=tuple(steps))
 
 
 def rows_before(folder: Path, step: str) -> int | None:
-    """Return N of the fit that a finished step brought up to date, if it did."""
+    """Return the sample size of the model that a finished step updated, or None."""
     path = folder / EARLIER / f"{step}.unpooled"
     return int(load(path).n_samples_) if path.exists() else None
 
 
-def _copied(step: StudyStep, folder: Path) -> StudyStep:
+def _with_copy(step: StudyStep, folder: Path) -> StudyStep:
+    """Return a step that updates its copy in a folder, made if it is missing."""
     if step.update is None:
         return step
     path = folder / EARLIER / f"{step.name}.unpooled"
     if not path.exists():
         if not step.update.exists():
             raise StudyError(
-                f"There is no model {step.update}, which step {step.name} is to bring "
-                f"up to date."
+                f"There is no model {step.update}, which step {step.name} updates."
             )
         model = copy.copy(step.estimator())
         model.__dict__.pop("components_", None)
@@ -147,8 +93,8 @@ def _copied(step: StudyStep, folder: Path) -> StudyStep:
     return replace(step, update=path)
 
 
-def _bytes(text: Any) -> bytes:
+def _decoded(text: Any) -> bytes:
     try:
         return base64.b64decode(str(text), validate=True)
     except ValueError as wrong:
-        raise StudyError("A model came with the job that is no file.") from wrong
+        raise StudyError("A model that came with the job is not base64.") from wrong

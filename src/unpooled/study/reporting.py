@@ -1,4 +1,4 @@
-"""The report of a run, made from its folder alone."""
+"""The report of a run, from the files in its folder."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def report_of(path: str | Path) -> Path:
-    """Write the report of a run's folder again; the run need not be done.
+    """Write the report of a run again; the run need not be complete.
 
     Parameters
     ----------
@@ -21,20 +21,20 @@ def report_of(path: str | Path) -> Path:
     Returns
     -------
     Path
-        The report.
+        The file ``report.html``.
     """
     return write_report(RunFolder.open(Path(path)))
 
 
 def write_report(place: RunFolder) -> Path:
-    """Write ``report.html`` into the folder of a run."""
+    """Write ``report.html`` into the folder of a run; return its path."""
     from unpooled.report.html import render
 
     return place.write("report.html", render(facts_of_run(place)))
 
 
 def facts_of_run(place: RunFolder) -> "Facts":
-    """Gather what a report says from the folder of a run."""
+    """Return the facts of a report, read from the folder of a run."""
     from unpooled.report.facts import SIMULATED, Facts, subject
 
     state, models = place.state, place.models()
@@ -59,29 +59,29 @@ def facts_of_run(place: RunFolder) -> "Facts":
 
 
 def _updates(place: RunFolder) -> list[str]:
-    found = []
+    notes = []
     for name, model in place.models():
         if (before := rows_before(place.path, name)) is not None:
-            found.append(
+            notes.append(
                 f"{name} was fitted before, over {before:,} rows, and this study "
-                f"brought it up to date, over {model.n_samples_:,}. Whoever has the "
-                f"totals of both can subtract them, which leaves totals over the rows "
-                f"that came, went or changed in between, and over one silo’s alone "
-                f"where only that one changed, joined or left. The silos’ rules "
-                f"allow_roster_change and min_changed_rows say what they let happen."
+                f"updated it, over {model.n_samples_:,}. The difference of the two "
+                f"totals, which anyone who has both can compute, is a total over the "
+                f"rows that were added, removed or changed in between: over rows of "
+                f"one silo alone if only that silo changed, joined or left. The "
+                f"silos’ rules allow_roster_change and min_changed_rows limit this."
             )
-    return found
+    return notes
 
 
 def _interruptions(place: RunFolder) -> list[str]:
     return [
-        f"The run ended before round {first} and was continued. The step that was "
-        f"under way was asked again from its start, or its search from the last "
-        f"batch. Every total that had been opened by then stands in the ledger."
+        f"The run was interrupted before round {first} and continued. The step that "
+        f"was under way began again, or its search continued from the last "
+        f"checkpoint. The ledger has every total that was opened before."
         for first in place.state.resumed
     ]
 
 
 def _limits(rules: dict[str, Any]) -> dict[str, Any]:
-    """Return rules as a policy has them: state.json holds infinite limits as texts."""
+    """Return rules with infinite limits as numbers; state.json has them as texts."""
     return {k: float(v) if v in ("inf", "-inf") else v for k, v in rules.items()}

@@ -1,8 +1,8 @@
-"""Running a study step by step, so that it can end anywhere and go on from there.
+"""A run of a study, step by step, so that it can be interrupted and continued.
 
-step k   rounds ─> ledger.jsonl, each before it is opened
-         fitted ─> models/<k>, silos/*.json ─> state.json says: k is finished
-resume   load models 1..k, apply them to the silos' rows, ask for k + 1
+step k   rounds ─> ledger.jsonl, each before its totals are opened
+         fitted ─> models/<k>, silos/*.json ─> state.json: step k is finished
+resume   load models 1..k, apply them to the silos' rows, fit step k + 1
 """
 
 import logging
@@ -20,25 +20,29 @@ from unpooled.coordinator.round_cost import RoundRecord
 from unpooled.errors import ReleaseRefusedError, StudyError, UnpooledError
 from unpooled.federation.federation import Federation
 from unpooled.federation.matching import agree_on_rows
-from unpooled.federation.planning.dry_run import Plan
+from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Ledger
 from unpooled.models.files.model_file import save
 from unpooled.party.memory.kept_arrays import Shelf
 from unpooled.party.party import Party
-from unpooled.study.checkpoint import begun, forget_progress
-from unpooled.study.definition import Listener, Study, pipeline_of
-from unpooled.study.model_updates import part_of, with_earlier
+from unpooled.study.model_updates import with_earlier
+from unpooled.study.pipeline import pipeline_of, plan_fit, unfitted_pipeline
 from unpooled.study.reporting import write_report
-from unpooled.study.run_folder import RunFolder, check_free
-from unpooled.study.run_state import State, digest_of, told
-from unpooled.study.simulated_federation import assembled
-from unpooled.study.study_sections import StudyStep, target_of
+from unpooled.study.run_folder import (
+    RunFolder,
+    RunState,
+    check_free,
+    digest_of,
+    policy_records,
+)
+from unpooled.study.simulated_federation import simulated_federation
+from unpooled.study.study_file import StudyFile, StudyStep, target_of
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What a run gave.
+    """The results of a run.
 
     Attributes
     ----------
@@ -49,7 +53,7 @@ class Run:
     pipeline : Pipeline
         All steps, as one scikit-learn Pipeline.
     ledger : Ledger
-        What crossed the silos' doors, over all continuations.
+        What crossed the silos' doors, also before an interruption.
     rounds : list of RoundRecord
         What each exchange cost.
     report : Path or None
@@ -64,32 +68,37 @@ class Run:
     report: Path | None
 
 
-# In the run's folder, until the run is done: what simulated silos keep for later steps.
-_KEPT = "silos/kept"
-
+# Called with (party, step, round) for each reply.
+Listener = Callable[[str, str, int], None]
+# Called with the plan before the first request.
 Planned = Callable[[Plan], None]
-# (ledger to continue, next round) -> the federation, and the parties that live here.
+# Called with the ledger to continue, or None, and the number of the next round; returns
+# the federation, and the parties that are simulated in this process.
 Assemble = Callable[[Ledger | None, int], tuple[Federation, dict[str, Party]]]
+
+# Folder of the arrays that simulated silos keep for later steps, until the run is done.
+_KEPT = "silos/kept"
 
 
 def run(
-    study: Study,
-    folder: str | Path | None,
-    listener: Listener | None,
-    planned: Planned | None,
+    study: StudyFile,
+    folder: str | Path | None = None,
+    *,
+    listener: Listener | None = None,
+    planned: Planned | None = None,
     assemble: Assemble | None = None,
 ) -> Run:
     """Run a study into an empty folder; see `Study.run`.
 
-    `assemble` makes the federation where the parties do not all live in this process.
+    `assemble` makes the federation; by default all parties are simulated.
     """
     path = study.folder if folder is None else Path(folder).expanduser()
     check_free(path)
-    federation, parties = (assemble or partial(assembled, study))(None, 1)
-    # Before the folder is made: a study that a silo refuses leaves nothing behind.
-    _plan(study, study.pipeline(), federation, planned)
+    federation, parties = (assemble or partial(simulated_federation, study))(None, 1)
+    # Before the folder is made: a study that a silo refuses leaves no folder behind.
+    _plan(study, study.steps, federation, planned)
     coordinator = _coordinator(federation)
-    state = State(
+    state = RunState(
         study=study.name,
         partition=study.partition,
         protection=study.secure_sum,
@@ -97,66 +106,62 @@ def run(
         file=os.path.relpath(study.path.resolve(), path.resolve()),
         parties=list(federation.parties),
         columns=list(federation.feature_names),
-        policies=told(coordinator.policies or {}),
+        policies=policy_records(coordinator.policies or {}),
         simulated=assemble is None,
     )
     place = RunFolder.create(path, state, study.text)
-    with place.alone():
+    with place.locked():
         study = with_earlier(study, path)
-        _remember(study, place, parties)
+        _restore_memories(study, place, parties)
         place.log(f"Started study {study.name}.")
         coordinator.proofs = place.proofs()
-        # One ledger for both: what the coordinator writes, the folder records.
+        # The same objects: what the coordinator appends, the folder records.
         place.ledger, place.rounds = coordinator.ledger, coordinator.records
-        return _go_on(study, place, federation, parties, listener)
+        return _fit_rest(study, place, federation, parties, listener)
 
 
 def resume(
-    study: Study,
-    folder: str | Path | None,
-    listener: Listener | None,
-    planned: Planned | None,
+    study: StudyFile,
+    folder: str | Path | None = None,
+    *,
+    listener: Listener | None = None,
+    planned: Planned | None = None,
     assemble: Assemble | None = None,
 ) -> Run:
     """Continue a run; see `Study.resume`, and `run` for `assemble`."""
     path = study.folder if folder is None else Path(folder).expanduser()
     if not path.exists():
         raise StudyError(f"There is no run in {path} to resume. Run the study first.")
-    place = RunFolder.open(path)
-    with place.alone():
-        # Read again now that nobody else writes.
+    with RunFolder.open(path).locked():
+        # Read only now that no other process writes.
         place = RunFolder.open(path)
         _check_same(study, place)
         if place.state.done:
             return result_of(study, place)
         study = with_earlier(study, path)
-        join = assemble or partial(assembled, study)
+        join = assemble or partial(simulated_federation, study)
         federation, parties = join(place.ledger, place.next_round)
         coordinator = _coordinator(federation)
         coordinator.records, coordinator.proofs = place.rounds, place.proofs()
-        _remember(study, place, parties)
+        _restore_memories(study, place, parties)
         rest = study.steps[len(place.state.finished) :]
         if rest:
             view = _transformed(federation, [model for _, model in place.models()])
-            _plan(
-                study,
-                pipeline_of((step.name, part_of(step)) for step in rest),
-                view,
-                planned,
-            )
+            _plan(study, rest, view, planned)
             place.state.resumed.append(place.next_round)
             place.write_state()
         place.log(f"Resumed; finished before: {', '.join(place.state.finished)}.")
-        return _go_on(study, place, federation, parties, listener)
+        return _fit_rest(study, place, federation, parties, listener)
 
 
-def _go_on(
-    study: Study,
+def _fit_rest(
+    study: StudyFile,
     place: RunFolder,
     federation: Federation,
     parties: dict[str, Party],
     listener: Listener | None,
 ) -> Run:
+    """Fit the steps that are not finished, and complete the folder."""
     coordinator = _coordinator(federation)
     coordinator.recorders.append(place.record)
     coordinator.listeners += [] if listener is None else [listener]
@@ -167,10 +172,11 @@ def _go_on(
         rest = study.steps[len(finished) :]
         for number, step in enumerate(rest, 1):
             first = place.next_round
-            model = _fitted(study, step, place.path, view)
-            memories = {n: member.studies[study.name] for n, member in parties.items()}
+            model = _fitted(step, place, view, study.label)
+            memories = {
+                name: party.studies[study.name] for name, party in parties.items()
+            }
             place.finish(step.name, model, memories)
-            forget_progress(place.path)
             place.log(
                 f"Finished {step.name}, rounds {first} to {place.next_round - 1}."
             )
@@ -188,22 +194,27 @@ def _go_on(
     return result_of(study, place)
 
 
-def _fitted(study: Study, step: StudyStep, folder: Path, view: Federation) -> Any:
-    model: Any = begun(step, folder)
+def _fitted(
+    step: StudyStep, place: RunFolder, view: Federation, label: str | None
+) -> Any:
+    """Return the model of a step, fitted or updated."""
+    model: Any = place.checkpointed(step)
     if step.update is not None:
         return model.update(view)
-    return model.fit(view, target_of([step], study.label))
+    return model.fit(view, target_of([step], label))
 
 
-def _remember(study: Study, place: RunFolder, parties: dict[str, Party]) -> None:
-    """Give simulated silos what they remember, and a place for what they keep."""
-    for party, member in parties.items():
-        memory = member.studies[study.name] = place.memory(party)
-        memory.kept = Shelf(place.path / _KEPT / party)
+def _restore_memories(
+    study: StudyFile, place: RunFolder, parties: dict[str, Party]
+) -> None:
+    """Give each simulated silo its memory of the study, and a folder to keep arrays."""
+    for name, party in parties.items():
+        memory = party.studies[study.name] = place.memory(name)
+        memory.kept = Shelf(place.path / _KEPT / name)
 
 
-def result_of(study: Study, place: RunFolder) -> Run:
-    """Read what a finished run gave from its folder."""
+def result_of(study: StudyFile, place: RunFolder) -> Run:
+    """Return the results of a finished run from its folder."""
     models = place.models()
     return Run(
         folder=place.path,
@@ -222,10 +233,13 @@ def _transformed(federation: Federation, models: Sequence[Any]) -> Federation:
 
 
 def _plan(
-    study: Study, model: Any, federation: Federation, planned: Planned | None
+    study: StudyFile,
+    steps: Sequence[StudyStep],
+    federation: Federation,
+    planned: Planned | None,
 ) -> None:
-    """Plan what is still to be asked; refuse here what a silo would refuse there."""
-    plan = study.plan_of(model, federation)
+    """Plan the steps; raise the refusals that the plan predicts."""
+    plan = plan_fit(study, unfitted_pipeline(steps), federation)
     for party, step, rule in plan.refusals:
         raise ReleaseRefusedError(party, step, rule)
     if planned is not None:
@@ -234,11 +248,12 @@ def _plan(
 
 def _coordinator(federation: Federation) -> Coordinator:
     coordinator = federation.coordinator
-    assert isinstance(coordinator, Coordinator)  # not a plan of one
+    assert isinstance(coordinator, Coordinator)  # and not the dry run of a plan
     return coordinator
 
 
-def _check_same(study: Study, place: RunFolder) -> None:
+def _check_same(study: StudyFile, place: RunFolder) -> None:
+    """Refuse a study file that is not the one of the run."""
     if place.state.digest != digest_of(study.text):
         raise StudyError(
             f"{study.path.name} was changed since the run in {place.path} began; "
@@ -248,7 +263,8 @@ def _check_same(study: Study, place: RunFolder) -> None:
     finished = place.state.finished
     if finished != [step.name for step in study.steps][: len(finished)]:
         raise StudyError(
-            f"{place.path / 'state.json'} names finished steps that the study has not."
+            f"{place.path / 'state.json'} names finished steps that the study does not "
+            f"have."
         )
     for step, (_, model) in zip(study.steps, place.models(), strict=False):
         if type(model).__name__ != step.model:
@@ -272,7 +288,10 @@ def _failures_logged(place: RunFolder) -> Iterator[None]:
 
 @contextmanager
 def _silo_log(place: RunFolder) -> Iterator[None]:
-    """Write the simulated silos' own reasons beside what they remember."""
+    """Write the simulated silos' log, with the reasons of refusals, to silos/log.txt.
+
+    A real silo writes these to a log of its own, which does not leave it.
+    """
     log = logging.getLogger("unpooled.party")
     path = place.path / "silos" / "log.txt"
     level, handler = log.level, logging.FileHandler(path, delay=True)

@@ -1,74 +1,150 @@
-"""The folder of a run: everything that a killed run needs to go on, and its results.
+"""The folder of a run: its results, and what a run that was interrupted needs.
 
     runs/heart/
     ├── study.toml            the study file as it was read
-    ├── state.json            what is finished; written last, so what it names is there
+    ├── state.json            which steps are finished; written after their files
     ├── models/01-<step>.unpooled, ...      after each finished step
-    ├── earlier/*.unpooled    models to bring up to date, as they were
-    ├── progress.json         what a long step has reached, while it runs
+    ├── earlier/*.unpooled    the models that steps update, as they were
+    ├── progress.json         the checkpoint of a long fit, while it runs
     ├── pipeline.unpooled     all steps, at the end
     ├── ledger.jsonl          one line per array that crossed a silo's door
     ├── rounds.jsonl          one line per exchange: seconds and bytes
-    ├── evidence/*.replies    what silos signed while transforms were fitted
-    ├── silos/<party>.json    what each simulated silo remembers: its own, and only here
-    ├── log.txt, silos/log.txt              what happened; the silos' reasons
+    ├── evidence/*.replies    replies that silos signed while transforms were fitted
+    ├── silos/<party>.json    what a simulated silo remembers of the study
+    ├── log.txt, silos/log.txt              the run's log; the simulated silos' own log
     └── report.html
 
-Lines are appended and forced to disk before any total of their round is opened; all
-other files are replaced in whole.
+Lines are appended and forced to disk before any total of their round is opened. All
+other files are replaced as a whole.
 """
 
 import dataclasses
+import hashlib
 import json
+import math
 import os
+import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, final
+from typing import Any, final, get_origin
 
 from unpooled.coordinator.fit_evidence import Proofs
 from unpooled.coordinator.round_cost import RoundRecord
 from unpooled.data.atomic_file import replacing
 from unpooled.errors import StudyError
 from unpooled.ledger import Ledger
-from unpooled.models.files.model_file import library_version, load, save
+from unpooled.models.base import FederatedEstimator
+from unpooled.models.files.model_file import check_version, library_version, load, save
 from unpooled.party.memory.study_memory import Study as Memory
-from unpooled.study.append_only_file import append, exclusive, whole_lines
-from unpooled.study.run_state import VERSION, State, check_fields, read_state
+from unpooled.study.study_file import StudyStep
 
 EVIDENCE = "evidence"
+_VERSION = 1  # of state.json
+_CHECKPOINT = "progress.json"
+
+
+@final
+@dataclass
+class RunState:
+    """What a run has finished: the content of state.json.
+
+    Attributes
+    ----------
+    study, partition, protection : str
+        As in the study file.
+    digest : str
+        SHA-256 of the study file's text: a changed file is another study.
+    file : str
+        Path of the study file, relative to the run's folder.
+    parties, columns : list of str
+        The parties, and the federation's columns.
+    policies : dict
+        The silos' rules, as JSON values; "inf" is no limit.
+    finished : list of str
+        Names of the finished steps, in order.
+    next_round : int
+        Number of the next round.
+    lines, head : int, str
+        Length and last hash of the ledger when the last step was finished.
+    simulated : bool
+        Whether all parties were in the run's own process.
+    resumed : list of int
+        The first round after each interruption.
+    done : bool
+        Whether the run is complete.
+    """
+
+    study: str
+    partition: str
+    protection: str
+    digest: str
+    file: str
+    parties: list[str]
+    columns: list[str]
+    policies: dict[str, dict[str, Any]]
+    finished: list[str] = field(default_factory=list)
+    next_round: int = 1
+    lines: int = 0
+    head: str = ""
+    simulated: bool = True
+    resumed: list[int] = field(default_factory=list)
+    done: bool = False
+
+    @classmethod
+    def read(cls, path: Path) -> "RunState":
+        """Read the state of the run in a folder; anything else is a `StudyError`."""
+        file = path / "state.json"
+        try:
+            content = json.loads(file.read_text("utf-8"))
+            check_version(content, path, _VERSION)
+            del content["version"], content["unpooled"]
+            _check_fields(cls, content)
+            # A step's name is part of a path.
+            if not all(
+                re.fullmatch(r"[A-Za-z0-9_-]+", step) for step in content["finished"]
+            ):
+                raise ValueError("a step's name is not one")
+        except FileNotFoundError as absent:
+            raise StudyError(
+                f"{path} is not the folder of a run: it has no state.json."
+            ) from absent
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as wrong:
+            raise StudyError(f"{file} is not the state of a run: {wrong}.") from wrong
+        return cls(**content)
 
 
 @final
 class RunFolder:
-    """A run's folder, with what it holds in memory.
+    """The folder of a run, with its state, ledger and rounds in memory.
 
     Parameters
     ----------
     path : Path
         The folder.
-    state : State
-        What the run has reached.
+    state : RunState
+        What the run has finished.
     ledger : Ledger
-        Grows with the run; `record` writes what is new.
+        Grows with the run; `record` writes the new lines.
     rounds : list of RoundRecord
         Likewise.
     """
 
     def __init__(
-        self, path: Path, state: State, ledger: Ledger, rounds: list[RoundRecord]
+        self, path: Path, state: RunState, ledger: Ledger, rounds: list[RoundRecord]
     ) -> None:
         self.path, self.state, self.ledger, self.rounds = path, state, ledger, rounds
-        self._written = [len(ledger), len(rounds)]
+        self._lines_written, self._rounds_written = len(ledger), len(rounds)
 
     @classmethod
-    def create(cls, path: Path, state: State, text: str) -> "RunFolder":
-        """Make the folder of a new run; `check_free` comes before."""
+    def create(cls, path: Path, state: RunState, text: str) -> "RunFolder":
+        """Make the folder of a new run; call `check_free` first."""
         try:
             path.mkdir(parents=True, exist_ok=True)
-            # Only one of two processes that start at the same time can make it.
+            # Of two processes that start at the same time only one can make it.
             (path / "models").mkdir()
             (path / "silos").mkdir()
         except OSError as wrong:
@@ -80,37 +156,43 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
-        """Read a folder back; what does not hold together is a `StudyError`.
+        """Read the folder of a run; files that do not agree are a `StudyError`.
 
-        A line that a dying process wrote in part is dropped from ledger and rounds.
+        An incomplete last line of ledger or rounds is removed: the process ended while
+        it wrote the line.
         """
-        state = read_state(path)
-        ledger = Ledger.from_json(whole_lines(path / "ledger.jsonl"))
+        state = RunState.read(path)
+        ledger = Ledger.from_json(_whole_lines(path / "ledger.jsonl"))
         ledger.verify()
-        kept = ledger[: state.lines]
-        if len(kept) < state.lines or (kept and kept[-1].hash != state.head):
+        finished = ledger[: state.lines]
+        if len(finished) < state.lines or (
+            finished and finished[-1].hash != state.head
+        ):
             raise StudyError(
                 f"{path / 'ledger.jsonl'} lacks lines that the run wrote, or has "
-                f"others. A run is not continued on another ledger than its own."
+                f"others. A run can be continued on its own ledger only."
             )
         return cls(path, state, ledger, _rounds(path / "rounds.jsonl"))
 
     @property
     def next_round(self) -> int:
-        """The number of the next round: above all that stand in the ledger."""
+        """The number of the next round: above all numbers in the ledger."""
         used = max((line.round for line in self.ledger), default=0)
         return max(self.state.next_round, used + 1)
 
     def record(self) -> None:
-        """Append lines and rounds that are not written yet, and force them to disk."""
-        lines, rounds = self._written
-        append(self.path / "ledger.jsonl", self.ledger[lines:].to_lines())
-        text = [json.dumps(dataclasses.asdict(r)) + "\n" for r in self.rounds[rounds:]]
-        append(self.path / "rounds.jsonl", "".join(text))
-        self._written = [len(self.ledger), len(self.rounds)]
+        """Append new lines and rounds to their files, and force them to disk."""
+        lines = self.ledger[self._lines_written :].to_lines()
+        _append(self.path / "ledger.jsonl", lines)
+        rounds = [
+            json.dumps(dataclasses.asdict(record)) + "\n"
+            for record in self.rounds[self._rounds_written :]
+        ]
+        _append(self.path / "rounds.jsonl", "".join(rounds))
+        self._lines_written, self._rounds_written = len(self.ledger), len(self.rounds)
 
     def finish(self, step: str, model: Any, memories: Mapping[str, Memory]) -> None:
-        """Write a finished step; from then on no continuation repeats it."""
+        """Write a fitted step; a continuation does not repeat it."""
         self.record()
         save(model, self._model_file(len(self.state.finished), step))
         for party, memory in memories.items():
@@ -121,6 +203,7 @@ class RunFolder:
         self.state.lines = len(self.ledger)
         self.state.head = self.ledger[-1].hash if len(self.ledger) else ""
         self.write_state()
+        (self.path / _CHECKPOINT).unlink(missing_ok=True)
 
     def models(self) -> list[tuple[str, Any]]:
         """Return the finished models with the names of their steps."""
@@ -129,8 +212,35 @@ class RunFolder:
             for number, step in enumerate(self.state.finished)
         ]
 
+    def checkpointed(self, step: StudyStep) -> FederatedEstimator:
+        """Return a step's model, whose next fit continues from the last checkpoint.
+
+        A long fit writes a checkpoint, the JSON file progress.json, after each part
+        that need not be repeated. Without one the fit begins anew.
+        """
+        path = self.path / _CHECKPOINT
+
+        def write(reached: dict[str, Any]) -> None:
+            content = {"step": step.name, "reached": reached}
+            self.write(_CHECKPOINT, json.dumps(content, allow_nan=False))
+
+        try:
+            reached = None
+            if path.exists():
+                content = json.loads(path.read_text("utf-8"))
+                # A finished step's checkpoint is still there if the process ended
+                # just before it was removed.
+                if content["step"] == step.name:
+                    reached = content["reached"]
+            return step.estimator().continuing(reached, write)
+        except (ValueError, TypeError, KeyError) as wrong:
+            raise StudyError(
+                f"{path} is not a checkpoint of step {step.name}: {wrong}. Remove it "
+                f"to begin the step anew."
+            ) from wrong
+
     def memory(self, party: str) -> Memory:
-        """Return what a simulated silo remembered when the last step was finished."""
+        """Return what a simulated silo remembered after the last finished step."""
         path = self.path / "silos" / f"{party}.json"
         if not self.state.finished:
             return Memory()
@@ -140,15 +250,15 @@ class RunFolder:
             raise StudyError(f"Cannot read {path}: {wrong}.") from wrong
 
     def proofs(self) -> Proofs:
-        """Return the replies that silos ask to see when a transform is applied."""
+        """Return the evidence that silos check before a transform is applied."""
         return Proofs(self.path / EVIDENCE)
 
     def drop_proofs(self) -> None:
-        """Remove them, when nothing of the study is left to be asked."""
+        """Remove the evidence, when the study sends no further requests."""
         shutil.rmtree(self.path / EVIDENCE, ignore_errors=True)
 
     def write(self, name: str, text: str) -> Path:
-        """Replace a file of the folder."""
+        """Replace a file of the folder; return its path."""
         path = self.path / name
         try:
             with replacing(path) as stream:
@@ -158,30 +268,66 @@ class RunFolder:
         return path
 
     def write_state(self) -> None:
-        """Write what the run has reached."""
-        content = {"version": VERSION, "unpooled": library_version()}
+        """Write state.json."""
+        content = {"version": _VERSION, "unpooled": library_version()}
         content |= dataclasses.asdict(self.state)
         self.write("state.json", json.dumps(content, indent=1, allow_nan=False) + "\n")
 
     def log(self, message: str) -> None:
-        """Write a line into the log."""
+        """Append a line to the run's log."""
         time = datetime.now(UTC).isoformat(timespec="seconds")
-        append(self.path / "log.txt", f"{time} {message}\n")
+        _append(self.path / "log.txt", f"{time} {message}\n")
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Keep other processes from running in this folder at the same time."""
-        with exclusive(self.path / "log.txt"):
+        try:
+            import fcntl
+        except ImportError:
+            # Windows has no such locks: two runs in one folder are not prevented.
+            yield
+            return
+        # The system releases the lock when the process ends, however it ends.
+        with (self.path / "log.txt").open("ab") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as held:
+                raise StudyError(
+                    f"Another process is running a study in {self.path}."
+                ) from held
             yield
 
     def _model_file(self, number: int, step: str) -> Path:
         return self.path / "models" / f"{number + 1:02}-{step}.unpooled"
 
 
+def digest_of(text: str) -> str:
+    """Return the SHA-256 digest of a study file's text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def policy_records(
+    policies: Mapping[str, Mapping[str, Any]],
+) -> dict[str, dict[str, Any]]:
+    """Return the silos' policies as JSON values; "inf" is no limit."""
+
+    def json_value(value: Any) -> Any:
+        if isinstance(value, float) and math.isinf(value):
+            return str(value)
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            return list(value)
+        return value
+
+    return {
+        party: {key: json_value(value) for key, value in rules.items()}
+        for party, rules in policies.items()
+    }
+
+
 def study_file_of(path: Path) -> Path:
-    """Return where the study file of a run is, by the run's folder."""
-    # Joined first, so that the way is the one that the user took to the folder.
-    file = Path(os.path.normpath(path / read_state(path).file))
+    """Return the path of the study file of the run in a folder."""
+    # The path of the folder is kept as the user wrote it, relative or absolute.
+    file = Path(os.path.normpath(path / RunState.read(path).file))
     if not file.is_file():
         raise StudyError(
             f"The run in {path} was of a study file {file}, which is not there. Name "
@@ -191,10 +337,10 @@ def study_file_of(path: Path) -> Path:
 
 
 def check_free(path: Path) -> None:
-    """Refuse a folder that something is in."""
+    """Refuse a folder that is not empty."""
     if path.exists() and not path.is_dir():
         raise StudyError(f"{path} is a file; a run needs a folder.")
-    # Files that begin with a dot are rests of an attempt that died at its first write.
+    # Files that begin with a dot remain of a process that ended at its first write.
     if path.is_dir() and any(not p.name.startswith(".") for p in path.iterdir()):
         raise StudyError(
             f"{path} is not empty. Continue the run in it (resume), or name another "
@@ -204,9 +350,63 @@ def check_free(path: Path) -> None:
 
 def _rounds(path: Path) -> list[RoundRecord]:
     try:
-        records = [json.loads(line) for line in whole_lines(path).splitlines()]
+        records = [json.loads(line) for line in _whole_lines(path).splitlines()]
         for record in records:
-            check_fields(RoundRecord, record)
+            _check_fields(RoundRecord, record)
     except (ValueError, TypeError, RecursionError) as wrong:
         raise StudyError(f"{path} is not a list of rounds: {wrong}.") from wrong
     return [RoundRecord(**record) for record in records]
+
+
+def _check_fields(kind: type, content: Any) -> None:
+    """Refuse JSON values that are not the fields of a dataclass, by their types."""
+    types = {f.name: get_origin(f.type) or f.type for f in dataclasses.fields(kind)}
+    if not isinstance(content, dict) or set(content) != set(types):
+        raise ValueError(f"its keys are not {', '.join(types)}")
+    for name, expected in types.items():
+        if type(content[name]) is not expected:
+            raise TypeError(f"{name} is {content[name]!r}")
+
+
+def _append(path: Path, text: str) -> None:
+    """Write text at the end of a file and force it to disk."""
+    if not text:
+        return
+    try:
+        with path.open("ab") as stream:
+            stream.write(text.encode())
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as wrong:
+        raise StudyError(f"Cannot write {path}: {wrong}.") from wrong
+
+
+def _whole_lines(path: Path) -> str:
+    """Return the JSON lines of a file, and cut an incomplete last line off the file.
+
+    A file that does not exist has no lines.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return ""
+    except OSError as wrong:
+        raise StudyError(f"Cannot read {path}: {wrong}.") from wrong
+    whole, _, last = content.rpartition(b"\n")
+    if last:
+        whole += b"\n" * bool(whole)
+        # The line may be complete and lack its line break only: then it is kept.
+        whole += last + b"\n" if _is_json(last) else b""
+        with replacing(path) as stream:
+            stream.write(whole)
+    try:
+        return (whole if last else content).decode("ascii")
+    except UnicodeDecodeError as wrong:
+        raise StudyError(f"{path} is not made of JSON lines: {wrong}.") from wrong
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False

@@ -1,4 +1,4 @@
-"""A study in one process: every party's source opened, and both ends joined."""
+"""A federation of a study whose parties are all simulated in this process."""
 
 from unpooled.data.parties import has_label
 from unpooled.data.sources.open_source import open_source
@@ -7,30 +7,40 @@ from unpooled.federation.federation import Federation
 from unpooled.federation.local import in_one_process
 from unpooled.ledger import Ledger
 from unpooled.party.party import Party
-from unpooled.study.definition import Study
+from unpooled.study.study_file import StudyFile
 
 
-def assembled(
-    study: Study, ledger: Ledger | None = None, first_round: int = 1
+def simulated_federation(
+    study: StudyFile, ledger: Ledger | None = None, first_round: int = 1
 ) -> tuple[Federation, dict[str, Party]]:
-    """Return both ends of the study in this process, as of `in_one_process`."""
+    """Open the parties' sources; return the federation and the simulated parties.
+
+    Parameters
+    ----------
+    study : StudyFile
+        Every party must have a source.
+    ledger : Ledger, optional
+        The ledger to continue.
+    first_round : int
+        Number of the first round.
+    """
     tables = {}
-    for party, silo in study.silos.items():
-        where = f"{study.path.name}, [parties.{party}]"
-        if silo.source is None:
+    for name, party in study.parties.items():
+        where = f"{study.path.name}, [parties.{name}]"
+        if party.source is None:
             raise StudyError(
-                f"{where} source: this key is missing. It takes a text; only a "
-                f"study over a consortium (a kit) leaves it to the silo."
+                f"{where} source: this key is missing. It takes a text; only a study "
+                f"over a consortium (a kit) leaves it to the silo."
             )
-        own = study.partition == "rows" or has_label(silo.source, study.label)
+        labelled = study.partition == "rows" or has_label(party.source, study.label)
         try:
-            tables[party] = open_source(
-                silo.source,
-                label=study.label if own else None,
+            tables[name] = open_source(
+                party.source,
+                label=study.label if labelled else None,
                 ids=study.ids,
                 columns=study.columns,
-                missing=silo.missing,
-                block_mb=silo.block_mb,
+                missing=party.missing,
+                block_mb=party.block_mb,
             )
         except DataError as wrong:
             raise DataError(f"{where}: {wrong}") from wrong
@@ -42,7 +52,7 @@ def assembled(
             ids=study.ids,
             aligned=study.aligned,
             secure_sum=study.secure_sum,
-            policy={party: silo.policy for party, silo in study.silos.items()},
+            policy={name: party.policy for name, party in study.parties.items()},
             random_state=study.random_state,
             study=study.name,
             ledger=ledger,
@@ -51,6 +61,6 @@ def assembled(
     except DataError as wrong:
         raise DataError(f"{study.path.name}, [parties]: {wrong}") from wrong
     if study.columns and study.columns != federation.feature_names:
-        # Silos keep the order of their sources; the study's own order counts.
+        # Tables have the order of their sources; the study has its own.
         federation = federation.select(study.columns)
     return federation, parties

@@ -1,4 +1,7 @@
-"""The submitter's end of a study over a consortium: submit, follow, fetch."""
+"""The submitter's end of a study over a consortium: submit, follow, fetch.
+
+The server's end is `unpooled.study.server_job`.
+"""
 
 import shutil
 import tempfile
@@ -9,15 +12,14 @@ from typing import Any, final
 
 from unpooled.errors import AggregationError, StudyError
 from unpooled.federation.nvflare.submission import Submission, is_over, submission
-from unpooled.federation.planning.dry_run import Plan
-from unpooled.study.definition import Listener, Study
-from unpooled.study.job_results import error_of, plan_from, read_results
+from unpooled.federation.planning.plan import Plan
+from unpooled.study.job_messages import error_of, plan_of, read_results
 from unpooled.study.model_updates import carried
-from unpooled.study.run import Planned, Run, result_of
-from unpooled.study.run_folder import RunFolder, check_free
-from unpooled.study.run_state import digest_of
+from unpooled.study.run import Listener, Planned, Run, result_of
+from unpooled.study.run_folder import RunFolder, check_free, digest_of
+from unpooled.study.study_file import StudyFile
 
-_PAUSE = 0.5  # seconds between two questions to the server
+_PAUSE = 0.5  # seconds between two requests to the server
 # Seconds that a job has at least to start a process at every end; NVFlare itself gives
 # up on a silo after 60.
 _START = 70.0
@@ -25,99 +27,106 @@ _START = 70.0
 Stop = Callable[[], bool]
 
 
-def plan_over(study: Study, kit: Path) -> Plan:
+def plan_over(study: StudyFile, kit: Path) -> Plan:
     """Plan a study with the silos of a consortium; see `Study.plan`."""
     plans: list[Plan] = []
+    news = _NewsReader(planned=plans.append)
     with tempfile.TemporaryDirectory() as work:
-        _carry_out("plan", study, kit, Path(work), _Shown(None, plans.append), None)
+        _carry_out("plan", study, kit, news, work=Path(work))
     return plans[-1]
 
 
 def run_over(
-    study: Study,
+    study: StudyFile,
     kit: Path,
-    folder: str | Path | None,
-    listener: Listener | None,
-    planned: Planned | None,
-    stop: Stop | None,
-    what: str = "run",
+    folder: str | Path | None = None,
+    *,
+    resume: bool = False,
+    listener: Listener | None = None,
+    planned: Planned | None = None,
+    stop: Stop | None = None,
 ) -> Run:
-    """Run a study over a consortium; see `Study.run`."""
+    """Run or resume a study over a consortium; see `Study.run` and `Study.resume`."""
     path = study.folder if folder is None else Path(folder).expanduser()
-    if what == "run" or not (path / "state.json").exists():
+    if not resume or not (path / "state.json").exists():
         check_free(path)
     elif RunFolder.open(path).state.digest != digest_of(study.text):
         raise StudyError(
             f"{study.path.name} was changed since the run in {path} began. Restore it "
             f"from {path / 'study.toml'}, or run it under another name."
         )
+    news = _NewsReader(listener, planned)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".fetching-", dir=path.parent) as work:
-        _carry_out(what, study, kit, Path(work), _Shown(listener, planned), stop, path)
+        _carry_out(
+            "resume" if resume else "run",
+            study,
+            kit,
+            news,
+            work=Path(work),
+            folder=path,
+            stop=stop,
+        )
     return result_of(study, RunFolder.open(path))
 
 
-def resume_over(
-    study: Study,
-    kit: Path,
-    folder: str | Path | None,
-    listener: Listener | None,
-    planned: Planned | None,
-    stop: Stop | None,
-) -> Run:
-    """Go on with a study in a new job; see `Study.resume`."""
-    return run_over(study, kit, folder, listener, planned, stop, "resume")
-
-
 @final
-class _Shown:
-    """Hands the news of a job to whoever listens, each once and in order."""
+class _NewsReader:
+    """Passes the plan and the events of a job on, each once and in order."""
 
-    def __init__(self, listener: Listener | None, planned: Planned | None) -> None:
+    def __init__(
+        self, listener: Listener | None = None, planned: Planned | None = None
+    ) -> None:
         self._listener, self._planned = listener, planned
-        self.events = 0
+        self.n_events = 0
 
-    def show(self, news: dict[str, Any]) -> None:
-        """Take a plan and events, some of which may be known."""
+    def read(self, news: dict[str, Any]) -> None:
+        """Pass on what is new; answers of the server may overlap."""
         if news.get("plan") is not None and self._planned is not None:
-            self._planned(plan_from(news["plan"]))
+            self._planned(plan_of(news["plan"]))
             self._planned = None
-        for party, step, number in news.get("events", [])[
-            self.events - news.get("first", 0) :
-        ]:
-            self.events += 1
+        known = self.n_events - news.get("first", 0)
+        for party, step, number in news.get("events", [])[known:]:
+            self.n_events += 1
             if self._listener is not None:
                 self._listener(str(party), str(step), int(number))
 
 
 def _carry_out(
-    what: str,
-    study: Study,
+    action: str,
+    study: StudyFile,
     kit: Path,
+    news: _NewsReader,
+    *,
     work: Path,
-    shown: _Shown,
-    stop: Stop | None,
     folder: Path | None = None,
+    stop: Stop | None = None,
 ) -> None:
-    _check(study)
-    asked = {"version": 1, "do": what, "file": study.path.name, "text": study.text}
-    if models := carried(study, again=what == "resume"):
-        asked["models"] = models
+    """Submit a job, follow it to its end, and copy the run's folder to `folder`."""
+    _check_no_sources(study)
+    content = {
+        "version": 1,
+        "do": action,
+        "file": study.path.name,
+        "text": study.text,
+    }
+    if models := carried(study, again=action == "resume"):
+        content["models"] = models
     with submission(kit) as session:
-        _check_present(study, session)
-        job = session.submit(study.name, tuple(study.silos), asked)
-        status, found = _follow(session, job, study, shown, stop, work)
-        found = found or session.fetch(job, work)
-        if found is None:
+        _check_connected(study, session)
+        job = session.submit(study.name, tuple(study.parties), content)
+        status, results = _follow(session, job, study, news, stop=stop, work=work)
+        results = results or session.fetch(job, work)
+        if results is None:
             raise _lost(study, status)
-        outcome, place = read_results(found)
+        outcome, place = read_results(results)
         if outcome["error"] is not None:
-            # A silo that was lost would keep the job alive.
+            # The job would go on waiting for a silo that was lost.
             session.stop(job)
     if folder is not None and place is not None:
-        # Also of a study that failed: its ledger tells what left.
+        # Also after a failure: the ledger shows what left.
         shutil.copytree(place.path, folder, dirs_exist_ok=True)
-    shown.show(outcome)
+    news.read(outcome)
     if outcome["error"] is not None:
         raise error_of(outcome["error"])
 
@@ -125,32 +134,33 @@ def _carry_out(
 def _follow(
     session: Submission,
     job: str,
-    study: Study,
-    shown: _Shown,
+    study: StudyFile,
+    news: _NewsReader,
+    *,
     stop: Stop | None,
     work: Path,
 ) -> tuple[str, Path | None]:
-    """Show how a job goes, until it has results or is over without."""
-    began, told, patience = time.monotonic(), False, max(study.timeout, _START)
+    """Return the final status of a job and its results, or None if it has none."""
+    began, started, patience = time.monotonic(), False, max(study.timeout, _START)
     while True:
         try:
             status = session.status(job, study.timeout)
             if is_over(status):
                 return status, None
             runs = status == "RUNNING"
-            news = session.ask(job, {"since": shown.events}) if runs else {}
-            told = told or bool(news)
-            shown.show(news)
-            if "size" in news:
-                found = session.take(job, int(news["size"]), work)
-                if found is not None:
-                    return status, found
-            # A job that gathers its silos runs already, but has nothing to tell.
-            if not told and time.monotonic() - began > patience:
+            answer = session.ask(job, {"since": news.n_events}) if runs else {}
+            started = started or bool(answer)
+            news.read(answer)
+            if "size" in answer:
+                results = session.take(job, int(answer["size"]), work)
+                if results is not None:
+                    return status, results
+            # NVFlare's status is RUNNING while it still gathers the silos.
+            if not started and time.monotonic() - began > patience:
                 session.stop(job)
                 raise AggregationError(
                     f"The job of study {study.name} did not start within "
-                    f"{patience:.0f} seconds: {_absent(study, session)}."
+                    f"{patience:.0f} seconds: {_why_not_started(study, session)}."
                 )
             time.sleep(_PAUSE)
         except KeyboardInterrupt:
@@ -159,36 +169,36 @@ def _follow(
                 raise
 
 
-def _check(study: Study) -> None:
-    for party, silo in study.silos.items():
-        if silo.source is not None:
+def _check_no_sources(study: StudyFile) -> None:
+    for name, party in study.parties.items():
+        if party.source is not None:
             raise StudyError(
-                f"{study.path.name}, [parties.{party}] source: over a consortium the "
-                f"silo's own file says where its rows are. Leave the key out."
+                f"{study.path.name}, [parties.{name}] source: over a consortium the "
+                f"silo's own file names its source. Remove the key."
             )
 
 
-def _check_present(study: Study, session: Submission) -> None:
-    if absent := sorted(set(study.silos) - session.present()):
+def _check_connected(study: StudyFile, session: Submission) -> None:
+    if absent := sorted(set(study.parties) - session.present()):
         raise AggregationError(
             f"Not connected to the server: {', '.join(absent)}. A total is over the "
-            f"whole roster, so the study waits for every silo (unpooled silo start)."
+            f"whole roster, so the study needs every silo (unpooled silo start)."
         )
 
 
-def _lost(study: Study, status: str) -> AggregationError:
+def _lost(study: StudyFile, status: str) -> AggregationError:
     return AggregationError(
-        f"The job of study {study.name} ended ({status}) before it had a result: the "
-        f"server or a silo lost or refused it, and its own log says why. When all are "
-        f"back, continue the study (resume)."
+        f"The job of study {study.name} ended ({status}) without a result: the server "
+        f"or a silo lost or refused it; the reason is in its own log. When all are "
+        f"connected again, continue the study (resume)."
     )
 
 
-def _absent(study: Study, session: Submission) -> str:
+def _why_not_started(study: StudyFile, session: Submission) -> str:
     try:
-        absent = sorted(set(study.silos) - session.present())
+        absent = sorted(set(study.parties) - session.present())
     except Exception:
         return "the server does not answer"
     if absent:
-        return f"not connected are {', '.join(absent)}"
+        return f"{', '.join(absent)} not connected"
     return "a silo may be lost, which the server notices after a minute"

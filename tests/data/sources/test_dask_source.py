@@ -163,7 +163,7 @@ def test_a_published_data_set_by_its_address(client, rows):
 
     assert table.n_rows == len(rows)
     assert table.columns == tuple(NAMES)
-    with pytest.raises(DataError, match="No data set 'others' can be had"):
+    with pytest.raises(DataError, match="Data set 'others' cannot be read"):
         open_source(f"{address}/others")
     with pytest.raises(DataError, match="names no data set"):
         open_source(address)
@@ -202,5 +202,5 @@ def test_other_collections_are_refused():
     import dask.bag as db
 
     for source in (da.zeros(5), db.from_sequence([1, 2])):
-        with pytest.raises(DataError, match="a DataFrame or an array of two axes"):
+        with pytest.raises(DataError, match="a DataFrame or a two-dimensional array"):
             open_source(source)

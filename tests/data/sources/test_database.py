@@ -170,7 +170,7 @@ def test_a_missing_driver_is_told(database, monkeypatch):
     kind = database.partition(":")[0]
     write(database, "rows", pa.table({"a": [1.0]}))
     monkeypatch.setitem(sys.modules, f"adbc_driver_{kind}.dbapi", None)
-    monkeypatch.delitem(sys.modules, f"unpooled.data.{kind}", raising=False)
+    monkeypatch.delitem(sys.modules, f"unpooled.data.sources.{kind}", raising=False)
 
     with pytest.raises(DataError, match=r"pip install 'unpooled\[sql\]'"):
         open_source(f"{database}table=rows")

@@ -13,6 +13,7 @@ from unpooled import Heterogeneity, Policy, heterogeneity, load, plan, save, sim
 from unpooled.errors import DataError
 from unpooled.linalg.group_tests import adjusted
 from unpooled.report.facts import facts_of
+from unpooled.report.plots.svg import svg
 from unpooled.report.results import results
 
 P = 4
@@ -227,7 +228,9 @@ def test_table_figure_files_and_report(rows, tmp_path):
 
     [result] = results(facts_of(model, federation))
     shown = {exhibit.heading: exhibit for exhibit in result.exhibits}
-    assert ">chol<" in str(shown["Differences between silos"].picture)
+    picture = shown["Differences between silos"].picture
+    assert picture is not None
+    assert ">chol<" in svg(picture, "picture")
     assert len(shown["Site effects by component"].tables[0].rows) == 2
     assert len(shown["All columns at once"].tables[0].rows) == 3
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 import vfedpca_reference as reference
 from unpooled import Policy, VFedAKPCA, load, partition_columns, save, simulate
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.linalg.own_kernel import centred_kernel
+from unpooled.linalg.kernels import centred_kernel
 
 N = 30
 ATOL = 1e-10

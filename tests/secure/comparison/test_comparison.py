@@ -178,7 +178,7 @@ def test_a_process_ends_when_its_parent_is_gone(tmp_path):
 
 
 def test_two_parties_cannot_compute():
-    with pytest.raises(AggregationError, match="Fewer than three"):
+    with pytest.raises(AggregationError, match="at least three"):
         Computation(0, 2)
 
 

@@ -169,7 +169,7 @@ def test_a_table_that_cannot_be_made_says_so():
 
 def test_points_come_back_once_and_all_of_them():
     party = Intersection(0, 2, [b"a", b"b"], bytes(32), b"")
-    with pytest.raises(AggregationError, match="on their way"):
+    with pytest.raises(AggregationError, match="points are missing"):
         party.table(places_for(2), b"")
     points = party.blinded(0, 2)
     party.take_back(points)

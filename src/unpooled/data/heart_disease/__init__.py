@@ -35,20 +35,20 @@ _FILES = {
 
 
 def paths() -> dict[str, Path]:
-    """Hospital -> its CSV file, as published: a `chol` of 0 is still a 0 there."""
+    """Return the CSV file of each hospital as published, where a `chol` of 0 is a 0."""
     folder = Path(__file__).parent
     return {hospital: folder / name for hospital, name in _FILES.items()}
 
 
 def load() -> "dict[str, pyarrow.Table]":
-    """Read the four hospitals' patients: cleveland, hungary, switzerland, va.
+    """Read the patients of four hospitals: cleveland, hungary, switzerland and va.
 
     Returns
     -------
     dict
-        Hospital -> table with the 13 `FEATURES` as float64 and the label ``num`` as
-        int64. Missing cells are null, among them every `chol` of 0, which meant "not
-        measured".
+        Table of each hospital, with the 13 `FEATURES` as float64 and the label ``num``
+        as int64. Missing cells are null, among them every `chol` of 0, which stands for
+        "not measured".
     """
     import numpy as np
     import pyarrow as pa

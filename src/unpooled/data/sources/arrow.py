@@ -1,4 +1,4 @@
-"""From Arrow columns to NumPy: numbers for features, other values as they are."""
+"""Arrow columns as NumPy arrays: features as numbers, other columns as they are."""
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +10,7 @@ from unpooled.arrays import Array, Float, Shaped
 def is_number(kind: pa.DataType) -> bool:
     """Whether cells of this type are numbers: integers, floats, decimals, booleans.
 
-    A column of type null has no cell at all, which is no error: the federation may
-    have some.
+    A column of type null, without any value, is accepted: other silos may have values.
     """
     return any(
         test(kind)
@@ -26,9 +25,9 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def numbers_of(column: pa.ChunkedArray) -> Float[Array, " n"]:
-    """Cells as float64; missing ones are NaN.
+    """Return cells as float64, missing ones as NaN.
 
-    A column without any value gives NaN whatever its type.
+    A column without any value is NaN, whatever its type.
     """
     if column.null_count == len(column):
         return np.full(len(column), np.nan)
@@ -39,7 +38,7 @@ def numbers_of(column: pa.ChunkedArray) -> Float[Array, " n"]:
 
 
 def values_of(column: pa.ChunkedArray, has_missing: bool) -> Shaped[Array, " n"]:
-    """Label or id cells: text as objects, numbers as numbers.
+    """Return label or id cells: text as objects, numbers as numbers.
 
     Parameters
     ----------
@@ -47,7 +46,7 @@ def values_of(column: pa.ChunkedArray, has_missing: bool) -> Shaped[Array, " n"]
         Some rows of the label or ids.
     has_missing : bool
         Whether the whole column has missing cells. Integers and booleans are then
-        float64 in every block, with NaN, so that blocks agree on a dtype.
+        float64 with NaN in every block, so that all blocks have one dtype.
     """
     kind = column.type
     if pa.types.is_dictionary(kind):

@@ -3,8 +3,8 @@
     party ── work on one part ──> workers, each on the parts that it holds
     party <── the sum over all parts, added on the cluster ──
 
-Rows stay on the workers. What passes between party and cluster is Dask's affair, within
-the silo; nothing of it reaches the silo's door.
+Rows stay on the workers. Party and cluster communicate by Dask, inside the silo; none
+of these messages leaves the silo.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,25 +22,25 @@ from unpooled.errors import DataError
 Totals = dict[str, Array]
 Work = Callable[[Table], Totals]
 SCHEMES = {"dask": "tcp", "dask+tls": "tls"}
-# Results that one task adds up: few, so that they are added where they are made.
+# Number of results that one task adds; few, so that they are added where they are.
 _ADDED_AT_ONCE = 8
 
 
 @final
 class ClusterTable(SlicedTable):
-    """A Dask DataFrame, or a Dask array of two axes.
+    """A Dask DataFrame, or a two-dimensional Dask array.
 
     Parameters
     ----------
     collection : dask.dataframe.DataFrame or dask.array.Array
-        Read again in every pass: persist it on the cluster if it is costly to make.
+        It is computed in every pass: persist it on the cluster if that is costly.
     label, ids : str, optional
         Columns that are never features.
     columns : sequence of str, optional
         The only feature columns wanted.
     client : distributed.Client, optional
-        Of the cluster that computes; by default the one that this process has, or none
-        and its own threads.
+        Client of the cluster that computes; by default that of this process, or its own
+        threads if there is none.
     """
 
     def __init__(
@@ -71,15 +71,15 @@ class ClusterTable(SlicedTable):
 
     @property
     def n_rows(self) -> int:
-        """Rows of all parts when the collection was opened."""
+        """Number of rows when the collection was opened."""
         return sum(self._sizes)
 
     def _blocks(
         self, columns: list[str], extra: list[str], rows: int
     ) -> Iterator[Block]:
-        """Fetch part after part; a block ends where a part does.
+        """Fetch one part after another, for steps that need ordered rows.
 
-        For steps that need rows in their order at the party.
+        Every part ends a block.
         """
         start = 0
         for part, size in zip(self._parts, self._sizes, strict=True):
@@ -95,7 +95,7 @@ class ClusterTable(SlicedTable):
             start += size
 
     def over_parts(self, work: Work) -> Totals:
-        """Do additive work where the parts lie; see `Table.over_parts`."""
+        """Apply additive work on the cluster; see `Table.over_parts`."""
         done = [_later(_worked)(part, self._roles, work) for part in self._parts]
         while len(done) > 1:
             done = [
@@ -113,7 +113,7 @@ class ClusterTable(SlicedTable):
 
 
 def open_cluster(address: str, **roles: Any) -> ClusterTable:
-    """Open a data set that was published on a cluster.
+    """Open a data set that is published on a cluster.
 
     Parameters
     ----------
@@ -145,15 +145,15 @@ def open_cluster(address: str, **roles: Any) -> ClusterTable:
         if client is not None:
             client.close()
         raise DataError(
-            f"No data set {name!r} can be had from the Dask scheduler at {place}: "
-            f"{wrong}. Check that it runs, and that the set is published there."
+            f"Data set {name!r} cannot be read from the Dask scheduler at {place}: "
+            f"{wrong}. Check that it runs, and that the data set is published there."
         ) from wrong
     return ClusterTable(collection, client=client, **roles)
 
 
 _INSTALL = (
-    "Dask is not installed, which reads collections of a cluster. Install it with: pip "
-    'install "unpooled[dask]"'
+    "Dask, which reads collections of a cluster, is not installed. Install it with: "
+    'pip install "unpooled[dask]"'
 )
 
 
@@ -161,15 +161,13 @@ def _names(collection: Any, named: bool) -> list[str]:
     if named:
         return [str(name) for name in collection.columns]
     if getattr(collection, "ndim", 0) != 2:
-        raise DataError(
-            "Of Dask's collections a DataFrame or an array of two axes can be a source."
-        )
+        raise DataError("A Dask source must be a DataFrame or a two-dimensional array.")
     return [f"x{j}" for j in range(collection.shape[1])]
 
 
 def _parts(collection: Any, named: bool, wanted: Sequence[str | None]) -> list[Any]:
     if named:
-        # Columns that nobody wants are never read.
+        # Columns that are not requested are not read.
         return list(collection[[n for n in wanted if n is not None]].to_delayed())
     whole_rows = collection.rechunk({1: -1})
     return list(np.ravel(whole_rows.to_delayed()))
@@ -188,7 +186,7 @@ def _table(part: Any, roles: Mapping[str, Any]) -> Table:
 
 def _size(part: Any, roles: Mapping[str, Any]) -> int:
     n_rows = int(part.shape[0])
-    # Opening it checks that its columns are numbers.
+    # Opening a part checks that its columns are numbers.
     return _table(part, roles).n_rows if n_rows else 0
 
 
@@ -197,7 +195,7 @@ def _worked(part: Any, roles: Mapping[str, Any], work: Work) -> Totals:
 
 
 def _added(parts: Sequence[Totals]) -> Totals:
-    # A sum of numbers is a scalar, which is no array.
+    # np.sum returns a scalar, not an array, for single numbers.
     return {
         name: np.asarray(np.sum([part[name] for part in parts], axis=0))
         for name in parts[0]

@@ -3,14 +3,14 @@
                         names, types            once, on opening
     SQLite      ─┐   ┌─ COUNT(*) ...
                  ├───┤
-    PostgreSQL  ─┘   └─ SELECT "age", "chol"    in every pass: only the columns asked
-                          │                     for, a few megabytes at a time
+    PostgreSQL  ─┘   └─ SELECT "age", "chol"    in every pass: only the requested
+                          │                     columns, a few megabytes at a time
                           ▼
                         blocks ──> a digest of each column, the same in every pass
 
-Passes over a table must see the same rows in the same order, or sums of one study would
-be about different people. A pass is one statement, so it sees one state of the table;
-between passes a digest of each column tells whether it still is that state.
+All passes over a table must read the same rows in the same order, or the sums of one
+study would be about different people. A pass is one statement, which reads one state of
+the table. Between passes, a digest of each column shows whether the state has changed.
 """
 
 import abc
@@ -24,12 +24,11 @@ import numpy as np
 import pyarrow as pa
 
 from unpooled.arrays import Array, Shaped
-from unpooled.data.sources.database_address import Address, read_address
+from unpooled.data.sources.database_address import DatabaseAddress
 from unpooled.data.sources.streamed import Batches, Reader, StreamedTable
 from unpooled.data.table import Block
-from unpooled.errors import DataError
 
-BATCH_BYTES = 2**22  # of numbers; what is fetched at a time
+BATCH_BYTES = 2**22  # of numbers, fetched at a time
 MOST_EXPRESSIONS = 500  # in one SELECT, well below the limit of either database
 
 Cursor = Any  # adbc_driver_manager.dbapi.Cursor; the package may be absent
@@ -41,34 +40,34 @@ class DatabaseReader(Reader):
 
     Parameters
     ----------
-    address : Address
-        Where it is.
+    address : DatabaseAddress
+        Address of the table or query.
     """
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: DatabaseAddress) -> None:
         self._address = address
 
     @abc.abstractmethod
     def connect(self) -> Connection:
-        """Connect for reading only."""
+        """Return a connection for reading only."""
 
     @abc.abstractmethod
     def rows(self, cursor: Cursor) -> str:
-        """What stands after FROM; a table that is not there is refused."""
+        """Return the SQL after FROM; raise when the table does not exist."""
 
     @abc.abstractmethod
     def batches(self, types: Mapping[str, pa.DataType]) -> Batches:
-        """Read these columns, and no others, as tables of any number of rows."""
+        """Yield these columns, and no others, as tables of any number of rows."""
 
     def names(self) -> list[str]:
-        """All columns in the order of the table or query."""
+        """Return the column names in the order of the table or query."""
         with self.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {self.rows(cursor)} LIMIT 0")
             return cursor.fetch_arrow_table().schema.names
 
     @contextmanager
     def cursor(self) -> Iterator[Cursor]:
-        """Open a connection for the length of a block, and word what goes wrong."""
+        """Open a connection for a ``with`` block; raise OSError without secrets."""
         from adbc_driver_manager import Error
 
         try:
@@ -79,29 +78,29 @@ class DatabaseReader(Reader):
             finally:
                 connection.close()
         except (Error, OSError, pa.ArrowException) as error:
-            # Not "from error": a driver may repeat the address, password and all.
+            # Not "from error": a driver may repeat the address with the password.
             raise OSError(self._address.without_secrets(_wording(error))) from None
 
     def one_row(self, cursor: Cursor, expressions: Sequence[str]) -> list[Any]:
-        """Evaluate expressions over all rows, so many at a time as a SELECT takes."""
-        found: list[Any] = []
+        """Return expressions over all rows, as many at a time as a SELECT allows."""
+        values: list[Any] = []
         source = self.rows(cursor)
         for start in range(0, len(expressions), MOST_EXPRESSIONS):
             some = expressions[start : start + MOST_EXPRESSIONS]
-            # LIMIT, for expressions that do not gather the rows into one.
+            # LIMIT, for expressions that are not aggregates.
             cursor.execute(f"SELECT {', '.join(some)} FROM {source} LIMIT 1")
-            found += cursor.fetchone() or [None] * len(some)
-        return found
+            values += cursor.fetchone() or [None] * len(some)
+        return values
 
 
 @final
 class DatabaseTable(StreamedTable):
-    """A table or query whose rows are read again from the database in every pass.
+    """A table or query whose rows are read from the database in every pass.
 
     Parameters
     ----------
-    address : Address
-        Where it is.
+    address : DatabaseAddress
+        Address of the table or query.
     reader : DatabaseReader
         Reads its kind of database.
     label, ids : str, optional
@@ -112,7 +111,7 @@ class DatabaseTable(StreamedTable):
 
     def __init__(
         self,
-        address: Address,
+        address: DatabaseAddress,
         reader: DatabaseReader,
         *,
         label: str | None = None,
@@ -135,72 +134,32 @@ class DatabaseTable(StreamedTable):
         for block in super()._blocks(columns, extra, rows):
             for name, values in _columns(block, columns):
                 digests[name] = _digest(values, digests.get(name, 0))
-            # Before the last block is given away: its receiver may ask for no more.
+            # Before the last block is yielded, after which the caller may stop.
             if block.start + len(block.X) == self.n_rows:
                 self._compare(digests)
             yield block
 
     def _compare(self, digests: Mapping[str, int]) -> None:
-        """Refuse a pass in which a column is not what an earlier pass saw."""
+        """Raise when a column differs from that of an earlier pass."""
         for name, digest in digests.items():
             if self._digests.setdefault(name, digest) != digest:
                 raise self._changed()
 
 
-def open_database(
-    source: str,
-    *,
-    label: str | None = None,
-    ids: str | None = None,
-    columns: Sequence[str] | None = None,
-) -> DatabaseTable:
-    """Open the table, or the query, that an address names.
-
-    Parameters
-    ----------
-    source : str
-        Such as ``sqlite:///clinic.db?table=patients``;
-        `unpooled.data.sources.database_address` has the forms.
-    label, ids : str, optional
-        Columns that are never features, of any type.
-    columns : sequence of str, optional
-        The only feature columns wanted; others may be of any type.
-    """
-    address = read_address(source)
-    try:
-        reader = _reader(address)
-    except ImportError as error:
-        raise DataError(
-            f"Databases are read through ADBC, and its driver for {address.kind} is "
-            f"not installed. Install it with: pip install 'unpooled[sql]'."
-        ) from error
-    return DatabaseTable(address, reader, label=label, ids=ids, columns=columns)
-
-
-def _reader(address: Address) -> DatabaseReader:
-    if address.kind == "sqlite":
-        from unpooled.data.sources.sqlite import SQLiteReader
-
-        return SQLiteReader(address)
-    from unpooled.data.sources.postgresql import PostgreSQLReader
-
-    return PostgreSQLReader(address)
-
-
 def quoted(name: str) -> str:
-    """Return a name as SQL's identifier, whatever characters it has."""
+    """Return a name as an SQL identifier, whatever characters it has."""
     doubled = name.replace('"', '""')
     return f'"{doubled}"'
 
 
 def subquery(query: str) -> str:
-    """Return a query as it stands after FROM."""
+    """Return a query as a subquery for FROM."""
     # On lines of its own: the query may end in a comment.
     return f"(\n{query}\n) AS rows_of_silo"
 
 
 def rows_per_batch(n_columns: int) -> int:
-    """How many rows are fetched at a time."""
+    """Return the number of rows fetched at a time."""
     return max(64, BATCH_BYTES // (8 * n_columns))
 
 
@@ -212,20 +171,20 @@ def _columns(
         if name not in seen:
             seen.add(name)
             yield name, block.X[:, j]
-    # A feature may be asked for as it is, too; once is enough.
+    # A feature may also be among the extra columns; one digest is enough.
     yield from ((n, v) for n, v in block.extra.items() if n not in seen)
 
 
 def _digest(values: Shaped[Array, " n"], before: int) -> int:
-    """Carry a column's digest on; blocks of other lengths come to the same."""
+    """Continue a column's digest, which does not depend on the block length."""
     if values.dtype == object:
-        # A separator that no cell's repr has, so that cells cannot run together.
+        # A separator that no cell's repr contains.
         text = "".join(f"{value!r}\n" for value in values)
         return zlib.crc32(text.encode("utf-8", "surrogatepass"), before)
     return zlib.crc32(np.ascontiguousarray(values).view(np.uint8).data, before)
 
 
 def _wording(error: Exception) -> str:
-    """What a driver says, on one line and without the statement it was given."""
+    """Return a driver's message on one line, without the SQL statement."""
     text = re.split(r"\s*\n\s*(?:query|Query was): ", str(error))[0]
     return " ".join(text.split()).rstrip(".")

@@ -1,12 +1,12 @@
-"""Addresses of tables in databases: what they name, and what of them may be shown.
+"""Addresses of tables in databases, parsed so that errors cannot show passwords.
 
     sqlite:///clinic.db?table=patients
     postgresql://user@host/db?sslmode=require&table=patients
     postgresql://user@host/db?query=SELECT age, chol FROM patients ORDER BY id
 
-A password may stand in an address, and addresses stand in errors, logs and reports. So
-an address is taken apart once, here, and what cannot be taken apart is never repeated:
-where it is broken, any part of it may be the password.
+An address may contain a password, and addresses appear in errors, logs and reports. So
+an address is parsed once, here. An address that cannot be parsed is never repeated,
+because any part of it may be the password.
 """
 
 import re
@@ -24,26 +24,26 @@ FORMS = (
 )
 # host, host:port or [IPv6]:port; libpq takes several, split by commas.
 HOST = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\[\]:,]*)(:[0-9]*)?")
-SHORTEST_SECRET = 4  # blotting out a shorter one would spoil words, and so betray it
+SHORTEST_SECRET = 4  # replacing a shorter one would change words, and so disclose it
 
 
 @final
 @dataclass(frozen=True)
-class Address:
-    """Where a table is.
+class DatabaseAddress:
+    """The parsed address of a table or query.
 
     Attributes
     ----------
     kind : str
         ``"sqlite"`` or ``"postgresql"``.
     target : str
-        The SQLite file, or what PostgreSQL's client is given. It may hold a password.
+        The SQLite file, or the URI for PostgreSQL's client, perhaps with a password.
     shown : str
-        The database as errors may name it.
+        The database, as errors may name it.
     table, query : str or None
-        What is read: one of the two.
+        What is read; one of the two is None.
     secrets : tuple of str
-        What errors of the driver must not repeat.
+        Texts that errors of the driver must not repeat.
     """
 
     kind: str
@@ -55,12 +55,12 @@ class Address:
 
     @property
     def source(self) -> str:
-        """What to call the rows at the start of an error."""
+        """What to call the source at the start of an error."""
         what = "The query" if self.table is None else f"The table {self.table!r}"
         return f"{what} in {self.shown}"
 
     def without_secrets(self, text: str) -> str:
-        """Blot out passwords in what a driver says."""
+        """Return a driver's message with passwords replaced by asterisks."""
         for secret in self.secrets:
             if len(secret) >= SHORTEST_SECRET:
                 text = text.replace(secret, "***")
@@ -68,48 +68,48 @@ class Address:
 
 
 def is_database(source: str) -> bool:
-    """Whether a source is the address of a database of a kind that can be read."""
+    """Whether a source is an address of a supported database."""
     return source.partition("://")[0].lower() in (*SQLITE, *POSTGRESQL)
 
 
 def anchored(source: str, folder: Path) -> str:
-    """Let a relative path in a source start at a folder: of a file, of an SQLite file.
+    """Return a source with its relative path, of a file or database, under a folder.
 
     Parameters
     ----------
     source : str
-        A path or an address, as it stands in a file.
+        A path or an address, as written in a file.
     folder : Path
-        Where that file lies.
+        The folder of that file.
     """
     scheme, divider, rest = source.partition("://")
     if not divider:
         return str(folder / Path(source).expanduser())
     if scheme.lower() not in SQLITE or not rest.startswith("/"):
         return source
-    path, mark, asked = rest[1:].partition("?")
+    path, mark, parameters = rest[1:].partition("?")
     whole = (folder / Path(unquote(path)).expanduser()).absolute()
-    return f"{scheme}:///{quote(str(whole))}{mark}{asked}"
+    return f"{scheme}:///{quote(str(whole))}{mark}{parameters}"
 
 
-def read_address(source: str) -> Address:
-    """Take an address apart.
+def read_address(source: str) -> DatabaseAddress:
+    """Parse an address.
 
     Raises
     ------
     DataError
-        When it is not of the forms above; nothing of it is repeated.
+        When it is not of the forms above; the message does not repeat it.
     """
     scheme, _, rest = source.partition("://")
-    body, _, asked = rest.partition("?")
-    options, table, query = _asked(asked)
+    body, _, parameters = rest.partition("?")
+    options, table, query = _split_query(parameters)
     if scheme.lower() in SQLITE:
         return _sqlite(body, options, table, query)
     return _postgresql(body, options, table, query)
 
 
-def _asked(text: str) -> tuple[list[tuple[str, str]], str | None, str | None]:
-    """Split what follows the question mark: options, the table, the query."""
+def _split_query(text: str) -> tuple[list[tuple[str, str]], str | None, str | None]:
+    """Split the text after the question mark: options, table, query."""
     options: list[tuple[str, str]] = []
     table = query = None
     while text and query is None:
@@ -120,7 +120,7 @@ def _asked(text: str) -> tuple[list[tuple[str, str]], str | None, str | None]:
                 f"{FORMS}"
             )
         if key == "query":
-            # SQL has & and = of its own, so the query is all that follows.
+            # SQL may contain & and =, so the query is the rest.
             query = unquote(rest).strip().rstrip(";").rstrip()
             break
         value, _, text = rest.partition("&")
@@ -137,7 +137,7 @@ def _asked(text: str) -> tuple[list[tuple[str, str]], str | None, str | None]:
 
 def _sqlite(
     body: str, options: list[tuple[str, str]], table: str | None, query: str | None
-) -> Address:
+) -> DatabaseAddress:
     path = unquote(body.removeprefix("/"))
     if not body.startswith("/") or path in ("", ":memory:"):
         raise DataError(
@@ -156,13 +156,13 @@ def _sqlite(
             f"path: after sqlite:// and one more slash, a relative one starts at the "
             f"working directory."
         )
-    return Address("sqlite", str(file.absolute()), str(file), table, query)
+    return DatabaseAddress("sqlite", str(file.absolute()), str(file), table, query)
 
 
 def _postgresql(
     body: str, options: list[tuple[str, str]], table: str | None, query: str | None
-) -> Address:
-    # The last @, for a password may have one that should have been written as %40.
+) -> DatabaseAddress:
+    # The last @, since a password may contain one that is not written as %40.
     login, at, place = body.rpartition("@")
     user, colon, password = login.partition(":")
     hosts = place.partition("/")[0]
@@ -179,18 +179,18 @@ def _postgresql(
         if "password" in key:
             secrets += [value, unquote(value)]
     given = {key for key, _ in options}
-    # A server that does not answer must end in an error, not in silence.
+    # A server that does not answer must result in an error.
     for key, value in (
         ("connect_timeout", "30"),
         ("fallback_application_name", "unpooled"),
     ):
         if key not in given:
             options = [*options, (key, value)]
-    # Encoded anew: what libpq cannot decode, it would repeat.
+    # Encoded again, because libpq would repeat what it cannot decode.
     login = quote(unquote(user), safe="")
     whole = login + (f":{quote(unquote(password), safe='')}" if colon else "")
     parts = "&".join(f"{key}={quote(unquote(v), safe='')}" for key, v in options)
-    return Address(
+    return DatabaseAddress(
         "postgresql",
         f"postgresql://{whole}{at}{place}?{parts}",
         f"postgresql://{login}{at}{place}",

@@ -1,7 +1,7 @@
 """CSV and TSV files, plain or compressed, read a few megabytes at a time.
 
-A column that is empty at first and fractional later must not change its type midway, so
-types come from one pass over the whole file as text, before any block is read.
+A column that begins with empty cells and has fractions later must not change its type
+midway. So one pass over the file as text determines the types before blocks are read.
 """
 
 import csv as python_csv
@@ -19,12 +19,12 @@ from pyarrow import csv
 
 from unpooled.data.sources.streamed import Batches, Reader, Survey
 
-# Arrow reads up to 32 blocks ahead, so they are small; but one row must fit into one,
-# and a number takes at most 25 characters with its comma.
+# Arrow reads up to 32 blocks ahead, so blocks are small. But a row must fit into a
+# block, and a number takes at most 25 characters with its delimiter.
 READ_BYTES, CELL_BYTES = 2**21, 32
-GATHERED_BYTES = 2**24  # converted together, for columns one by one cost time per batch
+GATHERED_BYTES = 2**24  # converted together, since each batch costs time per column
 WORDS = ("NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
-# Arrow compares cells with these before it trims blanks.
+# Arrow compares cells with these before it trims white space.
 MISSING = [*(" " * n for n in range(9))] + [
     f"{before}{word}{after}"
     for word in WORDS
@@ -33,7 +33,7 @@ MISSING = [*(" " * n for n in range(9))] + [
 ]
 _NUMBER = re.compile(r"\s*[-+]?\d+(\.\d*)?([eE][-+]?\d+)?\s*")
 TRUE, FALSE = ["true", "True", "TRUE"], ["false", "False", "FALSE"]
-Kinds = tuple[pa.DataType, ...]  # of which a column takes the first that fits
+Kinds = tuple[pa.DataType, ...]  # a column has the first type that fits
 NUMBER_KINDS: Kinds = (pa.float64(), pa.bool_())
 LABEL_KINDS: Kinds = (pa.int64(), pa.float64(), pa.bool_(), pa.string())
 
@@ -45,16 +45,16 @@ class DelimitedReader(Reader):
     Parameters
     ----------
     path : Path
-        The file; its ending tells the compression, if any.
+        The file; the compression, if any, follows from its extension.
     delimiter : str
-        What stands between two cells.
+        The character between two cells.
     """
 
     def __init__(self, path: Path, delimiter: str) -> None:
         self._path, self._delimiter = path, delimiter
 
     def names(self) -> list[str]:
-        """All columns in the order of the file, from its first line."""
+        """Return the column names from the first line of the file."""
         with (
             pa.input_stream(str(self._path)) as stream,
             io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text,
@@ -75,12 +75,12 @@ class DelimitedReader(Reader):
     def survey(
         self, features: Sequence[str], label: str | None, ids: str | None
     ) -> Survey:
-        """Read the file once as text: count rows, narrow down every column's type."""
+        """Read the file once as text; count rows and determine the types."""
         kinds: dict[str, Kinds] = dict.fromkeys(features, NUMBER_KINDS)
         if label is not None:
             kinds[label] = LABEL_KINDS
         if ids is not None:
-            kinds[ids] = (pa.string(),)  # as a number, 007 would lose its zeros
+            kinds[ids] = (pa.string(),)  # as numbers, ids such as 007 would lose zeros
         text: dict[str, str] = {}
         has_missing = dict.fromkeys(kinds, False)
         n_rows = 0
@@ -97,7 +97,7 @@ class DelimitedReader(Reader):
         return Survey(n_rows, types, has_missing, text)
 
     def batches(self, types: Mapping[str, pa.DataType]) -> Batches:
-        """Read these columns under these types as batches."""
+        """Yield batches of these columns as these types."""
         with self._open(types) as stream:
             held: list[pa.RecordBatch] = []
             n_bytes = 0
@@ -131,10 +131,10 @@ class DelimitedReader(Reader):
 
 
 def _are_values(names: Sequence[str]) -> bool:
-    """Whether a first line looks like data: names travel, a person's values must not.
+    """Whether a first line looks like data. Names leave the silo, data must not.
 
-    Columns that were merely counted (0, 1, 2, ... or 1, 2, 3, ...) pass for names, and
-    so do whole numbers beside words, such as years.
+    Consecutive numbers (0, 1, 2, ... or 1, 2, 3, ...) pass as names, and so do integers
+    among words, such as years.
     """
     if any(names == [str(j) for j in range(o, o + len(names))] for o in (0, 1)):
         return False
@@ -144,7 +144,7 @@ def _are_values(names: Sequence[str]) -> bool:
 
 
 def _parses(cells: pa.ChunkedArray, kind: pa.DataType) -> bool:
-    """Whether every cell that is not missing can be read as this type."""
+    """Whether all cells that are not missing can be read as this type."""
     if pa.types.is_string(kind):
         return True
     if pa.types.is_boolean(kind):
@@ -152,15 +152,16 @@ def _parses(cells: pa.ChunkedArray, kind: pa.DataType) -> bool:
         fits = pc.or_(pc.is_in(cells, known), pc.is_null(cells))
         return pc.all(fits, min_count=0).as_py()  # there may be no cells
     try:
-        pc.cast(pc.utf8_trim(cells, " \t"), kind)  # as Arrow's own reader trims
+        pc.cast(pc.utf8_trim(cells, " \t"), kind)  # as Arrow's reader does
     except pa.ArrowInvalid:
         return False
     return True
 
 
 def _first_unparsed(cells: pa.ChunkedArray, kind: pa.DataType) -> int:
-    """Index of the first cell that cannot be read as this type, by bisection."""
-    low, high = 0, len(cells)  # cells[:low] parse, cells[:high] do not
+    """Return the index of the first cell that cannot be read as this type."""
+    # Bisection: cells[:low] can be read, cells[:high] cannot.
+    low, high = 0, len(cells)
     while high - low > 1:
         middle = (low + high) // 2
         if _parses(cells[low:middle], kind):

@@ -1,4 +1,4 @@
-"""DataFrames of pandas, polars and pyarrow, converted one block at a time."""
+"""DataFrames of pandas, polars and pyarrow, converted block by block."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, final
@@ -13,18 +13,18 @@ from unpooled.data.sources.arrow import is_number, numbers_of, values_of
 from unpooled.data.table import Block, SlicedTable
 from unpooled.errors import DataError
 
-Frame = Any  # of pandas, polars, pyarrow: no one of them need be installed
+Frame = Any  # of pandas, polars or pyarrow, none of which need be installed
 
 
 @final
 class FrameTable(SlicedTable):
-    """A DataFrame of any library that narwhals knows; it is kept as it is.
+    """A DataFrame of any library that narwhals supports, kept without conversion.
 
     Parameters
     ----------
     frame : pandas, polars or pyarrow table
         Feature columns are numbers or booleans, nullable or not; nulls become NaN.
-        Columns without any value may have any type.
+        Columns without any value may be of any type.
     label, ids : str, optional
         Columns that are never features, of any type.
     columns : sequence of str, optional
@@ -43,7 +43,7 @@ class FrameTable(SlicedTable):
         keys = self._frame.columns
         self.named = _has_names(keys)
         names = keys if self.named else [f"x{j}" for j in range(len(keys))]
-        # Pandas allows names that are numbers; the frame is asked by its own keys.
+        # Pandas allows names that are numbers, so columns are read by these keys.
         self._keys = dict(zip(names, keys, strict=True))
         self._types = dict(zip(names, self._frame.schema.values(), strict=True))
         self._numbered = {name: j for j, name in enumerate(names)}
@@ -65,7 +65,7 @@ class FrameTable(SlicedTable):
 
     @property
     def n_rows(self) -> int:
-        """Rows of the DataFrame."""
+        """Number of rows of the DataFrame."""
         return len(self._frame)
 
     def _blocks(
@@ -82,7 +82,7 @@ class FrameTable(SlicedTable):
             yield Block(start, X, {name: self._values(part, name) for name in extra})
 
     def _places(self, columns: list[str]) -> list[int] | None:
-        """Return where columns stand that are all of one type of number, or None."""
+        """Return the positions of columns if all have one numeric type, or None."""
         types = {self._types[name] for name in columns}
         if len(types) != 1 or not _is_plain(types.pop()):
             return None
@@ -105,7 +105,7 @@ class FrameTable(SlicedTable):
         return part.get_column(self._keys[name])
 
     def _refused_kind(self, name: str) -> str | None:
-        """Say what a feature column holds when it does not hold numbers."""
+        """Return the type of a feature column that is not numeric, or None."""
         column = self._column(self._frame, name)
         if column.dtype.is_numeric() or column.dtype == nw.Boolean:
             return None
@@ -117,7 +117,7 @@ class FrameTable(SlicedTable):
 
 
 def eager_frame(frame: Frame) -> nw.DataFrame[Any]:
-    """Put a DataFrame under narwhals' interface; refuse what is none."""
+    """Return a DataFrame with narwhals' interface; raise when it is none."""
     try:
         return nw.from_native(frame, eager_only=True)
     except nw.exceptions.DuplicateError as error:
@@ -135,7 +135,7 @@ def eager_frame(frame: Frame) -> nw.DataFrame[Any]:
 
 
 def _has_names(keys: Sequence[Any]) -> bool:
-    """Whether columns have names: text, as in scikit-learn; numbers are none."""
+    """Whether columns have names: strings, not numbers, as in scikit-learn."""
     named = [isinstance(key, str) for key in keys]
     if any(named) and not all(named):
         raise DataError(
@@ -150,10 +150,10 @@ def _is_plain(dtype: Any) -> bool:
 
 
 def _together(part: nw.DataFrame[Any]) -> Float[Array, "n p"] | None:
-    """Return columns of one type, or None where a library gives them as objects."""
-    # A wide frame takes ten times as long column by column.
+    """Return columns of one type as an array, or None where they become objects."""
+    # For a wide DataFrame, conversion by column takes ten times as long.
     X = part.to_numpy()
-    # One column after the other in memory, as the frames themselves have it.
+    # Columns are contiguous, as in the DataFrame itself.
     return np.asfortranarray(X, np.float64) if X.dtype.kind in "fiu" else None
 
 

@@ -15,7 +15,7 @@ _MAGIC = b"ARROW1"
 
 @final
 class IpcReader(Reader):
-    """Reads the columns asked for; memory is that of one record batch of the file."""
+    """Reads columns in the memory of one record batch of the file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -23,13 +23,13 @@ class IpcReader(Reader):
             self._is_stream = file.read(len(_MAGIC)) != _MAGIC
 
     def names(self) -> list[str]:
-        """All columns in the order of the file."""
+        """Return the column names in the order of the file."""
         return self._schema().names
 
     def survey(
         self, features: Sequence[str], label: str | None, ids: str | None
     ) -> Survey:
-        """Find types in the schema, and count rows and missing cells in one pass."""
+        """Return types from the schema, and counts from one pass."""
         others = [name for name in (label, ids) if name is not None]
         schema = self._schema()
         types = {name: schema.field(name).type for name in (*features, *others)}
@@ -44,7 +44,7 @@ class IpcReader(Reader):
         return Survey(n_rows, types, {n: there[n] < n_rows for n in others}, text)
 
     def batches(self, types: Mapping[str, pa.DataType]) -> Batches:
-        """Read these columns as batches."""
+        """Yield batches of these columns."""
         names = self.names()
         chosen = sorted(names.index(name) for name in types)
         options = pa.ipc.IpcReadOptions(included_fields=chosen)
@@ -62,7 +62,7 @@ class IpcReader(Reader):
 
     @contextmanager
     def _opened(self, options: pa.ipc.IpcReadOptions | None) -> Iterator[pa.Table]:
-        # Not a memory map: its pages would count as memory for as long as it is open.
+        # Not a memory map, whose pages would count as memory while it is open.
         opening = pa.ipc.open_stream if self._is_stream else pa.ipc.open_file
         with pa.OSFile(str(self._path)) as file, opening(file, options=options) as read:
             yield read

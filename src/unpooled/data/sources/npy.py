@@ -1,8 +1,7 @@
-"""Arrays in `.npy` files, mapped a block of rows at a time.
+"""Arrays in `.npy` files, memory-mapped one block of rows at a time.
 
-A mapping that stays open counts every page that was ever read as this process's
-memory. One that lives as long as its block keeps a pass over any number of rows as
-small as that block.
+The pages read through an open mapping count as memory of this process. With one mapping
+per block, a pass over any number of rows takes the memory of one block.
 """
 
 from pathlib import Path
@@ -21,7 +20,7 @@ class MappedRows:
     Parameters
     ----------
     path : Path
-        Of numbers in C or Fortran order; objects, which are pickles, are refused.
+        File of numbers in C or Fortran order. Objects, which are pickled, are refused.
 
     Attributes
     ----------
@@ -36,7 +35,7 @@ class MappedRows:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            # Only the header is read. Objects would be pickles: they are refused.
+            # Reads the header only. Objects would be unpickled, so they are refused.
             whole = np.load(path, mmap_mode="r", allow_pickle=False)
             self._version = self._version_now()
         except (OSError, ValueError) as wrong:
@@ -71,7 +70,7 @@ class MappedRows:
 def sparse_file(path: Path) -> object:
     """Return the sparse array of a `.npz` file, as `scipy.sparse.save_npz` writes it.
 
-    Without pickle: SciPy reads indices, values and the shape as plain arrays.
+    SciPy reads indices, values and shape as plain arrays, without pickle.
     """
     import zipfile
 

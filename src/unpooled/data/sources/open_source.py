@@ -1,6 +1,8 @@
-"""Opening whatever a silo has: arrays, DataFrames, files, tables in databases.
+"""Open a silo's data: arrays, DataFrames, files, tables in databases.
 
-Everything is checked on opening, at home, so errors here may name paths and columns.
+Everything is checked on opening, inside the silo, so errors here may name paths and
+columns. Each kind of source is imported when it is opened, which keeps pyarrow, Dask
+and database drivers unloaded where they are not used.
 """
 
 import os
@@ -13,7 +15,7 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.data.recoding import RecodedTable
-from unpooled.data.sources.database_address import is_database
+from unpooled.data.sources.database_address import is_database, read_address
 from unpooled.data.table import ArrayTable, Table
 from unpooled.errors import DataError
 
@@ -53,28 +55,28 @@ def open_source(
         or ``?query=SELECT ...``; they are
         read block by block too.
     label, ids : str, optional
-        Columns that travel along and are never features; of any type.
+        Columns of any type that are read with the features, and never used as features.
     columns : sequence of str, optional
-        The only feature columns wanted. Others are ignored, even those that are not
-        numbers.
+        The only feature columns to keep. Other columns are ignored and may be of any
+        type.
     missing : mapping of str to a sequence of numbers, optional
-        Per feature column, the cell values that mean missing, such as
+        For each feature column, the values that stand for missing cells, such as
         ``{"chol": [0]}``.
     block_mb : float, optional
-        Megabytes that a block of rows may take as float64, at least 16 rows; 64 by
-        default. A pass over a file or a database needs a few times as much memory,
-        however many rows there are.
+        Maximum size of a block of rows as float64, in megabytes, at least 16 rows; 64
+        by default. A pass over a file or a database needs a few times as much memory,
+        whatever the number of rows.
 
     Returns
     -------
     Table
-        A table given as the source is returned as it is unless `columns`, `missing` or
+        A source that is a table is returned as it is, unless `columns`, `missing` or
         `block_mb` is given.
 
     Raises
     ------
     DataError
-        What came, what is allowed, what to do.
+        When the source cannot be read, or the arguments do not fit it.
     """
     for role, name in (("label", label), ("ids", ids)):
         if name is not None and not isinstance(name, str):
@@ -110,11 +112,11 @@ def _open(source: Source, roles: dict[str, Any]) -> Table:
 
 
 def _as_given(table: Table, label: str | None, ids: str | None) -> Table:
-    for role, name, own in (("label", label, table.label), ("ids", ids, table.ids)):
-        if name is not None and name != own:
+    for role, name, column in (("label", label, table.label), ("ids", ids, table.ids)):
+        if name is not None and name != column:
             raise DataError(
-                f"{role}={name!r}, but the table was opened with {role}={own!r}. Name "
-                f"the column when the table is opened."
+                f"{role}={name!r}, but the table was opened with {role}={column!r}. "
+                f"Name the column when the table is opened."
             )
     return table
 
@@ -123,9 +125,7 @@ def _open_path(source: str | os.PathLike[str], roles: dict[str, Any]) -> Table:
     if "://" in os.fspath(source):
         address = os.fspath(source)
         if is_database(address):
-            from unpooled.data.sources.database import open_database
-
-            return open_database(address, **roles)
+            return _open_database(address, roles)
         if _scheme(source) in ("dask", "dask+tls"):
             from unpooled.data.sources.dask import open_cluster
 
@@ -157,8 +157,29 @@ def _open_path(source: str | os.PathLike[str], roles: dict[str, Any]) -> Table:
     return FileTable(path, reader, **roles)
 
 
+def _open_database(source: str, roles: dict[str, Any]) -> Table:
+    address = read_address(source)
+    try:
+        from unpooled.data.sources.database import DatabaseTable
+
+        if address.kind == "sqlite":
+            from unpooled.data.sources.sqlite import SQLiteReader
+
+            reader = SQLiteReader(address)
+        else:
+            from unpooled.data.sources.postgresql import PostgreSQLReader
+
+            reader = PostgreSQLReader(address)
+    except ImportError as error:
+        raise DataError(
+            f"Databases are read through ADBC, and its driver for {address.kind} is "
+            f"not installed. Install it with: pip install 'unpooled[sql]'."
+        ) from error
+    return DatabaseTable(address, reader, **roles)
+
+
 def _scheme(source: str | os.PathLike[str]) -> str:
-    # The rest of a URI may hold a password, which no error message should repeat.
+    # The rest of a URI may hold a password, which errors must not repeat.
     return os.fspath(source).split("://")[0]
 
 
@@ -183,7 +204,7 @@ def _reader(path: Path) -> "Reader":
 
 
 def _rows(source: Sequence[Any]) -> Array:
-    """Make a list of rows an array; None is a missing cell, text is refused."""
+    """Return a list of rows as an array; None is a missing cell, text is refused."""
     try:
         cells = np.array(source)
         if cells.dtype == object and cells.ndim == 2:

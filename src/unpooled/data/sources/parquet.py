@@ -11,27 +11,27 @@ from unpooled.data.sources.arrow import is_number
 from unpooled.data.sources.streamed import Batches, Reader, Survey
 
 BATCH_ROWS = 8192
-# Without a buffer, pyarrow reads a column's whole chunk of a row group at once, and a
+# Without a buffer, pyarrow reads the chunk of a column in a row group at once, and a
 # row group may be the whole file.
 READ_BYTES = 2**16
 
 
 @final
 class ParquetReader(Reader):
-    """Reads the columns asked for, batch by batch; rows are counted in the footer."""
+    """Reads columns batch by batch; the number of rows is in the footer."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def names(self) -> list[str]:
-        """All columns in the order of the file."""
+        """Return the column names in the order of the file."""
         with self._open() as file:
             return file.schema_arrow.names
 
     def survey(
         self, features: Sequence[str], label: str | None, ids: str | None
     ) -> Survey:
-        """Read types and the number of rows from the footer."""
+        """Return types and the number of rows from the footer."""
         others = [name for name in (label, ids) if name is not None]
         with self._open() as file:
             schema = file.schema_arrow
@@ -48,13 +48,13 @@ class ParquetReader(Reader):
         return Survey(n_rows, types, has_missing, text)
 
     def batches(self, types: Mapping[str, pa.DataType]) -> Batches:
-        """Read these columns as batches."""
+        """Yield batches of these columns."""
         with self._open() as file:
             for batch in file.iter_batches(BATCH_ROWS, columns=list(types)):
                 yield pa.Table.from_batches([batch])
 
     def _n_values(self, name: str, kind: pa.DataType) -> int:
-        """Cells that are not missing, counted in one pass over the column."""
+        """Return the number of cells that are not missing, from one pass."""
         batches = self.batches({name: kind})
         return sum(len(batch) - batch[name].null_count for batch in batches)
 

@@ -1,6 +1,6 @@
-"""PostgreSQL: a table or query on a server, which sends rows while they are read.
+"""PostgreSQL: a table or query on a server, read as a stream.
 
-The driver asks for them by COPY, in binary, so neither end ever holds all of them.
+The driver reads binary COPY output, so that neither end holds all rows in memory.
 """
 
 import difflib
@@ -22,9 +22,9 @@ from unpooled.data.sources.database import (
 from unpooled.data.sources.streamed import Batches, Survey
 from unpooled.errors import DataError
 
-# Nothing is written, and rows come in the order in which the server keeps them: not as
-# parallel workers find them, not from where another reader of the table happens to be,
-# and not in the order of an index that has all columns asked for.
+# Nothing is written, and rows are read in the order in which the server stores them:
+# not in that of parallel workers, not from the current position of another scan of the
+# table, and not in that of an index that covers all requested columns.
 SETTINGS = {
     "default_transaction_read_only": "on",
     "max_parallel_workers_per_gather": "0",
@@ -38,9 +38,9 @@ NUMBERS = {
     "int8": pa.int64(),
     "float4": pa.float32(),
     "float8": pa.float64(),
-    "numeric": pa.float64(),  # the driver would give text
+    "numeric": pa.float64(),  # the driver would return text
 }
-# Labels and ids of these types are taken as they are; all others as text.
+# Labels and ids of these types are read as they are, all others as text.
 PLAIN = NUMBERS | {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us"),
@@ -56,10 +56,10 @@ TYPE = (
 
 @final
 class PostgreSQLReader(DatabaseReader):
-    """Reads a table in the order in which the server keeps it, or a query as it is."""
+    """Reads a table in the order of its storage, or a query in its own order."""
 
     def connect(self) -> Connection:
-        """Connect, for reading only; every statement sees one state of the database."""
+        """Return a connection for reading; each statement reads one state."""
         connection = driver.connect(self._address.target, autocommit=True)
         try:
             with connection.cursor() as cursor:
@@ -75,13 +75,13 @@ class PostgreSQLReader(DatabaseReader):
         return connection
 
     def rows(self, cursor: Cursor) -> str:
-        """What stands after FROM; a table that is not there is refused."""
+        """Return the SQL after FROM; raise when the table does not exist."""
         if self._address.query is not None:
             return subquery(self._address.query)
         wanted = str(self._address.table)
         schema, dot, table = wanted.partition(".")
         spellings = [quoted(wanted)]
-        # A name may have a dot of its own; only where it has not, it is a schema's.
+        # A dot may be part of the name; otherwise it separates schema and table.
         spellings += [f"{quoted(schema)}.{quoted(table)}"] if dot else []
         for name in spellings:
             cursor.execute("SELECT to_regclass($1) IS NOT NULL", [name])
@@ -92,15 +92,18 @@ class PostgreSQLReader(DatabaseReader):
     def survey(
         self, features: Sequence[str], label: str | None, ids: str | None
     ) -> Survey:
-        """Count rows, and values where that is needed; types are the server's."""
+        """Return types from the server, and counts of rows and values."""
         others = [name for name in (label, ids) if name is not None]
         with self.cursor() as cursor:
-            asked = [TYPE.format(column=quoted(n)) for n in (*features, *others)]
-            found = self.one_row(cursor, asked)
-            kinds = dict(zip((*features, *others), found, strict=True))
+            expressions = [TYPE.format(column=quoted(n)) for n in (*features, *others)]
+            names_of_types = self.one_row(cursor, expressions)
+            kinds = dict(zip((*features, *others), names_of_types, strict=True))
             odd = [name for name in features if kinds[name] not in NUMBERS]
-            asked = ["count(*)", *(f"count({quoted(n)})" for n in (*odd, *others))]
-            n_rows, *counts = self.one_row(cursor, asked)
+            expressions = [
+                "count(*)",
+                *(f"count({quoted(n)})" for n in (*odd, *others)),
+            ]
+            n_rows, *counts = self.one_row(cursor, expressions)
         types = {name: PLAIN.get(kind, pa.string()) for name, kind in kinds.items()}
         types |= dict.fromkeys(odd, pa.null())
         text = {
@@ -115,7 +118,7 @@ class PostgreSQLReader(DatabaseReader):
         return Survey(n_rows, types, has_missing, text)
 
     def batches(self, types: Mapping[str, pa.DataType]) -> Batches:
-        """Read these columns as batches."""
+        """Yield batches of these columns."""
         cells = (
             f"{_read_as(name, kind)} AS {quoted(name)}" for name, kind in types.items()
         )

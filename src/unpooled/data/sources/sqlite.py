@@ -1,9 +1,9 @@
 """SQLite: a table or query of a file.
 
-SQLite's cells have types, its columns have not, and the driver takes a column's type
-from the first batch of cells: integers at first, a fraction later, and it gives up. So
-one pass on opening looks at the types of all cells, and later passes put one row before
-all others that has a value of the right type in every column.
+In SQLite, cells have types and columns do not. The driver takes the type of a column
+from the first batch of cells, and fails when fractions follow integers. So one pass on
+opening finds the types of all cells, and later passes prepend one row that has a value
+of the right type in every column.
 """
 
 import difflib
@@ -26,21 +26,21 @@ from unpooled.data.sources.database import (
 from unpooled.data.sources.streamed import Batches, Survey
 from unpooled.errors import DataError
 
-# How a column of this type is read, and the value that stands for its type.
+# The SQL type as which a column is read, and an example value of it.
 CASTS = {pa.float64(): "REAL", pa.int64(): "INTEGER", pa.string(): "TEXT"}
 EXAMPLES = {pa.float64(): "0.0", pa.int64(): "0", pa.string(): "''"}
 
 
 @final
 class SQLiteReader(DatabaseReader):
-    """Reads a table in the order in which the file keeps it, or a query in its own."""
+    """Reads a table in the order of its storage, or a query in its own order."""
 
     def connect(self) -> Connection:
-        """Open the file; one that is not there is not made, and nothing is written."""
+        """Open the file for reading; it is never created or written to."""
         return driver.connect(f"{Path(self._address.target).as_uri()}?mode=ro")
 
     def rows(self, cursor: Cursor) -> str:
-        """What stands after FROM; a table that is not there is refused."""
+        """Return the SQL after FROM; raise when the table does not exist."""
         if self._address.query is not None:
             return subquery(self._address.query)
         wanted = str(self._address.table)
@@ -53,22 +53,25 @@ class SQLiteReader(DatabaseReader):
                 f"{self._address.source}: there is no such table. {hint}The file has "
                 f"{listing(tuple(kinds)) or 'no tables'}."
             )
-        # An index that has all columns asked for would give the rows in its own order.
+        # An index that covers all requested columns would change the order of the rows.
         return quoted(wanted) + " NOT INDEXED" * (kinds[wanted] == "table")
 
     def survey(
         self, features: Sequence[str], label: str | None, ids: str | None
     ) -> Survey:
-        """Count rows and kinds of cells."""
+        """Return the types of columns, and counts of rows and missing cells."""
         others = [name for name in (label, ids) if name is not None]
-        asked = ["count(*)", *(_count(name, "'text', 'blob'") for name in features)]
+        expressions = [
+            "count(*)",
+            *(_count(name, "'text', 'blob'") for name in features),
+        ]
         for name in others:
-            asked += [
+            expressions += [
                 _count(name, kinds)
                 for kinds in ("'null'", "'text', 'blob'", "'real'", "'integer'")
             ]
         with self.cursor() as cursor:
-            n_rows, *counts = (int(n or 0) for n in self.one_row(cursor, asked))
+            n_rows, *counts = (int(n or 0) for n in self.one_row(cursor, expressions))
         text = {
             name: f"text in {n} of {n_rows} rows"
             for name, n in zip(features, counts, strict=False)
@@ -84,7 +87,7 @@ class SQLiteReader(DatabaseReader):
         return Survey(n_rows, types, has_missing, text)
 
     def batches(self, types: Mapping[str, pa.DataType]) -> Batches:
-        """Read these columns as batches."""
+        """Yield batches of these columns."""
         examples = (f"{EXAMPLES[kind]} AS {quoted(n)}" for n, kind in types.items())
         cells = (_read_as(name, kind) for name, kind in types.items())
         with self.cursor() as cursor:
@@ -108,7 +111,7 @@ def _count(name: str, kinds: str) -> str:
 
 
 def _type(n_text: int, n_real: int, n_integer: int) -> pa.DataType:
-    """Return the type that holds all cells of a label or of ids."""
+    """Return the type that represents all cells of a label or of ids."""
     if n_text or not n_real + n_integer:
         return pa.string()
     return pa.float64() if n_real else pa.int64()
@@ -118,8 +121,8 @@ def _read_as(name: str, kind: pa.DataType) -> str:
     column, target = quoted(name), CASTS[kind]
     if kind != pa.float64():
         return f"CAST({column} AS {target})"
-    # SQLite casts any text to a number, 'unknown' to 0. Text that came after the file
-    # was opened is passed on as it is, and ends in an error.
+    # SQLite casts any text to a number, 'unknown' to 0. Text that was written after the
+    # file was opened is passed on unchanged, and ends in an error.
     return (
         f"CASE WHEN typeof({column}) IN ('text', 'blob') THEN {column} "
         f"ELSE CAST({column} AS {target}) END"

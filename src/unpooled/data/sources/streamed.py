@@ -1,7 +1,7 @@
-"""Tables that are read batch by batch, so that memory does not grow with rows.
+"""Tables that are read batch by batch, so that memory does not grow with the rows.
 
-A reader gives batches of whatever size suits the source; the table cuts that stream
-into blocks of exactly the rows asked for.
+A reader returns batches of any size; the table cuts the stream into blocks of exactly
+the requested number of rows.
 """
 
 import abc
@@ -23,18 +23,18 @@ Batches = Generator[pa.Table, None, None]
 
 @dataclass(frozen=True)
 class Survey:
-    """What one look over a source tells.
+    """Number of rows, and types and missing cells of columns, of a source.
 
     Attributes
     ----------
     n_rows : int
-        Rows of the source.
+        Number of rows of the source.
     types : mapping of str to pyarrow.DataType
-        The type under which a column is read.
+        The type as which each column is read.
     has_missing : mapping of str to bool
         Whether the label and the ids have missing cells.
     text : mapping of str to str
-        Feature columns that are not numbers, and what they hold.
+        What feature columns that are not numbers hold, by name.
     """
 
     n_rows: int
@@ -44,21 +44,21 @@ class Survey:
 
 
 class Reader(abc.ABC):
-    """How one kind of source is read.
+    """Reads one kind of source.
 
-    What cannot be read is an OSError or one of Arrow's exceptions; the table turns them
-    into a DataError that names the source.
+    Reading errors are OSError or one of Arrow's exceptions; the table converts them to
+    a DataError that names the source.
     """
 
     @abc.abstractmethod
     def names(self) -> list[str]:
-        """All columns in the order of the source, repeated ones repeatedly."""
+        """Return all column names in the order of the source, with repetitions."""
 
     @abc.abstractmethod
     def survey(
         self, features: Sequence[str], label: str | None, ids: str | None
     ) -> Survey:
-        """Count rows and find the columns' types, in bounded memory."""
+        """Return row count and column types, found in bounded memory."""
 
     @abc.abstractmethod
     def batches(self, types: Mapping[str, pa.DataType]) -> Batches:
@@ -66,16 +66,16 @@ class Reader(abc.ABC):
 
 
 class StreamedTable(SlicedTable):
-    """A source whose rows are read again in every pass.
+    """A table whose rows are read from the source in every pass.
 
     Parameters
     ----------
     source : str
         What to call the source at the start of an error, such as "The file a.csv".
     remedy : str
-        What to check when it cannot be read: a sentence without its end.
+        What to check when it cannot be read: a sentence without its full stop.
     reader : Reader
-        Reads its kind.
+        Reads its kind of source.
     label, ids : str, optional
         Columns that are never features, of any type.
     columns : sequence of str, optional
@@ -109,18 +109,18 @@ class StreamedTable(SlicedTable):
 
     @property
     def n_rows(self) -> int:
-        """Rows of the source when it was opened."""
+        """Number of rows of the source when it was opened."""
         return self._survey.n_rows
 
     def _blocks(
         self, columns: list[str], extra: list[str], rows: int
     ) -> Iterator[Block]:
-        # A source may need a column to count rows by, even when none is wanted.
+        # Some sources need a column to count rows, even when none is requested.
         wanted = [*columns, *extra] or [self.columns[0]]
         types = {name: self._survey.types[name] for name in wanted}
         try:
-            # closing: a pass that is given up half-way must not keep a file or a
-            # database open, and the rows there locked.
+            # closing: a pass that is abandoned must not keep a file or a database open
+            # and its rows locked.
             with closing(self._reader.batches(types)) as batches:
                 pieces = cut(batches, rows)
                 for start in range(0, self.n_rows, rows):
@@ -139,7 +139,7 @@ class StreamedTable(SlicedTable):
         columns: list[str],
         extra: list[str],
     ) -> Block:
-        """Fill a block piece by piece, so that no second copy of it is ever held."""
+        """Return a block, filled piece by piece so that there is no second copy."""
         X = np.empty((len(columns), size)).T
         values: dict[str, list[Array]] = {name: [] for name in extra}
         filled = 0
@@ -171,7 +171,7 @@ class StreamedTable(SlicedTable):
 
 
 def cut(batches: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """Cut a stream of batches so that no piece reaches over a multiple of `rows`."""
+    """Cut a stream of batches at the multiples of `rows`."""
     start = 0
     for batch in batches:
         offset = 0

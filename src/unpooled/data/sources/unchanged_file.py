@@ -1,4 +1,4 @@
-"""Tables in files: read again from the disk in every pass, and only while unchanged."""
+"""Tables in files, read from the disk in every pass while the file is unchanged."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,14 +10,14 @@ from unpooled.data.table import Block
 
 @final
 class FileTable(StreamedTable):
-    """A file whose rows are read again from the disk in every pass.
+    """A table in a file, whose rows are read from the disk in every pass.
 
     Parameters
     ----------
     path : Path
         The file.
     reader : Reader
-        Reads its format.
+        Reads the format of the file.
     label, ids : str, optional
         Columns that are never features, of any type.
     columns : sequence of str, optional

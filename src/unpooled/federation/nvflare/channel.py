@@ -38,7 +38,7 @@ RESULTS = "unpooled"
 # What stands above the federation is reached by its name only.
 _REMOTE, _MODELS, _REPORT = (
     ".".join([__name__.partition(".")[0], name])
-    for name in ("study.remote", "models.catalogue", "report.html")
+    for name in ("study.server_job", "models.files.catalogue", "report.html")
 )
 # Seconds for the submitter to take the results, if there still is one.
 _PATIENCE = 30.0

@@ -29,15 +29,15 @@ from unpooled.protocol.step import Step, public, release, stays, summed
     },
     squares=release(
         "p",
-        meaning="each column's squared distances from its class means, added, with a "
+        meaning="each column's squared deviations from its class means, added, with a "
         "weight for each class",
     ),
     scatter=stays(
         "p p",
         symmetric=True,
         until="fit",
-        meaning="products of every two columns' distances from their class means, "
-        "added, with a weight for each class",
+        meaning="within-class cross-product matrix (products of every two columns' "
+        "deviations from their class means, added with a weight for each class)",
     ),
 )
 def local_within_squares(
@@ -67,8 +67,8 @@ def local_within_squares(
         "p p",
         symmetric=True,
         bound=CauchySchwarz("squares"),
-        meaning="products of every two columns' distances from their class means, "
-        "added, with a weight for each class",
+        meaning="within-class cross-product matrix (products of every two columns' "
+        "deviations from their class means, added with a weight for each class)",
     ),
 )
 def local_within_scatter(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, Any]:

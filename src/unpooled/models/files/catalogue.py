@@ -1,29 +1,41 @@
-"""The estimators that are installed here, by name.
+"""The library's estimators by class name.
 
-Model files and study files name classes; they are looked up in this list and never by
-an import path, so a file cannot make this process load anything.
+Model files and study files name classes; the names are looked up here, and never as an
+import path, so that a file cannot make this process import anything else.
 """
 
+import functools
 import importlib
 import inspect
-import pkgutil
+import re
+from pathlib import Path
 
 import unpooled.models
 from unpooled.models.base import FederatedEstimator
 
+_PACKAGE = unpooled.models.__name__
+
 
 def estimators() -> dict[str, type[FederatedEstimator]]:
-    """Return every estimator of the library by its class name, sorted."""
-    package = unpooled.models
-    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        importlib.import_module(module.name)
-    # Classes that users derive elsewhere are theirs to save and to load.
-    return {
-        kind.__name__: kind
-        for kind in sorted(_derived(FederatedEstimator), key=lambda kind: kind.__name__)
-        if kind.__module__.startswith(f"{package.__name__}.")
-        and not inspect.isabstract(kind)
-    }
+    """Return every estimator of the library by its class name, sorted.
+
+    This imports all models; `estimator` imports one.
+    """
+    found = ((name, estimator(name)) for name in sorted(_modules_by_class()))
+    return {name: kind for name, kind in found if kind is not None}
+
+
+def estimator(name: str) -> type[FederatedEstimator] | None:
+    """Return the estimator of the library with a class name, or None."""
+    for module in _modules_by_class().get(name, ()):
+        kind = getattr(importlib.import_module(module), name, None)
+        if (
+            inspect.isclass(kind)
+            and issubclass(kind, FederatedEstimator)
+            and not inspect.isabstract(kind)
+        ):
+            return kind
+    return None
 
 
 def parameter_names(kind: type[FederatedEstimator]) -> tuple[str, ...]:
@@ -31,6 +43,15 @@ def parameter_names(kind: type[FederatedEstimator]) -> tuple[str, ...]:
     return tuple(name for name in inspect.signature(kind).parameters)
 
 
-def _derived(kind: type) -> set[type]:
-    found = set(kind.__subclasses__())
-    return found.union(*(_derived(subclass) for subclass in found))
+@functools.cache
+def _modules_by_class() -> dict[str, list[str]]:
+    """Return the modules of each class that the package's source files define."""
+    # Read, not imported: importing every model takes longer than fitting some.
+    found: dict[str, list[str]] = {}
+    for folder in map(Path, unpooled.models.__path__):
+        for path in sorted(folder.rglob("*.py")):
+            parts = path.relative_to(folder).with_suffix("").parts
+            module = ".".join((_PACKAGE, *parts)).removesuffix(".__init__")
+            for name in re.findall(r"^class (\w+)", path.read_text("utf-8"), re.M):
+                found.setdefault(name, []).append(module)
+    return found

@@ -17,7 +17,7 @@ import numpy as np
 from unpooled.arrays import Array
 from unpooled.errors import StudyError
 from unpooled.models.base import fitted_names
-from unpooled.models.files.catalogue import estimators, parameter_names
+from unpooled.models.files.catalogue import estimator, estimators, parameter_names
 from unpooled.secure.noise import GaussianPrivacy
 
 _FITTED = re.compile(r"[A-Za-z][A-Za-z0-9_]*_")
@@ -47,11 +47,10 @@ def record_of(model: Any, arrays: dict[str, Array]) -> dict[str, Any]:
             for name, part in model.steps
         ]
         return {"class": _PIPELINE, "steps": steps}
-    known = estimators()
-    if known.get(kind.__name__) is not kind:
+    if estimator(kind.__name__) is not kind:
         raise StudyError(
             f"A {kind.__module__}.{kind.__name__} cannot be saved; what can is "
-            f"{', '.join(known)} of unpooled, and Pipelines of these."
+            f"{', '.join(estimators())} of unpooled, and Pipelines of these."
         )
 
     def record(names: Any) -> dict[str, Any]:
@@ -82,7 +81,7 @@ def model_of(record: Any, array: Callable[[str], Array]) -> Any:
     """
     if record["class"] == _PIPELINE:
         return _pipeline_of(record, array)
-    kind = estimators().get(record["class"])
+    kind = estimator(record["class"])
     if kind is None:
         raise ValueError(f"this version has no class {record['class']!r}")
     if set(record) != {"class", "parameters", "fitted"}:

@@ -16,13 +16,16 @@ from unpooled.protocol.step import public, release, stays, summed
 
 # Below this, the smallest eigenvalue of a silo's own correlations is rounding.
 _SINGULAR = 1e-10
-_PRODUCTS = "products of every two columns' distances from their means, added"
+_PRODUCTS = (
+    "cross-product matrix (products of every two columns' deviations from their means, "
+    "added over all rows)"
+)
 
 
 @summed(
     takes={"mean": public("p", "the mean of each column over all silos")},
     squares=release(
-        "p", meaning="each column's squared distances from its mean, added"
+        "p", meaning="each column's squared deviations from its mean, added"
     ),
     count=stays("", until="fit", meaning="how many rows the silo has"),
     shift=stays("p", until="fit", meaning="the sum of the silo's distances from m"),

@@ -20,8 +20,8 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.linalg.centred_products import coordinates, gram_image, products
 from unpooled.linalg.eigen import leading_eigenpairs, with_positive_peaks
-from unpooled.linalg.gram import coordinates, gram_image, products
 from unpooled.linalg.moments import squared_deviations
 from unpooled.linalg.ritz import RitzPairs
 from unpooled.models.moments import finite_sums
@@ -49,7 +49,7 @@ _ROUNDING = 64 * float(np.finfo(float).eps)
 @summed(
     by="party",
     squares=release(
-        "", meaning="sum of squares of all columns about their means, one number"
+        "", meaning="all columns' squared deviations from their means, in one number"
     ),
     mean=stays("p", meaning="the means of the silo's own columns"),
 )

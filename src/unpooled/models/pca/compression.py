@@ -50,8 +50,8 @@ _MORE = 32
         symmetric=True,
         bound=CauchySchwarz("squares"),
         bits="bits",
-        meaning="cross-product matrix about the mean, each silo's part rounded to few "
-        "digits",
+        meaning="cross-product matrix (products of every two columns' deviations from "
+        "their means), rounded to few digits and added",
     ),
 )
 def local_rounded(

@@ -40,9 +40,9 @@ from sklearn.utils import check_random_state
 from unpooled.arrays import Array, Float
 from unpooled.errors import ConvergenceError, DataError
 from unpooled.federation.federation import Federation
+from unpooled.linalg.centred_products import gram_image, products
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.gossip import Averaging, averaging, laplacian, mixed
-from unpooled.linalg.gram import gram_image, products
 from unpooled.linalg.ritz import continuation, ritz_pairs
 from unpooled.models.moments import finite_sums
 from unpooled.models.pca.columns import (

@@ -26,7 +26,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
-from unpooled.linalg.centred import far_columns, scatter_image
+from unpooled.linalg.centred_products import far_columns, scatter_image
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.krylov import block_width, leading_ritz_pairs
 from unpooled.linalg.moments import Rows, squared_deviations
@@ -55,7 +55,9 @@ _USUAL_ROUNDS = 15
 @summed(
     sparse=True,
     takes={"mean": public("p", "the mean of each column over all silos")},
-    squares=release("p", meaning="each column's sum of squares about its mean"),
+    squares=release(
+        "p", meaning="each column's squared deviations from its mean, added"
+    ),
 )
 def local_spread(X: Rows, *, mean: Float[Array, " p"]) -> dict[str, Any]:
     """Return this silo's sums of squares about the mean of all rows."""

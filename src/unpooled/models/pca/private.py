@@ -59,8 +59,8 @@ NEIGHBOURS = "one row more or less, in any silo"
         symmetric=True,
         bound=Lattice(2),
         noise=Noise(LATTICE**2, 0.94),
-        meaning="cross-product matrix about a public centre (products of every two "
-        "columns, added over all rows), with noise",
+        meaning="cross-product matrix (products of every two columns' deviations from "
+        "a public centre, added over all rows), with noise",
     ),
 )
 def local_private(

@@ -49,8 +49,8 @@ _DISCLOSURE = (
     scatter=release(
         "p p",
         symmetric=True,
-        meaning="cross-product matrix about the first fit's mean (products of every "
-        "two columns, added over all rows)",
+        meaning="cross-product matrix (products of every two columns' deviations from "
+        "the first fit's mean, added over all rows)",
     ),
 )
 def local_moments(

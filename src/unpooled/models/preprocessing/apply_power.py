@@ -7,8 +7,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
-from unpooled.linalg.gaussianising import shifted, units
-from unpooled.linalg.yeo_johnson import transform
+from unpooled.linalg.yeo_johnson import shifted_table, transform, units
 from unpooled.models.preprocessing.check_lambda import (
     are_exponents,
     are_gaussianising,
@@ -45,7 +44,7 @@ def local_transformed(
 ) -> dict[str, Any]:
     """Add transformed values, about the public reference and in its units."""
     # Their mean is no larger than a few deviations, so squares lose no digits.
-    values = shifted(X, lambdas, centre, spread)
+    values = shifted_table(X, lambdas, centre, spread)
     return {
         "total": np.nansum(values, axis=0),
         "squares": np.nansum(values**2, axis=0),
@@ -73,7 +72,7 @@ def gaussianised(
     scale: Float[Array, " p"],
 ) -> Float[Array, "n p"]:
     """Transform and standardise; missing cells stay missing."""
-    return (shifted(X, lambdas, centre, spread) - mean) / scale
+    return (shifted_table(X, lambdas, centre, spread) - mean) / scale
 
 
 @derived(

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Float
-from unpooled.linalg.gaussianising import units
 from unpooled.linalg.root_search import SignSearch, place_of
-from unpooled.linalg.yeo_johnson import slope_sign
+from unpooled.linalg.yeo_johnson import slope_sign, units
 from unpooled.protocol.step import Fit
 
 Fits = Mapping[str, Fit]

@@ -22,8 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.gaussianising import unshifted
-from unpooled.linalg.yeo_johnson import inverse
+from unpooled.linalg.yeo_johnson import inverse, inverse_shifted_table
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.preprocessing import apply_power as transforming
 from unpooled.models.preprocessing import lambda_search as signs
@@ -282,7 +281,7 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
             pairs = zip(X.T, self.lambdas_, strict=True)
             return np.stack([inverse(x, float(lam)) for x, lam in pairs], axis=1)
         X = X * self.shifted_scale_ + self.shifted_mean_
-        return unshifted(X, **self._reference())
+        return inverse_shifted_table(X, **self._reference())
 
     def to_sklearn(self) -> Any:
         """Return a fitted `sklearn.preprocessing.PowerTransformer`.

@@ -41,7 +41,7 @@ local_observed, own_observed = adopted(
 @summed(
     takes={"mean": public("p", "the mean of each column over all silos")},
     squares=release(
-        "p", meaning="each column's squared distances from its mean, added"
+        "p", meaning="each column's squared deviations from its mean, added"
     ),
 )
 def local_squares(
@@ -83,7 +83,7 @@ def standardised(
     return (X - mean) / scale
 
 
-@kept(squares=stays("p", meaning="each own column's squared distances from its mean"))
+@kept(squares=stays("p", meaning="each own column's squared deviations from its mean"))
 def own_squares(X: Float[Array, "n p"], kept: Any) -> dict[str, Any]:
     """Add squares about the means of the silo's own columns."""
     return {"squares": squared_deviations(X, np.nan_to_num(_mean(kept)))}
@@ -113,7 +113,7 @@ def shown_sums(kept: Any) -> dict[str, Any]:
 
 
 @disclosed(
-    squares=release("p", meaning="each own column's squared distances from its mean")
+    squares=release("p", meaning="each own column's squared deviations from its mean")
 )
 def shown_squares(kept: Any) -> dict[str, Any]:
     """Disclose what the variances of the silo's own columns follow from."""

@@ -1,4 +1,4 @@
-"""A silo's own principal direction, as VFedPCA computes it, and where it starts."""
+"""The power method on a silo's own columns, as VFedPCA runs it, and its parameters."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ def own_factors(
     found: Float[Array, "N q"],
     centre: str,
 ) -> Factors:
-    """Return (F, B, d) with A_i = F B Bᵀ Fᵀ / d, of the data as they are by now."""
+    """Return (F, B, d) with A_i = F B Bᵀ Fᵀ / d, after replacement and deflation."""
     X = prepared(X, centre)
     for u in found.T:
         X = X - np.outer(u, u @ X)
@@ -46,7 +46,7 @@ def own_factors(
 
 
 def prepared(X: Float[Array, "N p"], centre: str) -> Float[Array, "N p"]:
-    """Check the silo's columns, and centre them where that is asked for."""
+    """Refuse missing cells; return the columns, centred if `centre` is "columns"."""
     if np.isnan(X).any():
         raise DataError("Impute first.", rule="missing_values")
     return X - X.mean(axis=0) if centre == "columns" else X
@@ -55,7 +55,7 @@ def prepared(X: Float[Array, "N p"], centre: str) -> Float[Array, "N p"]:
 def power_iteration(
     factors: Factors, start: Float[Array, " N"], iterations: int
 ) -> tuple[Float[Array, " N"], float]:
-    """Return a after L steps of the power method, and its Rayleigh quotient."""
+    """Return the vector after L steps of the power method, and its eigenvalue."""
     F, B, d = factors
 
     def times(a: Float[Array, " N"]) -> Float[Array, " N"]:
@@ -69,14 +69,14 @@ def power_iteration(
         image = times(a)
         norm = np.linalg.norm(image)
         if not norm > 0.0:
-            # One column centred by rows, constant columns, or nothing left of them.
+            # One column centred by rows, constant columns, or columns deflated to 0.
             raise DataError("The columns do not vary.", rule="no_variance")
         a = image / norm
     return a, float(a @ times(a))
 
 
 def check_options(model: Any, N: int) -> None:
-    """Refuse parameters of VFedPCA or VFedAKPCA that are none."""
+    """Raise DataError for parameters of VFedPCA or VFedAKPCA outside their ranges."""
     for name, allowed in _CHOICES.items():
         if getattr(model, name) not in allowed:
             raise DataError(
@@ -104,7 +104,7 @@ def _check_topology(model: Any) -> None:
 
 
 def starting_vector(model: Any, federation: Federation, N: int) -> Float[Array, " N"]:
-    """Return `init`, or what `random_state` draws; the same at every silo."""
+    """Return `init`, or a draw by `random_state`; the same for every silo."""
     if model.init is None:
         seed = model.random_state
         seed = federation.random_state if seed is None else seed

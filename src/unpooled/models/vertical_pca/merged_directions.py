@@ -1,13 +1,14 @@
-"""What VFedPCA and VFedAKPCA do with the silos' own directions: merge, then project.
+"""The fit that VFedPCA and VFedAKPCA share: local directions, merged, then projected.
 
-    merge     u = Σ w_i a_i, of what each silo kept:
-              `unpooled.models.vertical_pca.merge`
-    project   components of the joined columns along u, kept by the silos, and scores:
-              `unpooled.models.vertical_pca.projection`
+    each silo   its own direction a_i over the people, kept: it differs by model
+    merge       u = Σ w_i a_i: `merge`; T rounds for each component
+    project     components of the joined columns along u, kept by the silos, and scores:
+                `projection`
 
-Without a server neighbours do both: `unpooled.models.vertical_pca.neighbour_merge`.
+Without a server the neighbours do both: `neighbour_merge`.
 """
 
+import abc
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,13 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
-from unpooled.models.vertical_pca import merge as merging
-from unpooled.models.vertical_pca import neighbour_merge as neighbours
-from unpooled.models.vertical_pca import projection as projecting
+from unpooled.models.vertical_pca import merge, neighbour_merge, projection
 from unpooled.models.vertical_pca.local_direction import with_positive_peaks
-from unpooled.models.vertical_pca.projection import Projection
+from unpooled.protocol.topology import Graph
 
 
-class MergedDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
-    """Directions over the people, merged of the silos' own; these differ by model.
+class MergedDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, abc.ABC):
+    """Directions over the people, merged from the silos' own.
 
     Attributes
     ----------
@@ -47,46 +46,120 @@ class MergedDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     n_samples_: int
     kept_: str
     n_components: int
+    rounds: int
+    warm_start: bool
+    topology: Any
     weights: str
     weight_scaling: bool
     align_signs: bool
     centre: str
-    # The steps under the model's name.
-    _merging: merging.Steps
-    _projecting: projecting.Steps
-    _neighbours: neighbours.Steps
 
     _partitions = ("columns",)
-    _kept_by_silos = ("components_", *neighbours.KEPT)
+    _kept_by_silos = ("components_", *neighbour_merge.KEPT)
+    _steps = (merge, projection, neighbour_merge)
 
-    def _merge(self, federation: Federation, component: int) -> Float[Array, " N"]:
-        """Return the merged direction of a round, and write it into the history."""
-        u, weights = merging.merged(
-            federation,
-            self._merging,
-            self.weights,
-            scaling=self.weight_scaling,
-            align_signs=self.align_signs,
+    @abc.abstractmethod
+    def _check_parameters(self, N: int) -> None:
+        """Raise DataError for parameters outside their ranges."""
+
+    @abc.abstractmethod
+    def _first_vector(self, federation: Federation) -> Float[Array, " N"]:
+        """Return the vector that every silo starts each component from."""
+
+    @abc.abstractmethod
+    def _keep_directions(
+        self,
+        federation: Federation,
+        start: Float[Array, " N"],
+        replaced: Float[Array, "N l"],
+        found: Float[Array, "N q"],
+    ) -> None:
+        """Have each silo keep its direction and eigenvalue.
+
+        Parameters
+        ----------
+        federation : Federation
+            A column partition.
+        start : (N,) array
+            Where an iteration starts.
+        replaced : (N, l) array
+            No column in the first round of a component; then the vector by which (14)
+            replaced the data.
+        found : (N, q) array
+            Unit components found so far, which are deflated.
+        """
+
+    @abc.abstractmethod
+    def _exchange_directions(
+        self,
+        federation: Federation,
+        graph: Graph,
+        component: int,
+        number: int,
+        start: Float[Array, " N"],
+    ) -> None:
+        """Have each silo send its direction and eigenvalue to its neighbours."""
+
+    def _fit(self, federation: Federation, y: Any) -> None:
+        N = federation.n_rows or 0
+        self._check_parameters(N)
+        first = self._first_vector(federation)
+        self.n_samples_ = N
+        if self.topology != "server":
+            neighbour_merge.fit(
+                self,
+                federation,
+                lambda graph, component, number: self._exchange_directions(
+                    federation, graph, component, number, first
+                ),
+            )
+            return
+        self.history_, U = [], np.zeros((N, 0))
+        for component in range(self.n_components):
+            u = self._component(federation, component, first, U)
+            U = np.column_stack([U, u / np.linalg.norm(u)])
+        self.u_ = with_positive_peaks(U)
+        squares = projection.keep_loadings(
+            federation, self.u_, centred=self.centre == "columns"
         )
-        self.history_.append({"u": u, "weights": weights, "component": component})
+        self.explained_variance_ = squares / (N - 1)
+        self.scores_ = self._scores(federation)
+
+    def _component(
+        self,
+        federation: Federation,
+        component: int,
+        first: Float[Array, " N"],
+        found: Float[Array, "N q"],
+    ) -> Float[Array, " N"]:
+        """Run the rounds of one component; return the last merged direction."""
+        start, replaced, u = first, np.zeros((len(first), 0)), first
+        for number in range(self.rounds):
+            self._keep_directions(federation, start, replaced, found)
+            u, weights = merge.merged(
+                federation,
+                self.weights,
+                scaling=self.weight_scaling,
+                align_signs=self.align_signs,
+            )
+            self.history_.append({"u": u, "weights": weights, "component": component})
+            if number == 0:
+                replaced = u[:, None]
+            if self.warm_start:
+                start = u
         return u
 
-    def _project(self, federation: Federation, U: Float[Array, "N k"]) -> Projection:
-        """Have the silos keep their loadings along directions; set what these tell."""
-        self.u_ = with_positive_peaks(U)
-        centred = self.centre == "columns"
-        projection = Projection.fit(self._projecting, federation, self.u_, centred)
-        self.explained_variance_ = projection.squares / (self.n_samples_ - 1)
-        return projection
+    def _scores(self, federation: Federation) -> Float[Array, "N k"]:
+        """Return the scores of the rows that were fitted."""
+        return projection.scores(federation, self.n_components)
 
     def _scores_of(self, federation: Federation) -> Float[Array, "N k"]:
-        """Return the scores of rows by the loadings that the silos keep."""
-        projection = Projection(self._projecting, np.ones(self.n_components))
-        return projection.scores(federation, self.kept_)
+        """Return the scores of any rows by the loadings that the silos keep."""
+        return projection.scores(federation, self.n_components, self.kept_)
 
     @property
     def _n_features_out(self) -> int:
         return self.n_components
 
     def _gather(self, federation: Federation) -> None:
-        neighbours.gather(self, federation, self._neighbours, self._projecting)
+        neighbour_merge.gather(self, federation)

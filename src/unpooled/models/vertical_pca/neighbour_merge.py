@@ -1,13 +1,13 @@
-"""Merging directions among neighbours: Algorithm 5 of VFedPCA, without a server.
+"""Directions merged among neighbours: Algorithm 5 of VFedPCA, without a server.
 
-    each silo   its own direction a_i and eigenvalue α_i, to its neighbours as they are
+    each silo   sends its direction a_i and eigenvalue α_i to its neighbours
     each silo   u_i = Σ w_j a_j over itself and its neighbours                (13), (15)
-                goes on with its own u_i: (14), the start of the next round, deflation
+                and uses its own u_i in (14), in the next round, and in the deflation
     at the end  M_i = X_iᵀ u_i ── squares of its columns ──> total, for the silos alone
                 each keeps P_i = M_i / sqrt(total)
 
-The coordinator carries sealed messages and is told nothing. Unless all hear all, every
-silo has another u: there is no consensus, and more rounds do not bring one.
+The coordinator carries sealed messages and opens nothing. Unless the graph is complete,
+the silos' u_i differ: there is no consensus, and more rounds do not bring one.
 
 References
 ----------
@@ -16,34 +16,25 @@ Extension on Feature-wise Distributed Data, section 3.9 and Algorithm 5.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
-from unpooled.models.vertical_pca import projection as projecting
+from unpooled.models.vertical_pca import projection
 from unpooled.models.vertical_pca.merge import combined, weights_of
-from unpooled.models.vertical_pca.projection import Projection
-from unpooled.protocol.step import (
-    Step,
-    disclosed,
-    kept,
-    public,
-    release,
-    stays,
-    summed,
-)
+from unpooled.protocol.step import disclosed, kept, public, release, stays, summed
 from unpooled.protocol.topology import Graph, graph_of
 
 _HISTORY = "the directions over the people that the silo merged, one for each round"
-_WEIGHTS = "the weights that it gave to its neighbours’ and its own, in each round"
+_WEIGHTS = "the weights of its neighbours’ directions and its own, in each round"
 _LOADINGS = "the loadings of the silo's own columns"
 
-# What the coordinator does not have, without a server.
+# Attributes that the coordinator does not have, without a server.
 KEPT = ("u_", "scores_", "explained_variance_", "history_")
-# What a round begins with: where to start, what the data were replaced by, what was
-# found and is taken out.
+# How a round begins: the last u, the vector that replaced the data by (14), and the
+# components that are deflated.
 State = tuple[Float[Array, " N"] | None, Float[Array, "N l"], Float[Array, "N q"]]
 
 
@@ -65,16 +56,16 @@ def neighbour_merge(
     align_signs: bool,
 ) -> dict[str, Any]:
     """Merge the directions of this silo and its neighbours."""
-    vectors = [told["vector"] for told in inbox.values()]
-    eigenvalues = [float(told["eigenvalue"]) for told in inbox.values()]
+    vectors = [sent["vector"] for sent in inbox.values()]
+    eigenvalues = [float(sent["eigenvalue"]) for sent in inbox.values()]
     w = weights_of(eigenvalues, weights, scaling)
     u = combined(vectors, eigenvalues, w, align_signs=align_signs)
     row = np.zeros(parties)
     row[[order.index(party) for party in inbox]] = w
-    found = {"history": u[None, :], "weights": row[None, :]}
-    if count > 1:
-        found = {name: np.vstack([kept[name], found[name]]) for name in found}
-    return found
+    last = {"history": u[None, :], "weights": row[None, :]}
+    if count == 1:
+        return last
+    return {name: np.vstack([kept[name], last[name]]) for name in last}
 
 
 @summed(
@@ -85,7 +76,7 @@ def neighbour_merge(
 def neighbour_squares(
     X: Float[Array, "N p"], kept: Any, *, k: int, centred: bool
 ) -> dict[str, Any]:
-    """Square and add the products of own columns with the silo's own directions."""
+    """Add the squared products of own columns with the silo's own directions."""
     M = _products(X, kept["history"], k, centred)
     return {"squares": np.einsum("pk,pk->k", M, M)}
 
@@ -122,20 +113,8 @@ def neighbour_history(kept: Any, *, count: int, parties: int) -> dict[str, Any]:
     return {"history": kept["history"], "weights": kept["weights"]}
 
 
-class Steps(NamedTuple):
-    """The steps above, under the name of the model that asks."""
-
-    merge: Step
-    squares: Step
-    loadings: Step
-    history: Step
-
-
-STEPS = Steps(neighbour_merge, neighbour_squares, neighbour_loadings, neighbour_history)
-
-
 def state(kept: Any, component: int, number: int, rounds: int, N: int) -> State:
-    """Return what round `number` of a component begins with, at one silo."""
+    """Return how round `number` of a component begins at one silo."""
     if component == number == 0:
         return None, np.zeros((N, 0)), np.zeros((N, 0))
     history = kept["history"]
@@ -149,20 +128,27 @@ def state(kept: Any, component: int, number: int, rounds: int, N: int) -> State:
 def fit(
     model: Any,
     federation: Federation,
-    steps: Steps,
-    tell: Callable[[Graph, int, int], None],
+    exchange_directions: Callable[[Graph, int, int], None],
 ) -> None:
-    """Run all rounds; `tell` has the silos tell their neighbours their directions.
+    """Run all rounds.
 
-    It is called with the graph, the component and the round's number in it.
+    Parameters
+    ----------
+    model : VFedPCA or VFedAKPCA
+        Its parameters are read.
+    federation : Federation
+        A column partition.
+    exchange_directions : callable
+        Has the silos send their directions to their neighbours; it takes the graph, the
+        component and the number of the round within it.
     """
     graph = graph_of(model.topology, federation.parties)
     order = list(federation.parties)
     for component in range(model.n_components):
         for number in range(model.rounds):
-            tell(graph, component, number)
+            exchange_directions(graph, component, number)
             federation.keep(
-                steps.merge,
+                neighbour_merge,
                 count=component * model.rounds + number + 1,
                 parties=len(order),
                 order=order,
@@ -170,34 +156,36 @@ def fit(
                 scaling=model.weight_scaling,
                 align_signs=model.align_signs,
             )
-    how = {"centred": model.centre == "columns"}
-    total = federation.sum(steps.squares, to="parties", k=model.n_components, **how)
-    federation.keep(steps.loadings, squares=total["squares"], **how)
+    k, centred = model.n_components, model.centre == "columns"
+    squares = federation.sum(neighbour_squares, to="parties", k=k, centred=centred)
+    federation.keep(neighbour_loadings, squares=squares["squares"], centred=centred)
 
 
-def gather(
-    model: Any, federation: Federation, steps: Steps, projection_steps: projecting.Steps
-) -> None:
-    """Ask the silos for what the model lacks, and set these attributes."""
-    k, of = model.n_components, {"kept_of": model.kept_}
-    projection = Projection(projection_steps, np.ones(k))
+def gather(model: Any, federation: Federation) -> None:
+    """Ask the silos for the attributes that the model lacks, and set them."""
+    k, kept_of = model.n_components, model.kept_
     if model.topology != "server":
-        _gather_history(model, federation, steps)
-        centred = model.centre == "columns"
-        squares = federation.sum(steps.squares, k=k, centred=centred, **of)["squares"]
-        model.explained_variance_ = squares / (model.n_samples_ - 1)
-        model.scores_ = projection.scores(federation, model.kept_)
-    model.components_ = projection.gathered(federation, model.kept_)
+        _gather_history(model, federation)
+        total = federation.sum(
+            neighbour_squares,
+            k=k,
+            centred=model.centre == "columns",
+            kept_of=kept_of,
+        )
+        model.explained_variance_ = total["squares"] / (model.n_samples_ - 1)
+        model.scores_ = projection.scores(federation, k, kept_of)
+    model.components_ = projection.disclosed_loadings(federation, k, kept_of)
 
 
-def _gather_history(model: Any, federation: Federation, steps: Steps) -> None:
+def _gather_history(model: Any, federation: Federation) -> None:
     parties, T, k = federation.parties, model.rounds, model.n_components
-    size = {"count": k * T, "parties": len(parties)}
-    told = federation.collect(steps.history, kept_of=model.kept_, **size)
+    shown = federation.collect(
+        neighbour_history, kept_of=model.kept_, count=k * T, parties=len(parties)
+    )
     model.history_ = [
         {
-            "u": np.array([told[party]["history"][row] for party in parties]),
-            "weights": np.array([told[party]["weights"][row] for party in parties]),
+            "u": np.array([shown[party]["history"][row] for party in parties]),
+            "weights": np.array([shown[party]["weights"][row] for party in parties]),
             "component": row // T,
         }
         for row in range(k * T)

@@ -1,27 +1,18 @@
-"""Components of joined columns from directions over the people, and scores by them.
+"""Loadings of the joined columns along merged directions, and scores by them.
 
 each silo   M_i = X_iᵀ U  ── squares of its columns ──> total, Σ_i ‖M_i‖²
 each silo   keeps P_i = M_i / sqrt(total): stacked, they have unit columns
 scores      Σ_i x_i P_i by a secure sum, of these rows or of new ones
 """
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any
 
 import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.protocol.step import (
-    Step,
-    disclosed,
-    kept,
-    public,
-    release,
-    stays,
-    summed,
-)
+from unpooled.protocol.step import disclosed, kept, public, release, stays, summed
 
 
 @summed(
@@ -92,59 +83,33 @@ def shown_loadings(kept: Any, *, like: Float[Array, " k"]) -> dict[str, Any]:
     return {"components": kept["components"]}
 
 
-class Steps(NamedTuple):
-    """The steps above, under the name of the model that asks."""
+def keep_loadings(
+    federation: Federation, U: Float[Array, "N k"], *, centred: bool
+) -> Float[Array, " k"]:
+    """Have every silo keep its part of the components along unit directions U.
 
-    local_squares: Step
-    local_loadings: Step
-    local_scores: Step
-    shown_loadings: Step
-
-
-STEPS = Steps(local_squares, local_loadings, local_scores, shown_loadings)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Projection:
-    """Components that the silos keep, of unit length when joined.
-
-    Attributes
-    ----------
-    steps : Steps
-        Under the name of the model that asks.
-    squares : (k,) array
-        ``‖X_jᵀ u‖²`` over all columns j, for each direction u.
+    Returns
+    -------
+    (k,) array
+        ``Σ_j (x_jᵀ u)²`` over all columns j, for each direction u.
     """
+    squares = federation.sum(local_squares, U=U, centred=centred)["squares"]
+    # A direction that explains nothing has no loadings; it is not divided by 0.
+    scale = np.where(squares > 0.0, np.sqrt(np.maximum(squares, 0.0)), 1.0)
+    federation.keep(local_loadings, U=U, scale=scale, centred=centred)
+    return squares
 
-    steps: Steps
-    squares: Float[Array, " k"]
 
-    @classmethod
-    def fit(
-        cls,
-        steps: Steps,
-        federation: Federation,
-        U: Float[Array, "N k"],
-        centred: bool,
-    ) -> "Projection":
-        """Have every silo keep its part of the components of unit directions U."""
-        squares = federation.sum(steps.local_squares, U=U, centred=centred)["squares"]
-        # A direction that explains nothing has no loadings; it is not divided by 0.
-        scale = np.where(squares > 0.0, np.sqrt(np.maximum(squares, 0.0)), 1.0)
-        federation.keep(steps.local_loadings, U=U, scale=scale, centred=centred)
-        return cls(steps, squares)
+def scores(federation: Federation, k: int, kept_of: str = "") -> Float[Array, "N k"]:
+    """Return the scores of a federation's rows along k components that are kept."""
+    # `like` gives the silos k, which no table of theirs shows.
+    total = federation.sum(local_scores, like=np.ones(k), kept_of=kept_of)
+    return total["scores"]
 
-    def scores(self, federation: Federation, kept_of: str = "") -> Float[Array, "N k"]:
-        """Return the scores of a federation's rows, of a fit's components."""
-        total = federation.sum(
-            self.steps.local_scores, like=self.squares, kept_of=kept_of
-        )
-        return total["scores"]
 
-    def gathered(self, federation: Federation, kept_of: str) -> Float[Array, "k p"]:
-        """Have the silos disclose the components; in the parties' order of columns."""
-        told = federation.collect(
-            self.steps.shown_loadings, like=self.squares, kept_of=kept_of
-        )
-        return np.hstack([told[party]["components"] for party in federation.parties])
+def disclosed_loadings(
+    federation: Federation, k: int, kept_of: str
+) -> Float[Array, "k p"]:
+    """Have the silos disclose the components; columns are in the parties' order."""
+    shown = federation.collect(shown_loadings, like=np.ones(k), kept_of=kept_of)
+    return np.hstack([shown[party]["components"] for party in federation.parties])

@@ -1,4 +1,4 @@
-"""Kernel directions of each silo, merged once: VFedAKPCA as published.
+"""VFedAKPCA as published: the silos' own kernel directions, merged once.
 
     each silo   K_i(x, y) of its own columns, double-centred; top eigenpair (α_i, a_i)
     merge       u = Σ w_i a_i                                                    (13)
@@ -7,8 +7,9 @@
     more rounds X_i ← X_i M Mᵀ / ‖M Mᵀ‖ with M = X_iᵀ u, then again;
     more components by deflation, K_i ← (I - u uᵀ) K_i (I - u uᵀ)
 
-It is approximate: merging directions is not adding kernels. `KernelPCA` on a column
-partition gives the pooled answer.
+The fit is in `merged_directions`, which `VFedPCA` shares. It is approximate: merging
+directions is not adding kernels. `KernelPCA` on a column partition gives the pooled
+answer.
 
 References
 ----------
@@ -17,39 +18,131 @@ Extension on Feature-wise Distributed Data, section 3.3 and Algorithm 1. The min
 in its (12), the sigmoid kernel, is a slip.
 """
 
-from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
+import scipy.linalg
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.linalg.kernels import centred_kernel
 from unpooled.models.base import FederatedEstimator, check_federation
-from unpooled.models.vertical_pca import local_kernel_direction as kernel_directions
-from unpooled.models.vertical_pca import merge as merging
-from unpooled.models.vertical_pca import neighbour_merge as neighbours
-from unpooled.models.vertical_pca import projection as projecting
-from unpooled.models.vertical_pca.local_direction import check_options
+from unpooled.models.vertical_pca import neighbour_merge
+from unpooled.models.vertical_pca.local_direction import (
+    check_options,
+    own_factors,
+    prepared,
+    with_positive_peaks,
+)
 from unpooled.models.vertical_pca.merged_directions import MergedDirections
-from unpooled.protocol.step import adopted
+from unpooled.protocol.step import exchanged, kept, public, release, stays, summed
 from unpooled.protocol.topology import Graph
 
 _KERNELS = ("rbf", "sigmoid", "linear")
 _PROJECTIONS = ("features", "kernel")
+_EIGENVALUE = "the largest eigenvalue of the silo's own kernel matrix"
+_VECTOR = "the first kernel direction of the silo's own columns"
 
 
-_MERGING = merging.Steps(*adopted(__name__, *merging.STEPS))
-_PROJECTING = projecting.Steps(*adopted(__name__, *projecting.STEPS))
-_NEIGHBOURS = neighbours.Steps(*adopted(__name__, *neighbours.STEPS))
-# Silos look steps up under these names.
-local_kernel_direction, neighbour_kernel_direction, local_kernel_scores = adopted(
-    __name__, *kernel_directions.STEPS
+@kept(
+    by="party",
+    takes={
+        "replaced": public(
+            "N l", "the merged direction, which replaces the silo's columns"
+        ),
+        "found": public(
+            "N q", "the directions over people that earlier components found"
+        ),
+    },
+    vector=stays("N", meaning=_VECTOR, until="fit"),
+    eigenvalue=stays(
+        "",
+        meaning=_EIGENVALUE,
+        until="fit",
+    ),
 )
-local_weighted, local_unweighted, local_eigenvalue, local_scaled, local_pair = _MERGING
-local_squares, local_loadings, local_scores, shown_loadings = _PROJECTING
-neighbour_merge, neighbour_squares = _NEIGHBOURS[:2]
-neighbour_loadings, neighbour_history = _NEIGHBOURS[2:]
+def local_kernel_direction(
+    X: Float[Array, "N p"],
+    *,
+    replaced: Float[Array, "N l"],
+    found: Float[Array, "N q"],
+    kernel: str,
+    gamma: float | None,
+    coef0: float,
+    centre: str,
+) -> dict[str, Any]:
+    """Return the top eigenpair of this silo's own centred kernel matrix.
+
+    `replaced` has no column in the first round, then the vector by which (14) replaced
+    the data; `found` has the components so far, which are deflated.
+    """
+    X = prepared(X, centre)
+    if replaced.shape[1]:
+        F, B, _ = own_factors(X, replaced, found[:, :0], "none")
+        X = F @ B
+    K = centred_kernel(X, kernel, gamma, coef0)
+    for u in found.T:
+        image = K @ u
+        # P K P with P = I - u uᵀ, without forming P.
+        K = K - np.outer(u, image) - np.outer(image, u) + (u @ image) * np.outer(u, u)
+    last = len(K) - 1
+    values, vectors = scipy.linalg.eigh(K, subset_by_index=[last, last])
+    if not values[0] > 0.0:
+        raise DataError("The kernel matrix is zero.", rule="no_variance")
+    return {
+        "vector": with_positive_peaks(vectors)[:, 0],
+        "eigenvalue": np.array(values[0]),
+    }
+
+
+@exchanged(
+    by="party",
+    vector=release("N", meaning=_VECTOR),
+    eigenvalue=release("", meaning=_EIGENVALUE),
+)
+def neighbour_kernel_direction(
+    X: Float[Array, "N p"],
+    kept: Any,
+    *,
+    component: int,
+    number: int,
+    rounds: int,
+    kernel: str,
+    gamma: float | None,
+    coef0: float,
+    centre: str,
+) -> dict[str, Any]:
+    """Return the top eigenpair, deflated and replaced by this silo's own merges."""
+    _, replaced, found = neighbour_merge.state(kept, component, number, rounds, len(X))
+    return local_kernel_direction(
+        X,
+        replaced=replaced,
+        found=found,
+        kernel=kernel,
+        gamma=gamma,
+        coef0=coef0,
+        centre=centre,
+    )
+
+
+@summed(
+    by="party",
+    takes={"U": public("N k", "directions over people, found from earlier totals")},
+    scores=release("N k", meaning="each person's coordinates along the directions"),
+)
+def local_kernel_scores(
+    X: Float[Array, "N p"],
+    *,
+    U: Float[Array, "N k"],
+    kernel: str,
+    gamma: float | None,
+    coef0: float,
+    centre: str,
+) -> dict[str, Any]:
+    """Apply this silo's own centred kernel matrix to the directions."""
+    K = centred_kernel(prepared(X, centre), kernel, gamma, coef0)
+    return {"scores": K @ U}
 
 
 @final
@@ -64,12 +157,12 @@ class VFedAKPCA(MergedDirections, FederatedEstimator):
         ``exp(-gamma ‖x - y‖²)``, ``tanh(gamma x·y + coef0)`` or ``x·y``, of a silo's
         own columns.
     gamma : float, optional
-        1 / (2 σ²) of the paper; None: 1 over the silo's number of columns.
+        1 / (2 σ²) of the paper; None: 1 divided by the silo's number of columns.
     coef0 : float, default 1.0
         c of the sigmoid kernel.
     project : {"features", "kernel"}, default "features"
-        What `scores_` are: the joined columns times ``Z_i = X_iᵀ u``, the paper's
-        AKPCA, or ``Σ_i K_i u``, its KPCA.
+        How `scores_` are computed: the joined columns times ``Z_i = X_iᵀ u``, the
+        paper's AKPCA, or ``Σ_i K_i u``, its KPCA.
     rounds : int, default 1
         Merges for each component; the paper's Algorithm 1 merges once. Before each
         further one, the silos replace their data as in `VFedPCA`.
@@ -83,16 +176,16 @@ class VFedAKPCA(MergedDirections, FederatedEstimator):
         As of `VFedPCA`; without a server `project` is "features".
     centre : {"none", "columns"}, default "none"
         Whether each silo centres its columns first. The kernel matrix is double-centred
-        in any case.
+        either way.
     local_iterations : int, default 10
-        As of `VFedPCA`, like the next three, so that the two can be exchanged; the
-        local eigenpair is computed to round-off, so none of them changes anything.
+        Accepted for compatibility with `VFedPCA` and ignored, like the next three: the
+        local eigenpair is computed to round-off.
     warm_start : bool, default True
-        See above.
+        Ignored.
     init : (N,) array, optional
-        See above.
+        Ignored.
     random_state : int, optional
-        See above.
+        Ignored.
 
     Attributes
     ----------
@@ -114,18 +207,14 @@ class VFedAKPCA(MergedDirections, FederatedEstimator):
     Notes
     -----
     Released, as totals: N + 1 numbers in every round, the weighted vectors and the
-    weights; at the end each component's sum of squares, and the scores.
-    `weight_scaling` has the silos disclose their eigenvalues, and `align_signs` their
-    vectors as well; without a server neighbours see both, as of `VFedPCA`. Never
-    released: a kernel entry, loadings unless asked for, a row.
+    weights; at the end each component's sum of squares, and the scores. With
+    `weight_scaling` the silos disclose their eigenvalues, and with `align_signs` their
+    vectors as well; without a server neighbours see both, as in `VFedPCA`. Never
+    released: an entry of a kernel matrix, loadings unless asked for, or a row.
 
     Each silo makes the entry of largest magnitude of its vector positive. Where these
     belong to different people the vectors may cancel, which `align_signs` prevents.
     """
-
-    _merging = _MERGING
-    _projecting = _PROJECTING
-    _neighbours = _NEIGHBOURS
 
     def __init__(
         self,
@@ -162,47 +251,49 @@ class VFedAKPCA(MergedDirections, FederatedEstimator):
         self.init = init
         self.random_state = random_state
 
-    def _fit(self, federation: Federation, y: Any) -> None:
-        N = federation.n_rows or 0
+    def _check_parameters(self, N: int) -> None:
         check_options(self, N)
         _check_kernel(self)
-        self.n_samples_ = N
-        if self.topology != "server":
-            neighbours.fit(self, federation, _NEIGHBOURS, self._teller(federation))
-            return
-        self.history_, U = [], np.zeros((N, 0))
-        for component in range(self.n_components):
-            u = self._component(federation, component, U)
-            U = np.column_stack([U, u / np.linalg.norm(u)])
-        projection = self._project(federation, U)
+
+    def _first_vector(self, federation: Federation) -> Float[Array, " N"]:
+        # The local eigenpair is computed to round-off, from no starting vector.
+        return np.zeros(federation.n_rows or 0)
+
+    def _keep_directions(
+        self,
+        federation: Federation,
+        start: Float[Array, " N"],
+        replaced: Float[Array, "N l"],
+        found: Float[Array, "N q"],
+    ) -> None:
+        federation.keep(
+            local_kernel_direction, replaced=replaced, found=found, **self._kernel()
+        )
+
+    def _exchange_directions(
+        self,
+        federation: Federation,
+        graph: Graph,
+        component: int,
+        number: int,
+        start: Float[Array, " N"],
+    ) -> None:
+        federation.exchange(
+            neighbour_kernel_direction,
+            graph,
+            component=component,
+            number=number,
+            rounds=self.rounds,
+            **self._kernel(),
+        )
+
+    def _scores(self, federation: Federation) -> Float[Array, "N k"]:
         if self.project == "features":
-            self.scores_ = projection.scores(federation)
-        else:
-            total = federation.sum(local_kernel_scores, U=self.u_, **self._how())
-            self.scores_ = total["scores"]
+            return super()._scores(federation)
+        total = federation.sum(local_kernel_scores, U=self.u_, **self._kernel())
+        return total["scores"]
 
-    def _component(
-        self, federation: Federation, component: int, found: Float[Array, "N q"]
-    ) -> Float[Array, " N"]:
-        u, replaced = np.zeros(len(found)), np.zeros((len(found), 0))
-        for number in range(self.rounds):
-            federation.keep(
-                local_kernel_direction, replaced=replaced, found=found, **self._how()
-            )
-            u = self._merge(federation, component)
-            if number == 0:
-                replaced = u[:, None]
-        return u
-
-    def _teller(self, federation: Federation) -> Callable[[Graph, int, int], None]:
-        def tell(graph: Graph, component: int, number: int) -> None:
-            where = {"component": component, "number": number, "rounds": self.rounds}
-            how = {**where, **self._how()}
-            federation.exchange(neighbour_kernel_direction, graph, **how)
-
-        return tell
-
-    def _how(self) -> dict[str, Any]:
+    def _kernel(self) -> dict[str, Any]:
         return {
             "kernel": self.kernel,
             "gamma": self.gamma,

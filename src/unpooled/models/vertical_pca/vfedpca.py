@@ -1,4 +1,4 @@
-"""Principal directions of each silo, merged: VFedPCA as published.
+"""VFedPCA as published: the silos' own principal directions, merged over rounds.
 
     each silo   A_i = X_i X_iᵀ / p_i, applied, never formed
                 a ← A_i a / ‖A_i a‖, L times;  α_i = aᵀ A_i a              (Algorithm 3)
@@ -6,8 +6,9 @@
     each silo   M = X_iᵀ u,  X_i ← X_i M Mᵀ / ‖M Mᵀ‖                             (14)
     T times; more components by deflation, X_i ← (I - u uᵀ) X_i
 
-It is approximate, and stays so: see the notes of `VFedPCA`. `PCA` on a column partition
-gives the pooled answer in as few rounds.
+The fit is in `merged_directions`, which `VFedAKPCA` shares. It is approximate, and more
+rounds do not change that: see the notes of `VFedPCA`. `PCA` on a column partition gives
+the pooled answer in as few rounds.
 
 References
 ----------
@@ -15,7 +16,6 @@ Cheung, Jiang, Yu, Lou, Vertical Federated Principal Component Analysis and Its 
 Extension on Feature-wise Distributed Data, section 3, Algorithms 2 to 5.
 """
 
-from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
@@ -23,9 +23,7 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
 from unpooled.models.base import FederatedEstimator, check_federation
-from unpooled.models.vertical_pca import merge as merging
-from unpooled.models.vertical_pca import neighbour_merge as neighbours
-from unpooled.models.vertical_pca import projection as projecting
+from unpooled.models.vertical_pca import neighbour_merge
 from unpooled.models.vertical_pca.local_direction import (
     check_options,
     own_factors,
@@ -33,20 +31,11 @@ from unpooled.models.vertical_pca.local_direction import (
     starting_vector,
 )
 from unpooled.models.vertical_pca.merged_directions import MergedDirections
-from unpooled.protocol.step import adopted, exchanged, kept, public, release, stays
+from unpooled.protocol.step import exchanged, kept, public, release, stays
 from unpooled.protocol.topology import Graph
 
 _VECTOR = "the first principal direction of the silo's own columns over the people"
-
-
-_MERGING = merging.Steps(*adopted(__name__, *merging.STEPS))
-_PROJECTING = projecting.Steps(*adopted(__name__, *projecting.STEPS))
-_NEIGHBOURS = neighbours.Steps(*adopted(__name__, *neighbours.STEPS))
-# Silos look steps up under these names.
-local_weighted, local_unweighted, local_eigenvalue, local_scaled, local_pair = _MERGING
-local_squares, local_loadings, local_scores, shown_loadings = _PROJECTING
-neighbour_merge, neighbour_squares = _NEIGHBOURS[:2]
-neighbour_loadings, neighbour_history = _NEIGHBOURS[2:]
+_EIGENVALUE = "the variance of the silo's own columns along that direction"
 
 
 @kept(
@@ -63,7 +52,7 @@ neighbour_loadings, neighbour_history = _NEIGHBOURS[2:]
         ),
     },
     vector=stays("N", meaning=_VECTOR, until="fit"),
-    eigenvalue=stays("", meaning="how much of them it explains", until="fit"),
+    eigenvalue=stays("", meaning=_EIGENVALUE, until="fit"),
 )
 def local_direction(
     X: Float[Array, "N p"],
@@ -74,7 +63,7 @@ def local_direction(
     iterations: int,
     centre: str,
 ) -> dict[str, Any]:
-    """Iterate the power method on this silo's columns.
+    """Run the power method on this silo's columns.
 
     Parameters
     ----------
@@ -83,9 +72,9 @@ def local_direction(
     start : (N,) array
         Where to start.
     replaced : (N, l) array
-        Nothing in the first round; then the vector that the data were replaced by.
+        No column in the first round; then the vector by which (14) replaced the data.
     found : (N, q) array
-        Components found so far, unit columns, which are taken out of the data.
+        Components found so far, unit columns, which are deflated.
     iterations : int
         L.
     centre : {"columns", "rows", "none"}
@@ -104,7 +93,7 @@ def local_direction(
         )
     },
     vector=release("N", meaning=_VECTOR),
-    eigenvalue=release("", meaning="how much of them it explains"),
+    eigenvalue=release("", meaning=_EIGENVALUE),
 )
 def neighbour_direction(
     X: Float[Array, "N p"],
@@ -118,8 +107,10 @@ def neighbour_direction(
     iterations: int,
     centre: str,
 ) -> dict[str, Any]:
-    """Iterate as `local_direction`, from what this silo merged; tell its neighbours."""
-    last, replaced, found = neighbours.state(kept, component, number, rounds, len(X))
+    """Run the power method from this silo's own merged direction."""
+    last, replaced, found = neighbour_merge.state(
+        kept, component, number, rounds, len(X)
+    )
     start = init if last is None or not warm_start else last
     factors = own_factors(X, replaced, found, centre)
     vector, eigenvalue = power_iteration(factors, start, iterations)
@@ -128,7 +119,7 @@ def neighbour_direction(
 
 @final
 class VFedPCA(MergedDirections, FederatedEstimator):
-    """The published approximation of PCA over silos with columns of the same people.
+    """VFedPCA, the published approximation of PCA on a column partition.
 
     Parameters
     ----------
@@ -139,25 +130,25 @@ class VFedPCA(MergedDirections, FederatedEstimator):
     rounds : int, default 10
         T, merges for each component.
     warm_start : bool, default True
-        Start from the last u from round 2 on, rather than from `init` again.
+        Start from the last u in round 2 and later, rather than from `init` again.
     weight_scaling : bool, default False
-        Give the larger half of the weights more, by Algorithm 4.
+        Rescale the weights by Algorithm 4: the larger half grows.
     topology : {"server", "complete", "ring", "star"} or mapping, default "server"
-        Who merges: the coordinator; or every silo, with its neighbours (Algorithm 5),
-        as of `Federation.exchange`.
+        Who merges: the coordinator ("server"), or every silo with its neighbours in a
+        graph (Algorithm 5); see `Federation.exchange`.
     centre : {"columns", "rows", "none"}, default "columns"
         "columns" is PCA proper; "rows" subtracts from each row its mean over the silo's
         columns within A_i, with denominator p_i - 1, as the authors' code does; "none"
         is the paper's text.
     align_signs : bool, default False
-        Flip each silo's vector to a non-negative product with that of the largest
-        eigenvalue; False is the paper as printed.
+        Flip the sign of each silo's vector so that its product with the vector of the
+        largest eigenvalue is not negative; False is the paper as printed.
     weights : {"eigenvalue", "equal"}, default "eigenvalue"
         "equal" is the paper's VFedAvgPCA.
     init : (N,) array, optional
         Where every silo starts each component; drawn from `random_state` when None.
     random_state : int, optional
-        Seed of that; None: the federation's own, if it has one.
+        Seed of that draw; None: the federation's own, if it has one.
 
     Attributes
     ----------
@@ -168,14 +159,14 @@ class VFedPCA(MergedDirections, FederatedEstimator):
         The joined columns times the components, centred with ``centre="columns"``.
     components_ : (k, p) array
         Loadings, unit rows, by the parties' columns in their order. Each silo keeps its
-        own part; asking for them has the silos disclose them.
+        own part; reading this attribute asks the silos to disclose them.
     explained_variance_ : (k,) array
         Variance of the joined columns along u, with denominator N - 1.
     history_ : list of dict
-        One for each round, component after component: "u" as it was merged, (N,), not
-        normalised; "weights" (m,) in the order of the parties' names, or None where
+        One for each round, component after component: "u", (N,), as merged, not
+        normalised; "weights", (m,) in the order of the parties' names, or None where
         nobody knows them; "component". Without a server (m, N) and (m, m), a row for
-        each party in their order, with weight 0 for those it does not hear.
+        each party in their order, with weight 0 for parties that are no neighbours.
     n_samples_ : int
         N.
 
@@ -188,31 +179,28 @@ class VFedPCA(MergedDirections, FederatedEstimator):
     -----
     Released, as totals: N + 1 numbers in every round, the weighted vectors and the
     weights, so that no silo's own vector is seen; at the end each component's sum of
-    squares, and the scores. `weight_scaling` has the silos disclose their eigenvalues,
-    and `align_signs` their vectors as well, which each must allow. Never released:
+    squares, and the scores. With `weight_scaling` the silos disclose their eigenvalues,
+    and with `align_signs` their vectors as well, which each must allow. Never released:
     loadings, unless asked for, or a row. u has an entry for each person.
 
-    Without a server every silo tells its neighbours its vector and eigenvalue, as they
-    are, in every round, which all must allow (`allow_disclosed`). The coordinator is
-    told nothing: `u_`, which is the first party's, `scores_`, `history_` and the rest
-    are asked for when they are looked at, and then disclosed. Signs are as merged. Each
-    silo goes on with its own u; unless all hear all they differ, and stay different.
+    Without a server every silo sends its vector and eigenvalue to its neighbours in
+    every round, in clear, which all must allow (`allow_disclosed`). The coordinator
+    opens nothing: `u_`, which is the first party's, `scores_`, `history_` and the other
+    attributes are disclosed when they are first read. Signs are as merged. Each silo
+    continues with its own u; unless the graph is complete these differ, and stay
+    different.
 
-    The fixed point is not the pooled answer. (14) makes every silo's data rank one in
-    the first round, and no later round changes them: u is the same from the second
-    round on, up to single signs under a warm start. How far it is from the pooled
+    The fixed point is not the pooled answer. Equation (14) makes every silo's data rank
+    one in the first round, and no later round changes them: u is the same from the
+    second round on, up to single signs under a warm start. The distance to the pooled
     direction depends on how alike the silos' own directions are; more rounds do not
-    help. Aligning signs helps most: with warm start, by round 10, the distance falls
-    from .521 to .156 on Sonar in five parts.
+    reduce it. Aligning signs reduces it most: with warm start, by round 10, from .521
+    to .156 on Sonar in five parts.
 
     See Also
     --------
     PCA : the pooled answer on the same silos, exact.
     """
-
-    _merging = _MERGING
-    _projecting = _PROJECTING
-    _neighbours = _NEIGHBOURS
 
     def __init__(
         self,
@@ -241,57 +229,47 @@ class VFedPCA(MergedDirections, FederatedEstimator):
         self.init = init
         self.random_state = random_state
 
-    def _fit(self, federation: Federation, y: Any) -> None:
-        N = federation.n_rows or 0
+    def _check_parameters(self, N: int) -> None:
         check_options(self, N)
-        init = starting_vector(self, federation, N)
-        self.n_samples_ = N
-        if self.topology != "server":
-            tell = self._teller(federation, init)
-            neighbours.fit(self, federation, _NEIGHBOURS, tell)
-            return
-        self.history_, U = [], np.zeros((N, 0))
-        for component in range(self.n_components):
-            u = self._component(federation, component, init, U)
-            U = np.column_stack([U, u / np.linalg.norm(u)])
-        self.scores_ = self._project(federation, U).scores(federation)
 
-    def _teller(
-        self, federation: Federation, init: Float[Array, " N"]
-    ) -> Callable[[Graph, int, int], None]:
-        how = {"iterations": self.local_iterations, "warm_start": self.warm_start}
-        how |= {"centre": self.centre, "rounds": self.rounds, "init": init}
+    def _first_vector(self, federation: Federation) -> Float[Array, " N"]:
+        return starting_vector(self, federation, federation.n_rows or 0)
 
-        def tell(graph: Graph, component: int, number: int) -> None:
-            where = {"component": component, "number": number}
-            federation.exchange(neighbour_direction, graph, **where, **how)
-
-        return tell
-
-    def _component(
+    def _keep_directions(
         self,
         federation: Federation,
-        component: int,
-        init: Float[Array, " N"],
+        start: Float[Array, " N"],
+        replaced: Float[Array, "N l"],
         found: Float[Array, "N q"],
-    ) -> Float[Array, " N"]:
-        start, replaced = init, np.zeros((len(init), 0))
-        u = init
-        for number in range(self.rounds):
-            federation.keep(
-                local_direction,
-                start=start,
-                replaced=replaced,
-                found=found,
-                iterations=self.local_iterations,
-                centre=self.centre,
-            )
-            u = self._merge(federation, component)
-            if number == 0:
-                replaced = u[:, None]
-            if self.warm_start:
-                start = u
-        return u
+    ) -> None:
+        federation.keep(
+            local_direction,
+            start=start,
+            replaced=replaced,
+            found=found,
+            iterations=self.local_iterations,
+            centre=self.centre,
+        )
+
+    def _exchange_directions(
+        self,
+        federation: Federation,
+        graph: Graph,
+        component: int,
+        number: int,
+        start: Float[Array, " N"],
+    ) -> None:
+        federation.exchange(
+            neighbour_direction,
+            graph,
+            init=start,
+            component=component,
+            number=number,
+            rounds=self.rounds,
+            warm_start=self.warm_start,
+            iterations=self.local_iterations,
+            centre=self.centre,
+        )
 
     def transform(self, X: Any) -> Float[Array, "N k"]:
         """Return the scores of the aligned rows of a federation.

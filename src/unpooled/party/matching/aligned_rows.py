@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, final
 
 from unpooled.arrays import Array, Int
-from unpooled.data.aligned import AlignedTable
+from unpooled.data.aligned_table import AlignedTable
 from unpooled.data.ids import match_report
 from unpooled.data.table import Table
 from unpooled.ledger import Ledger, canonical

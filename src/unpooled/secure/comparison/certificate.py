@@ -1,8 +1,8 @@
-"""A key and a certificate of one process, for one session.
+"""The key and the certificate of one computing process, for one session.
 
-MPyC reads its key from a file. What is written there is sealed under a password that is
-in the memory of the two processes alone: a file that is left behind, because both were
-killed, opens nothing.
+MPyC reads its key from a file. The file is encrypted under a password that only the two
+processes have, in memory. So a file that is left behind, because both processes were
+killed, is useless.
 """
 
 import secrets
@@ -20,21 +20,21 @@ from cryptography.hazmat.primitives.serialization import (
 
 
 def make_certificate(folder: Path, party: int) -> tuple[bytes, str]:
-    """Write a new key and its certificate where MPyC reads them.
+    """Write a new key and its certificate where MPyC reads them, and return both.
 
     Parameters
     ----------
     folder : Path
-        The process's working directory; nobody else may read it.
+        The working directory of the process, readable by this user only.
     party : int
-        Its number; MPyC asks for the name that follows from it.
+        Number of the party, from which MPyC derives the subject's name.
 
     Returns
     -------
     certificate : bytes
-        In PEM.
+        The certificate in PEM.
     password : str
-        Of the key's file.
+        Password of the key file.
     """
     config = folder / ".config"
     config.mkdir(mode=0o700)
@@ -48,7 +48,7 @@ def make_certificate(folder: Path, party: int) -> tuple[bytes, str]:
         .issuer_name(subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        # Clocks of organisations differ.
+        # The clocks of organisations differ.
         .not_valid_before(today - timedelta(days=2))
         .not_valid_after(today + timedelta(days=30))
         .sign(key, SHA256())

@@ -1,15 +1,16 @@
-"""Masks on the integers that parties compute with: they cancel in totals alone.
+"""Masks on the integers that parties compute with, which cancel only in totals.
 
     party 1:  x_1 + r_12 + r_13
     party 2:  x_2 - r_12 + r_23          total:  x_1 + x_2 + x_3
     party 3:  x_3 - r_13 - r_23
 
-As those of `unpooled.secure.sums.masking`, with the same keys, over the integers. Signs
-are of polynomials of totals, so masks do not change them. Without masks a coordinator
-could ask parties for different things, and learn the sign of something that no honest
-question is about. Those of parties that were asked differently do not cancel, and the
-sign is of noise. And if most computing parties join to open what another put in, they
-find it under the masks that it shares with the rest.
+These are the masks of `unpooled.secure.sums.masking`, with the same keys, over the
+integers. Masks do not change the signs, which are of polynomials of totals. They answer
+two attacks. Without masks, a coordinator could send different requests to the parties
+and learn the sign of a polynomial that no honest request is about; with masks, which
+depend on the request, those of different requests do not cancel, and the sign is that
+of noise. And a majority of the computing parties, which can reconstruct another party's
+input, finds it under the masks that this party shares with the rest.
 """
 
 from collections.abc import Mapping
@@ -27,22 +28,22 @@ def covered(
     keys: Mapping[str, bytes],
     context: bytes,
 ) -> Rows:
-    """Return a party's integers with its masks for the context on them.
+    """Return a party's integers plus its masks for the context.
 
     Parameters
     ----------
     rows : list of list of int
-        The integers, name by name, as `Polynomial.integers` gives them.
+        The integers, one list per name, as `Polynomial.integers` returns them.
     polynomial : Polynomial
-        What they are for; its ring says how large masks are.
+        Determines the size of the masks by its ring.
     party : str
         This party's name.
     keys : mapping of str to bytes
         Shared with every other party of the session.
     context : bytes
-        What all parties were asked, as each was.
+        The request as this party received it.
     """
-    # A range larger than the integers' by 2^64 hides them, statistically.
+    # A range 2^64 times that of the integers hides them, statistically.
     width = (polynomial.bits + STATISTICAL_BITS + 7) // 8
     size, masked = width * sum(map(len, rows)), [list(row) for row in rows]
     for peer, key in keys.items():

@@ -1,15 +1,16 @@
 """The process in which one party computes signs with the others, by MPyC.
 
-    parent ── the password of its key, then a JSON line per batch: integers, a
-              polynomial ──> stdin
-    stdout ── one JSON line: the signs, and what they cost ──> parent
+    parent ── the password of the key, then one JSON line per batch with integers and
+              a polynomial ──> stdin
+    stdout ── one JSON line per batch with the signs and their cost ──> parent
     MPyC   <── shares over TLS, on the ports of the command line ──> the other parties
 
-MPyC keeps one global state for each process and logs to standard error, so a party
-computes in a process of its own. It ends when its standard input closes: whoever kills
-the parent leaves nobody behind who holds shares. Nothing of a peer is unpickled.
+MPyC keeps one global state per process and logs to standard error, so each party
+computes in a separate process. The process ends when its standard input closes, so that
+no process with shares outlives its parent. MPyC would unpickle bytes of its peers, and
+pickles run code: here every use of pickle raises an error.
 
-It is started by `unpooled.secure.comparison.protocol`, never by hand.
+`unpooled.secure.comparison.protocol` starts this program.
 """
 
 import asyncio
@@ -21,20 +22,20 @@ import sys
 import threading
 from typing import Any, TextIO
 
-# Peers' arrays are read as numbers with --mix32-64bit; these are never to be called.
+# With --mix32-64bit, arrays of peers are read as numbers, without these functions.
 _FORBIDDEN = ("loads", "load", "Unpickler")
 
 
 class _NoPickle:
-    """Stands where MPyC has pickle, so that no peer's bytes ever become objects."""
+    """Replaces pickle in MPyC, so that bytes of a peer never become objects."""
 
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError(f"pickle.{name} is not used between computing parties")
 
 
 def main() -> None:
-    """Connect, prove that signs are exact, and answer batches until stdin closes."""
-    # MPyC prints the tracebacks of its coroutines; only answers may reach the parent.
+    """Connect to the peers and answer batches until standard input closes."""
+    # MPyC prints tracebacks of its coroutines; the parent reads answers only.
     answers, sys.stdout = sys.stdout, sys.stderr
     _unseal_keys(sys.stdin.readline().strip())
     from mpyc import asyncoro, runtime
@@ -62,17 +63,17 @@ async def _serve(mpc: Any, sent: list[int], answers: TextIO) -> None:
 def _read(loop: Any, batches: "asyncio.Queue[dict[str, Any]]") -> None:
     for line in sys.stdin:
         loop.call_soon_threadsafe(batches.put_nowait, json.loads(line))
-    # Not sys.exit: MPyC may be waiting for a peer that is gone.
+    # Not sys.exit: MPyC may be waiting for a peer that has ended.
     os._exit(0)
 
 
 async def _signs(mpc: Any, batch: dict[str, Any]) -> list[bool]:
-    """Return which values of the polynomial of the totals are negative."""
+    """Return whether each value of the polynomial of the totals is negative."""
     import numpy as np
 
     kind = mpc.SecInt(batch["bits"])
-    own = np.array([list(map(int, row)) for row in batch["values"]], dtype=object)
-    shared = mpc.input(kind.array(own))
+    integers = np.array([list(map(int, row)) for row in batch["values"]], dtype=object)
+    shared = mpc.input(kind.array(integers))
     total = sum(shared[1:], shared[0])
     value = _polynomial(mpc, total, batch["terms"])
     opened = await mpc.output(mpc.np_sgn(value, LT=True))
@@ -80,11 +81,11 @@ async def _signs(mpc: Any, batch: dict[str, Any]) -> list[bool]:
 
 
 def _polynomial(mpc: Any, total: Any, terms: list[Any]) -> Any:
-    """Return a polynomial of the rows of `total`; one round for each pairing."""
+    """Return the polynomial of the rows of `total`, in one round per pairing."""
     factors = [[total[i] for i in rows] for _, rows in terms]
     while any(len(row) > 1 for row in factors):
         pairs = [(t, row[0], row[1]) for t, row in enumerate(factors) if len(row) > 1]
-        # One product of stacked arrays, so that one message carries all of them.
+        # One product of stacked arrays sends one message for all of them.
         left, right = (mpc.np_stack([pair[side] for pair in pairs]) for side in (1, 2))
         products = left * right
         for k, (t, _, _) in enumerate(pairs):
@@ -96,7 +97,7 @@ def _polynomial(mpc: Any, total: Any, terms: list[Any]) -> Any:
 
 
 def _unseal_keys(password: str) -> None:
-    """Let MPyC, which knows of no password, read its key from a sealed file."""
+    """Make MPyC, which passes no password, read its key from an encrypted file."""
     read = ssl.SSLContext.load_cert_chain
 
     def unsealed(self: ssl.SSLContext, certificate: str, keyfile: str) -> None:
@@ -106,7 +107,7 @@ def _unseal_keys(password: str) -> None:
 
 
 def _count_messages(asyncoro: Any) -> list[int]:
-    """Count messages to peers: one to each of them is a round."""
+    """Count messages to peers; one to each of them is a round."""
     count, send = [0], asyncoro.MessageExchanger.send
 
     def counted(self: Any, *arguments: Any) -> None:
@@ -118,7 +119,7 @@ def _count_messages(asyncoro: Any) -> list[int]:
 
 
 def _cost(mpc: Any, sent: list[int]) -> tuple[float, float, float]:
-    """Return rounds, bytes and seconds of processor time so far."""
+    """Return the rounds, bytes sent and seconds of processor time so far."""
     peers = [p for p in mpc.parties if p.pid != mpc.pid]
     used = resource.getrusage(resource.RUSAGE_SELF)
     return (

@@ -1,4 +1,8 @@
-"""Polynomials of totals, as integers that a ring holds exactly."""
+"""Polynomials of totals, as integers that a ring represents exactly.
+
+Rounding or overflow in the ring would change a sign, so the declaration of a comparison
+states the bits after the point and the size of the ring.
+"""
 
 import math
 from collections.abc import Mapping
@@ -10,28 +14,28 @@ import numpy as np
 from unpooled.arrays import Array
 from unpooled.errors import AggregationError
 
-# Bits by which what is opened in between differs from noise.
+# Statistical security: opened intermediate values are within 2^-64 of noise.
 STATISTICAL_BITS = 64
-# Rounds beside the products of the polynomial and the tree over the bits: shares of the
-# input, random bits, opened differences, and the signs.
+# Rounds besides the products of the polynomial and the tree over the bits: shares of
+# the input, random bits, opened differences, and the signs.
 _OTHER_ROUNDS = 4
 
 
 @final
 @dataclass(frozen=True)
 class Polynomial:
-    """What is compared with zero, declared beside a step.
+    """The polynomial that is compared with zero, declared with a step.
 
     Attributes
     ----------
     terms : mapping of tuple of str to float
-        Coefficients by the names that are multiplied; the empty tuple is a constant.
+        Coefficient of each product of names; the empty tuple is the constant term.
     weights : mapping of str to int
-        How many times `fraction` bits each name's totals are rounded to.
+        For each name, the multiple of `fraction` bits that its totals keep.
     fraction : int
-        Bits after the point of a total of weight 1.
+        Bits after the binary point of a total of weight 1.
     bits : int
-        The ring's: totals and their polynomial lie below 2^(bits - 1).
+        Bits of the ring: totals and their polynomial are below 2^(bits - 1).
     """
 
     terms: Mapping[tuple[str, ...], float]
@@ -41,25 +45,25 @@ class Polynomial:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The totals, in their order."""
+        """Names of the totals, in order."""
         return tuple(self.weights)
 
     @property
     def rounds(self) -> int:
-        """Rounds that a batch of comparisons takes, however many they are."""
+        """Rounds of a batch of comparisons, whatever their number."""
         degree = max(len(names) for names in self.terms)
         tree = math.ceil(math.log2(self.bits + 1))
         return _OTHER_ROUNDS + tree + math.ceil(math.log2(max(degree, 1)))
 
     def bytes(self, numbers: int, n_parties: int) -> int:
-        """Return what a party sends in all for a batch: about, for plan and ledger."""
-        # For each bit a random one, its square, and a node of the tree: about two field
+        """Return roughly the bytes that a party sends for a batch, for the plan."""
+        # For each bit a random bit, its square, and a node of the tree: about two field
         # elements for each peer, as measured.
         element = (self.bits + STATISTICAL_BITS + 9) // 8
         return 2 * numbers * (n_parties - 1) * element * self.bits
 
     def integers(self, totals: Mapping[str, Array]) -> list[list[int]]:
-        """Return this party's part of the totals as integers, name by name."""
+        """Return this party's part of the totals as integers, one list per name."""
         rows = []
         for name, weight in self.weights.items():
             values = np.asarray(totals[name], dtype=float)
@@ -72,7 +76,7 @@ class Polynomial:
         return rows
 
     def scaled_terms(self) -> list[tuple[int, list[int]]]:
-        """Return coefficients and factors (positions), all of one scale."""
+        """Return (coefficient, positions of the factors) of each term, on one scale."""
         place = {name: i for i, name in enumerate(self.names)}
         weigh = {t: sum(self.weights[name] for name in t) for t in self.terms}
         top = max(weigh.values())

@@ -1,16 +1,16 @@
-"""Signs of polynomials of totals, which nobody sees: secure multiparty computation.
+"""Signs of polynomials of totals that no party sees, by secure computation.
 
     each party   integers of its own means, masked ── Shamir shares ──> all processes
-    together     F = polynomial of the totals, in a ring that holds it exactly
-    everybody    whether F < 0, and nothing else
+    processes    F = polynomial of the totals, in a ring that represents it exactly
+    opened       whether F < 0, and nothing else
 
 The arithmetic is MPyC's `SecInt`, exact integers under Shamir's scheme with an honest
 majority: fewer than half of the computing parties together learn nothing but the signs,
-up to a statistical distance of 2^-64 for each comparison. More of them find what the
-others put in, under the masks of `unpooled.secure.comparison.integer_masks`. Two
-parties have no honest majority: there must be three. The shares travel under TLS with
-certificates that the parties make for the session and hand to each other under their
-pairwise keys.
+up to a statistical distance of 2^-64 for each comparison. A majority can reconstruct
+the inputs of the others, which are under the masks of
+`unpooled.secure.comparison.integer_masks`. Two parties have no honest majority, so at
+least three must compute. Shares travel under TLS, with certificates that the parties
+make for the session and send to each other encrypted under their pairwise keys.
 
 References
 ----------
@@ -41,20 +41,20 @@ from unpooled.secure.comparison.polynomial import STATISTICAL_BITS, Polynomial
 from unpooled.secure.keys.roster import FEWEST_COMPUTING
 
 _PATIENCE = 600.0
-# Seconds between two looks whether there is still somebody to wait for.
+# Seconds between two checks whether the other parties still compute.
 _TICK = 1.0
 
 
 @final
 class Computation:
-    """One party's process, and what is said to it.
+    """Handle to one party's MPyC process and its command channel.
 
     Parameters
     ----------
     party : int
-        Its number among the computing parties, from 0.
+        Number of the party among the computing parties, from 0.
     n_parties : int
-        How many compute, at least three.
+        Number of computing parties, at least three.
     """
 
     def __init__(self, party: int, n_parties: int) -> None:
@@ -66,7 +66,7 @@ class Computation:
             )
         if n_parties < FEWEST_COMPUTING:
             raise AggregationError(
-                "Fewer than three parties cannot compute together.", rule="two_parties"
+                "Secure comparisons need at least three parties.", rule="two_parties"
             )
         self.party, self.n_parties = party, n_parties
         self._folder = tempfile.TemporaryDirectory(
@@ -81,14 +81,14 @@ class Computation:
     def begin(
         self, addresses: Sequence[tuple[str, int]], certificates: Sequence[bytes]
     ) -> None:
-        """Start the process; it dials the others and waits for them to dial it.
+        """Start the process, which connects to those of the other parties.
 
         Parameters
         ----------
         addresses : sequence of (str, int)
-            Host and port of every computing party as seen from here, its own included.
+            Host and port of every computing party, seen from here; includes this one.
         certificates : sequence of bytes
-            Theirs, in PEM; no other is accepted.
+            Certificates of all computing parties, in PEM; no other is accepted.
         """
         config = Path(self._folder.name) / ".config"
         (config / "mpyc_ca.crt").write_bytes(b"".join(certificates))
@@ -98,7 +98,7 @@ class Computation:
             *("-I", str(self.party), "-T", str((self.n_parties - 1) // 2)),
             *("-K", str(STATISTICAL_BITS), "--mix32-64bit", "--ssl", "--no-log"),
         ]
-        # What MPyC says of a failure is for the silo, and goes with the folder.
+        # MPyC's own error messages are for the silo, and are deleted with the folder.
         with (config / "errors").open("wb") as errors:
             self._child = subprocess.Popen(
                 command,
@@ -114,7 +114,7 @@ class Computation:
         self._test()
 
     def ask(self, polynomial: Polynomial, values: list[list[int]]) -> None:
-        """Hand this party's part of a batch to the process, and return at once."""
+        """Send this party's part of a batch to the process, without waiting."""
         batch = {
             "bits": polynomial.bits,
             "values": [list(map(str, row)) for row in values],
@@ -127,14 +127,14 @@ class Computation:
         timeout: float = _PATIENCE,
         lost: Callable[[], bool] | None = None,
     ) -> tuple[Bool[Array, " l"], list[float]]:
-        """Wait for the signs of the batch asked first.
+        """Wait for the signs of the earliest batch that has none yet.
 
         Parameters
         ----------
         timeout : float
-            Seconds.
+            Seconds to wait.
         lost : callable, optional
-            Whether there is nobody to wait for any more; asked while waiting.
+            Returns whether another party has stopped; called while waiting.
 
         Returns
         -------
@@ -162,12 +162,12 @@ class Computation:
         return np.array(answer["negative"], dtype=bool), answer["spent"]
 
     def kill(self) -> None:
-        """Let the process die; whoever waits for its signs is told."""
+        """Kill the process; a thread that waits for its signs gets an error."""
         if self._child is not None:
             self._child.kill()
 
     def close(self) -> None:
-        """End the process, and forget its certificate's key."""
+        """End the process and delete the key of its certificate."""
         child, self._child = self._child, None
         if child is not None:
             child.kill()
@@ -180,20 +180,22 @@ class Computation:
 
     def _tell(self, line: str) -> None:
         if self._child is None or self._child.stdin is None:
-            raise AggregationError("Nobody computes.", rule="comparison")
-        # Where the process has ended, the next answer tells.
+            raise AggregationError(
+                "The computing process is not running.", rule="comparison"
+            )
+        # If the process has ended, reading the next answer shows it.
         with suppress(OSError):
             self._child.stdin.write(line + "\n")
             self._child.stdin.flush()
 
     def _test(self) -> None:
-        """Have signs computed that are known, about zero and at the ring's ends."""
+        """Start a self-test on known signs, near zero and at the ends of the ring."""
         self.ask(_TEST, _TEST.integers(_test_values(self.party)))
 
     def tested(
         self, timeout: float = _PATIENCE, lost: Callable[[], bool] | None = None
     ) -> None:
-        """Wait for the self-test, before the first value is handed over."""
+        """Wait for the result of the self-test, before the first value is sent."""
         negative, _ = self.signs(timeout, lost)
         totals = [
             sum(column)
@@ -208,8 +210,8 @@ class Computation:
             raise AggregationError(
                 "The computing parties' arithmetic is not exact.", rule="comparison"
             )
-        # The process has read what it needs: whoever is killed from here on leaves
-        # nothing behind. Where a folder in use cannot go, it goes at the end.
+        # The process has read its files, so they can be deleted: a process killed from
+        # here on leaves nothing behind. A folder that is in use is deleted at the end.
         self._folder.cleanup()
 
     def _listen(self) -> None:
@@ -222,7 +224,7 @@ class Computation:
         self._answers.put("")
 
 
-# x³ - 3x: all kinds of operations, with roots at which rounding would show.
+# x³ - 3x uses all operations, and has roots at which rounding would show.
 _TEST = Polynomial(
     terms={("a", "a", "a"): 1.0, ("a",): -3.0},
     weights={"a": 1},
@@ -234,7 +236,7 @@ _TEST = Polynomial(
 def _test_values(party: int) -> dict[str, Array]:
     quantum = 2.0**-20
     values = [-(2.0**9), -2.0, -quantum, 0.0, quantum, 1.0, 2.0, 2.0**9]
-    # Parts whose sums are of the same kind: positive, negative, none.
+    # Parts of either sign, and zeros, whose totals have known signs.
     return {"a": np.array(values) * (1.0, -2.0, 3.0, 0.0)[party % 4]}
 
 

@@ -1,17 +1,18 @@
-"""Streams between computing processes that only a relay connects.
+"""TCP streams between computing processes over an untrusted relay.
 
-    process ── TCP ─> tunnel ── numbered, sealed ─> relay ─> tunnel ── TCP ─> process
+    process ── TCP ─> tunnel ── encrypted message ─> relay ─> tunnel ── TCP ─> process
 
-At each party the tunnel listens where its process dials and dials where its process
-listens, on this machine only; what passes travels as messages that a relay carries, so
-that no silo opens a port. Every message is sealed under a key of the session, the pair
-and the direction, with its number for a nonce: a relay can read none, alter none, and
-not pass one off as another or deliver one twice. Relays may change the order, which the
-receiving end restores; one that drops a message is noticed by the silence.
+At each party the tunnel listens on the ports that its process connects to, and connects
+to the port on which its process listens, on this machine only. The bytes of the streams
+travel as messages through the relay, so that no silo opens a port. Each message is
+encrypted and authenticated under a key of the session, the pair and the direction, with
+its number as nonce. So a relay can neither read nor alter a message, nor exchange,
+repeat or invent one. It may change the order, which the receiver restores; if it drops
+a message, the receiver notices the silence.
 
-The streams are TLS already, between certificates that the parties sealed for each
-other (`unpooled.secure.comparison.protocol`); the tunnel's own seal is what puts
-messages in order, and keeps a relay from feeding bytes to a process.
+The streams themselves are TLS, under certificates that the parties exchanged encrypted
+(`unpooled.secure.comparison.protocol`). The encryption here restores the order, and
+keeps a relay from sending bytes to a process.
 """
 
 import socket
@@ -31,58 +32,58 @@ from unpooled.errors import AggregationError
 from unpooled.ledger import canonical
 from unpooled.secure.keys.agreement import KEY_BYTES
 
-Address = tuple[str, int]
-# What hands a message to the relay: for whom, and the bytes.
+SocketAddress = tuple[str, int]
+# Hands a message to the relay: the receiver, and the bytes.
 Carry = Callable[[str, bytes], None]
 
 HOME = "127.0.0.1"
 _NUMBER = 8  # bytes of a message's number
 _MOST = 2**20  # bytes of a stream in one message
-# Messages that may overtake another; a relay that shuffles more is not one.
+# Messages that may overtake another one. A relay that reorders more is at fault.
 _WINDOW = 1024
-# Seconds: between two looks whether there is still something to wait for, and for the
-# process to listen where it said.
+# Seconds between two checks whether the stream was closed, and seconds until the
+# process must listen on its port.
 _TICK, _DIALLING = 0.1, 60.0
 
 
 @final
 class Sealer:
-    """Messages of one party to one other, in their order.
+    """Encrypts and orders the messages of one party to one other party.
 
     Parameters
     ----------
     pair_key : bytes
         Shared by the two, for one session.
     sender, receiver : str
-        Who seals, and who opens. A sealer of each direction is made once in a session:
-        numbers are never used again.
+        The party that encrypts, and the one that decrypts. Each direction has one
+        sealer per session, so that no nonce is used twice.
     """
 
     def __init__(self, pair_key: bytes, sender: str, receiver: str) -> None:
-        about = b"tunnel" + canonical([sender, receiver])
-        key = HKDFExpand(SHA256(), KEY_BYTES, about).derive(pair_key)
+        direction = b"tunnel" + canonical([sender, receiver])
+        key = HKDFExpand(SHA256(), KEY_BYTES, direction).derive(pair_key)
         self._cipher = ChaCha20Poly1305(key)
         self._sealed = self._opened = 0
         self._ahead: dict[int, bytes] = {}
         self._lock = threading.Lock()
 
     def seal(self, words: bytes) -> bytes:
-        """Return the next message."""
+        """Return the next encrypted message."""
         with self._lock:
             number, self._sealed = self._sealed, self._sealed + 1
         head = number.to_bytes(_NUMBER, "big")
         return head + self._cipher.encrypt(_nonce(head), words, None)
 
     def opened(self, message: bytes) -> list[bytes]:
-        """Return what can be read now, in order: nothing while an earlier one lacks.
+        """Return the messages that are now complete up to the first gap, in order.
 
-        A message that was read before gives nothing. An empty one is told at once,
-        whatever is still under way: it says that the sender has stopped.
+        A message that was decrypted before adds nothing. An empty message, which means
+        that the sender has stopped, is returned at once, even after a gap.
 
         Raises
         ------
         AggregationError
-            When the message is not the sender's, or far ahead of the others.
+            When the message is not the sender's, or too far ahead of the others.
         """
         head, number = message[:_NUMBER], int.from_bytes(message[:_NUMBER], "big")
         try:
@@ -113,28 +114,28 @@ def _nonce(head: bytes) -> bytes:
 
 @final
 class Tunnel:
-    """One party's end of the streams to all others.
+    """One party's end of the streams to all other parties.
 
     Parameters
     ----------
     party : str
         This party's name.
     parties : sequence of str
-        All that compute, in the order of their numbers.
+        All computing parties, in the order of their numbers.
     keys : mapping of str to bytes
-        Shared with each of the others, for one session.
+        The key shared with each of the others, for one session.
     port : int
-        Where this party's process listens.
+        Port on which this party's process listens.
     carry : callable
         Hands a message for a party to the relay.
     stopped : callable
-        Called once when a stream has ended, here or at another party: then nothing can
-        be computed any more.
+        Called once when a stream has ended, here or at another party, which ends the
+        computation.
 
     Attributes
     ----------
     addresses : list of (str, int)
-        Where this party's process finds the others, by their numbers.
+        Where this party's process connects to the others, by their numbers.
     """
 
     def __init__(
@@ -146,33 +147,33 @@ class Tunnel:
         carry: Carry,
         stopped: Callable[[], None],
     ) -> None:
-        own = parties.index(party)
+        own_number = parties.index(party)
         self._carry, self._stopped = carry, stopped
         self._over, self._lock = False, threading.Lock()
-        # A relay may hand over from several threads; what is in order stays so.
+        # A relay may deliver from several threads; the lock keeps the order.
         self._arriving = threading.Lock()
         self._last = time.monotonic()
         self._sealers: dict[str, tuple[Sealer, Sealer]] = {}
         self._streams: dict[str, _Stream] = {}
-        self.addresses: list[Address] = []
+        self.addresses: list[SocketAddress] = []
         for number, peer in enumerate(parties):
-            if number == own:
+            if number == own_number:
                 self.addresses.append((HOME, port))
                 continue
             key = keys[peer]
             self._sealers[peer] = Sealer(key, party, peer), Sealer(key, peer, party)
-            # A process dials those of higher numbers, and listens for the others.
-            stream = _Stream(port, number > own, self._sends(peer), self.stop)
+            # A process connects to those of higher numbers, and listens for the others.
+            stream = _Stream(port, number > own_number, self._sends(peer), self.stop)
             self._streams[peer] = stream
             self.addresses.append((HOME, stream.port))
 
     @property
     def silent_for(self) -> float:
-        """Seconds since anything passed, either way."""
+        """Seconds since the last message in either direction."""
         return time.monotonic() - self._last
 
     def arrived(self, peer: str, message: bytes) -> None:
-        """Take a message that the relay brought from a peer."""
+        """Receive a message of a peer from the relay."""
         if self._over or peer not in self._streams:
             return
         self._last = time.monotonic()
@@ -188,20 +189,20 @@ class Tunnel:
             self.stop()
 
     def stop(self) -> None:
-        """Tell every party that this one computes no more, and end."""
+        """Send every party the end of the computation, and close."""
         with self._lock:
             first, self._over = not self._over, True
         if not first:
             return
         for peer, (sealer, _) in self._sealers.items():
-            # Whom it does not reach will notice the silence.
+            # A party that does not receive it will notice the silence.
             with suppress(Exception):
                 self._carry(peer, sealer.seal(b""))
         self._end()
         self._stopped()
 
     def close(self) -> None:
-        """End without a word: the session is over for all."""
+        """Close without a message, at the end of the session."""
         with self._lock:
             self._over = True
         self._end()
@@ -220,7 +221,7 @@ class Tunnel:
 
 @final
 class _Stream:
-    """One TCP connection of the process, and two threads that serve it."""
+    """One TCP connection of the process, served by two threads."""
 
     def __init__(
         self,
@@ -242,12 +243,12 @@ class _Stream:
         threading.Thread(target=self._outwards, daemon=True).start()
 
     def put(self, words: bytes) -> None:
-        """Pass on to the process what a peer's said."""
+        """Pass the bytes of a peer's process on to this one."""
         self._inbox.put(words)
         self._first.set()
 
     def close(self) -> None:
-        """End the connection and the threads."""
+        """Close the connection and end the threads."""
         self._closed.set()
         self._first.set()
         self._inbox.put(b"")
@@ -259,46 +260,46 @@ class _Stream:
         try:
             listener = self._listener
             if listener is None:
-                one = self._dial()
+                connection = self._dial()
             else:
                 with listener:
-                    one = self._accept(listener)
-            with one:
-                self._socket = one
+                    connection = self._accept(listener)
+            with connection:
+                self._socket = connection
                 if self._closed.is_set():
                     return
-                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                inwards = threading.Thread(target=self._inwards, args=(one,))
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                inwards = threading.Thread(target=self._inwards, args=(connection,))
                 inwards.start()
-                while words := one.recv(_MOST):
+                while words := connection.recv(_MOST):
                     self._send(words)
                 self._inbox.put(b"")
                 inwards.join()
         except Exception:
-            # The process has ended, or the relay takes nothing: the others are told.
+            # The process has ended or the relay refuses messages: the stream ends.
             self._inbox.put(b"")
         if not self._closed.is_set():
             self._ended()
 
-    def _inwards(self, one: socket.socket) -> None:
+    def _inwards(self, connection: socket.socket) -> None:
         with suppress(OSError):
             while words := self._inbox.get():
-                one.sendall(words)
+                connection.sendall(words)
 
     def _accept(self, listener: socket.socket) -> socket.socket:
         while not self._closed.is_set():
             with suppress(TimeoutError):
-                one = listener.accept()[0]
-                one.settimeout(None)
-                return one
+                connection = listener.accept()[0]
+                connection.settimeout(None)
+                return connection
         raise OSError("closed")
 
     def _dial(self) -> socket.socket:
-        # Whoever dials speaks first: the peer's process has dialled its own tunnel.
+        # The connecting side sends first: the peer's process has reached its tunnel.
         self._first.wait()
         until = time.monotonic() + _DIALLING
         while not self._closed.is_set() and time.monotonic() < until:
             with suppress(ConnectionRefusedError):
                 return socket.create_connection((HOME, self.port))
             self._closed.wait(_TICK)
-        raise OSError("nobody listens")
+        raise OSError("the process does not listen")

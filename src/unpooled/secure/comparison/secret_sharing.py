@@ -1,10 +1,11 @@
-"""Integers of a party that does not compute, cut into shares for those that do.
+"""Additive shares of a party that does not compute, for the parties that do.
 
     x = x_1 + x_2 + ... + x_c,   all but the last drawn from 2^(bits + 128) integers
 
-Any c - 1 of the shares look alike whatever x is, up to a statistical distance of 2^-64.
-Each computing party adds its share to its own integers, so that the totals are over all
-parties; from there on a majority of honest computing parties protects them.
+Any c - 1 of the shares have a distribution that is independent of x, up to a
+statistical distance of 2^-64. Each computing party adds its share to its own integers,
+so that the totals are over all parties; after that, an honest majority of the computing
+parties protects them.
 """
 
 import secrets
@@ -16,7 +17,7 @@ Rows = list[list[int]]
 
 
 def shares(rows: Rows, n: int, polynomial: Polynomial) -> list[bytes]:
-    """Return n shares of a party's integers, as they travel."""
+    """Return n shares of a party's integers, as bytes on the wire."""
     room = _room(polynomial)
     drawn = [
         [[secrets.randbits(room) for _ in row] for row in rows] for _ in range(n - 1)
@@ -27,22 +28,24 @@ def shares(rows: Rows, n: int, polynomial: Polynomial) -> list[bytes]:
     ]
     width = _width(polynomial)
     return [
-        b"".join(x.to_bytes(width, "little", signed=True) for row in one for x in row)
-        for one in (*drawn, last)
+        b"".join(x.to_bytes(width, "little", signed=True) for row in share for x in row)
+        for share in (*drawn, last)
     ]
 
 
 def added(rows: Rows, share: bytes, polynomial: Polynomial) -> Rows:
-    """Return a party's integers with a share of another's.
+    """Return a party's integers plus its share of another party's.
 
     Raises
     ------
     AggregationError
-        When the share is of another batch.
+        When the share belongs to another batch.
     """
     width, length = _width(polynomial), len(rows[0])
     if len(share) != width * length * len(rows):
-        raise AggregationError("A share is of another batch.", rule="malformed_message")
+        raise AggregationError(
+            "A share belongs to another batch.", rule="malformed_message"
+        )
     parts = [
         int.from_bytes(share[i : i + width], "little", signed=True)
         for i in range(0, len(share), width)
@@ -54,10 +57,10 @@ def added(rows: Rows, share: bytes, polynomial: Polynomial) -> Rows:
 
 
 def _room(polynomial: Polynomial) -> int:
-    # The integers come under masks, which are larger than they are themselves.
+    # The integers are masked, and masks are 2^64 times larger.
     return polynomial.bits + 2 * STATISTICAL_BITS
 
 
 def _width(polynomial: Polynomial) -> int:
-    # The last share is a difference of up to five others, and has a sign.
+    # The last share is a signed difference of up to five others.
     return (_room(polynomial) + 4) // 8 + 1

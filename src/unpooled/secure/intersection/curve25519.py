@@ -1,13 +1,14 @@
-"""Points of Curve25519 by the ten thousand: texts made points, points multiplied.
+"""Points of Curve25519 in bulk: hashing texts to points, multiplying points.
 
     text ── SHA-512, Elligator 2 ──> u-coordinate ── X25519(scalar, ·) ──> u-coordinate
 
-Every text becomes a point of the curve itself, never of its twist: on which of the two
-a point lies survives every multiplication, so it would tell half of all candidates for
-a text from the others.
+Every text becomes a point of the curve, never of its twist. Whether a point is on the
+curve or on its twist does not change in any multiplication, so it would rule out half
+of all candidates for an id.
 
-X25519 holds Python's lock, so long lists are shared out among processes. This file is
-the program of those processes too: 33 bytes say what to do, points or numbers follow.
+X25519 holds Python's interpreter lock, so long lists are divided among processes. This
+file is also the program of these processes: 33 bytes of input name the task, points or
+numbers follow.
 
 References
 ----------
@@ -29,7 +30,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import (
 )
 
 try:
-    # Fifty times as fast as a power in Python's own integers; the extra "psi" has it.
+    # Fifty times faster than a power of Python integers; in the extra "psi".
     from gmpy2 import legendre as _legendre  # pyright: ignore
 except ImportError:
     _legendre = None
@@ -40,7 +41,7 @@ _HALF = (_P - 1) // 2
 _A = 486662
 # The order of the base point's group.
 _ORDER = 2**252 + 27742317777372353535851937790883648493
-# Below this a process takes longer to start than to do its share.
+# Below this number of items a process takes longer to start than to do its share.
 _FEWEST = 4_000
 _EXPAND, _MULTIPLY = b"e", b"m"
 
@@ -51,21 +52,21 @@ def points_of(texts: Sequence[bytes], domain: bytes) -> bytes:
     Parameters
     ----------
     texts : sequence of bytes
-        Equal texts give equal points, and nobody knows a point's logarithm.
+        Equal texts give equal points, whose discrete logarithms are unknown.
     domain : bytes
-        Separates uses; at most 255 bytes. Another domain gives unrelated points.
+        Separates uses, at most 255 bytes. Another domain gives unrelated points.
     """
     numbers = b"".join(_field_element(text, domain) for text in texts)
     return _shared_out(_EXPAND + bytes(POINT_BYTES), numbers)
 
 
 def multiplied(points: bytes, scalar: bytes) -> bytes:
-    """Return every point times a scalar of X25519's form.
+    """Return the product of every point and a scalar of X25519's form.
 
     Raises
     ------
     ValueError
-        When a point is of small order: only somebody who cheats sends one.
+        When a point is of small order, as only a dishonest party would send.
     """
     if len(scalar) != POINT_BYTES or len(points) % POINT_BYTES:
         raise ValueError("points and scalars have 32 bytes")
@@ -73,17 +74,17 @@ def multiplied(points: bytes, scalar: bytes) -> bytes:
 
 
 def scalar_of(seed: bytes) -> bytes:
-    """Return the scalar that X25519 makes of 32 bytes."""
+    """Return the scalar that X25519 derives from 32 bytes (clamping)."""
     number = int.from_bytes(seed, "little") & ~7 & (2**255 - 1)
     return (number & (2**254 - 1) | 2**254).to_bytes(POINT_BYTES, "little")
 
 
 def detour(scalar: bytes) -> tuple[bytes, bytes]:
-    """Return a fresh pair (there, back): there, then back, is `scalar`.
+    """Return a fresh pair (there, back) of scalars whose product is `scalar`.
 
-    A point times `there` tells nobody anything; whatever else multiplies it meanwhile,
-    `back` leaves what `scalar` would have made. Both are of X25519's form, which about
-    every second draw allows.
+    A point times the one-time scalar `there` is indistinguishable from a random point.
+    Whatever scalars multiply it in between, `back` completes the product with `scalar`.
+    Both are of X25519's form, which about every second draw permits.
     """
     wanted = int.from_bytes(scalar_of(scalar), "little")
     while True:
@@ -96,7 +97,7 @@ def detour(scalar: bytes) -> tuple[bytes, bytes]:
 
 
 def _field_element(text: bytes, domain: bytes) -> bytes:
-    """Hash to a number modulo p: expand_message_xmd of RFC 9380, one element."""
+    """Hash a text to a field element modulo p, by expand_message_xmd of RFC 9380."""
     suffix = domain + bytes([len(domain)])
     first = hashlib.sha512(bytes(128) + text + b"\x00\x30\x00" + suffix).digest()
     uniform = hashlib.sha512(first + b"\x01" + suffix).digest()[:48]
@@ -105,16 +106,16 @@ def _field_element(text: bytes, domain: bytes) -> bytes:
 
 def _elligator(numbers: bytes) -> bytes:
     """Map numbers to u-coordinates of points on the curve (Elligator 2)."""
-    # u = -A / (1 + 2 r^2), or -A - u: exactly one of them is on the curve. The zero
-    # denominator of RFC 9380's exceptional case cannot occur: -1/2 is no square here.
+    # u = -A / (1 + 2 r^2) or -A - u: exactly one of them is on the curve. The zero
+    # denominator of RFC 9380's exceptional case cannot occur, as -1/2 is not a square.
     denominators = [(1 + 2 * r * r) % _P for r in _integers(numbers)]
-    found = []
+    coordinates = []
     for inverse in _inverses(denominators):
         u = -_A * inverse % _P
         if not _is_square(u * (u * (u + _A) + 1) % _P):
             u = (-_A - u) % _P
-        found.append(u.to_bytes(POINT_BYTES, "little"))
-    return b"".join(found)
+        coordinates.append(u.to_bytes(POINT_BYTES, "little"))
+    return b"".join(coordinates)
 
 
 def _is_square(number: int) -> bool:
@@ -124,16 +125,16 @@ def _is_square(number: int) -> bool:
 
 
 def _inverses(numbers: list[int]) -> list[int]:
-    """Invert all by one inversion (Montgomery's trick)."""
+    """Return all inverses by one inversion (Montgomery's trick)."""
     products, product = [], 1
     for number in numbers:
         products.append(product)
         product = product * number % _P
-    inverse, found = pow(product, -1, _P), []
+    inverse, inverses = pow(product, -1, _P), []
     for number, before in zip(reversed(numbers), reversed(products), strict=True):
-        found.append(inverse * before % _P)
+        inverses.append(inverse * before % _P)
         inverse = inverse * number % _P
-    return found[::-1]
+    return inverses[::-1]
 
 
 def _integers(numbers: bytes) -> list[int]:
@@ -158,21 +159,21 @@ def _done(task: bytes, items: bytes) -> bytes:
 
 
 def _shared_out(task: bytes, items: bytes) -> bytes:
-    """Do a task on every item, in as many processes as it is worth."""
+    """Apply a task to all items, in several processes where that is faster."""
     count = len(items) // POINT_BYTES
     workers = min(_processors(), count // _FEWEST)
     if workers < 2 or not sys.executable:
         return _done(task, items)
     share = -(-count // workers) * POINT_BYTES
     parts = [items[i : i + share] for i in range(0, len(items), share)]
-    # -P: beside this file lie modules with names of others.
+    # -P: modules in this folder could otherwise shadow others of the same name.
     command = [sys.executable, "-P", __file__]
     running = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         for _ in parts[1:]
     ]
     try:
-        # They read all before they write, so that no pipe fills up on both sides.
+        # A process reads all input before it writes, so that no pipe can block both.
         for process, part in zip(running, parts[1:], strict=True):
             assert process.stdin is not None
             process.stdin.write(task + part)
@@ -204,7 +205,7 @@ def _work() -> None:
     try:
         done = _done(data[: 1 + POINT_BYTES], data[1 + POINT_BYTES :])
     except ValueError:
-        # The process that asked says so; a traceback in a log would be about points.
+        # The parent reports the error; a traceback would only name points.
         sys.exit(1)
     sys.stdout.buffer.write(done)
 

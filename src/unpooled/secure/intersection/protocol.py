@@ -1,32 +1,33 @@
-"""Which ids all parties have, though nobody learns of another's that are not common.
+"""Private set intersection: the ids common to all parties, and no other id.
 
-Two stages, for any number m of parties in a ring. Capital letters are points of
-Curve25519, small ones scalars; k_i is party i's own, r a fresh one for this run.
+There are two stages, for any number m of parties in a ring. Capital letters are points
+of Curve25519, small ones scalars: k_i is party i's secret, r a fresh one for this run.
 
     1. Tokens.  party i ── r H(id) ──> i+1 ── × k_{i+1} ──> ... ──> i-1 ── × k_{i-1} ──>
                 party i: × k_i / r, so  token(id) = (k_1 k_2 ... k_m) H(id)
 
-    2. Table.   share_i(token): pseudo-random, adding to 0 over i = 1, ..., m
-                T_i: words with T_i[a] + T_i[b] + T_i[c] = share_i(token), where a, b, c
-                are three places that the token names, for all of i's tokens;
+    2. Table.   share_i(token) is pseudo-random, and the shares add to 0 over all i
+                T_i: words with T_i[a] + T_i[b] + T_i[c] = share_i(token) for all tokens
+                of party i, where a, b, c are three places derived from the token;
                 uniformly random otherwise
                 parties ── T_i under masks ──> T = sum of T_i, opened by parties only
                 an id is common  <=>  T[a] + T[b] + T[c] = 0
 
-What each sees. On its way an id is a multiple of a point by a one-time scalar, which
-under the decisional Diffie-Hellman assumption is as good as a random point: to the
-neighbours, to the relay, and to all of them together. A token takes every party's help,
-so nobody can try out ids that are not its own. At an own token that some party
-lacks, T is the sum of at least one uniformly random word: it is the same whether one
-other party lacks the id or all do, so no pairwise intersection shows, neither to a
-party nor to the coordinator, which sees T under masks only. Colluding parties learn
-which ids of any of them all the others have.
+What each party learns. In transit an id is a point multiplied by a one-time scalar,
+which under the decisional Diffie-Hellman assumption is indistinguishable from a random
+point, to the neighbours, to the relay, and to all of them together. A token needs a
+contribution of every party, so no party can test guessed ids by itself. At a token of
+its own that some party lacks, T is a sum with at least one uniformly random word. Its
+distribution is the same whether one other party lacks the id or all do, so no pairwise
+intersection is disclosed, neither to a party nor to the coordinator, which receives
+tables under masks only. Colluding parties learn which of their ids all other parties
+have.
 
-What sizes leak. Every party's number of ids, and the number of common ones, are known
-to all parties and to the coordinator.
+What sizes disclose. All parties and the coordinator know every party's number of ids,
+and the number of common ones.
 
-What does not hold: a party that makes up ids learns which of them are common, as in
-every private set intersection; the silos must trust one another to bring real tables.
+What is not prevented. A party that invents ids learns which of them are common, as in
+every private set intersection; the silos must trust one another to use real tables.
 
 References
 ----------
@@ -53,28 +54,28 @@ from unpooled.secure.intersection.curve25519 import (
     points_of,
 )
 
-# Places that a token names, one in each third of the table.
+# Places derived from a token, one in each third of the table.
 _PLACES = 3
-# Places to tokens: above 1.222 a large table can almost surely be solved, and the
-# addend does the same for small ones.
+# Ratio of places to tokens, and additional places. Above a ratio of 1.222 a large table
+# can be solved almost surely; the additional places do the same for small tables.
 _ROOM, _MORE = 1.3, 384
 
 
 @final
 class Intersection:
-    """One party's side of one intersection.
+    """One party's part in one intersection.
 
     Parameters
     ----------
     position, n_parties : int
-        Of this party in the ring, from 0, and how many there are.
+        Position of this party in the ring, from 0, and the number of parties.
     ids : sequence of bytes
-        The party's ids, normalised, each once.
+        The party's normalised ids, without repetition.
     secret : bytes
-        32 bytes that only this party knows; the same secrets give the same tokens,
-        hence the same order, again.
+        32 bytes that only this party knows. The same secrets give the same tokens, and
+        so the same order, in every run.
     salt : bytes
-        The same at all parties; another salt gives unrelated tokens.
+        The same at all parties. Another salt gives unrelated tokens.
     """
 
     def __init__(
@@ -88,33 +89,33 @@ class Intersection:
         self.position, self.n_parties, self.n_ids = position, n_parties, len(ids)
         self._ids, self._secret = ids, secret
         self._domain = b"unpooled ids " + hashlib.sha256(salt).digest()
-        # Fresh for each run: what travels is unrelated to what travelled before.
+        # Fresh for each run, so that messages of two runs are unrelated.
         self._there, self._back = detour(secret)
         self._tokens: list[bytes] = []
 
     def blinded(self, start: int, stop: int) -> bytes:
-        """Return points of some of the ids, which tell nobody anything."""
+        """Blind a block of ids: H(id)^r as points of Curve25519."""
         points = points_of(self._ids[start:stop], self._domain)
         return multiplied(points, self._there)
 
     def passed_on(self, points: bytes) -> bytes:
-        """Return another party's points, multiplied by this party's secret."""
+        """Return another party's points multiplied by this party's secret."""
         return _times(points, self._secret)
 
     def take_back(self, points: bytes) -> None:
-        """Take own points that went round the ring, in the order of `blinded`."""
+        """Unblind own points after they passed all parties, in order of `blinded`."""
         done = _times(points, self._back)
         self._tokens += [
             done[i : i + POINT_BYTES] for i in range(0, len(done), POINT_BYTES)
         ]
         if len(self._tokens) > self.n_ids:
-            raise AggregationError("Points came twice.", rule="out_of_order")
+            raise AggregationError("Points were received twice.", rule="out_of_order")
 
     def table(self, n_places: int, context: bytes) -> UInt64[Array, " s"] | None:
-        """Return this party's table, or None: try again under another context.
+        """Return this party's table, or None when there is none for this context.
 
-        The places are pseudo-random, and one set of tokens in some thousands cannot
-        be put there; that tells nothing about them.
+        For about one set of tokens in some thousands, the pseudo-random places cannot
+        be solved. That discloses nothing about them; another context is tried.
         """
         tokens = self._all_tokens()
         places = _places(tokens, n_places, context)
@@ -133,33 +134,33 @@ class Intersection:
     def common(
         self, total: UInt64[Array, " s"], context: bytes
     ) -> tuple[Int[Array, " N"], list[bytes]]:
-        """Return which own ids all parties have, and their tokens, in common order.
+        """Return the indices of own ids that all parties have, and their tokens.
 
-        The order is that of the tokens: the same at every party, and random to
-        everybody, so it says nothing about the ids.
+        Both are in the order of the tokens. It is the same at every party and
+        pseudo-random, so it discloses nothing about the ids.
         """
         tokens = self._all_tokens()
         places = _places(tokens, len(total), context)
-        found = np.flatnonzero(total[places].sum(axis=1) == 0)
-        ordered = sorted(found.tolist(), key=tokens.__getitem__)
+        rows = np.flatnonzero(total[places].sum(axis=1) == 0)
+        ordered = sorted(rows.tolist(), key=tokens.__getitem__)
         return np.array(ordered, np.int64), [tokens[row] for row in ordered]
 
     def _all_tokens(self) -> list[bytes]:
         if len(self._tokens) != self.n_ids:
-            raise AggregationError("Some points are on their way.", rule="out_of_order")
+            raise AggregationError("Some points are missing.", rule="out_of_order")
         return self._tokens
 
 
 def places_for(n_ids: int) -> int:
-    """Return how many places a table has when no party has more ids than this."""
+    """Return the number of places of a table, for the largest number of ids."""
     return _PLACES * -(-int(_ROOM * n_ids + _MORE) // _PLACES)
 
 
 def keyed_digest(key: bytes, items: Iterable[bytes]) -> bytes:
-    """Return what tells two lists apart, and nothing else to whoever lacks the key."""
+    """Return a digest to compare lists, which is useless without the key."""
     keyed = hmac.new(key, digestmod=hashlib.sha256)
     for item in items:
-        # With its length before it: two lists of the same bytes are not the same list.
+        # Each item after its length, so that lists of the same bytes differ.
         keyed.update(len(item).to_bytes(8, "big") + item)
     return keyed.digest()
 
@@ -169,7 +170,8 @@ def _times(points: bytes, scalar: bytes) -> bytes:
         return multiplied(points, scalar)
     except ValueError as wrong:
         raise AggregationError(
-            "What came are not points of the curve's group.", rule="malformed_message"
+            "The message does not hold points of the curve's group.",
+            rule="malformed_message",
         ) from wrong
 
 
@@ -196,14 +198,14 @@ def _share(tokens: list[bytes], party: int, context: bytes) -> UInt64[Array, " n
 def _peeled(
     places: Int[Array, "n 3"], n_places: int
 ) -> list[tuple[Int[Array, " a"], Int[Array, " a"]]] | None:
-    """Return tokens, batch by batch, each with a place that no later one has.
+    """Return tokens, batch by batch, each with a place that no later token has.
 
-    Solved in the opposite order, every token finds that place still free. None where
-    some tokens have all their places in common.
+    In reverse order, each token finds this place still free. None when there is no
+    such order (the hypergraph of the places has a core).
     """
     n = len(places)
     degree = np.bincount(places.ravel(), minlength=n_places)
-    # The sum of the tokens at a place is, where there is one, its number.
+    # At a place with one token, the sum of the indices is the index of that token.
     rows = np.repeat(np.arange(n), _PLACES)
     which = np.zeros(n_places, np.int64)
     np.add.at(which, places.ravel(), rows)

@@ -1,11 +1,11 @@
-"""Fresh keys between every two parties, agreed through a relay that nobody trusts.
+"""Fresh keys for every pair of parties, agreed through an untrusted relay.
 
     party i ── offer: X25519 public key, signed by i's identity ──> relay ──> party j
     both:      k_ij = HKDF(X25519(own private, other's public),
                            study ‖ session ‖ roster)
 
-The signature covers study, session and roster, so an offer of another fit, of another
-roster, or in another's name is refused. Private halves live for one session.
+The signature covers study, session and roster, so that a relay cannot use an offer of
+another fit, of another roster, or of another party. Private keys live for one session.
 """
 
 import hashlib
@@ -27,24 +27,24 @@ from unpooled.secure.keys.roster import Identity, Roster
 
 KEY_BYTES = 32
 _NONCE = 12
-# What sealing adds to a secret: the nonce and the tag.
+# Bytes that encryption adds to a secret: the nonce and the tag.
 SEAL_BYTES = _NONCE + 16
 
 
 @final
 class Agreement:
-    """One party's side of the key agreement of one session.
+    """One party's part in the key agreement of one session.
 
     Parameters
     ----------
     party : str
         This party's name.
     identity : Identity
-        Signs the offer.
+        The party's identity, which signs the offer.
     roster : Roster
-        The parties of the session with their pinned keys.
+        The parties of the session and their pinned public keys.
     session : bytes
-        Names study and attempt; offers of another session are refused.
+        Names study and attempt. Offers of other sessions are refused.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Agreement:
         return public, self._identity.sign(self._statement(self.party, public))
 
     def agree(self, offers: Mapping[str, tuple[bytes, bytes]]) -> dict[str, bytes]:
-        """Return the key shared with every other party of the roster.
+        """Return the key shared with each other party of the roster.
 
         Raises
         ------
@@ -85,7 +85,7 @@ class Agreement:
             shared = self._private.exchange(X25519PublicKey.from_public_bytes(public))
         except ValueError as wrong:
             raise AggregationError(
-                f"The key that {peer} offers is not a point of the curve's group.",
+                f"The public key of {peer} is not a point of the curve's group.",
                 rule="wrong_signature",
             ) from wrong
         pair = "\0".join(sorted((self.party, peer))).encode()
@@ -96,21 +96,21 @@ class Agreement:
 
 
 def new_group_key() -> bytes:
-    """Return a key for totals that only the parties may open."""
+    """Return a random key for totals that only the parties may open."""
     return secrets.token_bytes(KEY_BYTES)
 
 
 def seal_for(pair_key: bytes, secret: bytes, about: bytes = b"group key") -> bytes:
-    """Encrypt for one peer; the relay carries it and can neither read nor change it.
+    """Encrypt a secret for one peer, so that the relay can neither read nor alter it.
 
     Parameters
     ----------
     pair_key : bytes
-        Shared with the peer.
+        The key shared with the peer.
     secret : bytes
-        By default a group key.
+        The bytes to encrypt, for instance a group key.
     about : bytes
-        What is encrypted, from whom and for whom: it opens under the same only.
+        Associated data: content, sender and receiver. Decryption needs the same.
     """
     nonce = secrets.token_bytes(_NONCE)
     return nonce + _sealing(pair_key).encrypt(nonce, secret, about)
@@ -123,17 +123,17 @@ def open_sealed(
     *,
     rule: str = "wrong_signature",
 ) -> bytes:
-    """Decrypt what `seal_for` made, or raise `AggregationError` with the rule."""
+    """Decrypt a result of `seal_for`, or raise `AggregationError` with the rule."""
     try:
         return _sealing(pair_key).decrypt(sealed[:_NONCE], sealed[_NONCE:], about)
     except (InvalidTag, ValueError) as wrong:
         raise AggregationError(
-            "What a peer sealed was altered on its way, or is something else.",
+            "An encrypted message of a peer was altered, or is for another purpose.",
             rule=rule,
         ) from wrong
 
 
 def _sealing(pair_key: bytes) -> ChaCha20Poly1305:
-    # One key, one use: masks are expanded from the pair's key itself.
+    # A separate key, because the pair's key itself expands to masks.
     key = HKDFExpand(SHA256(), KEY_BYTES, b"seal").derive(pair_key)
     return ChaCha20Poly1305(key)

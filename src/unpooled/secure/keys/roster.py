@@ -1,8 +1,8 @@
-"""Identities and the roster that pins them.
+"""Identities of the parties, and the roster in which each silo pins them.
 
-Each silo makes one Ed25519 key pair for itself. The public halves are exchanged once,
-by people, and every silo pins them in its own roster file; from then on a relay that
-swaps a key, or a party that is not on the roster, is noticed before anything is sent.
+Each silo makes one Ed25519 key pair. People exchange the public keys once, and every
+silo pins them in its own roster file. From then on a silo detects a relay that swaps a
+key, or a party that is not on the roster, before it sends anything.
 """
 
 import hashlib
@@ -23,13 +23,13 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from unpooled.errors import AggregationError, StudyError
 from unpooled.ledger import canonical
 
-# Of two parties each would see all; more than five only cost time.
+# Of two computing parties each would see all values; more than five only cost time.
 FEWEST_COMPUTING, MOST_COMPUTING = 3, 5
 
 
 @final
 class Identity:
-    """A silo's own signing key; it never leaves the silo.
+    """A silo's signing key, which never leaves the silo.
 
     Parameters
     ----------
@@ -45,28 +45,28 @@ class Identity:
         self.public = self._key.public_key().public_bytes_raw()
 
     def sign(self, statement: bytes) -> bytes:
-        """Return the 64-byte signature under a statement."""
+        """Return the 64-byte signature of a statement."""
         return self._key.sign(statement)
 
     def derived(self, use: bytes) -> bytes:
-        """Return 32 secret bytes for a use: the same again for the same use only."""
+        """Return 32 secret bytes for a use, the same at every call."""
         return HKDF(SHA256(), 32, None, b"unpooled " + use).derive(self.private_bytes())
 
     def private_bytes(self) -> bytes:
-        """Return the private key, to be written to a file that only the silo reads."""
+        """Return the private key, for a file that only the silo can read."""
         return self._key.private_bytes_raw()
 
 
 @final
 class Roster(Mapping[str, bytes]):
-    """The parties of a study and their public keys, as one silo pins them.
+    """The parties of a study and their public keys, as pinned by one silo.
 
     Parameters
     ----------
     keys : mapping of str to bytes
-        32 bytes of an Ed25519 public key by party.
+        Ed25519 public key, 32 bytes, of each party.
     committee : sequence of str, optional
-        Who computes secure comparisons for all; by default everybody, up to five.
+        Parties that compute secure comparisons; by default all, up to five.
     """
 
     def __init__(
@@ -86,27 +86,27 @@ class Roster(Mapping[str, bytes]):
 
     @property
     def committee(self) -> tuple[str, ...]:
-        """Who computes; nobody where there are many parties and none was pinned."""
+        """Parties that compute; empty with more than five parties and none pinned."""
         everybody = tuple(self) if len(self) <= MOST_COMPUTING else ()
         return self.pinned_committee or everybody
 
     def part(self, parties: Iterable[str]) -> "Roster":
-        """Return the roster of some of the parties, with its committee if all are in.
+        """Return the roster of some parties, with the committee if all of it is in.
 
         Raises
         ------
         KeyError
-            When one is not on this roster.
+            When a party is not on this roster.
         """
         keys = {name: self._keys[name] for name in parties}
         whole = set(self.pinned_committee) <= set(keys)
         return Roster(keys, self.pinned_committee if whole else ())
 
     def digest(self) -> str:
-        """Return the SHA-256 of names, keys and committee: equal where rosters are."""
+        """Return the SHA-256 digest of names, keys and committee."""
         content: dict[str, object] = {n: key.hex() for n, key in self._keys.items()}
         if self.pinned_committee:
-            # No party has this name.
+            # The empty string is not a party's name.
             content[""] = self.pinned_committee
         return hashlib.sha256(canonical(content)).hexdigest()
 
@@ -115,7 +115,7 @@ class Roster(Mapping[str, bytes]):
         try:
             pinned = self._keys[party]
             if _is_weak(pinned):
-                raise ValueError("anybody can sign under this key")
+                raise ValueError("the key is of small order")
             Ed25519PublicKey.from_public_bytes(pinned).verify(signature, statement)
         except (KeyError, ValueError, InvalidSignature) as wrong:
             raise AggregationError(
@@ -125,7 +125,7 @@ class Roster(Mapping[str, bytes]):
             ) from wrong
 
     def to_toml(self) -> str:
-        """Return the roster as the text of a file (UTF-8) that `from_file` reads."""
+        """Return the roster as text for a file in UTF-8, which `from_file` reads."""
         lines = [f'{_quoted(name)} = "{key.hex()}"' for name, key in self.items()]
         head = []
         if self.pinned_committee:
@@ -134,17 +134,17 @@ class Roster(Mapping[str, bytes]):
 
     @classmethod
     def from_file(cls, path: str | Path) -> "Roster":
-        """Read a roster: a TOML table of hexadecimal public keys by party.
+        """Read a roster, a TOML table [roster] of hexadecimal public keys by party.
 
-        Above it may stand a committee: ``committee = ["a", "b", "c"]``.
+        The file may begin with a committee: ``committee = ["a", "b", "c"]``.
         """
         try:
             content = tomllib.loads(Path(path).read_text("utf-8"))
             table, committee = content["roster"], content.get("committee", [])
             keys = {str(name): bytes.fromhex(key) for name, key in table.items()}
             if any(len(key) != 32 for key in keys.values()):
-                raise ValueError("a key has not 32 bytes")
-            # One silo under two names would count twice where parties are counted.
+                raise ValueError("a key does not have 32 bytes")
+            # A silo under two names would count as two parties.
             if len(set(keys.values())) != len(keys):
                 raise ValueError("two parties have the same key")
             _check_committee(committee, keys)
@@ -157,7 +157,7 @@ class Roster(Mapping[str, bytes]):
 
 
 def _quoted(name: str) -> str:
-    # JSON's escapes are TOML's but for pairs of surrogates and an unescaped DEL.
+    # JSON and TOML escape alike, except surrogate pairs and an unescaped DEL.
     return json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -170,8 +170,8 @@ def _check_committee(committee: object, keys: Mapping[str, bytes]) -> None:
         raise ValueError("a committee has three to five parties")
 
 
-# The field of Curve25519, and the y of a point of order 8; 0, 1 and -1 are the y of
-# the points of order 4, 1 and 2.
+# The prime of Curve25519, and the y coordinate of a point of order 8; 0, 1 and -1 are
+# those of points of order 4, 1 and 2.
 _P = 2**255 - 19
 _Y = int("7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd84d3d706a17c7", 16)
 
@@ -179,7 +179,7 @@ _Y = int("7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd84d3d706a17c7", 16)
 def _is_weak(key: bytes) -> bool:
     """Whether a key is a point of small order, such as a placeholder of zeros.
 
-    A signature of zeros is good under such a key for every fourth message or more.
+    Under a key of zeros, a signature of zeros is valid for every fourth message.
     """
     y = int.from_bytes(key, "little") % 2**255 % _P
     return y in (0, 1, _P - 1, _Y, _P - _Y)

@@ -1,1 +1,5 @@
-"""Sums of which only the total is opened."""
+"""Sums over the parties of which only the total is opened.
+
+Read `secure_sum` (the interface), `masking` (the scheme), then `fixed_point` and
+`rounded_code` (numbers as ring elements). `plain` adds values in clear.
+"""

@@ -1,19 +1,19 @@
 """Numbers as words of a ring, so that they can be added under masks.
 
 Nothing is ever clipped or wrapped: a value that does not fit is refused, and so is a
-total that lies outside the range. Three codes, the last in `narrow_code`:
+total outside the range. There are three codes, the last in `rounded_code`:
 
-    WideCode     256 bits, quantum 2^-128, range ±2^126: totals whose size nobody knows
-                 yet (counts, sums, squares: p numbers). 32 bytes a number.
-    BoundedCode  64 bits for values already divided by a public bound on the total, so
+    WideCode     256 bits, quantum 2^-128, range ±2^126, for totals of unknown size
+                 (counts, sums and squares: p numbers). 32 bytes a number.
+    BoundedCode  64 bits, for values already divided by a public bound on the total, so
                  that they lie in [-1, 1]; quantum 2^-62 times the number of parties,
                  rounded up to a power of 2. 8 bytes a number.
-    NarrowCode   8, 16 or 32 bits for the same, where fewer bytes are wanted than digits
-                 are there: rounded with a dither, so that the error has mean zero.
+    RoundedCode  8, 16 or 32 bits for such values, where fewer bytes are worth fewer
+                 digits: rounded with a dither, so that the error has mean zero.
 
-Adding residues adds the signed values as long as the total stays in the ring, which
-every party's share of the headroom assures: also parties that together break a bound
-that none of them breaks alone end in a refusal, not in a wrapped total.
+Adding residues adds the signed values as long as the total stays in the ring. Each
+party's share of the headroom ensures that: parties which exceed the bound only in total
+get a refusal too, not a wrapped total.
 """
 
 import abc
@@ -28,20 +28,20 @@ from unpooled.errors import AggregationError
 _WIDE_FRACTION = 128
 _WIDE_RANGE = 2.0**126
 _LIMBS = 4
-# A party's part is computed in float64, so it may exceed the bound on the total, which
-# another sum of float64 gave, by rounding; anything more is a broken promise.
+# A party's part may exceed the bound on the total by rounding, since both are computed
+# in float64. A larger excess means that the bound does not hold.
 SLACK = 1.0 + 2.0**-20
-# Numbers coded at a time, so that the intermediate arrays stay in the cache.
+# Numbers encoded at a time, so that intermediate arrays stay in the cache.
 CHUNK = 2**15
 
 
 class Code(abc.ABC):
-    """How numbers become unsigned words whose residues can be added.
+    """Maps numbers to unsigned words that are added modulo a power of 2.
 
     Attributes
     ----------
     bytes_per_number : int
-        On the wire.
+        Bytes of a number on the wire.
     dtype : str
         Type of the numbers, as the ledger names it.
     word : str
@@ -86,7 +86,7 @@ class WideCode(Code):
     Parameters
     ----------
     n_parties : int
-        Each may contribute at most its share of the range.
+        Each party may contribute at most 1 / n_parties of the range.
     """
 
     bytes_per_number = 8 * _LIMBS
@@ -96,7 +96,7 @@ class WideCode(Code):
         self.n_parties = n_parties
 
     def encode(self, values: Float[Array, " d"]) -> UInt64[Array, "d 4"]:
-        """Round to multiples of 2^-128; a float64 above 2^-75 loses nothing."""
+        """Round to multiples of 2^-128; a float64 above 2^-75 is exact."""
         # `not (… <)` rather than `>=`: a NaN must fail here, not turn into a number.
         if not (np.abs(values) < _WIDE_RANGE / self.n_parties).all():
             raise AggregationError(
@@ -116,7 +116,7 @@ class WideCode(Code):
         return words
 
     def decode(self, words: Shaped[Array, "d 4"]) -> Float[Array, " d"]:
-        """Return the values; each is right to two units in its last place."""
+        """Return the values, accurate to two units in the last place."""
         negative = (words[:, -1] >> np.uint64(63)).astype(bool)
         magnitude = words.copy()
         magnitude[negative] = _negated(words[negative])
@@ -157,7 +157,7 @@ class BoundedCode(Code):
     Parameters
     ----------
     n_parties : int
-        Room for each to reach the bound, though the total must keep it.
+        Each party's part may reach the bound, although the total must not exceed it.
     """
 
     bytes_per_number = 8

@@ -13,8 +13,8 @@ learns the sum over the other m - c, and nothing finer. No key is ever revealed,
 party that is missing ends the round instead of being subtracted: a total is over the
 study's roster, or it is not opened.
 
-A total meant for the parties alone carries one more mask, added by one party, whose key
-all parties know and the coordinator does not (`veil`, `unveil`).
+A total that only the parties may open carries one more mask, added by one party under a
+key that all parties have and the coordinator has not (`veil`, `unveil`).
 
 The context names study, session, round, step, view and release. HKDF turns the pair's
 key and the context into a fresh AES-256 key, so no part of a key stream is used twice.
@@ -43,7 +43,7 @@ from unpooled.errors import AggregationError
 from unpooled.secure.sums.fixed_point import CHUNK, Code
 from unpooled.secure.sums.secure_sum import SecureSum
 
-# Bytes of key stream made at a time: they stay in the cache until they are added.
+# Bytes of key stream generated at a time, so that they stay in the cache until added.
 _CHUNK = 2**18
 _ZEROS = bytes(_CHUNK)
 
@@ -60,7 +60,7 @@ class MaskedSum(SecureSum):
     party : str
         This party's name; empty at the coordinator, which has no keys.
     keys : mapping of str to bytes
-        The 32 bytes shared with every other party of the roster.
+        The 32-byte key shared with each other party of the roster.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class MaskedSum(SecureSum):
         """Return the encoded vector plus this party's masks for the context."""
         if not self._keys:
             raise AggregationError(
-                "A party without peers has no masks; a secure sum needs at least two.",
+                "A secure sum needs at least two parties, or there are no masks.",
                 rule="min_parties",
             )
         words = code.encode(values)
@@ -83,7 +83,7 @@ class MaskedSum(SecureSum):
         return words
 
     def cover(self, words: Shaped[Array, "..."], code: Code, context: bytes) -> None:
-        """Put this party's masks for the context on words, in place."""
+        """Apply this party's masks for the context to words, in place."""
         masks = [
             (key, code.subtract if peer < self.party else code.add)
             for peer, key in self._keys.items()
@@ -93,13 +93,13 @@ class MaskedSum(SecureSum):
     def reveal(
         self, concealed: Iterable[Shaped[Array, "..."]], code: Code
     ) -> Float[Array, " d"]:
-        """Add the words of every party; what is left is the total."""
+        """Add the words of all parties, so that the masks cancel, and decode them."""
         return code.decode(self.added(concealed, code))
 
     def added(
         self, concealed: Iterable[Shaped[Array, "..."]], code: Code
     ) -> Shaped[Array, "..."]:
-        """Return the words of the total, which `unveil` may still have to open."""
+        """Return the words of the total, which may still be veiled."""
         first, *others = concealed
         total = first.copy()
         for start in range(0, len(total), CHUNK):
@@ -110,28 +110,28 @@ class MaskedSum(SecureSum):
 
 
 def veil(words: Shaped[Array, "..."], code: Code, key: bytes, context: bytes) -> None:
-    """Add the mask that hides a total from the coordinator; one party does this."""
+    """Add, at one party, the mask that hides a total from the coordinator."""
     _mask(words, code, [(key, code.add)], b"veil" + context)
 
 
 def unveil(
     total: Shaped[Array, "..."], code: Code, key: bytes, context: bytes
 ) -> Float[Array, " d"]:
-    """Open, in a silo, a total that was veiled."""
+    """Open a veiled total, in a silo."""
     return code.decode(unveiled(total, code, key, context))
 
 
 def unveiled(
     total: Shaped[Array, "..."], code: Code, key: bytes, context: bytes
 ) -> Shaped[Array, "..."]:
-    """Return the words of a total that was veiled."""
+    """Return the words of a veiled total, without the veil."""
     words = total.copy()
     _mask(words, code, [(key, code.subtract)], b"veil" + context)
     return words
 
 
 def key_stream(key: bytes, context: bytes, size: int) -> bytes:
-    """Return so many bytes, different for every (key, context)."""
+    """Return `size` pseudo-random bytes, different for every (key, context)."""
     return _stream(key, context).update(bytes(size))
 
 
@@ -141,8 +141,8 @@ def _mask(
     masks: Sequence[tuple[bytes, _Apply]],
     context: bytes,
 ) -> None:
-    """Put the masks of keys on words, in place; all on a chunk while it is at hand."""
-    # Chunks hold whole numbers: 32 bytes, the widest word, divides their size.
+    """Apply the masks of all keys to words, in place, one chunk after another."""
+    # Chunks hold complete numbers: 32 bytes, the widest one, divides their size.
     rows = _CHUNK // code.bytes_per_number
     streams = [(_stream(key, context), apply) for key, apply in masks]
     buffer = bytearray(min(_CHUNK, words.nbytes) + 15)
@@ -155,11 +155,11 @@ def _mask(
 
 def _stream(key: bytes, context: bytes) -> CipherContext:
     stream_key = HKDFExpand(SHA256(), 32, context).derive(key)
-    # The key is used for this one stream, so the counter may start anywhere.
+    # The key is used for this stream only, so the counter may start anywhere.
     return Cipher(algorithms.AES(stream_key), modes.CTR(bytes(16))).encryptor()
 
 
 def _next_bytes(stream: CipherContext, size: int, buffer: bytearray) -> memoryview:
-    """Return the next bytes of a key stream, a chunk at most; they lie in `buffer`."""
+    """Return the next bytes of a key stream, at most a chunk, in `buffer`."""
     stream.update_into(_ZEROS[:size], buffer)
     return memoryview(buffer)[:size]

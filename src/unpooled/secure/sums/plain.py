@@ -1,6 +1,6 @@
-"""No protection at all: every party's numbers as they are. The oracle of the tests.
+"""Sums in clear, without any protection: the reference of the tests.
 
-The coordinator sees each party's own values; reports made under it say so first.
+The coordinator sees each party's own values. Reports of such studies begin with that.
 """
 
 from collections.abc import Iterable
@@ -16,12 +16,12 @@ from unpooled.secure.sums.secure_sum import SecureSum
 
 @final
 class PlainSum(SecureSum):
-    """Send float64 in clear, and add."""
+    """Sends float64 in clear and adds."""
 
     def conceal(
         self, values: Float[Array, " d"], code: Code, context: bytes
     ) -> Shaped[Array, "..."]:
-        """Return the values; only what is not finite is refused."""
+        """Return the values; raise on those that are not finite."""
         if not np.isfinite(values).all():
             raise AggregationError(
                 "A value is not finite; find it in the step's result.",
@@ -42,5 +42,5 @@ class PlainSum(SecureSum):
     def reveal(
         self, concealed: Iterable[Shaped[Array, "..."]], code: Code
     ) -> Float[Array, " d"]:
-        """Return the same: nothing was hidden."""
+        """Return the same sum: it was never concealed."""
         return self.added(concealed, code)

@@ -1,7 +1,7 @@
-"""Bounded numbers in 8, 16 or 32 bits, for fewer bytes than there are digits.
+"""Bounded numbers in 8, 16 or 32 bits, rounded with a subtractive dither.
 
-value in [-1, 1] ── times the codes of the bound, plus a dither, to the nearest ──>
-word of the ring ── masks, sum ──> total, minus all dithers, divided again
+Each party rounds its value in [-1, 1], times the number of codes, plus a dither. The
+words are added under masks, and the decoder subtracts all dithers from the total.
 """
 
 import hashlib
@@ -14,38 +14,39 @@ from unpooled.arrays import Array, Float, Shaped
 from unpooled.errors import AggregationError
 from unpooled.secure.sums.fixed_point import CHUNK, OUTSIDE, SLACK, Code
 
-# Bytes of words known in advance that go along, to see that masks cancelled.
+# Bytes of words with known values, which show whether the masks cancelled.
 _GUARD = 16
 
 
 @final
-class NarrowCode(Code):
+class RoundedCode(Code):
     """8, 16 or 32 bits for values divided by a public bound on the total.
 
     Parameters
     ----------
     n_parties : int
-        Each party's rounding may carry the total one code beyond the bound, so each
-        takes one code of room at either end.
+        Each party's rounding may move the total one code beyond the bound, so each
+        reserves one code at either end of the range.
     bits : {8, 16, 32}
-        Of a word; anything else, which may come over the wire, is refused.
+        Size of a word. Other values, which may come over the wire, are refused.
     context : bytes
-        Of the release: what the dithers are drawn from.
+        Names the release; the dithers are derived from it.
     party : int
-        This party's place in the roster, when encoding.
+        This party's position in the roster, for encoding.
 
     Notes
     -----
-    Dithered: a party adds a number drawn evenly from ±1/2 codes before it rounds to
-    the nearest code, and the decoder takes the sum of these numbers away. The error of
-    the total then has mean zero and variance ``m / 12`` codes squared, whatever the
-    values are. The draws follow from the context, which both ends know: they are no
-    secret, for what they belong to is masked or summed. Drawn afresh each time, a
-    second encoding under the same mask would show the difference of two roundings; so
-    it is the same bytes.
+    A party adds a dither, uniform on ±1/2 codes, before it rounds to the nearest code,
+    and the decoder subtracts the sum of all dithers. The error of the total then has
+    mean zero and variance ``m / 12`` codes squared, whatever the values are.
 
-    Half of all words or more are totals that could be, so masks which did not cancel
-    would not show. Words known in advance go along, 16 bytes, and must come out right.
+    The dithers follow from the context, which both ends know. They need not be secret,
+    because the values they belong to are masked or summed. Fresh dithers would make a
+    second encoding under the same mask disclose the difference of two roundings;
+    derived ones make it the same bytes.
+
+    At least half of all words are possible totals, so masks that did not cancel would
+    go unnoticed. Therefore 16 bytes of words with known values are added and checked.
 
     References
     ----------
@@ -64,7 +65,7 @@ class NarrowCode(Code):
         self._context, self._party = context, party
         self.dtype = self.word = f"uint{bits}"
         self._guards = _GUARD // self.bytes_per_number
-        # One more, for values that rounding in float64 carried beyond the bound.
+        # One code more, for values that float64 rounding moved beyond the bound.
         self._scale = 2 ** (bits - 1) - 2 - n_parties
         if self._scale < n_parties:
             raise AggregationError(
@@ -85,7 +86,7 @@ class NarrowCode(Code):
                     "A value is not finite or exceeds its public bound.",
                     rule="public_bound",
                 )
-            # Beyond the bound by rounding only: what is cut off is no bigger.
+            # Values exceed the bound by at most SLACK, so little is clipped.
             part = np.clip(part, -1.0, 1.0) * self._scale
             words[start : start + len(part)] = np.rint(part + next(dither)[: len(part)])
         return words.view(self.word)

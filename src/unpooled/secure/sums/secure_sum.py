@@ -1,4 +1,4 @@
-"""What a secure sum is, to those who call it."""
+"""The interface of a secure sum."""
 
 import abc
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from unpooled.secure.sums.fixed_point import Code
 
 
 class SecureSum(abc.ABC):
-    """Add one vector per party so that only the total is learned.
+    """Adds one vector per party so that only the total is learned.
 
     `conceal` runs in the silo and `reveal` at the coordinator. They share a class
     because neither can be read, or changed, without the other.
@@ -18,24 +18,24 @@ class SecureSum(abc.ABC):
     def conceal(
         self, values: Float[Array, " d"], code: Code, context: bytes
     ) -> Shaped[Array, "..."]:
-        """Return what may leave: uniform noise to anyone without the other parts.
+        """Return the words that may leave, uniform noise without the others' words.
 
         Parameters
         ----------
         values : (d,) array
             This party's part of the total, in the units of `code`.
         code : Code
-            How numbers become words of a ring; its range is checked, never clipped.
+            Maps numbers to words of a ring; values out of its range are refused.
         context : bytes
-            Study, session, round and release. One context conceals one vector: a
-            second vector under it would share its masks, and their difference show.
+            Names study, session, round and release. A context conceals one vector: a
+            second one would have the same masks, and the difference would be visible.
         """
 
     @abc.abstractmethod
     def added(
         self, concealed: Iterable[Shaped[Array, "..."]], code: Code
     ) -> Shaped[Array, "..."]:
-        """Return the total as it travels, for those who may open it elsewhere."""
+        """Return the words of the total, unopened, for a total that parties open."""
 
     @abc.abstractmethod
     def reveal(

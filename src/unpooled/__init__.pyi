@@ -1,0 +1,38 @@
+"""The public names and where each is, for type checkers and for `unpooled` itself."""
+
+from . import errors as errors
+from .data.partition import partition_columns as partition_columns
+from .data.partition import partition_rows as partition_rows
+from .federation.federation import Federation as Federation
+from .federation.local import simulate as simulate
+from .federation.planning.dry_run import plan as plan
+from .federation.planning.plan import Plan as Plan
+from .ledger import Ledger as Ledger
+from .models.discriminant.discriminant import (
+    LinearDiscriminantAnalysis as LinearDiscriminantAnalysis,
+)
+from .models.files.model_file import load as load
+from .models.files.model_file import save as save
+from .models.generalized_eigen.generalized_eigen import (
+    GeneralizedEigen as GeneralizedEigen,
+)
+from .models.heterogeneity.heterogeneity import Heterogeneity as Heterogeneity
+from .models.heterogeneity.heterogeneity import heterogeneity as heterogeneity
+from .models.kernel_pca.kernel_pca import KernelPCA as KernelPCA
+from .models.mmvfl.mmvfl import MMVFL as MMVFL
+from .models.pca.pca import PCA as PCA
+from .models.preprocessing.imputer import SimpleImputer as SimpleImputer
+from .models.preprocessing.power import PowerTransformer as PowerTransformer
+from .models.preprocessing.scaler import StandardScaler as StandardScaler
+from .models.two_views.cca import CCA as CCA
+from .models.two_views.pls import PLSSVD as PLSSVD
+from .models.two_views.pls import PLSCanonical as PLSCanonical
+from .models.two_views.pls_regression import PLSRegression as PLSRegression
+from .models.vertical_pca.vfedakpca import VFedAKPCA as VFedAKPCA
+from .models.vertical_pca.vfedpca import VFedPCA as VFedPCA
+from .party.rules.policy import Policy as Policy
+from .report.html import report as report
+from .secure.noise import GaussianPrivacy as GaussianPrivacy
+from .study import Study as Study
+
+__version__: str

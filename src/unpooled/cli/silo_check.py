@@ -1,0 +1,142 @@
+"""What ``unpooled silo check`` shows: rows, columns, rules and roster."""
+
+import csv
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from unpooled.cli.tables import part, table
+from unpooled.cli.terminal import count, printable
+from unpooled.data.ids import match_report
+from unpooled.data.table import Table
+from unpooled.party.rules.policy import Policy
+from unpooled.party.setup.silo_file import Silo
+from unpooled.secure.keys.roster import Roster
+
+_MOST_CLASSES = 20
+
+
+def show_silo(console: Console, silo: Silo) -> None:
+    """Show a silo; a file of it that is not valid raises its error."""
+    rules, roster, rows = silo.rules(), silo.pinned(), silo.table()
+    missing, classes = _counted(rows)
+    n = rows.n_rows
+    part(
+        console,
+        f"Silo {silo.name}",
+        "Shown here only: none of this leaves the silo.",
+        Text(f"{count(n, 'row')} in {_place(silo)}"),
+        _columns(rows, rules, missing, n),
+    )
+    if rows.label is not None:
+        console.print(Text(f"Label {printable(rows.label)}: {_classes(classes)}"))
+    if n < rules.min_rows:
+        few = "Fewer rows than min_rows: every step would be refused."
+        console.print(Text(few, "red"))
+    for study, matched in _matched(silo.matches):
+        report = f"Study {printable(study)}: {match_report(n, matched)}"
+        console.print(Text(f"{report} The rows: {silo.matches / study}.csv"))
+    part(console, "What the policy allows", f"From {silo.policy}", _rules(rules))
+    if silo.approval == "each-study":
+        console.print(Text("A person must approve each study: unpooled silo approve"))
+    part(
+        console,
+        "The silos on the roster",
+        "Compare the digest with the other silos by phone.",
+        _roster(roster, silo.name),
+        *_committee(roster),
+        Text(f"digest {roster.digest()}"),
+    )
+    if len(roster) < rules.min_parties:
+        few = (
+            f"The roster has {count(len(roster), 'silo')}; the policy asks for "
+            f"{rules.min_parties} in a study. Add silos: unpooled silo pin FILE..."
+        )
+        console.print(Text(few, "red"))
+    console.print()
+
+
+def _matched(folder: Path) -> list[tuple[str, int]]:
+    """Return each study with the number of rows in its last match."""
+    matched = []
+    for path in sorted(folder.glob("[!.]*.csv")):
+        # Rows and not lines: an id may contain a line break.
+        with path.open(encoding="utf-8", newline="") as stream:
+            matched.append((path.stem, sum(1 for _ in csv.reader(stream)) - 1))
+    return matched
+
+
+def _place(silo: Silo) -> str:
+    if "://" not in silo.source:
+        return printable(silo.source)
+    # The address of a database may contain a password.
+    return f"a database ({silo.source.partition('://')[0]})"
+
+
+def _counted(rows: Table) -> tuple[np.ndarray, Counter[Any]]:
+    """Return the missing cells of each column and the rows of each label."""
+    missing, classes = np.zeros(len(rows.columns), int), Counter[Any]()
+    extra = [] if rows.label is None else [rows.label]
+    for block in rows.blocks(rows.columns, extra):
+        missing += np.isnan(block.X).sum(axis=0)
+        for name in extra:
+            classes.update(map(str, block.extra[name].tolist()))
+    return missing, classes
+
+
+def _columns(rows: Table, rules: Policy, missing: np.ndarray, n: int) -> Grid:
+    grid = table("column", "missing", "studies may read it", right=("missing",))
+    for name, absent in zip(rows.columns, missing.tolist(), strict=True):
+        allowed = rules.allows_column(name)
+        grid.add_row(
+            printable(name),
+            f"{absent:,}" if absent else "",
+            Text("yes") if allowed else Text("no", "red"),
+        )
+    return grid
+
+
+def _classes(classes: Counter[Any]) -> str:
+    if len(classes) > _MOST_CLASSES:
+        return f"{len(classes):,} different values"
+    parts = [f"{printable(k)} {v:,} times" for k, v in sorted(classes.items())]
+    return ", ".join(parts)
+
+
+def _rules(rules: Policy) -> Grid:
+    grid = table("rule", "here", "by default")
+    for (key, value), default in zip(
+        rules.as_dict().items(), Policy().as_dict().values(), strict=True
+    ):
+        shown = Text(_value(key, value), "" if value == default else "bold")
+        grid.add_row(key, shown, Text(_value(key, default), "dim"))
+    return grid
+
+
+def _value(key: str, value: Any) -> str:
+    if value is None:
+        return "never" if key == "roster_period_days" else "all"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return printable(", ".join(value))
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def _committee(roster: Roster) -> list[Text]:
+    names = ", ".join(map(printable, roster.pinned_committee))
+    return [Text(f"committee for comparisons: {names}")] if names else []
+
+
+def _roster(roster: Roster, own: str) -> Grid:
+    grid = table("silo", "public key", "")
+    for name, key in roster.items():
+        grid.add_row(
+            printable(name), f"{key.hex()[:16]}…", "here" if name == own else ""
+        )
+    return grid

@@ -1,0 +1,139 @@
+"""What ``unpooled silo log`` and ``unpooled silo approve`` show."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from unpooled.cli.tables import part, plan_table, table
+from unpooled.cli.terminal import count, printable, shape, size
+from unpooled.errors import RULES
+from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.hash_chain import Entry
+from unpooled.report.facts import declaration
+from unpooled.study.announcement import Announced
+
+_MOST_TEXT_LINES = 200
+
+
+_DECISIONS = {
+    "approved": " A person approved it.",
+    "denied": " A person denied it.",
+    "waiting": " It waits for approval: unpooled silo approve.",
+}
+
+
+def show_log(
+    console: Console, journal: Journal, study: str | None, *, decides: bool
+) -> None:
+    """Show the entries of the log by study, oldest first.
+
+    `decides` says whether a person must approve each study at this silo.
+    """
+    entries = journal.entries()
+    names = [name for name in journal.studies() if study in (None, name)]
+    if not names:
+        console.print("The log has no entries yet." if study is None else
+                      f"The log has no entries of {printable(study)}.")  # fmt: skip
+    for name in names:
+        of_study = [entry for entry in entries if entry.study == name]
+        lines = [e.record for e in of_study if e.kind == "line" and _left(e.record)]
+        rounds = sum(entry.kind == "round" for entry in of_study)
+        decision = _DECISIONS.get(journal.study(name).approval, "") if decides else ""
+        bytes_out = size(sum(line["bytes"] for line in lines))
+        part(
+            console,
+            f"Study {printable(name)}" if name else "No study",
+            f"{count(rounds, 'round')}; {count(len(lines), 'array')} left, "
+            f"{bytes_out}.{decision}",
+            _events(of_study),
+        )
+    console.print()
+
+
+def show_announced(
+    console: Console, study: str, text: str, announced: Announced
+) -> None:
+    """Show what a person approves: the silo's own plan, and the study's text."""
+    plan = announced.plan
+    part(
+        console,
+        f"Study {printable(study)}",
+        f"With {', '.join(map(printable, plan.parties))}. It fits "
+        f"{', '.join(announced.models)} on {count(len(announced.columns), 'column')}: "
+        f"{', '.join(map(printable, announced.columns))}.",
+        plan_table(plan),
+        f"{count(plan.rounds, 'round')}; this silo sends {size(plan.bytes)} "
+        f"and receives {size(plan.bytes_in)} ({plan.protection}).",
+        *(Text(printable(note)) for note in plan.notes),
+    )
+    if plan.protection == "plain":
+        warning = (
+            "Plain sums: the coordinator sees this silo's own values, not only totals."
+        )
+        console.print(Text(warning, "bold red"))
+    for _, step, rule in plan.refusals:
+        sentence = RULES.get(rule, (rule, ""))[0]
+        refused = f"Your policy would refuse {step}: {rule} ({sentence})."
+        console.print(Text(printable(refused), "red"))
+    lines = [printable(line) for line in text.splitlines()[:_MOST_TEXT_LINES]]
+    part(console, "The study's text", "", Text("\n".join(lines)))
+    console.print()
+
+
+def _events(entries: Sequence[Entry]) -> Any:
+    grid = table("when (UTC)", "what", "bytes", "with", right=("bytes",))
+    left: list[dict[str, Any]] = []
+    for entry in entries:
+        when = entry.time[:16].replace("T", " ")
+        if entry.kind == "line":
+            left += [entry.record] if _left(entry.record) else []
+        elif entry.kind == "round":
+            company = printable(", ".join(entry.record["parties"]))
+            for line in left:
+                grid.add_row(when, _released(line), f"{line['bytes']:,}", company)
+                when = company = ""
+            if not left:
+                nothing = f"{entry.record['step']}: nothing left the silo"
+                grid.add_row(when, Text(printable(nothing)), "0", company)
+            left = []
+        else:
+            grid.add_row(when, Text(printable(_event(entry)), "dim"), "", "")
+    return grid
+
+
+def _left(line: dict[str, Any]) -> bool:
+    return line["direction"] == "out" and line["visibility"] != "kept"
+
+
+def _released(line: dict[str, Any]) -> Text:
+    """Return the meaning of an array that left, its shape, and who may open it."""
+    declared = declaration(line["step"], line["name"])
+    meaning = declared.meaning if declared else ""
+    meaning = meaning or f"{line['step']} {line['name']}"
+    visibility = "" if line["visibility"] == "summed" else f", {line['visibility']}"
+    return Text(printable(f"{meaning} ({shape(tuple(line['shape']))}{visibility})"))
+
+
+def _event(entry: Entry) -> str:
+    """Return a sentence for an entry of the log that is not about an array."""
+    record = entry.record
+    if entry.kind == "announced":
+        return "announced"
+    if entry.kind == "decided":
+        return f"{'approved' if record['approved'] else 'denied'} by {record['by']}"
+    if entry.kind == "joined":
+        return f"joined, with {', '.join(record['parties'])}"
+    if entry.kind == "delivered":
+        return f"received the model {record['name']} ({size(record['bytes'])})"
+    if entry.kind == "forgotten":
+        return f"forgotten, with {count(len(record['models']), 'model')}"
+    if entry.kind == "version":
+        return "first answer about these rows"
+    if entry.kind == "filled":
+        columns = count(len(record["columns"]), "column")
+        return f"answered about {columns} with imputed cells"
+    if entry.kind == "refused":
+        return f"refused {record['asked']}: {record['rule']}"
+    return entry.kind

@@ -1,0 +1,230 @@
+"""``unpooled silo``: log, approve, deny, apply and forget, for a person at a silo."""
+
+import getpass
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unpooled.cli.terminal import console, count, say
+
+if TYPE_CHECKING:
+    from unpooled.party.memory.audit_log import Journal
+    from unpooled.party.setup.silo_file import Silo
+
+Kit = Annotated[
+    Path,
+    typer.Option(
+        "--kit", metavar="DIR", help="The silo's kit.", exists=True, file_okay=False
+    ),
+]
+StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="A study's name.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+
+
+def log(
+    study: Annotated[
+        str | None, typer.Argument(metavar="STUDY", help="Only this study.")
+    ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify", help="Check the hashes and signatures of all entries."
+        ),
+    ] = False,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            "--against",
+            metavar="LEDGER",
+            help="Compare with a run's ledger.jsonl; shows missing last entries too.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
+    former: Annotated[
+        list[str] | None,
+        typer.Option("--former-key", help="An earlier public key of this silo."),
+    ] = None,
+    kit: Kit = Path(),
+) -> None:
+    """Show what left this silo, when, for which study, and with which parties."""
+    from unpooled.cli.silo_log import show_log
+    from unpooled.ledger import Ledger
+    from unpooled.party.memory.audit_log import Journal
+    from unpooled.secure.keys.roster import Roster
+
+    silo = _silo(kit)
+    _check_has_log(silo)
+    journal = Journal(silo.audit)
+    show_log(console(), journal, study, decides=silo.approval != "none")
+    if not (verify or against):
+        return
+    # The public key that is pinned: the person who checks may not have the private one.
+    keys = [Roster.from_file(silo.roster)[silo.name], *_keys(former or [])]
+    journal.verify(keys)
+    say(f"Verified: {len(journal.entries())} entries, none altered, all signed.")
+    if against is not None:
+        ledger = Ledger.from_json(against.read_text("utf-8"))
+        missing = journal.check_against(ledger, silo.name) or "none"
+        say(f"{against} agrees with this log, and lacks {missing} of its lines.")
+
+
+def approve(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
+    """Show a study's plan, and approve that this silo takes part."""
+    from unpooled.cli.silo_log import show_announced
+    from unpooled.study.announcement import read_announced
+
+    silo = _silo(kit)
+    _check_has_log(silo)
+    journal = _journal(silo)
+    text = journal.study(study).text
+    if not text:
+        _unknown(study, journal)
+    announced = read_announced(silo.party(), study, text, silo.pinned())
+    show_announced(console(), study, text, announced)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise typer.BadParameter(
+                "Not a terminal, so there is no confirmation. Give --yes to approve."
+            )
+        if not typer.confirm("Approve?"):
+            raise typer.Exit(1)
+    if journal.study(study).text != text:
+        _fail(
+            f"{study} was announced again meanwhile, with another text. "
+            f"Run the command again."
+        )
+    journal.decided(study, approved=True, steps=announced.steps, by=getpass.getuser())
+    say(f"Approved: {study} may run {', '.join(announced.steps)}.")
+
+
+def deny(study: StudyName, kit: Kit = Path()) -> None:
+    """Keep this silo out of a study, also while the study runs."""
+    silo = _silo(kit)
+    _check_has_log(silo)
+    _journal(silo).decided(study, approved=False, by=getpass.getuser())
+    say(f"Denied: this silo does not take part in {study}.")
+    if silo.approval == "none":
+        say('It has no effect while silo.toml has approval = "none".')
+
+
+def forget(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
+    """Delete the models and arrays that this silo keeps of a study.
+
+    The log of what left is never deleted.
+    """
+    from unpooled.party.memory.studies import MODEL_SUFFIX, forget_kept
+
+    silo = _silo(kit)
+    _check_has_log(silo)
+    journal = _journal(silo)
+    if study not in journal.studies():
+        _unknown(study, journal)
+    files = sorted((silo.models / study).glob(f"*{MODEL_SUFFIX}"))
+    if not yes and sys.stdin.isatty():
+        question = f"Forget {study}, with {count(len(files), 'model file')}?"
+        if not typer.confirm(question):
+            raise typer.Exit(1)
+    # The log comes first: a running process must not use files that are being deleted.
+    journal.forgotten(study, [path.stem for path in files])
+    for path in files:
+        path.unlink(missing_ok=True)
+    if files:
+        (silo.models / study).rmdir()
+    forget_kept(journal, study)
+    say(
+        f"Forgot {study}: {count(len(files), 'model file')} and the arrays that its "
+        f"steps kept are deleted. The log stays."
+    )
+
+
+def apply(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL", help="A delivered model, as STUDY/NAME, or a file."
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", help="The result: a new .csv or .parquet."
+        ),
+    ] = None,
+    kit: Kit = Path(),
+) -> None:
+    """Apply a fitted model to this silo's rows. The result stays in the silo."""
+    from unpooled.models.files.apply_in_silo import apply as applied
+    from unpooled.models.files.model_file import load
+
+    silo = _silo(kit)
+    path = _model_file(silo, model)
+    target = out or Path(f"{path.stem}-{silo.name}.csv")
+    n_rows, columns = applied(load(path), silo.table(), target)
+    say(f"Wrote {n_rows} rows to {target}: {', '.join(columns)}.")
+
+
+def _silo(kit: Path) -> "Silo":
+    from unpooled.party.setup.silo_file import Silo
+
+    return Silo.from_file(kit / "local" / "silo.toml")
+
+
+def _journal(silo: "Silo") -> "Journal":
+    from unpooled.party.memory.audit_log import Journal
+
+    return Journal(silo.audit)
+
+
+def _check_has_log(silo: "Silo") -> None:
+    if not silo.audit.exists():
+        _fail(f"There is no log at {silo.audit}: this silo took part in no study yet.")
+
+
+def _model_file(silo: "Silo", model: str) -> Path:
+    """Return the path of a model file; a delivered one must be unaltered."""
+    from unpooled.party.memory.studies import MODEL_SUFFIX
+    from unpooled.protocol.message import digest
+
+    study, _, name = model.partition("/")
+    delivered: dict[str, str] = {}
+    if silo.audit.exists():
+        journal = _journal(silo)
+        delivered = {
+            f"{known}/{model_name}": sha
+            for known in journal.studies()
+            for model_name, sha in journal.study(known).models.items()
+        }
+    if model in delivered:
+        path = silo.models / study / f"{name}{MODEL_SUFFIX}"
+        if not path.exists():
+            _fail(f"{path} was delivered and is missing.")
+        if digest(path.read_bytes()) != delivered[model]:
+            _fail(f"{path} was altered after it was delivered.")
+        return path
+    if not Path(model).is_file():
+        _fail(
+            f"There is no model {model}. Delivered models: "
+            f"{', '.join(delivered) or 'none'}."
+        )
+    return Path(model)
+
+
+def _keys(texts: list[str]) -> list[bytes]:
+    try:
+        return [bytes.fromhex(text) for text in texts]
+    except ValueError:
+        raise typer.BadParameter("A key is 64 hexadecimal digits.") from None
+
+
+def _unknown(study: str, journal: "Journal") -> None:
+    known = ", ".join(journal.studies()) or "none"
+    _fail(f"No study {study} was announced to this silo. Announced studies: {known}.")
+
+
+def _fail(reason: str) -> None:
+    from unpooled.errors import StudyError
+
+    raise StudyError(reason)

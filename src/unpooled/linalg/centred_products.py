@@ -1,0 +1,122 @@
+"""Products of centred rows with a block of vectors, without a centred copy.
+
+With X_c = X - 1 mᵀ, for N rows, column means m, and blocks V (N × l) and W (p × l):
+
+    dense rows             X_c W,  X_cᵀ V  and  X_c X_cᵀ V, by slices of rows that are
+                           centred before they are multiplied
+    dense or sparse rows   X_cᵀ X_c W, by the expansions
+
+        X_c W  = X W - 1 (mᵀ W)
+        X_cᵀ T = Xᵀ T - m (1ᵀ T)
+
+The expansions read X as it is, so a sparse X is never filled in. They lose digits in
+columns whose mean is large compared with their standard deviation; those columns alone
+are centred explicitly, a few rows at a time.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from unpooled.arrays import Array, Bool, Float
+from unpooled.linalg.moments import Rows
+
+# A centred slice that stays in the processor's cache while it is multiplied.
+_CACHE_BYTES = 2**22
+# Raw squares may replace centred ones while they are at most this many times as large,
+# as in `unpooled.linalg.moments`.
+_RAW_RATIO = 8.0
+# Memory that a centred copy of some columns of some rows may take.
+_COPY_BYTES = 2**25
+
+
+def gram_image(
+    X: Float[Array, "N p"], mean: Float[Array, " p"], V: Float[Array, "N l"]
+) -> Float[Array, "N l"]:
+    """Return ``X_c @ (X_c.T @ V)``; the N × N matrix is never formed."""
+    return coordinates(X, mean, products(X, mean, V))
+
+
+def products(
+    X: Float[Array, "N p"], mean: Float[Array, " p"], V: Float[Array, "N l"]
+) -> Float[Array, "p l"]:
+    """Return ``X_c.T @ V``."""
+    total = np.zeros((X.shape[1], V.shape[1]))
+    for rows, centred in _stretches(X, mean):
+        total += centred.T @ V[rows]
+    return total
+
+
+def coordinates(
+    X: Float[Array, "N p"], mean: Float[Array, " p"], W: Float[Array, "p l"]
+) -> Float[Array, "N l"]:
+    """Return ``X_c @ W``."""
+    image = np.empty((len(X), W.shape[1]))
+    for rows, centred in _stretches(X, mean):
+        np.matmul(centred, W, out=image[rows])
+    return image
+
+
+def far_columns(
+    mean: Float[Array, " p"], squares: Float[Array, " p"], N: int
+) -> Bool[Array, " p"]:
+    """Return the columns that must be centred before they are multiplied.
+
+    Parameters
+    ----------
+    mean, squares : (p,) array
+        Of all rows: column means, and sums of squared deviations from them.
+    N : int
+        Number of rows.
+    """
+    return N * mean**2 > (_RAW_RATIO - 1.0) * squares
+
+
+def scatter_image(
+    X: Rows, mean: Float[Array, " p"], V: Float[Array, "p l"], far: Bool[Array, " p"]
+) -> Float[Array, "p l"]:
+    """Return ``(X - mean).T @ ((X - mean) @ V)``.
+
+    Parameters
+    ----------
+    X : (n, p) array, or CSR array
+        Some rows.
+    mean : (p,) array
+        The values to centre about.
+    V : (p, l) array
+        The block of vectors.
+    far : (p,) bool array
+        Columns to centre explicitly; see `far_columns`.
+    """
+    chosen = np.flatnonzero(far)
+    # With their rows of V and their means set to 0, far columns do not enter the raw
+    # products.
+    near_V = np.where(far[:, None], 0.0, V) if len(chosen) else V
+    near_mean = np.where(far, 0.0, mean)
+    offset = near_mean @ near_V
+    image, far_image = np.zeros_like(V), np.zeros((len(chosen), V.shape[1]))
+    step = max(1, _COPY_BYTES // (8 * len(chosen))) if len(chosen) else X.shape[0]
+    for start in range(0, X.shape[0], max(step, 1)):
+        part = X[start : start + step]
+        T = part @ near_V - offset
+        if len(chosen):
+            centred = _dense(part[:, chosen]) - mean[chosen]
+            T += centred @ V[chosen]
+            far_image += centred.T @ T
+        image += part.T @ T
+        image -= np.outer(near_mean, T.sum(axis=0))
+    image[chosen] = far_image
+    return image
+
+
+def _stretches(
+    X: Float[Array, "N p"], mean: Float[Array, " p"]
+) -> Iterator[tuple[slice, Float[Array, "n p"]]]:
+    step = max(_CACHE_BYTES // (8 * X.shape[1]), 256)
+    for start in range(0, len(X), step):
+        rows = slice(start, min(start + step, len(X)))
+        yield rows, X[rows] - mean
+
+
+def _dense(part: Rows) -> Float[Array, "n q"]:
+    return part.toarray() if hasattr(part, "toarray") else part

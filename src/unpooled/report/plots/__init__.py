@@ -1,0 +1,1 @@
+"""Pictures of results: charts and scatter plots by matplotlib, and their SVG."""

@@ -1,0 +1,62 @@
+"""Results of kernel PCA: eigenvalues, and no person's scores."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from unpooled.models.kernel_pca.kernel_pca import KernelPCA
+from unpooled.report.exhibits import Exhibit, Picture, Table
+from unpooled.report.plots import charts
+from unpooled.report.results.describe import MOST_ROWS, describe, fitted_attributes
+from unpooled.report.text.phrases import left_out, number, per_cent
+
+_KERNELS = {
+    "rbf": "exp(−γ ‖x − y‖²)",
+    "linear": "x·y",
+    "poly": "(γ x·y + c)^d",
+    "sigmoid": "tanh(γ x·y + c)",
+}
+
+
+@describe.register
+def _spectrum(model: KernelPCA, columns: Sequence[str]) -> list[Exhibit]:
+    # Not `getattr`: the silos would be asked for what they keep.
+    values = np.asarray(vars(model).get("eigenvalues_", ()))
+    if not len(values):
+        return fitted_attributes(model, columns)
+    k = min(len(values), MOST_ROWS)
+    first = float(values[0]) if values[0] > 0 else 1.0
+    rows = [
+        (f"{j + 1}", number(float(value)), per_cent(float(value) / first))
+        for j, value in enumerate(values[:k])
+    ]
+    note = left_out(k, len(values), "eigenvalues", "first")
+    table = Table("", ("Component", "Eigenvalue", "Share of the first"), rows, note)
+    title = "Eigenvalues of the kernel matrix"
+    picture = Picture(
+        title,
+        f"Bars: eigenvalues 1 to {k} as shares of the first. The numbers are in the "
+        f"table below.",
+        partial(charts.eigenvalues, values[:k] / first),
+    )
+    return [Exhibit(title, _text(model), [table], picture)]
+
+
+def _text(model: KernelPCA) -> str:
+    parameters = {"γ": model.gamma_, "c": model.coef0, "d": model.degree}
+    formula = _KERNELS[model.kernel]
+    used = [f"{n} = {number(float(v))}" for n, v in parameters.items() if n in formula]
+    text = f"The kernel is {formula}{', with ' * bool(used)}{', '.join(used)}"
+    if model.approximation is None:
+        text += ", for every pair of people."
+    else:
+        features = model.approximation == "fourier"
+        method = "random features" if features else "landmark rows (Nyström’s method)"
+        text += f", approximated by {model.n_landmarks:,} {method}."
+    return (
+        f"{text} The eigenvalues are those of the centred kernel matrix of "
+        f"{model.n_samples_:,} people; divided by {model.n_samples_ - 1:,} they are "
+        f"the variances along the components. Bars are relative to the first. People "
+        f"are not drawn."
+    )

@@ -1,0 +1,1 @@
+"""Sentences of the report, made from the ledger and the steps' declarations."""

@@ -1,0 +1,108 @@
+"""Tables of what each silo sent and signed, and of time and bytes by round."""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from unpooled.coordinator.round_cost import RoundRecord
+from unpooled.report.exhibits import Table
+from unpooled.report.facts import Facts
+from unpooled.report.text.phrases import duration
+from unpooled.report.text.wording import rounds_label
+
+# With more runs of rounds, all rounds of a step are one row, wherever they stand.
+_MANY = 20
+_CONTROL = {
+    "join": "joining a fit",
+    "agree": "agreeing on fresh keys",
+    "offer group key": "creating a key for the silos alone",
+    "accept group key": "distributing that key",
+    "leave": "deleting the keys",
+}
+
+
+def silos(facts: Facts) -> Table:
+    """Return how much each silo sent and received."""
+    rows = []
+    for party in facts.parties:
+        lines = [x for x in facts.ledger if party in x.parties]
+        sent = [x for x in lines if x.direction == "out"]
+        received = sum(x.bytes for x in lines if x.direction == "in")
+        rows.append(
+            (
+                party,
+                f"{len(sent):,}",
+                f"{facts.ledger.bytes_out(party):,}",
+                f"{received:,}",
+            )
+        )
+    head = ("Silo", "Arrays sent", "Bytes sent", "Bytes received")
+    return Table("Arrays only; whole messages are under time and bytes.", head, rows)
+
+
+def seals(facts: Facts) -> Table:
+    """Return how many lines of the ledger each silo signed, with which key."""
+    rows = []
+    for party in facts.parties:
+        seals = [x.seals[party] for x in facts.ledger if party in x.seals]
+        keys = list(dict.fromkeys(seal.key for seal in seals))
+        rows.append((party, " ".join(map(_grouped, keys)), f"{len(seals):,}"))
+    head = ("Silo", "Public key", "Lines signed")
+    return Table(
+        "How many lines of the ledger each silo signed, with which key.",
+        head,
+        rows,
+        words=2,
+    )
+
+
+def _grouped(key: str) -> str:
+    """Return a key in groups of eight digits, which are easier to compare."""
+    return " ".join(key[i : i + 8] for i in range(0, len(key), 8))
+
+
+def costs(facts: Facts) -> Table:
+    """Return a row for each round, or for each step where there are many rounds."""
+    arrays: dict[int, int] = {}
+    for line in facts.lines("out"):
+        arrays[line.round] = arrays.get(line.round, 0) + line.bytes
+    keys = [x for x in facts.rounds if x.round == 0]
+    rows = []
+    for step, records in _by_step(keys):
+        times = f", {len(records)} times" if len(records) > 1 else ""
+        rows.append(_cost("Keys", _CONTROL.get(step, step) + times, records, 0))
+    rounds = [x for x in facts.rounds if x.round]
+    runs = [(step, list(run)) for step, run in groupby(rounds, key=lambda x: x.step)]
+    for step, records in _by_step(rounds) if len(runs) > _MANY else runs:
+        label = rounds_label([x.round for x in records]).partition(" ")[2]
+        rows.append(
+            _cost(label, step, records, sum(arrays.get(x.round, 0) for x in records))
+        )
+    rows.append(_cost("All", "", facts.rounds, sum(arrays.values())))
+    head = ("Round", "What", "Time", "Arrays out", "Messages out", "Messages in")
+    return Table(
+        "Bytes for each silo. Messages are arrays with their headers and signatures.",
+        head,
+        rows,
+        total=True,
+        words=2,
+    )
+
+
+def _by_step(records: Sequence[RoundRecord]) -> list[tuple[str, list[RoundRecord]]]:
+    found: dict[str, list[RoundRecord]] = {}
+    for record in records:
+        found.setdefault(record.step, []).append(record)
+    return list(found.items())
+
+
+def _cost(
+    label: str, what: str, records: Sequence[RoundRecord], arrays: int
+) -> tuple[str, ...]:
+    return (
+        label,
+        what,
+        duration(sum((x.seconds for x in records), 0.0)),
+        f"{arrays:,}",
+        f"{sum(x.bytes_out for x in records):,}",
+        f"{sum(x.bytes_in for x in records):,}",
+    )

@@ -1,0 +1,135 @@
+"""A study: its file, and the verbs plan, run and resume."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from unpooled.federation.federation import Federation
+from unpooled.federation.planning.plan import Plan
+from unpooled.study import run, submit
+from unpooled.study.pipeline import plan_fit, unfitted_pipeline
+from unpooled.study.run import Listener, Run
+from unpooled.study.simulated_federation import simulated_federation
+from unpooled.study.study_file import StudyFile
+
+
+@final
+@dataclass(frozen=True)
+class Study(StudyFile):
+    """A study file that can be planned, run and resumed.
+
+    The attributes are those of `StudyFile`: what the file says.
+    """
+
+    def federation(self) -> Federation:
+        """Open every party's source in this process; see `unpooled.simulate`."""
+        return simulated_federation(self)[0]
+
+    def pipeline(self) -> Any:
+        """Return the steps as a scikit-learn Pipeline that is not fitted."""
+        return unfitted_pipeline(self.steps)
+
+    def plan(self, *, kit: str | Path | None = None) -> Plan:
+        """Return what a run would exchange, and which silos would refuse.
+
+        Nothing is computed from rows, and nothing leaves a silo.
+
+        Parameters
+        ----------
+        kit : str or Path, optional
+            The coordinator's startup kit: plan over the silos of a consortium.
+
+        Returns
+        -------
+        Plan
+            `releases`, `rounds`, `bytes`, `refusals`.
+        """
+        if kit is not None:
+            return submit.plan_over(self, Path(kit))
+        return plan_fit(self, self.pipeline(), self.federation())
+
+    def run(
+        self,
+        folder: str | Path | None = None,
+        *,
+        kit: str | Path | None = None,
+        listener: Listener | None = None,
+        planned: Callable[[Plan], None] | None = None,
+        stop: Callable[[], bool] | None = None,
+    ) -> Run:
+        """Fit every step; write models, ledger, log and report into a folder.
+
+        Parameters
+        ----------
+        folder : str or Path, optional
+            Used in place of the folder that the study file names; it must be empty or
+            absent.
+        kit : str or Path, optional
+            The coordinator's startup kit: run over the silos of a consortium. Without
+            it all parties are simulated in this process.
+        listener : callable, optional
+            Called with (party, step, round) whenever a reply has arrived.
+        planned : callable, optional
+            Called with the plan before the first request.
+        stop : callable, optional
+            With a kit, called after Ctrl-C: whether to stop the job. If it returns
+            False the job continues at the server. Without it the job is stopped.
+
+        Returns
+        -------
+        Run
+            `models`, `pipeline`, `ledger`, `rounds`, `folder`, `report`.
+
+        Raises
+        ------
+        StudyError, DataError
+            When the folder or a source is not usable.
+        ReleaseRefusedError
+            When a silo's rules refuse a step. Rules that do not depend on rows refuse
+            before anything leaves.
+        """
+        if kit is None:
+            return run.run(self, folder, listener=listener, planned=planned)
+        return submit.run_over(
+            self,
+            Path(kit),
+            folder,
+            listener=listener,
+            planned=planned,
+            stop=stop,
+        )
+
+    def resume(
+        self,
+        folder: str | Path | None = None,
+        *,
+        kit: str | Path | None = None,
+        listener: Listener | None = None,
+        planned: Callable[[Plan], None] | None = None,
+        stop: Callable[[], bool] | None = None,
+    ) -> Run:
+        """Continue a run that ended before it was complete.
+
+        Finished steps are read from the folder and not requested again. The step that
+        was under way begins again; the totals that it had opened stay in the ledger.
+        A run that is complete is read and returned.
+
+        Parameters
+        ----------
+        folder : str or Path, optional
+            Used in place of the folder that the study file names.
+        kit, listener, planned, stop : optional
+            As in `run`.
+        """
+        if kit is None:
+            return run.resume(self, folder, listener=listener, planned=planned)
+        return submit.run_over(
+            self,
+            Path(kit),
+            folder,
+            resume=True,
+            listener=listener,
+            planned=planned,
+            stop=stop,
+        )

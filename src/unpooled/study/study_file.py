@@ -1,0 +1,376 @@
+"""The content of a study file (TOML), read and checked.
+
+[study]               name, partition, columns, label, ids, aligned, secure_sum,
+                      random_state, timeout
+[parties.<name>]      source, missing, block_mb, policy; no keys over a consortium
+[policy]              rules of the parties that have none of their own
+[[steps]]             model, name, y and the model's parameters; or model and update
+[outputs]             folder, report
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar, final
+
+from unpooled.data.sources.database_address import anchored
+from unpooled.data.toml import Section, is_plain, read_text, suggestion
+from unpooled.errors import StudyError
+from unpooled.models.base import FederatedEstimator
+from unpooled.models.files.catalogue import estimator, estimators, parameter_names
+from unpooled.models.files.model_file import load
+from unpooled.party.rules.policy import Policy
+
+_STUDY_KEYS = tuple(
+    "name partition columns label ids aligned secure_sum random_state timeout".split()
+)
+_PARTY_KEYS = ("source", "missing", "block_mb", "policy")
+# All other keys of a step are parameters of its model.
+_STEP_KEYS = ("model", "name", "y", "update")
+_TIMEOUT = 600.0
+# Attributes of a Pipeline, which cannot also be names of steps.
+_PIPELINE_NAMES = ("steps", "memory", "verbose", "transform_input")
+
+_AnyStudy = TypeVar("_AnyStudy", bound="StudyFile")
+
+
+@final
+@dataclass(frozen=True)
+class StudyParty:
+    """A party of the study, [parties.<name>]: its source and its rules.
+
+    Attributes
+    ----------
+    source : str or None
+        Path or address of its rows. None over a consortium, where the silo's own file
+        names it.
+    missing : mapping of str to list of float
+        For columns, the values that mean a missing cell.
+    policy : Policy
+        Its rules.
+    block_mb : float or None
+        Megabytes of rows that are in memory at a time.
+    """
+
+    # Left out of the repr: the address of a database may contain a password.
+    source: str | None = field(repr=False)
+    missing: Mapping[str, list[float]]
+    policy: Policy
+    block_mb: float | int | None = None
+
+
+@final
+@dataclass(frozen=True)
+class StudyStep:
+    """A step of the study: a model by its class name, with its parameters.
+
+    Attributes
+    ----------
+    name, model : str
+        The step's own name, and the model's class.
+    parameters : mapping
+        Arguments of the model's constructor.
+    y : tuple of str or None
+        Columns of the second view, for models of two views.
+    update : Path or None
+        File of a fitted model to update, in place of a new fit.
+    """
+
+    name: str
+    model: str
+    parameters: Mapping[str, Any]
+    y: tuple[str, ...] | None = None
+    update: Path | None = None
+
+    def kind(self) -> type[FederatedEstimator]:
+        """Return the model's class."""
+        kind = estimator(self.model)
+        assert kind is not None  # `read_steps` refuses other names
+        return kind
+
+    def estimator(self) -> FederatedEstimator:
+        """Return a new estimator, or the fitted model that the step updates.
+
+        Raises
+        ------
+        StudyError
+            When the model file is missing, or holds a model of another class.
+        """
+        if self.update is None:
+            return self.kind()(**self.parameters)
+        model = load(self.update)
+        if (actual := type(model).__name__) != self.model:
+            raise StudyError(
+                f"{self.update} holds a {actual}, and step {self.name} updates a "
+                f"{self.model}. A run has each step's own file in its folder models/."
+            )
+        return model
+
+
+@dataclass(frozen=True)
+class StudyFile:
+    """A parsed study file: parties, policies, steps and outputs.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    text : str
+        Its text, as it was read.
+    name : str
+        The study's name, in every request and ledger line.
+    partition : {"rows", "columns"}
+        Whether the parties' tables have the same columns or the same rows.
+    columns : tuple of str or None
+        The columns studied; None for all, which must then be the same at every party.
+    label, ids : str or None
+        Columns that are never features. On a column partition rows are matched by the
+        ids.
+    aligned : bool
+        Whether the parties' tables already have the same ids in the same order.
+    secure_sum : {"masked", "plain"}
+        The protocol by which totals are opened.
+    random_state : int or None
+        Seed for methods that draw starting values.
+    timeout : float
+        Seconds that a silo of a consortium has for a reply.
+    parties : mapping of str to StudyParty
+        By name, in order.
+    steps : tuple of StudyStep
+        In order; each is fitted on the rows as the steps before it transform them.
+    folder : Path
+        Where a run is written.
+    report : bool
+        Whether a run writes its report.
+    """
+
+    path: Path
+    text: str = field(repr=False)
+    name: str
+    partition: str
+    columns: tuple[str, ...] | None
+    label: str | None
+    ids: str | None
+    aligned: bool
+    secure_sum: str
+    random_state: int | None
+    timeout: float
+    parties: Mapping[str, StudyParty]
+    steps: tuple[StudyStep, ...]
+    folder: Path
+    report: bool
+
+    @classmethod
+    def from_file(cls: type[_AnyStudy], path: str | Path) -> _AnyStudy:
+        """Read a study file.
+
+        Parameters
+        ----------
+        path : str or Path
+            A TOML file; relative paths in it start at its folder.
+
+        Raises
+        ------
+        StudyError
+            When the file cannot be read, a key is missing, or a key or a value is not
+            known; the message names the file and the key.
+        """
+        path = Path(path).expanduser()
+        return cls.from_text(path, read_text(path))
+
+    @classmethod
+    def from_text(cls: type[_AnyStudy], path: Path, text: str) -> _AnyStudy:
+        """Read the text of a study file; relative paths start at the folder of `path`.
+
+        There need not be a file at `path`.
+        """
+        top = Section.from_text(path.name, text)
+        top.only(("study", "parties", "policy", "steps", "outputs"), "table")
+        head, outputs = top.section("study"), top.section("outputs", {})
+        head.only(_STUDY_KEYS)
+        outputs.only(("folder", "report"))
+        name = head.name("name")
+        partition = head.text("partition", choices=("rows", "columns")) or "rows"
+        columns = head.names("columns")
+        if columns and partition == "columns":
+            head.fail("columns", "names columns that every silo has; on a column "
+                      "partition each has its own, so leave it out")  # fmt: skip
+        folder = Path(outputs.text("folder") or f"runs/{name}").expanduser()
+        return cls(
+            path=path,
+            text=text,
+            name=name,
+            partition=partition,
+            columns=columns,
+            label=head.text("label"),
+            ids=head.text("ids"),
+            aligned=head.flag("aligned", False),
+            secure_sum=head.text("secure_sum", choices=("masked", "plain")) or "masked",
+            random_state=head.whole("random_state"),
+            timeout=_timeout(head),
+            parties=_read_parties(top, path.parent),
+            steps=read_steps(top, path.parent),
+            folder=path.parent / folder,
+            report=outputs.flag("report", True),
+        )
+
+
+def _timeout(head: Section) -> float:
+    seconds = head.number("timeout")
+    if seconds is None:
+        return _TIMEOUT
+    if not 1.0 <= seconds <= 86400.0:
+        head.fail("timeout", f"must be from 1 to 86400 seconds, not {seconds}")
+    return float(seconds)
+
+
+def _read_parties(top: Section, folder: Path) -> dict[str, StudyParty]:
+    """Read [parties] and [policy]; relative paths start at `folder`."""
+    if isinstance(top.content.get("parties"), list):
+        top.fail("[[parties]]", "write a table for each, [parties.<name>]")
+    tables = top.section("parties")
+    shared = _read_policy(top.section("policy", {}))
+    parties: dict[str, StudyParty] = {}
+    for name in tables:
+        # A name becomes a file's name; on some systems two that differ in case only
+        # would be the same file.
+        tables.check_name(name, name)
+        if name.casefold() in map(str.casefold, parties):
+            tables.fail(name, "differs from another party's name in case only")
+        if isinstance(tables.content[name], str):
+            # The short form: u = "u.csv" in [parties].
+            tables.content[name] = {"source": tables.text(name)}
+        table = tables.section(name)
+        table.only(_PARTY_KEYS)
+        source = table.text("source")
+        parties[name] = StudyParty(
+            source=None if source is None else anchored(source, folder),
+            missing=table.codes("missing"),
+            policy=_policy_of(table, folder, shared),
+            block_mb=table.number("block_mb"),
+        )
+    if not parties:
+        tables.fail("", "needs at least one party, [parties.<name>] with a source")
+    return parties
+
+
+def _policy_of(party: Section, folder: Path, shared: Policy) -> Policy:
+    """Return a party's policy: from its own file or table, or the shared one."""
+    value = party.content.get("policy")
+    if value is None:
+        return shared
+    if not isinstance(value, str):
+        return _read_policy(party.section("policy"))
+    path = folder / Path(value).expanduser()
+    try:
+        text = read_text(path)
+    except StudyError as wrong:
+        party.fail("policy", str(wrong).rstrip("."))
+    top = Section.from_text(path.name, text)
+    if "policy" in top:
+        top.only(("policy",), "table")
+        top = top.section("policy")
+    return _read_policy(top)
+
+
+def _read_policy(section: Section) -> Policy:
+    section.only(tuple(Policy.__dataclass_fields__))
+    for key in section:
+        default = getattr(Policy(), key)
+        if (key, section.content[key]) == ("allow_row_level", "parties"):
+            continue
+        if isinstance(default, bool):
+            section.flag(key, default)
+        elif isinstance(default, int):
+            section.whole(key)
+        elif isinstance(default, float):
+            section.number(key)
+        else:
+            section.names(key, empty=True)
+    return Policy.of(section.content)
+
+
+def read_steps(top: Section, folder: Path = Path()) -> tuple[StudyStep, ...]:
+    """Read [[steps]]: models of this library, with parameters that they have.
+
+    Relative paths of models to update start at `folder`.
+    """
+    tables = top.content.get("steps")
+    if not isinstance(tables, list) or not tables:
+        top.fail("[[steps]]", 'needs at least one table with a key model = "..."')
+    steps: list[StudyStep] = []
+    for number, table in enumerate(tables, 1):
+        section = Section(top.file, f"steps {number}", table)
+        kind = _read_model(section)
+        parameters = {k: v for k, v in table.items() if k not in _STEP_KEYS}
+        inner = Section(top.file, section.title, parameters)
+        inner.only(parameter_names(kind), f"parameter of {kind.__name__}")
+        for key, value in parameters.items():
+            if not is_plain(value):
+                section.fail(key, "must be a number, a text, true, false or a list")
+        steps.append(
+            StudyStep(
+                name=section.name("name") if "name" in section else "",
+                model=kind.__name__,
+                parameters=parameters,
+                y=section.names("y"),
+                update=_read_update(section, kind, folder),
+            )
+        )
+    return _named(top, steps)
+
+
+def _read_model(section: Section) -> type[FederatedEstimator]:
+    if "model" not in section:
+        known = ", ".join(estimators())
+        section.fail("model", f"this key is missing; it takes {known}")
+    model = section.required("model")
+    kind = estimator(model)
+    if kind is None:
+        known = estimators()
+        section.fail("model", f'"{model}" is unknown. {suggestion(model, known)}Known '
+                     f"are {', '.join(known)}")  # fmt: skip
+    return kind
+
+
+def _read_update(
+    section: Section, kind: type[FederatedEstimator], folder: Path
+) -> Path | None:
+    file = section.text("update")
+    if file is None:
+        return None
+    if not hasattr(kind, "update"):
+        able = [name for name, kind in estimators().items() if hasattr(kind, "update")]
+        section.fail("update", f"a {kind.__name__} cannot be updated; models that can "
+                     f"are {', '.join(able)}")  # fmt: skip
+    for key in section:
+        if key not in ("model", "name", "update"):
+            section.fail(key, "an update keeps the parameters of the fitted model; "
+                         "leave it out, or leave out update for a new fit")  # fmt: skip
+    return folder / Path(file).expanduser()
+
+
+def _named(top: Section, steps: list[StudyStep]) -> tuple[StudyStep, ...]:
+    """Return the steps, those without a name named as `make_pipeline` does."""
+    unnamed = [step.model.lower() for step in steps if not step.name]
+    counts: dict[str, int] = {}
+    named = []
+    for step in steps:
+        name, model = step.name, step.model.lower()
+        if not name:
+            counts[model] = counts.get(model, 0) + 1
+            several = unnamed.count(model) > 1
+            name = f"{model}-{counts[model]}" if several else model
+        if "__" in name or name in _PIPELINE_NAMES:
+            top.fail("[[steps]] name", f'"{name}" cannot name a step of a Pipeline')
+        named.append(replace(step, name=name))
+    names = [step.name for step in named]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        top.fail("[[steps]] name", f"{', '.join(twice)} names more than one step")
+    return tuple(named)
+
+
+def target_of(steps: Sequence[StudyStep], label: str | None) -> Any:
+    """Return the target of a fit of all steps: the last one's `y`, or the label."""
+    targets = [list(step.y) for step in steps if step.y]
+    return targets[-1] if targets else label
