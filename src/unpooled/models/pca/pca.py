@@ -387,9 +387,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
                 return columns.scores(
                     view, to=self.scores, kept_of=self.kept_, scale=self._scale()
                 )
-            return view.derive(
-                projected, list(self.get_feature_names_out()), **self._projection()
-            )
+            names = list(self.get_feature_names_out())
+            return view.derive(projected, names, kept_of="", **self._projection())
         return projected(self._check_rows(X), **self._projection())
 
     def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
@@ -464,7 +463,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             # A fit that fails clears its model; an update leaves this one as it was.
             fitted = copy.copy(self).fit(view)
             self._forget()
-            vars(self).update(vars(fitted))
+            self.__dict__.update(vars(fitted))
             return self
         self._set_attributes(principal_components(S, N, mean, wanted))
         self.origin_ = origin
