@@ -49,6 +49,9 @@ from unpooled.models.pca.spectrum import (
 from unpooled.protocol.step import derived, public
 from unpooled.secure.noise import GaussianPrivacy
 
+# Attributes of a fit by an iterative solver, with privacy, or after an update.
+_OF_SOME_FITS = ("n_iter_", "residuals_", "gap_", "privacy_", "origin_")
+_OF_SOME_FITS += ("signal_to_noise_", "mixing_steps_", "spectral_gap_")
 # Values of `svd_solver`, beside "auto", by partition.
 SOLVERS = {
     "rows": ("covariance_eigh", "krylov"),
@@ -76,6 +79,43 @@ def projected(
 ) -> Float[Array, "n k"]:
     """Return the scores of rows along the components, divided by `scale`."""
     return (X - mean) @ components.T / scale
+
+
+def principal_components(
+    S: Float[Array, "p p"], N: int, mean: Float[Array, " p"], wanted: Wanted
+) -> Spectrum:
+    """Return the leading components of a scatter, which is overwritten.
+
+    Parameters
+    ----------
+    S : (p, p) array
+        Cross-products of all rows about their mean, undivided.
+    N : int
+        Sample size.
+    mean : (p,) array
+        Of all rows.
+    wanted : int, float or None
+        Number of components, share of variance, or all.
+    """
+    p = len(S)
+    S /= N - 1
+    total = float(S.trace())
+    # Eigenvalues in descending order; in each eigenvector the entry of largest
+    # magnitude is positive, so that silos and refits agree in signs.
+    k, variance, V = leading_components(S, wanted, min(N, p), total)
+    noise = 0.0
+    if k < min(N, p):
+        # Where only k pairs were computed, the trace gives the sum of the others.
+        rest = variance[k:] if len(variance) == p else total - variance.sum()
+        noise = mean_of_rest(float(rest.sum()), p - k)
+    return Spectrum(
+        N=N,
+        mean=mean,
+        variance=variance[:k].copy(),
+        axes=V[:, :k],
+        total=total,
+        noise=noise,
+    )
 
 
 @final
@@ -515,45 +555,3 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             self.n_components, whiten=self.whiten, svd_solver="covariance_eigh"
         )
         return self._taught(twin)
-
-
-def principal_components(
-    S: Float[Array, "p p"], N: int, mean: Float[Array, " p"], wanted: Wanted
-) -> Spectrum:
-    """Return the leading components of a scatter, which is overwritten.
-
-    Parameters
-    ----------
-    S : (p, p) array
-        Cross-products of all rows about their mean, undivided.
-    N : int
-        Sample size.
-    mean : (p,) array
-        Of all rows.
-    wanted : int, float or None
-        Number of components, share of variance, or all.
-    """
-    p = len(S)
-    S /= N - 1
-    total = float(S.trace())
-    # Eigenvalues in descending order; in each eigenvector the entry of largest
-    # magnitude is positive, so that silos and refits agree in signs.
-    k, variance, V = leading_components(S, wanted, min(N, p), total)
-    noise = 0.0
-    if k < min(N, p):
-        # Where only k pairs were computed, the trace gives the sum of the others.
-        rest = variance[k:] if len(variance) == p else total - variance.sum()
-        noise = mean_of_rest(float(rest.sum()), p - k)
-    return Spectrum(
-        N=N,
-        mean=mean,
-        variance=variance[:k].copy(),
-        axes=V[:, :k],
-        total=total,
-        noise=noise,
-    )
-
-
-# Attributes of a fit by an iterative solver, with privacy, or after an update.
-_OF_SOME_FITS = ("n_iter_", "residuals_", "gap_", "privacy_", "origin_")
-_OF_SOME_FITS += ("signal_to_noise_", "mixing_steps_", "spectral_gap_")
