@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
-from unpooled.protocol.packing import restored
 
 import unpooled as up
 from unpooled.arrays import Array
@@ -22,8 +21,8 @@ from unpooled.models.mmvfl import mmvfl
 from unpooled.models.pca import columns, krylov
 from unpooled.models.vertical_pca import projection
 from unpooled.party.memory.kept_arrays import Origins
-from unpooled.protocol.ledger_lines import code_for
 from unpooled.protocol.request import Request
+from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.sums.masking import MaskedSum
 from wire import COLUMNS, Rogue, rows, silos
 
@@ -46,8 +45,8 @@ def told_by_one(victim: str) -> Array:
     assert {reply.header["kind"] for reply in replies.values()} == {"released"}
     declared = krylov.local_image.declared["image"]
     words = [replies[party].arrays["image"] for party in rogue.names]
-    flat = MaskedSum().reveal(words, code_for(declared, 3))
-    return restored(flat, declared, (3, 2), real.public)
+    on_the_wire = WireFormat(declared, (3, 2), real.public)
+    return on_the_wire.restored(MaskedSum().reveal(words, on_the_wire.code(3)))
 
 
 def image_of(X: Array) -> Array:
