@@ -31,8 +31,14 @@ from unpooled.models.preprocessing.pooled_lambda import (
     check_finite,
     checked_count,
 )
-from unpooled.protocol.compared import Polynomial, compared
-from unpooled.protocol.step import Step, public, release, summed
+from unpooled.protocol.step import (
+    Polynomial,
+    Step,
+    compared,
+    public,
+    release,
+    summed,
+)
 
 # φ is at most 710; two silos at both ends are still on one side of the widest circle.
 _WIDEST, _FINEST = 14, -44
