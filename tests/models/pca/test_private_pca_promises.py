@@ -25,7 +25,7 @@ from unpooled.models.pca.private import local_private
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.studies import Studies
 from unpooled.party.rules.privacy_budget import check_budget
-from unpooled.party.steps.private_noise import cost, noised
+from unpooled.party.steps.add_noise import cost, noised
 from unpooled.protocol.refusal import Refusal
 from unpooled.secure.noise import epsilon_of, rho_of
 from wire import silos

@@ -18,7 +18,8 @@ from unpooled import (
     save,
     simulate,
 )
-from unpooled.data.table import ArrayTable, Block
+from unpooled.data.row_blocks import Block
+from unpooled.data.table import ArrayTable
 from unpooled.errors import AggregationError, DataError, ReleaseRefusedError
 from unpooled.models.pca import update
 from unpooled.party.memory.partial_totals import TotalsCache

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unpooled.arrays import Array
-from unpooled.data.table import Block, Table
+from unpooled.data.row_blocks import Block
+from unpooled.data.table import Table
 from unpooled.errors import DataError, StudyError
 
 if TYPE_CHECKING:

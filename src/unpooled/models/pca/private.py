@@ -26,7 +26,7 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.models.pca.spectrum import Spectrum, Wanted, components_for_share
-from unpooled.party.steps.private_noise import check_inputs, honest_shares
+from unpooled.party.steps.add_noise import check_inputs, honest_shares
 from unpooled.protocol.bounds import LATTICE, Lattice, lattice_steps
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Fit, public, release, summed
