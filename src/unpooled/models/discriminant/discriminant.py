@@ -289,35 +289,31 @@ class LinearDiscriminantAnalysis(
         self.classes_, self.means_ = class_values(names), means
         self.n_samples_ = N
         groups = Classes(names, count, means)
-        if N - c >= p:
-            self._fit_in_all_columns(federation, groups, k)
-        elif self.shrinkage == "auto":
-            scalings, shares, coef = ledoit_wolf.wide_discriminants(
-                federation, groups, self.priors_, k
-            )
-            self.scalings_, self.explained_variance_ratio_ = scalings, shares
-            self._set_decision_functions(coef)
-        else:
+        if N - c < p:
             self._fit_in_row_space(federation, groups, k)
+        else:
+            # Rounds 3 and 4: the covariances within classes and of all rows.
+            Sw, St = self._covariances(federation, groups, self.shrinkage)
+            # S_b v = λ S_w v. Vᵀ S_w V is the identity, and V Vᵀ the inverse of S_w.
+            ratios, V = leading_pencil_pairs(St - Sw, Sw, p)
+            self.covariance_ = Sw
+            self.scalings_ = np.ascontiguousarray(V[:, :k])
+            self.explained_variance_ratio_ = ratios[:k] / (ratios.sum() or 1.0)
+            self._set_decision_functions(means @ V @ V.T)
         if self.scores is not None:
             self._collect_people(federation, names)
-
-    def _fit_in_all_columns(
-        self, federation: Federation, groups: Classes, k: int
-    ) -> None:
-        """Solve ``S_b v = λ S_w v``, with more rows than columns and classes."""
-        Sw, St = self._covariances(federation, groups, self.shrinkage)
-        ratios, V = leading_pencil_pairs(St - Sw, Sw, len(Sw))
-        self.covariance_ = Sw
-        self.scalings_ = np.ascontiguousarray(V[:, :k])
-        self.explained_variance_ratio_ = ratios[:k] / (ratios.sum() or 1.0)
-        # V Vᵀ is the inverse of S_w.
-        self._set_decision_functions(groups.means @ V @ V.T)
 
     def _fit_in_row_space(
         self, federation: Federation, groups: Classes, k: int
     ) -> None:
         """Solve the shrunk problem within the span of the rows; Z is its basis."""
+        if self.shrinkage == "auto":
+            scalings, shares, coef = ledoit_wolf.wide_discriminants(
+                federation, groups, self.priors_, k
+            )
+            self.scalings_, self.explained_variance_ratio_ = scalings, shares
+            self._set_decision_functions(coef)
+            return
         p, s, mean = federation.n_features, float(self.shrinkage), groups.mean
         Z = row_space.row_space(federation, mean, self.n_samples_, p)
         inside = Classes(groups.names, groups.count, (groups.means - mean) @ Z)
@@ -343,7 +339,7 @@ class LinearDiscriminantAnalysis(
         if isinstance(shrinkage, str):
             by_class, St = ledoit_wolf.ledoit_wolf_covariances(federation, groups)
             return np.tensordot(self.priors_, by_class, 1), St
-        # Rounds 3 and 4. The weights are 1 where the priors are shares of rows.
+        # The weights of the classes are 1 where the priors are their shares of rows.
         Sw = pooled_within(federation, groups, self.priors_ * N / groups.count) / N
         if self.priors is None:
             St = Sw + between(self.priors_, groups.means, groups.mean)
