@@ -123,7 +123,8 @@ def error_of(record: Mapping[str, str]) -> UnpooledError:
             *(str(record[name]) for name in ("party", "step", "rule", "remedy"))
         )
     kind = _KINDS.get(str(record["kind"]), AggregationError)
-    return kind(str(record["text"]), rule=str(record["rule"]))
+    text, rule = str(record["text"]), str(record["rule"])
+    return kind(text, rule=rule)
 
 
 def plan_record(plan: Plan) -> dict[str, Any]:

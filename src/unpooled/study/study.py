@@ -19,7 +19,18 @@ from unpooled.study.study_file import StudyFile
 class Study(StudyFile):
     """A study file that can be planned, run and resumed.
 
-    The attributes are those of `StudyFile`: what the file says.
+    Attributes
+    ----------
+    path, text, name
+        The file, its text, and the study's name.
+    partition, columns, label, ids, aligned
+        What the parties' tables have, as of `unpooled.simulate`.
+    secure_sum, random_state, timeout
+        How totals are opened, the seed, and seconds that a silo has for a reply.
+    parties, steps
+        By name and in order: sources and policies, and models with their parameters.
+    folder, report
+        Where a run is written, and whether it writes a report.
     """
 
     def federation(self) -> Federation:

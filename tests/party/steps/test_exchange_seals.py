@@ -266,5 +266,5 @@ def test_other_arrays_than_awaited_are_refused(sizes):
 
 
 def test_refusals_say_what_to_do():
-    with pytest.raises(ReleaseRefusedError, match="relay alters messages"):
+    with pytest.raises(ReleaseRefusedError, match="messages are altered on the way"):
         raise ReleaseRefusedError("b", "a step", "sealed_message")
