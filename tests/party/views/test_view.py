@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from unpooled.data.sources.open_source import open_source
 from unpooled.data.table import Block, Table
 from unpooled.errors import DataError, UnpooledError
-from unpooled.models.preprocessing.imputer import local_observed
+from unpooled.models.preprocessing.imputer import imputed
 from unpooled.party.views.view import View
 from unpooled.protocol import view_operations as operations_module
 from unpooled.protocol.view_operations import (
@@ -22,7 +22,7 @@ from unpooled.protocol.view_operations import (
 )
 from viewed_tables import NAMES, ROWS, table_of
 
-assert local_observed  # its module must be loaded for the transforms' names
+assert imputed  # its module must be loaded for the transforms' names
 
 
 def read(view: View) -> np.ndarray:
