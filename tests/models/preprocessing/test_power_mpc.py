@@ -10,7 +10,7 @@ from optima import is_optimal
 from unpooled import Policy, PowerTransformer, partition_rows, plan, simulate
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.errors import AggregationError
-from unpooled.models.preprocessing import power
+from unpooled.models.preprocessing import signs_in_secret
 from unpooled.protocol.message import decode
 from unpooled.secure.keys.roster import Roster
 from wire import Rogue, silos
@@ -148,7 +148,7 @@ def test_many_silos_without_a_committee_are_refused(rows):
 
 
 def test_declared_polynomials_are_the_slope_of_the_likelihood():
-    declared = power.compared_slopes.polynomial
+    declared = signs_in_secret.compared_slopes.polynomial
     assert declared is not None
     assert declared.names == ("u", "psi", "squares", "slope", "products")
     means = {name: np.array([value]) for name, value in
