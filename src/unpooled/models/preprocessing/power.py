@@ -265,7 +265,7 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
             self._standardise(federation, columns)
 
     def _check_parameters(self) -> None:
-        if self.comparison not in _COMPARISONS:
+        if self.comparison not in tuple(_COMPARISONS):
             raise DataError(
                 f'comparison={self.comparison!r}; choose "mpc" or "summed".'
             )
@@ -313,9 +313,12 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
             self.var_ = np.where(flat, 0.0, factor**2 * variance)
 
     def _reference(self) -> dict[str, Any]:
+        """Return λ, and the reference relative to which rows are transformed."""
         return {
-            "lambdas": self.lambdas_, "centre": self.centre_, "spread": self.spread_
-        }  # fmt: skip
+            "lambdas": self.lambdas_,
+            "centre": self.centre_,
+            "spread": self.spread_,
+        }
 
     def resume(self, federation: Federation) -> "PowerTransformer":
         """Go on with a fit that an absent party stopped, from its last finished batch.

@@ -39,8 +39,8 @@ from unpooled.models.preprocessing.pooled_lambda import (
 from unpooled.protocol.compared import Polynomial, compared
 from unpooled.protocol.step import public, release
 
-# Exponents of the periods. |φ| is at most 710, so that on the widest circle even rows at
-# both ends lie on the same side.
+# Exponents of the periods. |φ| is at most 710, so that on the widest circle even rows
+# at both ends lie on the same side.
 _WIDEST, _FINEST = 14, -44
 # Squared length of the mean resultant vector from which rows count as close together:
 # each halving of the period then turns the direction by less than a tenth of a circle,
@@ -213,7 +213,7 @@ class SignsInSecret(Comparison):
     """Signs by secure comparisons; only signs are opened."""
 
     def references(self, federation: Federation) -> Columns:
-        """Return counts from a secure sum and references from three batches of signs."""
+        """Return counts and references; one round, then three batches of signs."""
         count = pooled_count(federation)
         N = count.astype(float)
         finest = _finest_circles(federation, N)
