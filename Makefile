@@ -8,52 +8,69 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip
 # Two installs, two stamps: both lie in the venv, so that they vanish with it.
 CORE := $(VENV)/.installed-core
-ALL := $(VENV)/.installed-all
+DEV := $(VENV)/.installed-dev
+
+# Two processes, half of the files each, of one thread: BLAS's would stand in their way.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
+PARALLEL := -n 2 --dist worksteal
+# Every function that is annotated with a shape is entered by one of these tests.
+SHAPES := --jaxtyping-packages=unpooled,beartype.beartype \
+    --ignore=tests/data/sources/test_dask_source.py
+SHAPED := $(addprefix tests/,cli/test_cli_demo.py data federation laws linalg models \
+    party protocol report secure)
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 export NO_MKDOCS_2_WARNING = 1
+# The tests start a hundred processes: none compiles the library anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install debian-packages test test-long test-federation lint types docs bench clean
+.PHONY: help demo install debian-packages test test-shapes test-long test-federation lint types docs bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
-demo: $(if $(wildcard $(ALL)),$(ALL),$(CORE))  ## four hospitals, in a minute: a table and report.html
+demo: $(if $(wildcard $(DEV)),$(DEV),$(CORE))  ## four hospitals, in a minute: a table and report.html
 	@$(BIN)/unpooled demo
 
-install: $(ALL)  ## .venv with the library (editable) and all extras
+install: $(DEV)  ## .venv with the library (editable), all extras, and the tools
 
 debian-packages:  ## chromium and postgresql for the tests, where that is possible
 	@scripts/install-debian-packages
 
-test: $(ALL) debian-packages  ## the tests, without the slow ones
-	@$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+test: $(DEV) debian-packages  ## the tests, without the slow ones
+	@$(PYTEST) $(PARALLEL) $(PYTEST_ARGS)
 
-test-long: $(ALL) debian-packages  ## the slow tests, with those over a federation
-	@$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+test-shapes: $(DEV)  ## tests of all that takes arrays, with every array's shape checked
+	@$(PYTEST) $(PARALLEL) $(SHAPES) -m "not slow and not browser" $(PYTEST_ARGS) $(SHAPED)
 
-test-federation: $(ALL) debian-packages  ## only those over a real server and silos
-	@$(BIN)/python -m pytest -m federation $(PYTEST_ARGS)
+# The consortium's tests share one server and its silos: one process, after the others.
+test-long: $(DEV) debian-packages  ## the slow tests, random examples, and the federation
+	@$(PYTEST) $(PARALLEL) --hypothesis-profile=long \
+	    -m "(slow or hypothesis) and not federation" $(PYTEST_ARGS)
+	@$(PYTEST) -m federation $(PYTEST_ARGS)
 
-lint: $(ALL)  ## ruff: rules and format
+test-federation: $(DEV) debian-packages  ## only those over a real server and silos
+	@$(PYTEST) -m federation $(PYTEST_ARGS)
+
+lint: $(DEV)  ## ruff: rules and format
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 
-types: $(ALL)  ## pyright
+types: $(DEV)  ## pyright
 	@$(BIN)/pyright
 
-docs: $(ALL)  ## the documentation, into site/
+docs: $(DEV)  ## the documentation, into site/
 	@# Without --quiet: it drops the warnings before --strict can count them.
 	@$(BIN)/mkdocs build --strict
 
-bench: $(ALL)  ## every script under benchmarks/, one after the other
+bench: $(DEV)  ## every script under benchmarks/, one after the other
 	@for script in $(sort $(wildcard benchmarks/*.py)); do \
 	    echo "== $$script"; $(BIN)/python "$$script" || exit; done
 
 clean:  ## remove what the targets made, except .venv and the folders of studies
-	rm -rf dist site report.html .hypothesis .pytest_cache .ruff_cache $(CORE) $(ALL)
+	rm -rf dist site report.html .hypothesis .pytest_cache .ruff_cache $(CORE) $(DEV)
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The core install copies the sources, so it is made again when one of them changes.
@@ -62,9 +79,9 @@ $(CORE): pyproject.toml $(wildcard README.md) $(shell find src -type f -not -nam
 	@$(PIP) install -q .
 	@touch $@
 
-$(ALL): pyproject.toml | $(BIN)/pip
+$(DEV): pyproject.toml | $(BIN)/pip
 	@echo "Installing unpooled and the developers' tools into $(VENV) ..."
-	@$(PIP) install -q -e '.[all]'
+	@$(PIP) install -q -e '.[dev]'
 	@rm -f $(CORE)
 	@touch $@
 

@@ -13,7 +13,9 @@ import numpy as np
 from nvflare.collab import collab
 
 from unpooled.coordinator.coordinator import Coordinator
-from unpooled.federation.nvflare import channel as nvflare
+from unpooled.federation.nvflare.channel import NVFlareChannel
+from unpooled.federation.nvflare.jobs import NEWS
+from unpooled.federation.nvflare.silo_end import SiloEnd
 from unpooled.protocol.step import release, summed
 from unpooled.secure.keys.roster import Roster
 from unpooled.study import Study
@@ -55,7 +57,7 @@ class MeasuredSilo:
     """A silo's door, and beside it the engine's bare calls."""
 
     def __init__(self) -> None:
-        self._end = nvflare.SiloEnd()
+        self._end = SiloEnd()
 
     @collab.init
     def open(self) -> None:
@@ -89,7 +91,7 @@ class MeasuringCoordinator:
     def run(self):
         news, context = News(), collab.fl_ctx
         context.get_engine().register_app_command(
-            nvflare.NEWS, lambda topic, asked, context: news.answer(asked)
+            NEWS, lambda topic, asked, context: news.answer(asked)
         )
         seconds = self.measured(Path(collab.workspace.get_root_dir()))
         results = Path(collab.workspace.get_run_dir(context.get_job_id())) / "unpooled"
@@ -102,7 +104,7 @@ class MeasuringCoordinator:
         study = Study.from_text(Path("measured.toml"), self.asked["text"])
         parties = tuple(study.parties)
         roster = Roster.from_file(kit / "local" / "roster.toml")
-        channel = nvflare.NVFlareChannel(parties, 120.0)
+        channel = NVFlareChannel(parties, 120.0)
         coordinator = Coordinator(channel, roster, study=study.name)
         federation = federation_of(study, coordinator).select(["age"])
 

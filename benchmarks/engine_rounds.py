@@ -30,8 +30,7 @@ import pyarrow.parquet
 import unpooled as up
 from integration.consortium import HEART, Consortium, study_text, surroundings
 from unpooled.data.heart_disease import load
-from unpooled.federation.nvflare import channel as nvflare
-from unpooled.federation.nvflare.jobs import write_job
+from unpooled.federation.nvflare.jobs import COORDINATOR_END, SILO_END, write_job
 from unpooled.federation.nvflare.submission import is_over, submission
 
 HERE = Path(__file__).resolve().parent
@@ -46,14 +45,13 @@ def measured_rounds(consortium: Consortium, small: int, large: int) -> dict:
         job = Path(work) / "job"
         write_job(job, "measured", consortium.silos, asked)
         for app, ours, its in (
-            ("app_server/config/config_fed_server.json", "CoordinatorEnd",
+            ("app_server/config/config_fed_server.json", COORDINATOR_END,
              "MeasuringCoordinator"),
-            ("app_party/config/config_fed_client.json", "SiloEnd", "MeasuredSilo"),
+            ("app_party/config/config_fed_client.json", SILO_END, "MeasuredSilo"),
         ):  # fmt: skip
             path = job / app
             text = path.read_text()
-            path.write_text(text.replace(f"{nvflare.__name__}.{ours}",
-                                         f"engine_ends.{its}"))  # fmt: skip
+            path.write_text(text.replace(ours, f"engine_ends.{its}"))
         number = s._session.submit_job(str(job))
         while True:
             news = s.ask(number, {"since": 0})

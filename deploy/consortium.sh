@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Three silos, a server and a coordinator on one Linux machine: real processes, real TLS.
 #
-#   deploy/consortium.sh up      provision, found and start everything under $FOLDER
+#   deploy/consortium.sh up      make kits and silo files, start everything under $FOLDER
 #   deploy/consortium.sh run     plan and run the heart study, then look at a silo's log
 #   deploy/consortium.sh down    stop what `up` started; kits and results stay
 #
 # Cleveland reads a CSV file, Hungary a Parquet file, VA a table of PostgreSQL: one that
-# `up` starts for it where PostgreSQL is installed, or POSTGRES, such as
-# postgresql://user@host/db?table=va; else SQLite. FOLDER (default ./consortium) is where
-# everything is; PORT (default 8002) and the next port must be free, and are kept once
+# `up` starts where PostgreSQL is installed, or the address in POSTGRES, such as
+# postgresql://user@host/db?table=va; else SQLite. FOLDER (default ./consortium) holds
+# everything; PORT (default 8002) and the next port must be free, and are kept once
 # kits are made; PYTHON (default python3) has unpooled with its extras nvflare and sql.
 set -euo pipefail
 
@@ -28,7 +28,7 @@ fail() {
     exit 1
 }
 
-can_start() {  # what would else be found out after a minute of waiting
+can_start() {  # checks what would otherwise fail only after a minute
     "$PYTHON" - "$PORT" <<'PYTHON'
 import socket, sys
 from importlib.util import find_spec
@@ -48,7 +48,7 @@ for port in (int(sys.argv[1]), int(sys.argv[1]) + 1):
 PYTHON
 }
 
-write_rows() {  # again at each start: a table in /tmp may be gone
+write_rows() {  # at each start, since a table in /tmp may have been deleted
     "$PYTHON" - "$FOLDER" "$(va_address)" "${POSTGRES:-}" <<'PYTHON'
 import pathlib, sys
 import pyarrow.csv, pyarrow.parquet

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["pytester", "skip_list"]
 
-# No deadlines: a loaded machine is not a mistake. In CI the examples are the same each
-# time, so that it judges the change and not the day's luck; elsewhere they are new.
-settings.register_profile("new examples", deadline=None)
-settings.register_profile("same examples", deadline=None, derandomize=True)
-settings.load_profile("same examples" if os.environ.get("CI") else "new examples")
+# No deadlines: a loaded machine is not a mistake. In CI the examples of `make test` are
+# the same each time, so that it judges the change and not the day's luck; those of
+# `make test-long` (--hypothesis-profile=long) are more, and always new.
+settings.register_profile("new", deadline=None, max_examples=25, derandomize=False)
+settings.register_profile("same", deadline=None, max_examples=25, derandomize=True)
+settings.register_profile("long", deadline=None, max_examples=200, derandomize=False)
+settings.load_profile("same" if os.environ.get("CI") else "new")
 
 
 @pytest.fixture(scope="session")
@@ -114,6 +116,27 @@ SPLITS: dict[str, Callable[[Any], list[Any]]] = {
     "dirichlet": dirichlet,
     "sorted": lambda y: np.array_split(np.argsort(y, kind="stable"), 3),
 }
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave most of the grid of secure sums and splits to `make test-long`.
+
+    Of each test that draws from it, `make test` has the first two splits under masks
+    and the first case in clear.
+    """
+    for item in items:
+        if (case := getattr(item, "callspec", None)) is None:
+            continue
+        others = {name: i for name, i in case.indices.items() if name != "secure_sum"}
+        in_clear = case.params.get("secure_sum") == "plain" and drawn(item)
+        if others.get("split", 0) > 1 or (in_clear and any(others.values())):
+            item.add_marker(pytest.mark.slow)
+
+
+def drawn(item: pytest.Item) -> bool:
+    """Whether the fixture chose the secure sum, and not the test itself."""
+    names = [mark.args[0] for mark in item.iter_markers("parametrize")]
+    return not any("secure_sum" in name for name in names)
 
 
 @pytest.fixture(params=["plain", "masked"])

@@ -8,9 +8,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from unpooled.arrays import Array
-from unpooled.coordinator.comparisons import Comparing
-from unpooled.coordinator.round_cost import RoundRecord
-from unpooled.party.steps import compare as computing
+from unpooled.coordinator.comparisons import Comparisons
+from unpooled.coordinator.round_runner import RoundRecord
+from unpooled.protocol import computing_party as computing
 from unpooled.protocol.compared import Polynomial, compared
 from unpooled.protocol.step import kept, release, stays
 from wire import Rogue, rows, silos
@@ -63,9 +63,12 @@ def signs(times: float, *, in_memory: bool) -> Array:
     """Compare the victim's sum with guesses, beside so many times the others'."""
     here = silos(TABLES)
     rogue = Rogue(here).enter()
-    where = rogue.where["study"], rogue.where["session"]
-    comparing = Comparing(
-        tuple(TABLES), lambda h, names: rogue._say(list(names), h, {}), here.wire, where
+    comparing = Comparisons(
+        tuple(TABLES),
+        send=lambda header, *, parties: rogue._say(list(parties), header, {}),
+        channel=here.wire,
+        study=rogue.where["study"],
+        session=rogue.where["session"],
     )
     try:
         comparing.begin()
@@ -76,11 +79,17 @@ def signs(times: float, *, in_memory: bool) -> Array:
             step, replies = gaps, ask(rogue, gaps, times, guesses=GUESSES)
         record = RoundRecord(rogue.round, step.name, 0.0, 0, 0)
         sizes = {"l": len(GUESSES)}
-        found, _, _ = comparing.compared(step, sizes, rogue.round, record, replies)
+        outcome = comparing.compared(
+            step,
+            sizes,
+            first_round=rogue.round,
+            request_cost=record,
+            released=replies,
+        )
     finally:
         comparing.close()
         rogue.ask_all({"kind": "leave"})
-    return found["below"]
+    return outcome.signs["below"]
 
 
 TRUE = TABLES[VICTIM].sum() < GUESSES

@@ -73,17 +73,17 @@ def test_models_come_only_into_studies_that_the_silo_took_part_in(heart):
     coordinator = heart.coordinator()
     for study in ("other", "../heart", "heart/..", "", "heart\x00", "a" * 101):
         with pytest.raises((ReleaseRefusedError, AggregationError)):
-            coordinator.tell(
+            coordinator.send(
                 {"kind": "deliver", "study": study, "name": "m"}, {"file": content}
             )
     for name in ("../m", "", ".hidden", "m/n", "m\x00", 5, "a" * 101):
         with pytest.raises((ReleaseRefusedError, AggregationError)):
-            coordinator.tell(
+            coordinator.send(
                 {"kind": "deliver", "study": "heart", "name": name}, {"file": content}
             )
     for arrays in ({}, {"file": np.zeros(3)}, {"a": content, "b": content}):
         with pytest.raises((ReleaseRefusedError, AggregationError)):
-            coordinator.tell({"kind": "deliver", "study": "heart", "name": "m"}, arrays)
+            coordinator.send({"kind": "deliver", "study": "heart", "name": "m"}, arrays)
     assert not heart.silo("rome").models.exists()
     heart.deliver(pipeline)
     folder = heart.silo("rome").models

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from unpooled.arrays import Array
-from unpooled.coordinator import recover_ledger as recalling
-from unpooled.coordinator.recover_ledger import recall
+from unpooled.coordinator import recover_ledger
+from unpooled.coordinator.recover_ledger import recover
 from unpooled.errors import AggregationError
 from unpooled.ledger import Ledger, Release, Seal
 from unpooled.party.memory import studies as dealings
@@ -51,7 +51,7 @@ def recalled(lines: dict[str, list[Release]], ledger: Ledger | None = None, **sa
         part = lines[party][after : after + dealings.LINES_OF_A_REPLY]
         return {party: Message({"lines": [x.as_record() for x in part]}, {}, {})}
 
-    return recall(ledger, ROSTER, "s", offers, ask), ledger, asked
+    return recover(ledger, ROSTER, "s", offers, ask), ledger, asked
 
 
 def test_nothing_is_asked_where_nothing_is_missing():
@@ -91,7 +91,7 @@ def test_a_round_that_only_some_answered_keeps_its_parties():
 
 def test_many_lines_come_in_several_replies(monkeypatch):
     monkeypatch.setattr(dealings, "LINES_OF_A_REPLY", 4)
-    monkeypatch.setattr(recalling, "LINES_OF_A_REPLY", 4)
+    monkeypatch.setattr(recover_ledger, "LINES_OF_A_REPLY", 4)
     lines = {"a": [sealed("a", k, k + 1) for k in range(10)]}
     _, ledger, asked = recalled(lines)
     assert asked == [("a", 0), ("a", 4), ("a", 8)]
@@ -101,7 +101,7 @@ def test_many_lines_come_in_several_replies(monkeypatch):
 
 @pytest.mark.parametrize("said", [-1, 3, "2", 2.0, True, None, [], 10**9])
 def test_a_party_that_says_another_number(said):
-    with pytest.raises(AggregationError, match=r"does not say|fewer"):
+    with pytest.raises(AggregationError, match=r"did not return|fewer"):
         recalled({"a": [sealed("a", 0), sealed("a", 1)]}, a=said)
 
 
@@ -171,7 +171,7 @@ def test_a_party_that_recalls_something_else_ends_the_fit(here, lines):
         here.federation.sum(counted)
     before = len(here.ledger)
     lie(here, "c", "recalled", lines=lines)
-    with pytest.raises(AggregationError, match="c does not say"):
+    with pytest.raises(AggregationError, match="c did not return"):
         here.federation.sum(counted)
     assert len(here.ledger) == before
 

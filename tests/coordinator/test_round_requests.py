@@ -139,8 +139,14 @@ def test_a_relay_that_swaps_ephemeral_keys(here, swap, victims):
 
 
 def test_a_roster_with_a_stranger_is_refused(here):
-    here.wire.parties = ("a", "b", "c")
     coordinator = here.federation.coordinator
-    coordinator._parties = ("a", "b", "c", "mallory")
+    send = coordinator.send
+
+    def with_mallory(header: dict[str, Any], **rest: Any) -> Any:
+        if header["kind"] == "join":
+            header = {**header, "parties": [*header["parties"], "mallory"]}
+        return send(header, **rest)
+
+    coordinator.send = with_mallory
     with pytest.raises(ReleaseRefusedError, match="wrong_roster"):
         here.federation.sum(echo)

@@ -12,7 +12,7 @@ from silo_rows import NAMES, SIZES, frames, rows_of
 from twins import assert_same_pca
 from unpooled import PCA, Policy, simulate
 from unpooled.errors import DataError
-from unpooled.models.pca.pca import local_total
+from unpooled.models.moments import local_total
 from unpooled.protocol.step import derived, disclosed, kept, summed
 
 

@@ -7,7 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from silo_rows import NAMES, frames, rows_of, table_of
 from unpooled import PCA, Policy, StandardScaler, simulate
 from unpooled.errors import DataError
-from unpooled.models.pca.pca import local_total, projected
+from unpooled.models.moments import local_total
+from unpooled.models.pca.pca import projected
 from unpooled.models.preprocessing.scaler import standardised
 from unpooled.party.views.view import View
 

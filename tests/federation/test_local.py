@@ -12,13 +12,13 @@ from unpooled import (
     partition_columns,
     simulate,
 )
+from unpooled.coordinator.channel import LocalChannel
 from unpooled.errors import (
     AggregationError,
     DataError,
     ReleaseRefusedError,
     StudyError,
 )
-from unpooled.federation.local import LocalChannel
 
 # Fixtures of another module.
 __all__ = ["numbers", "silos"]

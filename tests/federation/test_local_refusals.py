@@ -33,7 +33,7 @@ def test_unknown_options(numbers, options, said):
 def test_parties_that_are_none(numbers):
     with pytest.raises(DataError, match=r"at least one party.*empty"):
         simulate({})
-    with pytest.raises(DataError, match="texts that are not empty"):
+    with pytest.raises(DataError, match="is a text that is not empty"):
         simulate({"": numbers["silo1"]})
 
 

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 
 from matched_people import COLUMNS, OPEN, common_ids, match, people, silos_of
 from unpooled import VFedPCA, partition_columns, simulate
+from unpooled.coordinator import matching
 from unpooled.errors import AggregationError, DataError
-from unpooled.federation import matching
 from unpooled.party.matching import silo_matcher as matcher
 from unpooled.secure.intersection import protocol as intersection
 
@@ -139,7 +139,7 @@ def test_tables_without_ids_are_taken_as_they_are(people):
 
     assert federation.n_rows == 60
     assert len(federation.ledger) == 0
-    with pytest.raises(DataError, match="is about column partitions"):
+    with pytest.raises(DataError, match="is for column partitions"):
         simulate(parts, aligned=True)
 
 

@@ -11,9 +11,9 @@ from rich.console import Console
 
 import unpooled as up
 from unpooled.cli.silo_check import show_silo
+from unpooled.coordinator.channel import LocalChannel
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.errors import StudyError
-from unpooled.federation.local import LocalChannel
 from unpooled.federation.matching import agree_on_rows
 from unpooled.party.setup.silo_file import Silo
 from unpooled.party.setup.silo_init import Charter, found, pin

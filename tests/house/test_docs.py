@@ -27,6 +27,7 @@ from typing import Any
 import pytest
 
 import unpooled
+from tiers import slow
 from unpooled.errors import RULES
 from unpooled.models.files.catalogue import estimators
 from unpooled.party.rules.policy import Policy
@@ -143,7 +144,15 @@ def folder(tmp_path, monkeypatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
-@pytest.mark.parametrize("page", [*filter(runnable, PAGES)], ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    slow(
+        [(name_of(page), page) for page in filter(runnable, PAGES)],
+        "docs/adding-an-estimator.md",
+        "docs/study-files.md",
+        "docs/yeo-johnson.md",
+    ),
+)
 def test_page_runs(page, folder):
     blocks, names = blocks_of(page), {"__name__": "__main__"}
 

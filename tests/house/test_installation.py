@@ -1,6 +1,7 @@
 """The package as a stranger gets it: built, installed without extras, used."""
 
 import subprocess
+import tomllib
 import venv
 from pathlib import Path
 
@@ -24,6 +25,26 @@ for extra in ("pandas", "polars", "jaxtyping", "beartype", "pytest", "nvflare", 
               "adbc_driver_manager"):
     assert importlib.util.find_spec(extra) is None, extra
 """
+
+TOOLS = {"test", "lint", "docs"}
+
+
+def extras():
+    """Return what the package's extras ask for: extra -> requirements."""
+    text = (CHECKOUT / "pyproject.toml").read_text("utf-8")
+    return tomllib.loads(text)["project"]["optional-dependencies"]
+
+
+def test_all_has_every_extra_for_users_and_dev_the_tools_too():
+    found = extras()
+    for extra, wanted in [
+        ("all", set(found) - TOOLS - {"all", "dev"}),
+        ("dev", TOOLS | {"all"}),
+    ]:
+        (requirement,) = found[extra]
+        assert requirement.startswith("unpooled[")
+        names = requirement.removeprefix("unpooled[").removesuffix("]").split(",")
+        assert (set(names), len(names)) == (wanted, len(wanted))
 
 
 @pytest.mark.slow

@@ -22,8 +22,8 @@ from nvflare.fuel.flare_api.api_spec import NoConnection, NoReply
 
 from integration.consortium import Consortium, wait_for
 from unpooled.coordinator.channel import Channel
-from unpooled.federation.nvflare import channel as nvflare
-from unpooled.federation.nvflare.jobs import SERVER_CONFIG, write_job
+from unpooled.federation.nvflare.channel import NVFlareChannel
+from unpooled.federation.nvflare.jobs import COORDINATOR_END, SERVER_CONFIG, write_job
 from unpooled.federation.nvflare.submission import is_over, submission
 from unpooled.protocol.message import decode, encode, joined
 
@@ -43,7 +43,7 @@ class CapturedServer:
     def run(self) -> str:
         engine = collab.fl_ctx.get_engine()
         engine.register_app_command(ASK, lambda topic, asked, context: self._ask(asked))
-        channel = nvflare.NVFlareChannel(self._parties, PATIENCE)
+        channel = NVFlareChannel(self._parties, PATIENCE)
         # Only this thread may call silos.
         while asked := self._asked.get(timeout=5 * PATIENCE):
             # Zeros that the test need not send here.
@@ -111,8 +111,7 @@ def captured(
         folder = Path(work) / "captured"
         write_job(folder, "captured", parties, {"parties": parties})
         config = folder / "app_server" / "config" / SERVER_CONFIG
-        its = f"{nvflare.__name__}.CoordinatorEnd"
-        config.write_text(config.read_text().replace(its, own))
+        config.write_text(config.read_text().replace(COORDINATOR_END, own))
         job = str(session._session.submit_job(str(folder)))
 
         def tell(asked: Mapping) -> dict:

@@ -12,8 +12,13 @@ from pathlib import Path
 
 from nvflare.collab import collab
 
-from unpooled.federation.nvflare import channel as nvflare
-from unpooled.federation.nvflare.jobs import write_job
+from unpooled.federation.nvflare.channel import NVFlareChannel
+from unpooled.federation.nvflare.jobs import (
+    COORDINATOR_END,
+    NEWS,
+    RESULTS,
+    write_job,
+)
 from unpooled.federation.nvflare.submission import is_over, submission
 from unpooled.study.job_messages import read_results
 
@@ -30,13 +35,13 @@ class ManyStudies:
         workspace, context = collab.workspace, collab.fl_ctx
         news = remote.News()
         context.get_engine().register_app_command(
-            nvflare.NEWS, lambda topic, asked, context: news.answer(asked)
+            NEWS, lambda topic, asked, context: news.answer(asked)
         )
-        results = Path(workspace.get_run_dir(context.get_job_id())) / nvflare.RESULTS
+        results = Path(workspace.get_run_dir(context.get_job_id())) / RESULTS
         for name, text in self.studies.items():
             remote.coordinate(
                 {"do": "run", "file": f"{name}.toml", "text": text},
-                nvflare.NVFlareChannel,
+                NVFlareChannel,
                 kit=Path(workspace.get_root_dir()),
                 results=results / name,
                 news=remote.News(),
@@ -54,9 +59,7 @@ def run_many(kit, parties, studies, folder: Path):
         )
         text = config.read_text()
         own = f"{ManyStudies.__module__}.{ManyStudies.__name__}"
-        config.write_text(
-            text.replace("unpooled.federation.nvflare.channel.CoordinatorEnd", own)
-        )
+        config.write_text(text.replace(COORDINATOR_END, own))
         job = session._session.submit_job(str(Path(work) / "many"))
         until = time.monotonic() + 60 + 30 * len(studies)
         while True:

@@ -159,7 +159,11 @@ def test_the_engine_refuses_it_too(consortium, unguarded, tmp_path, change):
 @pytest.mark.parametrize(
     ("pins_itself", "says", "own"),
     [
-        (False, "va could not open its door", "does not have va under the key"),
+        (
+            False,
+            "va could not open its source, policy, identity or roster",
+            "does not have va under the key",
+        ),
         (True, "name of va is not signed", ""),
     ],
 )

@@ -2,8 +2,6 @@
 
 import inspect
 
-import pytest
-
 import unpooled
 from public_names import CLASSES, PUBLIC, described, entries, parameters, sections
 
@@ -22,7 +20,7 @@ def public_methods(cls):
 
 
 METHODS = [
-    pytest.param(getattr(unpooled, cls), name, id=f"{cls}.{name}")
+    (getattr(unpooled, cls), name)
     for cls in CLASSES
     for name in public_methods(getattr(unpooled, cls))
 ]
@@ -31,51 +29,53 @@ METHODS = [
 # --- Docstrings ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_first_line_is_a_sentence(name):
-    first, *rest = sections(getattr(unpooled, name))[""]
-    assert first.endswith((".", ";", ",", ":")) or rest, first
-    assert len(first.split()) >= 3
-    assert len(first) <= 88
-    assert not rest or not rest[0], "the first line stands alone"
+def test_first_line_is_a_sentence():
+    for name in PUBLIC:
+        first, *rest = sections(getattr(unpooled, name))[""]
+        assert first.endswith((".", ";", ",", ":")) or rest, (name, first)
+        assert len(first.split()) >= 3, (name, first)
+        assert len(first) <= 88, (name, first)
+        assert not rest or not rest[0], f"{name}: the first line stands alone"
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_parameters_are_documented_in_their_order(name):
-    thing = getattr(unpooled, name)
-    documented = entries(thing, "Parameters")
-    if name in ("Federation", "Plan", "Study"):
-        # Made by the library, never by hand: what they hold is documented instead.
-        assert entries(thing, "Attributes")
-        return
-    assert documented == parameters(thing)
-    assert all(described(thing, "Parameters").values())
-
-
-@pytest.mark.parametrize(("cls", "name"), METHODS)
-def test_methods_are_documented(cls, name):
-    method = getattr(cls, name)
-    assert inspect.getdoc(method), f"{cls.__name__}.{name} has no docstring"
-    documented = entries(method, "Parameters")
-    if documented:
-        assert documented == parameters(method)
-    elif wanted := parameters(method):
-        # A one-liner may do where it says all there is to say.
-        assert len(wanted) <= 3, f"{cls.__name__}.{name} should document {wanted}"
-
-
-@pytest.mark.parametrize("name", PUBLIC)
-def test_defaults_are_the_ones_documented(name):
-    thing = getattr(unpooled, name)
-    heads = [line for line in sections(thing).get("Parameters", []) if " : " in line]
-    for parameter in inspect.signature(thing).parameters.values():
-        default = parameter.default
-        if not heads or default in (parameter.empty, None, ()):
+def test_parameters_are_documented_in_their_order():
+    for name in PUBLIC:
+        thing = getattr(unpooled, name)
+        if name in ("Federation", "Plan", "Study"):
+            # Made by the library, never by hand: what they hold is documented instead.
+            assert entries(thing, "Attributes"), name
             continue
-        said = f"default {default}".replace("'", '"')
-        if isinstance(default, str):
-            said = f'default "{default}"'
-        if isinstance(default, float):
-            said = f"default {default}".replace("e-0", "e-")
-        head = next(h for h in heads if parameter.name in h.split(" : ")[0].split(", "))
-        assert head.endswith(said)
+        assert entries(thing, "Parameters") == parameters(thing), name
+        assert all(described(thing, "Parameters").values()), name
+
+
+def test_methods_are_documented():
+    for cls, name in METHODS:
+        method, title = getattr(cls, name), f"{cls.__name__}.{name}"
+        assert inspect.getdoc(method), f"{title} has no docstring"
+        documented = entries(method, "Parameters")
+        if documented:
+            assert documented == parameters(method), title
+        elif wanted := parameters(method):
+            # A one-liner may do where it says all there is to say.
+            assert len(wanted) <= 3, f"{title} should document {wanted}"
+
+
+def test_defaults_are_the_ones_documented():
+    for name in PUBLIC:
+        thing = getattr(unpooled, name)
+        lines = sections(thing).get("Parameters", [])
+        heads = [line for line in lines if " : " in line]
+        for parameter in inspect.signature(thing).parameters.values():
+            default = parameter.default
+            if not heads or default in (parameter.empty, None, ()):
+                continue
+            said = f"default {default}".replace("'", '"')
+            if isinstance(default, str):
+                said = f'default "{default}"'
+            if isinstance(default, float):
+                said = f"default {default}".replace("e-0", "e-")
+            head = next(
+                h for h in heads if parameter.name in h.split(" : ")[0].split(", ")
+            )
+            assert head.endswith(said), (name, head)

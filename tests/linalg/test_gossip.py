@@ -4,15 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from graphs import connected, path
+from graphs import connected, neighbours, path
 from unpooled.linalg.gossip import ERROR, averaging, laplacian, mixed
-from unpooled.protocol.topology import graph_of
-
-
-def neighbours(topology, m):
-    parties = [f"p{i}" for i in range(m)]
-    graph = graph_of(topology, parties)
-    return [[parties.index(other) for other in graph[party]] for party in parties]
 
 
 def averaged(graph, values):

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from hard_columns import REAL, made_up, real
 from optima import is_optimal
+from tiers import slow
 from unpooled.linalg import yeo_johnson
 from unpooled.linalg.yeo_johnson import Column, Reference
 
@@ -17,7 +18,7 @@ from unpooled.linalg.yeo_johnson import Column, Reference
 TOL = 1e-8
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", slow(REAL, "breast_cancer", "digits"))
 def test_finds_the_optimum_of_real_features(name):
     for j, x in enumerate(real(name).T):
         lam, _ = yeo_johnson.optimal(x, n_candidates=15)

@@ -73,18 +73,18 @@ def joined(m: int, rules: Any, **options: Any) -> Silos:
 def told_to_the_coordinator(here: Silos, monkeypatch: Any) -> list[tuple[str, Any]]:
     """Note every array that a coordinator opens."""
     coordinator = here.federation.coordinator
-    ask, seen = coordinator.ask, []
+    run_step, seen = coordinator.run_step, []
 
-    def listening(step, operations, extents, to, *rest, **more):
-        told = ask(step, operations, extents, to, *rest, **more)
-        if to == "coordinator":
-            for name, value in told.items():
+    def listening(call):
+        opened = run_step(call)
+        if call.to == "coordinator":
+            for name, value in opened.items():
                 # Of a disclosed step, a dict by party.
                 own = value if isinstance(value, dict) else {name: value}
-                seen.extend((step.name, array) for array in own.values())
-        return told
+                seen.extend((call.step.name, array) for array in own.values())
+        return opened
 
-    monkeypatch.setattr(coordinator, "ask", listening)
+    monkeypatch.setattr(coordinator, "run_step", listening)
     return seen
 
 

@@ -10,6 +10,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 import unpooled as up
+from tiers import mostly_slow
 from unpooled.data import heart_disease
 from unpooled.report.html import report
 
@@ -105,8 +106,15 @@ def browser():
         browser.close()
 
 
+# The slow tests have the other two of the four.
+USUAL = [(1400, "light"), (400, "dark")]
+
+
 @pytest.fixture(
-    scope="module", params=[(w, s) for w in WIDTHS for s in SCHEMES], ids=str
+    scope="module",
+    params=mostly_slow(
+        [(str((w, s)), (w, s)) for w in WIDTHS for s in SCHEMES], *map(str, USUAL)
+    ),
 )
 def visit(browser, address, request):
     """Open the report and return (page, what the console said, what was asked for)."""

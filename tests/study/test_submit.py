@@ -11,8 +11,8 @@ import pytest
 from test_server_job import STEPS, study
 
 from server_end import ServerEnd
+from unpooled.coordinator.channel import LocalChannel
 from unpooled.errors import AggregationError, StudyError
-from unpooled.federation.local import LocalChannel
 from unpooled.federation.nvflare.submission import Submission
 from unpooled.party.setup.silo_file import Silo
 from unpooled.study import Study

@@ -8,10 +8,10 @@ from typer.testing import CliRunner
 
 from unpooled import PCA, SimpleImputer, StandardScaler
 from unpooled.cli import app
+from unpooled.coordinator.channel import LocalChannel
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.federation.federation import Federation
 from unpooled.federation.layout import Layout
-from unpooled.federation.local import LocalChannel
 from unpooled.models.files.model_file import save
 from unpooled.party.setup.silo_file import Silo
 from unpooled.party.setup.silo_init import Charter, found, pin
@@ -83,7 +83,7 @@ class Consortium:
 
     def announce(self, text=TEXT) -> set[str]:
         header = {"kind": "announce", "study": "heart", "text": text}
-        replies = self.coordinator().tell(header)
+        replies = self.coordinator().send(header)
         return {reply.header["approval"] for reply in replies.values()}
 
     def fit(self, model=None, **more):
@@ -96,7 +96,7 @@ class Consortium:
     def deliver(self, model, name="pipeline"):
         content = np.frombuffer(save(model, self.folder / "m").read_bytes(), np.uint8)
         header = {"kind": "deliver", "study": "heart", "name": name}
-        self.coordinator().tell(header, {"file": content})
+        self.coordinator().send(header, {"file": content})
 
 
 @pytest.fixture

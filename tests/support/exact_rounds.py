@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from unpooled.coordinator.round_runner import RoundRunner, StepCall
 from unpooled.federation.federation import Federation
 from unpooled.federation.layout import Layout
 from unpooled.ledger import Ledger
 
 
-class ExactRounds:
+class ExactRounds(RoundRunner):
     """The coordinator's end of rounds over parts of rows in this process."""
 
     def __init__(self, parts: list[Any]) -> None:
@@ -32,10 +33,11 @@ class ExactRounds:
     def begin_computing(self, allow_coordinator_party: bool = False) -> None:
         """Nobody computes but this process."""
 
-    def ask(self, step: Any, *rest: Any) -> Any:
-        public = rest[3]
+    def run_step(self, call: StepCall) -> dict[str, Any]:
+        """Run the step on each part, and add in the clear."""
+        step = call.step
         with np.errstate(all="ignore"):
-            found = [step(part, **public) for part in self.parts]
+            found = [step(part, **call.public) for part in self.parts]
         if step.polynomial is None:
             self.rounds += 1
             return {name: sum(f[name] for f in found) for name in found[0]}

@@ -1,6 +1,14 @@
-"""Graphs of parties, as lists of each one's neighbours: a path, and random ones."""
+"""Graphs of parties, as lists of each one's neighbours: named ones, and random."""
 
 from hypothesis import strategies as st
+
+from unpooled.protocol.topology import graph_of
+
+
+def neighbours(topology, m):
+    parties = [f"p{i}" for i in range(m)]
+    graph = graph_of(topology, parties)
+    return [[parties.index(other) for other in graph[party]] for party in parties]
 
 
 def path(m):

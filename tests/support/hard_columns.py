@@ -6,6 +6,17 @@ import numpy as np
 import sklearn.datasets
 
 REAL = ("breast_cancer", "wine", "diabetes", "iris", "digits")
+# One of each kind, for searches that take long.
+HARDEST = (
+    "1e6 ± 10",
+    "heavy tails",
+    "lognormal at 1e100",
+    "outlier below",
+    "two values, one rare",
+    "tiny",
+    "three of -10, one 0.0001 off",
+    "missing",
+)
 
 
 def real(name: str) -> Any:

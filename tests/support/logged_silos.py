@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, settings
 
 import scribe
 from unpooled import Policy
+from unpooled.coordinator.channel import LocalChannel
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.data.sources.open_source import open_source
 from unpooled.federation.federation import Federation
 from unpooled.federation.layout import Layout
-from unpooled.federation.local import LocalChannel
 from unpooled.party.memory.audit_log import Journal
 from unpooled.party.party import Party
 from unpooled.protocol.message import Message, decode, encode

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from integration.rows import SILOS, write_rows
-from unpooled.federation.local import LocalChannel
+from unpooled.coordinator.channel import LocalChannel
 from unpooled.party.setup.silo_file import Silo
 from unpooled.party.setup.silo_init import Charter, found, pin
 from unpooled.study.job_messages import News, read_results

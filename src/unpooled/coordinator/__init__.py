@@ -1,1 +1,1 @@
-"""The coordinator's end of a round: asks silos, opens totals, relays messages."""
+"""The coordinator: sends requests, checks replies, opens totals, relays bytes."""

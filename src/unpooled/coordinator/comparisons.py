@@ -1,36 +1,36 @@
-"""The coordinator's end of secure comparisons: it carries offers and learns signs.
+"""The coordinator's end of secure comparisons: it carries messages and opens signs.
 
 It holds no share, and cannot exchange the parties' certificates for its own. Beside two
-silos, which alone could not compare in secret, it may be a declared third: then it
-holds shares of both, which tell it nothing unless a silo joins with it.
+silos, which alone could not compare in secret, it may be declared as a third computing
+party: it then holds shares of both silos' totals, which reveal nothing unless a silo
+colludes with it.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
 
 import numpy as np
 
 from unpooled.arrays import Array
-from unpooled.coordinator.channel import Channel
-from unpooled.coordinator.round_cost import RoundRecord
+from unpooled.coordinator.channel import Channel, Send
+from unpooled.coordinator.round_runner import RoundRecord
 from unpooled.errors import AggregationError
 from unpooled.protocol.computing_party import COORDINATOR, Computing
 from unpooled.protocol.message import Message
 from unpooled.protocol.step import Step
 from unpooled.secure.keys.roster import FEWEST_COMPUTING, MOST_COMPUTING, Roster
 
-Tell = Callable[[dict[str, Any], Iterable[str]], dict[str, Message]]
-
 
 def computing_parties(roster: Roster, allow_coordinator_party: bool) -> tuple[str, ...]:
-    """Return who computes; the coordinator is last, under an empty name.
+    """Return the computing parties; the coordinator is last, under an empty name.
 
     Raises
     ------
     AggregationError
-        When nobody can: the message says what to do.
+        When too few parties, or too many without a committee, would compute.
     """
     if len(roster) < FEWEST_COMPUTING:
         if allow_coordinator_party and len(roster) == FEWEST_COMPUTING - 1:
@@ -51,8 +51,8 @@ def computing_parties(roster: Roster, allow_coordinator_party: bool) -> tuple[st
     return roster.committee
 
 
-def who_computes(members: tuple[str, ...], parties: tuple[str, ...]) -> str:
-    """Return a sentence for plan and report; empty where all parties compute."""
+def computing_note(members: tuple[str, ...], parties: tuple[str, ...]) -> str:
+    """Return a sentence on who computes; empty where all parties do."""
     if COORDINATOR in members:
         return computed_for(len(parties)).strip()
     if len(members) < len(parties):
@@ -64,7 +64,7 @@ def who_computes(members: tuple[str, ...], parties: tuple[str, ...]) -> str:
 
 
 def computed_for(n_parties: int) -> str:
-    """Return what a report adds on who compares, where that is not every party."""
+    """Return a report's sentence on who compares; empty where all parties do."""
     if n_parties < FEWEST_COMPUTING:
         return (
             " The coordinator computes as a third party: it holds shares, which tell "
@@ -76,98 +76,122 @@ def computed_for(n_parties: int) -> str:
 
 
 @final
-class Comparing:
+@dataclass(frozen=True, eq=False)
+class ComparisonOutcome:
+    """What a batch of comparisons gave.
+
+    Attributes
+    ----------
+    signs : dict of str to array of bool
+        Whether the polynomial is negative, by the declared name.
+    records : list of RoundRecord
+        The cost of its rounds.
+    replies : dict of str to Message
+        The signed replies of the computing silos.
+    """
+
+    signs: dict[str, Array]
+    records: list[RoundRecord]
+    replies: dict[str, Message]
+
+
+@final
+class Comparisons:
     """The coordinator's end of the comparisons of one session.
 
     Parameters
     ----------
     members : tuple of str
-        As `computing_parties` gives them.
-    tell : callable
-        Sends some parties a message, and returns the replies.
+        The computing parties, of `computing_parties`.
+    send : callable
+        Sends parties a message and returns their replies.
     channel : Channel
-        Carries what the coordinator's own process says, where it is a third.
-    session : (str, str)
-        Study and session, by which parties know whose it is.
+        Carries the messages of the coordinator's own computing process, where it is a
+        third party.
+    study, session : str
+        By which parties know the session.
     """
 
     def __init__(
         self,
         members: tuple[str, ...],
-        tell: Tell,
+        *,
+        send: Send,
         channel: Channel,
-        session: tuple[str, str],
+        study: str,
+        session: str,
     ) -> None:
         self._silos = tuple(party for party in members if party != COORDINATOR)
-        self._tell, self._channel = tell, channel
+        self._send, self._channel = send, channel
         self._third: Computing | None = None
-        self._members, self._session = members, session
+        self._members, self._study, self._session = members, study, session
 
     def begin(self) -> None:
-        """Have every party start its process, and all of them prove their signs."""
+        """Have every computing party start its process, and test the processes."""
         declared = COORDINATOR in self._members
-        offers = self._ask({"kind": "offer computing", "coordinator": declared})
+        offers = self._exchange({"kind": "offer computing", "coordinator": declared})
         ports = {party: reply.header["port"] for party, reply in offers.items()}
         sealed = {party: reply.header["sealed"] for party, reply in offers.items()}
         if declared:
-            self._third = self._own_part(offers)
-            own = self._third.join()
-            ports[COORDINATOR], sealed[COORDINATOR] = own["port"], own["sealed"]
-        self._ask({"kind": "begin computing", "ports": ports, "sealed": sealed})
-        self._ask({"kind": "test computing"})
+            self._third = self._third_party(offers)
+            offer = self._third.join()
+            ports[COORDINATOR], sealed[COORDINATOR] = offer["port"], offer["sealed"]
+        self._exchange({"kind": "begin computing", "ports": ports, "sealed": sealed})
+        self._exchange({"kind": "test computing"})
 
     def compared(
         self,
         step: Step,
         sizes: Mapping[str, int],
-        number: int,
-        asked: RoundRecord,
+        *,
+        first_round: int,
+        request_cost: RoundRecord,
         released: Mapping[str, Message],
-    ) -> tuple[dict[str, Array], list[RoundRecord], dict[str, Message]]:
-        """Return where a polynomial is negative, records of its rounds, and who signed.
+    ) -> ComparisonOutcome:
+        """Return where a step's polynomial of totals is negative.
 
         Parameters
         ----------
         step : Step
-            Declared with `compared`; the parties were asked and hold their integers.
+            Declared with `compared`; the parties have run it and hold its integers.
         sizes : mapping of str to int
-            Of its axes.
-        number : int
-            Of the first of its rounds.
-        asked : RoundRecord
-            What asking cost; it counts with the first.
+            Sizes of its axis letters.
+        first_round : int
+            Number of the first of its rounds.
+        request_cost : RoundRecord
+            The cost of the request; it is added to that of the first round.
         released : mapping of str to Message
-            Their replies, with shares of those that do not compute.
+            Replies to the request, with the shares of parties that do not compute.
 
         Raises
         ------
         AggregationError
-            When parties found different signs, or something else than signs.
+            When the parties computed different signs, or sent something else.
         """
         ((name, declared),) = step.declared.items()
         began, shape = time.perf_counter(), declared.shape(sizes)
-        self._pass_on(released)
+        self._hand_over_shares(released)
         if self._third is not None and step.polynomial is not None:
             # It has no rows: its part of every total is zero.
-            nothing = {total: np.zeros(shape) for total in step.polynomial.names}
-            self._third.take(step, sizes, nothing)
+            zeros = {total: np.zeros(shape) for total in step.polynomial.names}
+            self._third.take(step, sizes, zeros)
             self._third.proceed()
-        replies = self._ask({"kind": "signs"})
-        took = asked.seconds + time.perf_counter() - began
-        found = _agreed(replies, shape)
-        rounds, sent = _spent(replies)
+        replies = self._exchange({"kind": "signs"})
+        seconds = request_cost.seconds + time.perf_counter() - began
+        signs = _common_signs(replies, shape)
+        rounds, sent = _rounds_and_bytes(replies)
         records = [
             RoundRecord(
-                number + turn,
-                step.name,
-                took / rounds,
-                sent // rounds + (asked.bytes_out if turn == 0 else 0),
-                asked.bytes_in if turn == 0 else 0,
+                round=first_round + turn,
+                step=step.name,
+                seconds=seconds / rounds,
+                bytes_out=sent // rounds + (request_cost.bytes_out if turn == 0 else 0),
+                bytes_in=request_cost.bytes_in if turn == 0 else 0,
             )
             for turn in range(rounds)
         ]
         signed = {party: replies[party] for party in self._silos}
-        return {name: found}, records, signed
+        return ComparisonOutcome({name: signs}, records, signed)
 
     def close(self) -> None:
         """End the coordinator's own process, if it has one."""
@@ -175,55 +199,55 @@ class Comparing:
         if self._third is not None:
             self._third.close()
 
-    def _ask(self, header: dict[str, Any]) -> dict[str, Message]:
-        """Tell all that compute; the coordinator's own process answers too."""
-        study, session = self._session
-        own = Message(header, {}, {})
+    def _exchange(self, header: dict[str, Any]) -> dict[str, Message]:
+        """Return the replies of all computing parties, the coordinator's included."""
+        message = Message(header, {}, {})
         if self._third is not None and header["kind"] == "begin computing":
-            self._third.answer(own)
-        where = {"study": study, "session": session}
-        replies = self._tell(header | where, self._silos)
+            self._third.answer(message)
+        header = {**header, "study": self._study, "session": self._session}
+        replies = self._send(header, parties=self._silos)
         # Last, since it waits for the others.
         if self._third is not None and header["kind"] in ("test computing", "signs"):
-            answer, arrays = self._third.answer(own)
+            answer, arrays = self._third.answer(message)
             replies[COORDINATOR] = Message(answer, arrays, {})
         return replies
 
-    def _own_part(self, offers: Mapping[str, Message]) -> Computing:
+    def _third_party(self, offers: Mapping[str, Message]) -> Computing:
         keys = {p: bytes.fromhex(reply.header["key"]) for p, reply in offers.items()}
-        carry = self._channel.carry and partial(self._channel.carry, self._session)
+        here = self._study, self._session
+        carry = self._channel.carry and partial(self._channel.carry, here)
         third = Computing(COORDINATOR, self._members, self._members, keys, carry)
         self._channel.deliver = lambda peer, session, message: (
-            third.carried(peer, message) if session == self._session else None
+            third.carried(peer, message) if session == here else None
         )
         return third
 
-    def _pass_on(self, released: Mapping[str, Message]) -> None:
-        """Hand each computing party the shares of those that do not compute."""
+    def _hand_over_shares(self, released: Mapping[str, Message]) -> None:
+        """Send each computing party the shares of those that do not compute."""
         shares = {
             party: reply.header["shares"]
             for party, reply in released.items()
             if party not in self._members
         }
         if shares:
-            self._ask({"kind": "shares", "shares": shares})
+            self._exchange({"kind": "shares", "shares": shares})
 
 
-def _agreed(replies: Mapping[str, Message], shape: tuple[int, ...]) -> Array:
-    """Return the signs, if all found the same."""
-    found = [reply.arrays.get("negative") for reply in replies.values()]
-    first = found[0]
+def _common_signs(replies: Mapping[str, Message], shape: tuple[int, ...]) -> Array:
+    """Return the signs, if all parties computed the same."""
+    signs = [reply.arrays.get("negative") for reply in replies.values()]
+    first = signs[0]
     if first is None or first.shape != shape or first.dtype != np.uint8:
         raise AggregationError("A party sent no signs.", rule="malformed_message")
-    if any(other is None or not np.array_equal(first, other) for other in found):
+    if any(other is None or not np.array_equal(first, other) for other in signs):
         raise AggregationError(
             "The parties computed different signs.", rule="comparison"
         )
     return first.astype(bool)
 
 
-def _spent(replies: Mapping[str, Message]) -> tuple[int, int]:
-    """Return rounds and bytes, of the party that had most."""
+def _rounds_and_bytes(replies: Mapping[str, Message]) -> tuple[int, int]:
+    """Return rounds and bytes sent, of the party with the most."""
     spent = [reply.header["spent"] for reply in replies.values()]
     rounds, sent, _ = np.max(spent, axis=0)
     return max(round(float(rounds)), 1), int(sent)

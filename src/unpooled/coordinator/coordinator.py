@@ -1,7 +1,13 @@
-"""The coordinator's end of a round: ask every party, check every reply, open the total.
+"""The coordinator: sends a step to every party, checks the replies, opens the totals.
 
-A total is over the study's roster, or it is not opened: a party that is absent, answers
-twice, answers another request, or does not sign as the roster pins ends the round.
+    fit     join ── offer of a fresh key, number of lines so far ──> recover_ledger
+            agree ── the signed offers of all ──> masks between every two parties
+    round   step ── request ──> replies checked, then in the ledger ──> totals opened
+    end     leave ── the parties forget keys, and arrays kept for the fit
+
+A total is over the study's whole roster, or it is not opened: a party that is absent,
+replies twice, replies to another request, or does not sign under the key that the
+roster pins ends the round.
 """
 
 import secrets
@@ -12,15 +18,14 @@ from dataclasses import replace
 from typing import Any, final
 
 from unpooled.coordinator.channel import Channel
-from unpooled.coordinator.comparisons import Comparing, computing_parties, who_computes
-from unpooled.coordinator.fit_evidence import Proofs
-from unpooled.coordinator.key_agreement import (
-    agree_header,
-    join_header,
-    share_group_key,
+from unpooled.coordinator.comparisons import (
+    Comparisons,
+    computing_note,
+    computing_parties,
 )
-from unpooled.coordinator.open_totals import opened, shown
-from unpooled.coordinator.recover_ledger import recall
+from unpooled.coordinator.fit_evidence import FitEvidence
+from unpooled.coordinator.open_totals import disclosed_values, opened_totals
+from unpooled.coordinator.recover_ledger import recover
 from unpooled.coordinator.relay import Relay
 from unpooled.coordinator.replies import (
     Replies,
@@ -29,16 +34,12 @@ from unpooled.coordinator.replies import (
     log_lines,
     raise_refusals,
 )
-from unpooled.coordinator.round_cost import RoundRecord
+from unpooled.coordinator.round_runner import RoundRecord, RoundRunner, StepCall
 from unpooled.errors import UnpooledError
 from unpooled.ledger import Ledger, Release
 from unpooled.protocol.ledger_lines import lines_of_all
 from unpooled.protocol.message import Message, encode
-from unpooled.protocol.request import Request, view_arrays
-from unpooled.protocol.sizes import Extent
-from unpooled.protocol.step import Step
-from unpooled.protocol.topology import Graph
-from unpooled.protocol.view_operations import Operation
+from unpooled.protocol.request import Request
 from unpooled.secure.keys.roster import Roster
 from unpooled.secure.sums.masking import MaskedSum
 from unpooled.secure.sums.plain import PlainSum
@@ -47,12 +48,13 @@ from unpooled.secure.sums.secure_sum import SecureSum
 # The lines of a round, each with the name of its array in the message.
 Lines = list[tuple[Release, str]]
 
-# Messages that no round needs: they are about a study, not of a fit.
-_NO_ROUNDS = ("shares", "signs", "plan", "describe", "announce", "deliver")
+# Messages without a record of their own: those about a study, which belong to no fit,
+# and those of comparisons, which `Comparisons` records.
+_NOT_RECORDED = ("shares", "signs", "plan", "describe", "announce", "deliver")
 
 
 @final
-class Coordinator:
+class Coordinator(RoundRunner):
     """Runs rounds over a channel and keeps the ledger.
 
     Parameters
@@ -62,11 +64,11 @@ class Coordinator:
     roster : Roster
         Identities of the parties.
     study : str
-        Its name, in every request and line.
+        Name of the study, in every request and ledger line.
     protection : {"masked", "plain"}
         How totals travel.
     ledger : Ledger, optional
-        To continue, when a study is resumed.
+        To be continued when a study is resumed.
     first_round : int, default 1
         Number of the next round.
     partition : {"rows", "columns"}, default "rows"
@@ -74,17 +76,15 @@ class Coordinator:
 
     Attributes
     ----------
-    records : list of RoundRecord
-        Time and bytes by round.
     listeners : list of callable
         Called with (party, step, round) whenever a reply has arrived.
     recorders : list of callable
-        Called without arguments when a round stands in `ledger` and `records`, before
-        any total of it is opened.
-    proofs : Proofs
-        Replies of the rounds that fitted transforms, which parties ask to see.
+        Called without arguments when a round is in `ledger` and `records`, before any
+        total of it is opened.
+    fit_evidence : FitEvidence
+        Signed replies of the rounds that fitted transforms; the parties verify them.
     policies : mapping of str to mapping, or None
-        The silos' rules by party, for reports, where the silos have told them.
+        The policies of the silos by party, for reports, where they are known.
     """
 
     def __init__(
@@ -99,28 +99,24 @@ class Coordinator:
         partition: str = "rows",
     ) -> None:
         self.channel, self.roster = channel, roster
+        self.parties = channel.parties
         self.study, self.protection = study, protection
-        self.partition = partition
+        self.partition, self.planned = partition, False
         self.ledger = Ledger() if ledger is None else ledger
         self.records: list[RoundRecord] = []
+        self.notes: list[str] = []
         self.listeners: list[Callable[[str, str, int], None]] = []
         self.recorders: list[Callable[[], None]] = []
         self.policies: Mapping[str, Mapping[str, Any]] | None = None
-        self.notes: list[str] = []
-        self.proofs = Proofs()
-        self._parties = tuple(sorted(channel.parties))
+        self.fit_evidence = FitEvidence()
         self._round = first_round - 1
-        self._session, self._depth, self.planned = "", 0, False
+        self._session, self._depth = "", 0
+        # Keys of view arrays, and names of evidence, that this session's parties have.
         self._sent: set[str] = set()
         self._has_group_key = False
-        self._comparing: Comparing | None = None
+        self._comparisons: Comparisons | None = None
         self._sum: SecureSum = MaskedSum() if protection == "masked" else PlainSum()
         self._relay = Relay()
-
-    @property
-    def parties(self) -> tuple[str, ...]:
-        """The parties, in the study's order."""
-        return self.channel.parties
 
     def enter(self) -> None:
         """Begin a fit; its first round will agree on fresh keys."""
@@ -129,100 +125,92 @@ class Coordinator:
         self._depth += 1
 
     def exit(self) -> None:
-        """End a fit; the parties forget its keys and what they kept for it."""
+        """End a fit; the parties forget its keys and the arrays kept for it."""
         self._depth -= 1
         if self._depth == 0:
             self._leave()
 
-    def ask(
-        self,
-        step: Step,
-        operations: tuple[Operation, ...],
-        extents: Mapping[str, Extent],
-        to: str,
-        public: Mapping[str, Any],
-        kept_of: str = "",
-        topology: Graph | None = None,
-    ) -> dict[str, Any]:
-        """Run a step at every party and return what its verb gives the coordinator.
-
-        For a summed step a dict of totals by name (`Veiled` ones with
-        ``to="parties"``); for a disclosed one a dict of such dicts by party. `extents`
-        is how large each party's view is, `kept_of` the fit whose arrays it reads,
-        `topology` who tells whom in an exchanged step.
-        """
-        sizes = {party: extents[party].sizes(step, public) for party in self.parties}
-        self.begin_round(for_parties=to == "parties" and self.protection == "masked")
-        fresh = frozenset(set(view_arrays(operations)) - self._sent)
-        evidence, proven = self.proofs.evidence(operations, self._sent)
-        where = (self.study, self._session, self._round, step.name, to)
-        what = (operations, dict(public), fresh, kept_of, evidence, topology)
-        request, inboxes = Request(*where, *what), self._relay.deliver(step)
-        written = lines_of_all(request, step, sizes, self.protection, inboxes)
-        asked = dict.fromkeys(self.parties, encode(*request.as_message()))
+    def run_step(self, call: StepCall) -> dict[str, Any]:
+        """Run a step at every party; see `RoundRunner.run_step`."""
+        step, sizes = call.step, call.sizes(self.parties)
+        veiled = call.to == "parties" and self.protection == "masked"
+        self.begin_round(for_parties=veiled)
+        fresh = call.new_arrays(self._sent)
+        evidence, proven = self.fit_evidence.evidence(call.operations, self._sent)
+        request = call.request(
+            study=self.study,
+            session=self._session,
+            round_number=self._round,
+            fresh=fresh,
+            evidence=evidence,
+        )
+        inboxes = self._relay.deliver(step)
+        lines = lines_of_all(request, step, sizes, self.protection, inboxes)
+        messages = dict.fromkeys(self.parties, encode(*request.as_message()))
         for party, inbox in inboxes.items():
-            asked[party] = encode(*replace(request, inbox=inbox).as_message())
-        released = self.run_round(step.name, asked, lambda _: written)
-        # A silo that refused has not kept what came with the request.
+            messages[party] = encode(*replace(request, inbox=inbox).as_message())
+        released = self.run_round(step.name, messages, lambda _: lines)
+        # Only now: a silo that refused has not kept what came with the request.
         self._sent |= fresh | proven
         check_origins(step.name, released)
-        if step.polynomial is None:
-            self.proofs.keep(request, extents, released, self.protection)
-        if topology is not None:
-            self._relay.carry(step, topology, sizes, released)
+        if step.polynomial is not None:
+            return self._compared(call, request, released)
+        self.fit_evidence.keep(request, call.extents, released, self.protection)
+        if call.topology is not None:
+            self._relay.carry(step, call.topology, sizes, released)
             return {}
         if step.verb == "disclosed":
-            return shown(request, step, sizes, released)
-        if step.polynomial is not None:
-            its = sizes[self._parties[0]]
-            found, signed = self._compared(step, its, released)
-            self.proofs.keep(request, extents, signed, self.protection)
-            return found
-        return opened(request, step, sizes, released, self._sum)
+            return disclosed_values(request, step, sizes, released)
+        return opened_totals(request, step, sizes, released, self._sum)
 
     def begin_computing(self, allow_coordinator_party: bool = False) -> None:
-        """Have the parties start their processes, unless they have in this session.
-
-        Raises
-        ------
-        AggregationError
-            When too few parties, or too many without a committee, would compute.
-        """
-        if self._comparing is not None:
+        """Have the parties start their computing processes, once in a session."""
+        if self._comparisons is not None:
             return
         members = computing_parties(self.roster, allow_coordinator_party)
-        if (note := who_computes(members, self._parties)) not in ("", *self.notes):
+        note = computing_note(members, self.parties)
+        if note not in ("", *self.notes):
             self.notes.append(note)
         if not self._session:
             self._join()
-        session = self.study, self._session
-        self._comparing = Comparing(members, self._control, self.channel, session)
-        self._comparing.begin()
+        self._comparisons = Comparisons(
+            members,
+            send=self.send,
+            channel=self.channel,
+            study=self.study,
+            session=self._session,
+        )
+        self._comparisons.begin()
 
     def _compared(
-        self, step: Step, its: Mapping[str, int], released: Mapping[str, Message]
-    ) -> tuple[dict[str, Any], dict[str, Message]]:
-        assert self._comparing is not None, "Federation.compare begins computing"
-        about = self._round, self.records.pop(), released
-        found, records, signed = self._comparing.compared(step, its, *about)
-        self.records += records
-        self._round += len(records) - 1
-        return found, signed
-
-    @property
-    def _where(self) -> dict[str, str]:
-        return {"study": self.study, "session": self._session}
+        self, call: StepCall, request: Request, released: Mapping[str, Message]
+    ) -> dict[str, Any]:
+        """Return the signs, once the parties have computed them."""
+        assert self._comparisons is not None, "Federation.compare begins computing"
+        outcome = self._comparisons.compared(
+            call.step,
+            # The sign of a total has one shape, whatever the parties' own columns are.
+            call.sizes(self.parties)[min(self.parties)],
+            first_round=self._round,
+            request_cost=self.records.pop(),
+            released=released,
+        )
+        self.records += outcome.records
+        self._round += len(outcome.records) - 1
+        replies, extents = outcome.replies, call.extents
+        self.fit_evidence.keep(request, extents, replies, self.protection)
+        return outcome.signs
 
     def begin_round(self, *, for_parties: bool) -> tuple[str, int]:
-        """Join where there is no session; return its name and the round's number.
+        """Return the session's name and the number of the round that begins.
 
-        `for_parties` has the parties agree on a key that the coordinator lacks.
+        The parties join first where there is no session. With `for_parties` they also
+        agree on a key that the coordinator lacks.
         """
         if not self._session:
             self._join()
         if for_parties and not self._has_group_key:
-            share_group_key(self._where, self._parties, self._control)
-            self._has_group_key = True
+            self._share_group_key()
         self._round += 1
         return self._session, self._round
 
@@ -230,72 +218,55 @@ class Coordinator:
         self,
         step: str,
         requests: Mapping[str, bytes],
-        written: Callable[[Mapping[str, Message]], Lines],
+        lines_of: Callable[[Mapping[str, Message]], Lines],
     ) -> dict[str, Message]:
-        """Ask parties, write down what left, and return the replies.
+        """Send requests, write the ledger's lines, and return the replies.
 
-        `written` gives the lines of the round, which may depend on the replies.
+        `lines_of` gives the lines of the round, which may depend on the replies.
         """
         replies = self.exchange(requests, step)
-        # Written first: the ledger tells what left, also when nothing can be opened.
+        # Written before anything else: the ledger is complete also where nothing can
+        # be opened.
         try:
-            lines = written(replies.messages)
+            lines = lines_of(replies.messages)
             released = log_lines(self.ledger, self.roster, lines, replies.messages)
         finally:
             for recorder in self.recorders:
                 recorder()
         if replies.problem:
-            # The next join asks for what was lost.
+            # The next join requests the lines that were lost.
             self._leave()
             raise replies.problem
         raise_refusals(step, replies.messages)
         return released
 
-    def tell(
-        self, header: Mapping[str, Any], arrays: Mapping[str, Any] | None = None
-    ) -> dict[str, Message]:
-        """Send every party a message that belongs to no fit; return the replies."""
-        return self._control(header, None, arrays)
-
-    def _join(self) -> None:
-        where = self._where | {"session": secrets.token_hex(16)}
-        how = (self._parties, self.roster, self.protection, self.partition)
-        offers = self._control(join_header(where, *how))
-        if last := recall(self.ledger, self.roster, self.study, offers, self._control):
-            self._round = max(self._round, last)
-            for recorder in self.recorders:
-                recorder()
-        self._control(agree_header(where, offers))
-        self._session = where["session"]
-
-    def _control(
+    def send(
         self,
         header: Mapping[str, Any],
-        parties: Iterable[str] | None = None,
         arrays: Mapping[str, Any] | None = None,
+        parties: Iterable[str] | None = None,
     ) -> dict[str, Message]:
-        data = encode(header, arrays or {})
-        chosen = self.parties if parties is None else parties
-        replies = self.exchange(dict.fromkeys(chosen, data), str(header["kind"]))
+        """Send a message that is not a step; return the checked replies by party.
+
+        Parameters
+        ----------
+        header : mapping
+            With the message's "kind".
+        arrays : mapping of str to array, optional
+            What travels with it.
+        parties : iterable of str, optional
+            The receivers; all parties when omitted.
+        """
+        kind, data = str(header["kind"]), encode(header, arrays or {})
+        receivers = self.parties if parties is None else parties
+        replies = self.exchange(dict.fromkeys(receivers, data), kind)
         if replies.problem:
             raise replies.problem
-        raise_refusals(str(header["kind"]), replies.messages)
+        raise_refusals(kind, replies.messages)
         return replies.messages
 
-    def _leave(self) -> None:
-        if self._session:
-            header = {"kind": "leave", **self._where}
-            # A fit that failed because a party is absent must not fail again here.
-            with suppress(UnpooledError):
-                self._control(header)
-        if self._comparing is not None:
-            self._comparing.close()
-        self._session, self._has_group_key, self._comparing = "", False, None
-        self._sent.clear()
-        self._relay.clear()
-
     def exchange(self, requests: Mapping[str, bytes], step: str) -> Replies:
-        """Send parties messages, and check who signed what came back."""
+        """Send each party its message, check who signed the replies, note the cost."""
 
         def arrived(party: str) -> None:
             for listener in self.listeners:
@@ -303,13 +274,64 @@ class Coordinator:
 
         started = time.perf_counter()
         replies = gather(self.channel, self.roster, requests, step, arrived)
-        if step not in _NO_ROUNDS:
+        if step not in _NOT_RECORDED:
             record = RoundRecord(
-                self._round if "." in step else 0,
-                step,
-                time.perf_counter() - started,
-                replies.bytes_out // max(len(replies.messages), 1),
-                sum(map(len, requests.values())) // len(requests),
+                round=self._round if "." in step else 0,
+                step=step,
+                seconds=time.perf_counter() - started,
+                bytes_out=replies.bytes_out // max(len(replies.messages), 1),
+                bytes_in=sum(map(len, requests.values())) // len(requests),
             )
             self.records.append(record)
         return replies
+
+    def _join(self) -> None:
+        """Begin a session: fresh keys between every two parties, and lost lines.
+
+        The coordinator carries the offers and cannot exchange them for its own: each
+        is signed under an identity that the silos pin.
+        """
+        session = {"study": self.study, "session": secrets.token_hex(16)}
+        join = {
+            "kind": "join",
+            **session,
+            "parties": sorted(self.parties),
+            "roster": self.roster.digest(),
+            "protection": self.protection,
+            "partition": self.partition,
+        }
+        offers = self.send(join)
+        last = recover(self.ledger, self.roster, self.study, offers, self.send)
+        if last:
+            self._round = max(self._round, last)
+            for recorder in self.recorders:
+                recorder()
+        signed = {
+            party: [reply.header["key"], reply.header["signature"]]
+            for party, reply in offers.items()
+        }
+        self.send({"kind": "agree", **session, "offers": signed})
+        self._session = session["session"]
+
+    def _share_group_key(self) -> None:
+        """Have the first party make a key for all parties, sealed to each other one."""
+        session = {"study": self.study, "session": self._session}
+        leader, *others = sorted(self.parties)
+        offer = {"kind": "offer group key", **session}
+        sealed = self.send(offer, parties=[leader])[leader].header["sealed"]
+        accept = {"kind": "accept group key", "leader": leader, "sealed": sealed}
+        self.send(accept | session, parties=others)
+        self._has_group_key = True
+
+    def _leave(self) -> None:
+        if self._session:
+            # A fit that failed because a party is absent must not fail again here.
+            with suppress(UnpooledError):
+                self.send(
+                    {"kind": "leave", "study": self.study, "session": self._session}
+                )
+        if self._comparisons is not None:
+            self._comparisons.close()
+        self._session, self._has_group_key, self._comparisons = "", False, None
+        self._sent.clear()
+        self._relay.clear()

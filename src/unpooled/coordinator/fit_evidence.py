@@ -1,4 +1,4 @@
-"""What parties signed while transforms were fitted: shown to them when it is applied.
+"""The signed replies of rounds that fitted transforms, sent when one is applied.
 
     round of a fit ── every party's signed reply ──> kept, in memory or in a folder
     first request of a session with the transform <── evidence, found by columns and fit
@@ -37,13 +37,13 @@ _SUFFIX = ".replies"
 
 
 @final
-class Proofs:
-    """The rounds that fitted something, newest last.
+class FitEvidence:
+    """The rounds that fitted transforms, newest last.
 
     Parameters
     ----------
     folder : Path, optional
-        Where they outlive the process; without it large ones lie in unnamed files.
+        Keeps them beyond the process; without it large ones lie in unnamed files.
 
     Attributes
     ----------
@@ -59,9 +59,9 @@ class Proofs:
         for path in sorted(folder.glob(f"*{_SUFFIX}")) if folder else ():
             self._remember(read_kept(path))
 
-    def planned(self) -> "Proofs":
+    def planned(self) -> "FitEvidence":
         """Return a copy that a plan may add to."""
-        copy = Proofs()
+        copy = FitEvidence()
         copy._kept = dict(self._kept)
         return copy
 
@@ -83,27 +83,29 @@ class Proofs:
     def expect(
         self, request: Request, extents: Mapping[str, Extent], protection: str
     ) -> None:
-        """Note a round that is only planned."""
+        """Add a round that is only planned."""
         if not _fits(request, extents):
             return
         asked = _asked(request, extents, protection)
         public, chain = dict(request.public), tuple(features(request.operations))
-        who = self.committee
+        committee = self.committee
 
         def nothing() -> tuple[Words, Signed]:
-            return blank(asked, request, who), {}
+            return blank(asked, request, committee), {}
 
         self._remember(Kept(asked, public, nothing, chain, True))
 
     def evidence(
         self, operations: Sequence[Operation], shown: set[str]
     ) -> tuple[tuple[Evidence, ...], set[str]]:
-        """Return the evidence of a view's transforms, and names for what it proves.
+        """Return the evidence of a view's transforms, and names of those transforms.
 
         Parameters
         ----------
+        operations : sequence of Operation
+            The view.
         shown : set of str
-            Names of what was proven before in the session.
+            Names of transforms whose evidence was sent before in the session.
         """
         found, names = list[Evidence](), set[str]()
         for position, operation in enumerate(operations):
@@ -125,14 +127,7 @@ class Proofs:
     ) -> list[Evidence]:
         for fit in self._fits_on(before, step):
             evidence = [
-                Evidence(
-                    position,
-                    kept.asked.step,
-                    kept.public,
-                    *kept.replies(),
-                    _further(before, step, kept),
-                )
-                for kept in fit
+                _evidence(position, kept, _further(before, step, kept)) for kept in fit
             ]
             if any(kept.planned for kept in fit):
                 return evidence
@@ -141,7 +136,7 @@ class Proofs:
                 fits |= after(fits, one, opened(one, kept.asked))
             if follows(step, fits, operation.public):
                 return evidence
-        # The silos say no, unless their policies trust this transform without a fit.
+        # The silos refuse the transform, unless their policies allow it all the same.
         return []
 
     def _fits_on(self, before: Sequence[Operation], step: Step) -> Iterator[list[Kept]]:
@@ -171,7 +166,7 @@ class Proofs:
                 stream.writelines(parts)
             return path.read_bytes
         if sum(memoryview(part).nbytes for part in parts) <= _IN_MEMORY:
-            # Joined when asked for: until then they lie in the replies as they came.
+            # Joined only when needed: until then they are the arrays of the replies.
             return lambda: b"".join(parts)
         stream = tempfile.TemporaryFile()
         stream.writelines(parts)
@@ -182,6 +177,18 @@ class Proofs:
 
         weakref.finalize(load, stream.close)
         return load
+
+
+def _evidence(position: int, kept: Kept, further: tuple[Operation, ...]) -> Evidence:
+    words, signed = kept.replies()
+    return Evidence(
+        transform=position,
+        step=kept.asked.step,
+        public=kept.public,
+        words=words,
+        signed=signed,
+        further=further,
+    )
 
 
 def _further(

@@ -1,29 +1,52 @@
-"""What the coordinator makes of a round's replies: totals, or each party's values."""
+"""Opening a round: from the checked replies to totals, or to each party's values.
+
+masked words of every party ── added: the masks cancel ──> decoded ──> totals
+masked words, to="parties" ─── added ──> `Veiled`: noise without the group key
+disclosed values ──> the same, by party
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
-from unpooled.coordinator.replies import released_array
+import numpy as np
+
+from unpooled.arrays import Array
+from unpooled.errors import AggregationError
 from unpooled.protocol.ledger_lines import code_for
 from unpooled.protocol.message import Message
 from unpooled.protocol.packing import restored
 from unpooled.protocol.request import Request, Veiled
 from unpooled.protocol.step import Step
+from unpooled.secure.sums.fixed_point import Code
 from unpooled.secure.sums.masking import MaskedSum
 from unpooled.secure.sums.secure_sum import SecureSum
 
-# Of the axis letters, by party.
+# Sizes of the axis letters, by party.
 Sizes = Mapping[str, Mapping[str, int]]
 
 
-def opened(
+def opened_totals(
     request: Request,
     step: Step,
     sizes: Sizes,
     released: Mapping[str, Message],
     secure_sum: SecureSum,
 ) -> dict[str, Any]:
-    """Return the totals of a round by name; `Veiled` those for the parties alone."""
+    """Return the totals of a round by name; `Veiled` where only parties may open them.
+
+    Parameters
+    ----------
+    request : Request
+        What every party was sent.
+    step : Step
+        Declares the arrays.
+    sizes : mapping of str to mapping of str to int
+        Sizes of the axis letters, by party.
+    released : mapping of str to Message
+        The checked replies, of every party.
+    secure_sum : SecureSum
+        Adds them.
+    """
     results, parties = dict[str, Any](), sorted(sizes)
     for name, declared in step.leaves.items():
         # Totals have one shape, whatever the parties' own columns are.
@@ -31,7 +54,7 @@ def opened(
         context = request.context(name)
         code = code_for(declared, len(parties), request.public, context)
         concealed = [
-            released_array(
+            _released_array(
                 released[party],
                 name,
                 declared.numbers(shape),
@@ -48,15 +71,35 @@ def opened(
     return results
 
 
-def shown(
+def disclosed_values(
     request: Request, step: Step, sizes: Sizes, released: Mapping[str, Message]
 ) -> dict[str, dict[str, Any]]:
     """Return the values that each party disclosed, by party and name."""
     results: dict[str, dict[str, Any]] = {party: {} for party in sizes}
     for name, declared in step.leaves.items():
-        for party, its in sizes.items():
-            shape = declared.shape(its)
+        for party in sizes:
+            shape = declared.shape(sizes[party])
             numbers = declared.numbers(shape)
-            value = released_array(released[party], name, numbers, None)
+            value = _released_array(released[party], name, numbers, None)
             results[party][name] = restored(value, declared, shape, request.public)
     return results
+
+
+def _released_array(
+    message: Message, name: str, numbers: int, code: Code | None
+) -> Array:
+    """Return an array of a reply, if it has the declared size and type.
+
+    `code` is that of a masked total; None for values that travel in clear.
+    """
+    shape, kind = (numbers,), np.dtype(np.float64)
+    if code is not None:
+        shape, kind = code.shape(numbers), np.dtype(code.word)
+    array = message.arrays.get(name)
+    if array is None or array.shape != shape or array.dtype != kind:
+        raise AggregationError(
+            f"{message.header['party']} sent something else than is declared for "
+            f"{name}.",
+            rule="malformed_message",
+        )
+    return array

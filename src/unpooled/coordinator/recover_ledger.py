@@ -1,34 +1,34 @@
-"""What silos sent and the coordinator never wrote down: asked for, and written late.
+"""Recovering ledger lines that silos logged and the coordinator never wrote.
 
 A coordinator that is killed between a reply and its ledger, or whose network loses a
-reply, lacks lines that a silo's own log has. Each join tells how many lines the silo
-has; a coordinator that has fewer asks for them, so the ledger again tells what left.
+reply, lacks lines that a silo's own audit log has. Each reply to "join" has the number
+of lines in that log; the coordinator requests those it lacks and appends them, so the
+ledger is again a complete record of what left the silos.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
+from unpooled.coordinator.channel import Send
 from unpooled.errors import AggregationError, StudyError
 from unpooled.ledger import VISIBILITIES, Ledger, Release
 from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY
 from unpooled.protocol.message import Message
 from unpooled.secure.keys.roster import Roster
 
-# No study has more; a party that says so would keep the coordinator asking.
+# No study has more: a party that claims more would keep the coordinator busy for ever.
 _MOST_LINES = 100_000
-Ask = Callable[[dict[str, Any], tuple[str, ...]], dict[str, Message]]
 
 
-def recall(
+def recover(
     ledger: Ledger,
     roster: Roster,
     study: str,
     offers: Mapping[str, Message],
-    ask: Ask,
+    send: Send,
 ) -> int:
-    """Write the lines that parties have and the ledger lacks; return the last round.
+    """Append the lines that the ledger lacks; return the number of the last round.
 
     Parameters
     ----------
@@ -36,22 +36,29 @@ def recall(
         Grows by the lines.
     roster : Roster
         Whose keys must have sealed them.
+    study : str
+        Name of the study.
     offers : mapping of str to Message
-        Replies to "join", by party; "lines" in them counts the party's own lines.
-    ask : callable
-        Sends a header to parties and returns their replies by party.
+        Replies to "join", by party; "lines" in them is the length of the party's log.
+    send : callable
+        Sends parties a message and returns their replies.
+
+    Returns
+    -------
+    int
+        0 where no line was lacking.
 
     Raises
     ------
     AggregationError
         When a party has fewer lines than the ledger has under its key: its audit log
-        was cut; or when a line is not what it should be.
+        was cut; or when a line is not one of this study, sealed by the party.
     """
     queues: dict[str, deque[Release]] = {}
     for party, offer in offers.items():
         known, lines = _known(ledger, roster, study, party), offer.header["lines"]
         if type(lines) is not int or lines > known + _MOST_LINES:
-            raise _wrong(party, study)
+            raise _unreadable(party, study)
         if lines < known:
             raise AggregationError(
                 f"{party}'s audit log has fewer lines of {study} than the ledger has "
@@ -59,21 +66,25 @@ def recall(
                 rule="audit_log",
             )
         queues[party] = deque()
-        while known + len(queues[party]) < lines:
-            after = known + len(queues[party])
-            wanted = min(lines - after, LINES_OF_A_REPLY)
-            queues[party] += _asked(roster, study, party, (after, wanted), ask)
+        while (after := known + len(queues[party])) < lines:
+            count = min(lines - after, LINES_OF_A_REPLY)
+            header = {"kind": "recall", "study": study, "after": after}
+            reply = send(header, parties=[party])[party]
+            queues[party] += _lines_in(
+                reply, roster, study, party, first=after, count=count
+            )
     last = 0
     while heads := {party: queue[0] for party, queue in queues.items() if queue}:
-        first = min(heads.values(), key=lambda line: line.round)
-        same = [p for p, line in heads.items() if _body(line) == _body(first)]
+        earliest = min(heads.values(), key=lambda line: line.round)
+        same = [p for p, line in heads.items() if _body(line) == _body(earliest)]
         seals = {party: queues[party].popleft().seals[party] for party in same}
-        ledger.append(replace(first, parties=tuple(same)), seals)
-        last = max(last, first.round)
+        ledger.append(replace(earliest, parties=tuple(same)), seals)
+        last = max(last, earliest.round)
     return last
 
 
 def _known(ledger: Ledger, roster: Roster, study: str, party: str) -> int:
+    """Return how many lines of the study the ledger has under a party's key."""
     key = roster[party].hex()
     return sum(
         line.study == study and party in line.seals and line.seals[party].key == key
@@ -81,21 +92,20 @@ def _known(ledger: Ledger, roster: Roster, study: str, party: str) -> int:
     )
 
 
-def _asked(
-    roster: Roster, study: str, party: str, span: tuple[int, int], ask: Ask
+def _lines_in(
+    reply: Message, roster: Roster, study: str, party: str, *, first: int, count: int
 ) -> list[Release]:
-    after, wanted = span
-    header = {"kind": "recall", "study": study, "after": after}
+    """Return a reply's `count` lines, sealed with the numbers from `first` on."""
     lines = []
     try:
-        records = ask(header, (party,))[party].header["lines"]
-        if len(records) != wanted:
-            raise ValueError("more lines or fewer than it said it has")
-        for sequence, record in enumerate(records, after):
+        records = reply.header["lines"]
+        if len(records) != count:
+            raise ValueError("another number of lines than the reply to join had")
+        for sequence, record in enumerate(records, first):
             line = Release.from_record(record)
             seal = line.seals[party]
             if (line.study, seal.sequence) != (study, sequence):
-                raise ValueError("another line than the one asked for")
+                raise ValueError("another line than was requested")
             if line.visibility not in VISIBILITIES or not 0 < line.round < 2**31:
                 raise ValueError("a line that no round could have written")
             if bytes.fromhex(seal.key) != roster[party]:
@@ -104,13 +114,13 @@ def _asked(
             roster.check(party, statement, bytes.fromhex(seal.signature))
             lines.append(line)
     except (KeyError, TypeError, ValueError, StudyError) as wrong:
-        raise _wrong(party, study) from wrong
+        raise _unreadable(party, study) from wrong
     return lines
 
 
-def _wrong(party: str, study: str) -> AggregationError:
+def _unreadable(party: str, study: str) -> AggregationError:
     return AggregationError(
-        f"{party} does not say what it sent in {study} before.",
+        f"{party} did not return the lines of {study} in its audit log.",
         rule="malformed_message",
     )
 

@@ -1,7 +1,7 @@
-"""The coordinator's part where neighbours tell each other: it carries, and sees bytes.
+"""The coordinator's part of an exchanged step: it carries sealed bytes.
 
-replies ── each party's arrays, a sealed piece for each neighbour
-next request of a step that reads `inbox` ── each party's pieces, put together
+replies       each party's arrays, as one sealed piece for each neighbour
+next request  of a step that reads `inbox`: the pieces for each party, put together
 """
 
 from collections.abc import Mapping
@@ -22,17 +22,17 @@ Inboxes = Mapping[str, Mapping[str, Sealed]]
 
 @final
 class Relay:
-    """What waits to be delivered: at most the pieces of one round."""
+    """Sealed pieces that wait for delivery: at most those of one round."""
 
     def __init__(self) -> None:
         self._waiting: Inboxes = NOTHING
 
     def clear(self) -> None:
-        """Forget what was not delivered: the fit that it belongs to is over."""
+        """Drop what was not delivered: the fit that it belongs to is over."""
         self._waiting = NOTHING
 
     def deliver(self, step: Step) -> Inboxes:
-        """Return what goes with a step's requests, by party and release; once."""
+        """Return the inboxes for a step's requests, by party and release; once."""
         if "inbox" not in step.reads:
             return NOTHING
         waiting, self._waiting = self._waiting, NOTHING
@@ -45,15 +45,15 @@ class Relay:
         sizes: Mapping[str, Mapping[str, int]],
         replies: Mapping[str, Message] | None,
     ) -> None:
-        """Take what parties sealed for each other; None where that is only planned."""
+        """Take the pieces of a round; `replies` is None where it is only planned."""
         waiting: dict[str, dict[str, Sealed]] = {party: {} for party in graph}
         for name, declared in step.leaves.items():
-            shapes = {party: declared.shape(its) for party, its in sizes.items()}
+            shapes = {party: declared.shape(sizes[party]) for party in sizes}
             shape = next(iter(shapes.values()))
             if set(shapes.values()) != {shape}:
                 raise DataError(
-                    f"{step.name}: {name} has another shape at each party, and "
-                    f"neighbours could not check what they get."
+                    f"{step.name}: {name} differs in shape between parties, so "
+                    f"neighbours could not check what they receive."
                 )
             size = sealed_size(shape)
             pieces = _pieces(name, size, graph, replies)
@@ -67,17 +67,17 @@ def _pieces(
     name: str, size: int, graph: Graph, replies: Mapping[str, Message] | None
 ) -> dict[tuple[str, str], Any]:
     """Return the piece that each party sealed for each neighbour."""
-    found: dict[tuple[str, str], Array] = {}
+    pieces: dict[tuple[str, str], Array] = {}
     for party, peers in graph.items():
         words = np.zeros(len(peers) * size, np.uint8)
         if replies is not None:
-            told = replies[party].arrays.get(name)
-            if told is None or told.shape != words.shape or told.dtype != words.dtype:
+            sent = replies[party].arrays.get(name)
+            if sent is None or sent.shape != words.shape or sent.dtype != words.dtype:
                 raise AggregationError(
                     f"{party} sent something else than is declared for {name}.",
                     rule="malformed_message",
                 )
-            words = told
+            words = sent
         for place, peer in enumerate(peers):
-            found[party, peer] = words[place * size : (place + 1) * size]
-    return found
+            pieces[party, peer] = words[place * size : (place + 1) * size]
+    return pieces

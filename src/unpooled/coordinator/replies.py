@@ -1,4 +1,4 @@
-"""Checking what comes back: who signed it, which request it answers, what it holds."""
+"""Checking replies: who signed each, which request it is for, and what it holds."""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -6,19 +6,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import final
 
-import numpy as np
-
-from unpooled.arrays import Array
 from unpooled.coordinator.channel import Channel
 from unpooled.errors import RULES, AggregationError, DataError, ReleaseRefusedError
 from unpooled.ledger import Ledger, Release, Seal
 from unpooled.protocol.matching_stages import STAGES
 from unpooled.protocol.message import Framed, Message, decode, digest, size_of
 from unpooled.secure.keys.roster import Roster
-from unpooled.secure.sums.fixed_point import Code
 
-# What answers a message that is not a step: its kind, and what its header holds beside
-# the fields of every reply.
+# The reply to each message that is not a step: its kind, and the fields of its header
+# beside those of every reply.
 _ANSWERS: Mapping[str, tuple[str, set[str]]] = {
     "describe": ("described", {"columns", "named", "label", "partition", "rows"}),
     "announce": ("announced", {"approval"}),
@@ -39,7 +35,7 @@ _ANSWERS: Mapping[str, tuple[str, set[str]]] = {
     "matching.check": ("released", {"seals", "digest"}),
 }
 _ALWAYS = {"party", "request", "kind"}
-# Bytes from which on a thread of its own costs less than it spares.
+# Size in bytes from which checking a reply in a thread of its own saves time.
 _LARGE = 2**20
 _CHECKERS = 4
 
@@ -47,14 +43,15 @@ _CHECKERS = 4
 @final
 @dataclass(eq=False)
 class Replies:
-    """What one exchange brought.
+    """The replies of one exchange.
 
     Attributes
     ----------
     messages : dict of str to Message
         One checked reply per party that sent one, in the order of the requests.
     problem : AggregationError or None
-        Why nothing may be opened. It is raised after what did arrive is in the ledger.
+        Why nothing may be opened. Raised only once the replies that did arrive are in
+        the ledger.
     bytes_out : int
         Of all replies together.
     """
@@ -78,15 +75,15 @@ def gather(
     step: str,
     arrived: Callable[[str], None],
 ) -> Replies:
-    """Send requests and check every reply; `arrived` is called with each party."""
+    """Return the checked replies; `arrived` is called with each party that replied."""
     replies, large = Replies(), dict[str, Future[Message]]()
-    # Megabytes are hashed while the next are on their way.
+    # A large reply is hashed while the next one is on its way.
     with ThreadPoolExecutor(_CHECKERS) as checkers:
         for party, data in channel.exchange(requests):
             replies.bytes_out += size_of(data)
             if party not in requests or party in {*replies.messages, *large}:
                 replies.problem = replies.problem or AggregationError(
-                    f"{party} answered {step} twice, or without being asked. The round "
+                    f"{party} answered {step} twice, or without a request. The round "
                     f"was not opened.",
                     rule="out_of_order",
                 )
@@ -114,10 +111,21 @@ def gather(
 def log_lines(
     ledger: Ledger,
     roster: Roster,
-    written: list[tuple[Release, str]],
+    lines: list[tuple[Release, str]],
     replies: Mapping[str, Message],
 ) -> dict[str, Message]:
     """Write a round's lines, with the seals of all parties that released something.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Grows by the lines.
+    roster : Roster
+        Whose keys must have sealed them.
+    lines : list of (Release, str)
+        The lines, each with the name of its array in the reply.
+    replies : mapping of str to Message
+        The checked replies, by party.
 
     Returns
     -------
@@ -130,26 +138,26 @@ def log_lines(
         if reply.header.get("kind") != "released":
             continue
         try:
-            seals[party] = _seals(roster, party, reply, written)
+            seals[party] = _seals(roster, party, reply, lines)
             released[party] = reply
         except AggregationError as wrong:
             # The others' values have left all the same, and belong in the ledger.
             problem = problem or wrong
-    for number, (line, _) in enumerate(written):
-        behind = tuple(party for party in released if party in line.parties)
-        if behind:
-            of_line = {party: seals[party][number] for party in behind}
-            ledger.append(replace(line, parties=behind), of_line)
+    for number, (line, _) in enumerate(lines):
+        parties = tuple(party for party in released if party in line.parties)
+        if parties:
+            line_seals = {party: seals[party][number] for party in parties}
+            ledger.append(replace(line, parties=parties), line_seals)
     if problem:
         raise problem
     return released
 
 
 def raise_refusals(step: str, replies: Mapping[str, Message]) -> None:
-    """Raise the error of the first party that did not do what was asked."""
+    """Raise the error of the first party that did not carry out its request."""
     kind, names = _ANSWERS.get(step, ("released", {"seals", "origins"}))
     for party, reply in replies.items():
-        # What a party that does not compute hands to those that do.
+        # Only a party that does not compute has shares, for those that do.
         known = set(reply.header) - ({"shares"} if "." in step else set())
         if reply.header.get("kind") == kind and known == _ALWAYS | names:
             continue
@@ -170,10 +178,10 @@ def raise_refusals(step: str, replies: Mapping[str, Message]) -> None:
 
 
 def check_origins(step: str, replies: Mapping[str, Message]) -> None:
-    """Refuse to open what silos made of arrays that they keep of different rounds.
+    """Refuse to open totals of arrays that the silos kept in different rounds.
 
-    Masks would not cancel, and 64 bits of noise may look like a total. It happens where
-    a fit ended after one silo had kept its arrays and before another had.
+    The masks would not cancel, and 64 bits of noise may look like a total. It happens
+    where a fit ended after one silo had kept its arrays and before another had.
     """
     if len({str(reply.header["origins"]) for reply in replies.values()}) > 1:
         raise AggregationError(
@@ -181,23 +189,6 @@ def check_origins(step: str, replies: Mapping[str, Message]) -> None:
             f"model again; a fit that was stopped half-way left some of them behind.",
             rule="out_of_order",
         )
-
-
-def released_array(
-    message: Message, name: str, numbers: int, code: Code | None
-) -> Array:
-    """Return an array of a reply, if it is what was declared; `code` None is clear."""
-    shape, kind = (numbers,), np.dtype(np.float64)
-    if code is not None:
-        shape, kind = code.shape(numbers), np.dtype(code.word)
-    array = message.arrays.get(name)
-    if array is None or array.shape != shape or array.dtype != kind:
-        raise AggregationError(
-            f"{message.header['party']} sent something else than is declared for "
-            f"{name}.",
-            rule="malformed_message",
-        )
-    return array
 
 
 def _checked(roster: Roster, party: str, request: bytes, reply: Framed) -> Message:
@@ -212,18 +203,22 @@ def _checked(roster: Roster, party: str, request: bytes, reply: Framed) -> Messa
 
 
 def _seals(
-    roster: Roster, party: str, reply: Message, written: list[tuple[Release, str]]
+    roster: Roster, party: str, reply: Message, lines: list[tuple[Release, str]]
 ) -> dict[int, Seal]:
-    """Return a party's seals by the numbers of its lines among those of the round."""
+    """Return a party's seals, by the place of its lines among those of the round."""
     seals = {}
-    own = [(n, *line) for n, line in enumerate(written) if party in line[0].parties]
+    of_party = [
+        (number, line, source)
+        for number, (line, source) in enumerate(lines)
+        if party in line.parties
+    ]
     try:
         records = reply.header["seals"]
-        # A comparison sends shares to the other parties, and no array in the reply.
-        sources = {s for _, line, s in own if line.direction == "out" and s}
+        # The shares of a comparison go to the other parties: no array in the reply.
+        sources = {s for _, line, s in of_party if line.direction == "out" and s}
         if set(reply.arrays) != sources:
             raise ValueError("other arrays than are declared")
-        for (number, line, source), record in zip(own, records, strict=True):
+        for (number, line, source), record in zip(of_party, records, strict=True):
             sequence, content, signature = record
             if type(sequence) is not int or type(content) is not str:
                 raise TypeError("a seal")

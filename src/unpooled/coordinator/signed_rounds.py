@@ -1,4 +1,4 @@
-"""A round that fitted something, as it is kept: what was asked, and every part of it.
+"""A round that fitted a transform, as the coordinator keeps it for later evidence.
 
 reply of each party ── arrays, by place and name ──┐
 request ── public arguments, columns, transforms ──┴──> one message, in a file too
@@ -30,16 +30,16 @@ Signed = Mapping[str, tuple[bytes, bytes]]
 @final
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """A round that fitted something.
+    """A round that fitted a transform.
 
     Attributes
     ----------
     asked : Answered
-        What every party was asked.
+        The request that every party received.
     public : mapping
-        The arguments, arrays as such.
+        Its public arguments; arrays as such.
     replies : callable
-        Returns the stacked words by array name, and who signed what.
+        Returns the stacked words by array name, and the signed texts with signatures.
     operations : tuple of Operation
         The columns and transforms of its view.
     planned : bool
@@ -79,7 +79,7 @@ def as_pieces(
 
 
 def _declared_names(request: Request) -> Callable[[str], str]:
-    """Return what gives an array of a reply the name that its step declares."""
+    """Return a function from an array's name in a reply to its declared name."""
     step = find_step(request.step)
     renamed = {} if step.polynomial is None else dict.fromkeys([SIGNS], *step.leaves)
     return lambda name: renamed.get(name, name)
@@ -90,7 +90,7 @@ def _arrays(public: Mapping[str, Any]) -> dict[str, Array]:
 
 
 def replies_in(data: bytes) -> tuple[Words, Signed]:
-    """Return the stacked words by array name, and who signed what."""
+    """Return the stacked words by array name, and the signed texts by party."""
     message = decode(data)
     signed = message.header["signed"]
     asked = Answered.from_record(message.header["asked"])
@@ -107,7 +107,7 @@ def replies_in(data: bytes) -> tuple[Words, Signed]:
 
 
 def blank(asked: Answered, request: Request, committee: tuple[str, ...] = ()) -> Words:
-    """Return words of the right size, of which there is only one in memory."""
+    """Return words of the right shape that take no memory, for a plan."""
     step = find_step(asked.step)
     sizes = step.sizes(asked.n_features, request.public)
     words = {}
@@ -126,7 +126,7 @@ def blank(asked: Answered, request: Request, committee: tuple[str, ...] = ()) ->
 
 
 def read_kept(path: Path) -> Kept:
-    """Read a round from its file; words and signatures only when they are asked for."""
+    """Read a round from its file; words and signatures only when they are needed."""
     try:
         message = decode(path.read_bytes())
         asked = Answered.from_record(message.header["asked"])

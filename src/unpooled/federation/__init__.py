@@ -1,1 +1,1 @@
-"""How a step reaches the parties: the same verbs over every channel."""
+"""The federation that estimators are fitted on: its verbs, its views, its channels."""

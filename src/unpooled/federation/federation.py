@@ -1,22 +1,26 @@
-"""The federation: what an estimator talks to, in a few verbs.
+"""The federation: an estimator's access to the silos, in a few verbs.
 
-It stands where scikit-learn's X stands. A view of it (columns, rows, a fitted
-transform) is a federation too: the same parties, asked through a longer chain of
-operations that each silo applies to its own rows, lazily.
+    federation.sum(step) ── StepCall ──> coordinator ── request ──> every party
+    totals <──────────────────────────── opened <────── replies
+
+It takes the place of scikit-learn's X. A view of it (columns, rows, a fitted transform)
+is a federation too: the same parties, with a longer chain of operations that each silo
+applies to its own rows, lazily.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, final
 
+import numpy as np
+
 from unpooled.arrays import Array
-from unpooled.coordinator.round_cost import RoundRecord
+from unpooled.coordinator.round_runner import RoundRecord, RoundRunner, StepCall
 from unpooled.errors import DataError
-from unpooled.federation.arguments import as_argument
-from unpooled.federation.coordinator_protocol import Rounds
 from unpooled.federation.layout import Layout
 from unpooled.federation.splits import fold_rows, seed_of, split_rows
 from unpooled.ledger import Ledger
+from unpooled.protocol.request import Veiled
 from unpooled.protocol.step import Step, named_for
 from unpooled.protocol.topology import Graph, graph_of
 from unpooled.protocol.view_operations import (
@@ -30,7 +34,7 @@ from unpooled.protocol.view_operations import (
 
 @final
 class Federation:
-    """Parties, and a view of their tables. Made by `unpooled.simulate` or a study.
+    """A view of the tables of all parties. Made by `unpooled.simulate` or a study.
 
     Attributes
     ----------
@@ -39,30 +43,30 @@ class Federation:
     parties : tuple of str
         Their names, in the study's order.
     feature_names : tuple of str
-        Columns of the view, in the parties' order; a step sees its party's as those of
-        X.
+        Columns of the view, in the parties' order. At each party, a step's X has those
+        of them that the party has.
     n_features : int
-        How many.
+        Number of columns of the view.
     columns_of : mapping of str to tuple of str
         The columns of each party; on a row partition all have the same.
     n_rows : int or None
-        On a column partition N, the rows that all parties have; else None.
+        N on a column partition; None on a row partition.
     named : bool
-        Whether the names came with the data (a bare array has none).
+        Whether the column names came with the data (a bare array has none).
     label : str or None
-        The column that is carried along and never a feature.
+        The column that is kept beside the features, such as a diagnosis.
     ledger : Ledger
-        What crossed the silos' doors so far, shared by all views.
+        Every array that left or entered a silo so far, shared by all views.
     rounds : list of RoundRecord
-        What each exchange cost.
+        The cost of each round.
     model : str
-        The estimator that asks by this view, as in the names of its steps: "pca".
-        Empty in between.
+        The estimator that uses this view, as in the names of its steps: "pca". Empty
+        outside a fit.
     """
 
     def __init__(
         self,
-        coordinator: Rounds,
+        coordinator: RoundRunner,
         *,
         layout: Layout,
         named: bool,
@@ -100,7 +104,7 @@ class Federation:
 
     @property
     def kept_here(self) -> str:
-        """Name what the silos keep for a fit on this view, for `kept_of`."""
+        """Address of the arrays that silos keep for a fit on this view: `kept_of`."""
         return kept_address(self.coordinator.study, self.operations)
 
     @property
@@ -115,12 +119,12 @@ class Federation:
 
     @property
     def ledger(self) -> Ledger:
-        """What crossed the silos' doors so far."""
+        """Every array that left or entered a silo so far."""
         return self.coordinator.ledger
 
     @property
     def rounds(self) -> list[RoundRecord]:
-        """What each exchange cost, in seconds and bytes."""
+        """The cost of each round, in seconds and bytes."""
         return self.coordinator.records
 
     def __repr__(self) -> str:
@@ -142,7 +146,8 @@ class Federation:
             With "parties" the totals come back as `Veiled`: noise to the coordinator,
             opened by the parties when passed as a public argument of a later step.
         kept_of : str, optional
-            Of another view's fit, whose kept arrays the step reads: its `kept_here`.
+            Address of another view's fit whose kept arrays the step reads: its
+            `kept_here`.
         **public
             The step's keyword-only arguments: numbers, texts, arrays or `Veiled`.
 
@@ -153,47 +158,47 @@ class Federation:
         Raises
         ------
         ReleaseRefusedError, DataError, AggregationError
-            When a silo's rule, a silo's data or the protocol stops the round.
+            When a silo's policy refuses, its data do not fit, or the protocol fails.
         """
         if to not in ("coordinator", "parties"):
             raise DataError(f'to={to!r}; choose "coordinator" or "parties".')
-        return self._ask("summed", step, to, kept_of, public)
+        return self._run_step("summed", step, to, kept_of, public)
 
     def collect(
         self, step: Step, *, kept_of: str = "", **public: Any
     ) -> dict[str, dict[str, Array]]:
         """Return each party's own values: a disclosure that every silo must allow."""
-        return self._ask("disclosed", step, "coordinator", kept_of, public)
+        return self._run_step("disclosed", step, "coordinator", kept_of, public)
 
     def keep(self, step: Step, *, kept_of: str = "", **public: Any) -> None:
         """Run a step whose results stay in the silos."""
-        self._ask("kept", step, "coordinator", kept_of, public)
+        self._run_step("kept", step, "coordinator", kept_of, public)
 
     def exchange(
         self, step: Step, topology: Any, *, kept_of: str = "", **public: Any
     ) -> None:
-        """Let every party tell its neighbours, and nobody else, its own values.
+        """Have every party send its own values to its neighbours, and nobody else.
 
         Parameters
         ----------
         step : Step
-            Declared with `exchanged`; later steps read what was told as `inbox`.
+            Declared with `exchanged`; later steps read the received values as `inbox`.
         topology : {"complete", "ring", "star"} or mapping of str to list of str
-            Who is whose neighbour; with "star" the first party is in the middle. A
-            mapping names every party's neighbours, both ways, and connects all.
+            The neighbours of each party; with "star" the first party is in the middle.
+            A mapping names every party's neighbours, both ways, and connects all.
         kept_of, **public
             As of `sum`.
         """
         graph = graph_of(topology, self.parties)
-        self._ask("exchanged", step, "coordinator", kept_of, public, graph)
+        self._run_step("exchanged", step, "coordinator", kept_of, public, graph)
 
     def compare(self, step: Step, **public: Any) -> Array:
-        """Tell where a `compared` step's polynomial of totals is negative, no more."""
+        """Return where a `compared` step's polynomial of totals is negative."""
         self.coordinator.begin_computing()
-        signs = self._ask("compared", step, "coordinator", "", public)
+        signs = self._run_step("compared", step, "coordinator", "", public)
         return next(iter(signs.values()))
 
-    def _ask(
+    def _run_step(
         self,
         verb: str,
         step: Step,
@@ -205,9 +210,17 @@ class Federation:
         if step.verb != verb:
             raise DataError(f"{step.name} is declared {step.verb}, not {verb}.")
         step = named_for(self.model, step)
-        values = {name: as_argument(value) for name, value in public.items()}
-        where = (self.operations, self.layout.extents, to)
-        return self.coordinator.ask(step, *where, values, kept_of, topology)
+        values = {name: _as_argument(value) for name, value in public.items()}
+        call = StepCall(
+            step=step,
+            operations=self.operations,
+            extents=self.layout.extents,
+            public=values,
+            to=to,
+            kept_of=kept_of,
+            topology=topology,
+        )
+        return self.coordinator.run_step(call)
 
     @contextmanager
     def fitting(self) -> Iterator["Federation"]:
@@ -221,7 +234,7 @@ class Federation:
     def select(self, columns: Sequence[str]) -> "Federation":
         """Return a view of some columns, in the order given.
 
-        On a column partition every party keeps those of the list that are its own.
+        On a column partition every party keeps those of its own columns in the list.
         """
         wanted = tuple([columns] if isinstance(columns, str) else columns)
         return self._view(Select(wanted), self.layout.selected(wanted))
@@ -231,14 +244,14 @@ class Federation:
     ) -> "list[tuple[Federation, Federation]]":
         """Return n pairs of views (train, test) for cross-validation.
 
-        Every silo deals its own rows to the folds; who is in which never leaves.
+        Every silo assigns its own rows to the folds; the assignment never leaves it.
 
         Parameters
         ----------
         n : int, default 5
             Number of folds, at least 2.
         shuffle : bool, default True
-            Deal rows at random rather than in turn.
+            Assign rows at random rather than in turn.
         random_state : int, optional
             Seed of the shuffle; None: the federation's own, if it has one.
         """
@@ -284,10 +297,11 @@ class Federation:
         step : Step
             Declared with `derived`.
         columns : sequence of str, optional
-            Names of the columns that it makes; by default they stay as they are, which
-            on column partitions they must.
+            Names of the transformed columns. They are given on a row partition; on a
+            column partition every silo's names stay as they are.
         kept_of : str, optional
-            The fit whose kept arrays the step reads: `kept_here` of its view.
+            Address of the fit whose kept arrays the step reads: `kept_here` of its
+            view.
         **public
             The step's keyword-only arguments.
         """
@@ -302,25 +316,25 @@ class Federation:
                 f"leaves every silo's names as they are on a column partition."
             )
         names = () if columns is None else tuple(map(str, columns))
-        values = {name: as_argument(value) for name, value in public.items()}
+        values = {name: _as_argument(value) for name, value in public.items()}
         layout = self.layout.renamed(names) if names else self.layout
         view = self._view(Derive(step.name, names, values, kept_of), layout)
         return view.asked_by("")
 
     def asked_by(self, model: str) -> "Federation":
-        """Return the same view, whose steps have the name of a model in front.
+        """Return the same view, for the steps of another model.
 
         Parameters
         ----------
         model : str
-            As the attribute.
+            First half of its steps' names, such as "pca".
         """
         view = self.over(self.coordinator)
         view.model = model
         return view
 
-    def over(self, coordinator: Rounds) -> "Federation":
-        """Return the same view with another end of the rounds, such as a plan."""
+    def over(self, coordinator: RoundRunner) -> "Federation":
+        """Return the same view over another round runner, such as a dry run."""
         return Federation(
             coordinator,
             layout=self.layout,
@@ -342,3 +356,20 @@ class Federation:
         view.layout = layout
         view.operations = (*self.operations, operation)
         return view
+
+
+def _as_argument(value: Any) -> Any:
+    """Return an argument as it travels: a JSON value, an array or a `Veiled` total."""
+    if isinstance(value, np.generic) or (
+        isinstance(value, np.ndarray) and value.ndim == 0
+    ):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        kind = np.int64 if value.dtype.kind in "iub" else np.float64
+        return np.ascontiguousarray(value, dtype=kind)
+    if isinstance(value, Veiled | int | float | str | bool | list | dict | None):
+        return value
+    raise DataError(
+        f"A public argument is {type(value).__name__}; numbers, texts and arrays of "
+        f"numbers can travel."
+    )

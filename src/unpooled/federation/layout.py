@@ -1,4 +1,4 @@
-"""What a view looks like from outside: whose columns, and how many aligned rows."""
+"""The layout of a view: the columns of each party, and the number of aligned rows."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ from unpooled.protocol.view_operations import Rows
 @final
 @dataclass(frozen=True)
 class Layout:
-    """The columns of a view by party, and its rows where they are known.
+    """The columns of a view by party, and its number of rows where that is known.
 
     Attributes
     ----------
@@ -22,14 +22,14 @@ class Layout:
     columns_of : mapping of str to tuple of str
         By party, in the study's order; on a row partition all have the same.
     n_rows : int or None
-        N on a column partition, None on a row partition. Until rows are matched it is
-        the most that N can be.
+        N on a column partition, None on a row partition. Until rows are matched, the
+        largest possible N.
     matching : {"", "ids", "aligned"}
         What the parties still have to do before the first fit: match rows by their
-        ids, or check that ids that were declared to be aligned are.
+        ids, or check ids that were declared to be aligned.
     rows_of : mapping of str to array
-        Which rows of its table each party put where; in simulations only, and only
-        where rows were matched.
+        By party, the rows of its table in the common order; in simulations only, and
+        only where rows were matched.
     """
 
     partition: str
@@ -40,7 +40,7 @@ class Layout:
 
     @classmethod
     def of_rows(cls, parties: Iterable[str], columns: Sequence[str]) -> "Layout":
-        """Return the layout of parties with the same columns."""
+        """Return the layout of a row partition: the same columns at every party."""
         return cls("rows", dict.fromkeys(parties, tuple(columns)))
 
     @classmethod
@@ -50,12 +50,12 @@ class Layout:
         rows: Mapping[str, int],
         matching: str = "",
     ) -> "Layout":
-        """Return the layout of parties with the same rows in the same order.
+        """Return the layout of a column partition: the same rows in the same order.
 
         Raises
         ------
         DataError
-            When they differ in their numbers of rows, or share a column's name.
+            When parties differ in their numbers of rows, or share a column's name.
         """
         if len(set(rows.values())) > 1 and matching != "ids":
             raise DataError(
@@ -63,38 +63,38 @@ class Layout:
                 f"order, but these have {dict(rows)} rows. Name their column of ids "
                 f"(ids), so that rows are matched."
             )
-        names = [column for own in columns_of.values() for column in own]
+        names = [column for columns in columns_of.values() for column in columns]
         if twice := sorted({c for c in names if names.count(c) > 1}):
             raise DataError(
                 f"On a column partition every column belongs to one silo, but {twice} "
                 f"stand in several. Rename or drop them."
             )
-        own = {party: tuple(columns) for party, columns in columns_of.items()}
-        return cls("columns", own, min(rows.values()), matching)
+        by_party = {party: tuple(columns) for party, columns in columns_of.items()}
+        return cls("columns", by_party, min(rows.values()), matching)
 
-    def matched(
-        self, n_rows: int, rows_of: Mapping[str, Array] | None = None
-    ) -> "Layout":
-        """Return the layout once the parties agreed on their common rows."""
-        return replace(self, n_rows=n_rows, matching="", rows_of=dict(rows_of or {}))
+    def matched(self, n_rows: int) -> "Layout":
+        """Return the layout once the parties have agreed on their common rows."""
+        return replace(self, n_rows=n_rows, matching="", rows_of={})
 
     @property
     def columns(self) -> tuple[str, ...]:
         """All columns, in the parties' order."""
         if self.partition == "rows":
             return next(iter(self.columns_of.values()))
-        return tuple(column for own in self.columns_of.values() for column in own)
+        return tuple(
+            column for columns in self.columns_of.values() for column in columns
+        )
 
     @property
     def extents(self) -> dict[str, Extent]:
-        """How large each party's view is."""
+        """The size of each party's view."""
         return {
-            party: Extent(len(own), self.n_rows)
-            for party, own in self.columns_of.items()
+            party: Extent(len(columns), self.n_rows)
+            for party, columns in self.columns_of.items()
         }
 
     def selected(self, wanted: tuple[str, ...]) -> "Layout":
-        """Return the layout of some of the columns; every party keeps its own."""
+        """Return the layout of some columns; every party keeps those that it has."""
         # Sets, since there may be tens of thousands of columns.
         known = set(self.columns)
         if unknown := [column for column in wanted if column not in known]:
@@ -103,25 +103,24 @@ class Layout:
             )
         if not wanted or len(set(wanted)) != len(wanted):
             raise DataError("Select at least one column, and none twice.")
-        own = {
+        sets = {party: set(columns) for party, columns in self.columns_of.items()}
+        selected = {
             party: tuple(column for column in wanted if column in columns)
-            for party, columns in (
-                (party, set(names)) for party, names in self.columns_of.items()
-            )
+            for party, columns in sets.items()
         }
-        if without := [party for party, columns in own.items() if not columns]:
+        if without := [party for party, columns in selected.items() if not columns]:
             raise DataError(
                 f"The selection has no column of {', '.join(without)}. A total is over "
                 f"all parties: select a column of each, or leave the party out."
             )
-        return replace(self, columns_of=own)
+        return replace(self, columns_of=selected)
 
     def of_part(self, part: Rows) -> "Layout":
-        """Return the layout of some of the rows."""
+        """Return the layout of a fold, or of one side of a split."""
         if self.n_rows is None:
             return self
         return replace(self, n_rows=part.count(self.n_rows))
 
     def renamed(self, columns: tuple[str, ...]) -> "Layout":
-        """Return the layout of a transform's columns, on a row partition."""
+        """Return the layout with a transform's columns, on a row partition."""
         return replace(self, columns_of=dict.fromkeys(self.columns_of, columns))

@@ -1,11 +1,18 @@
-"""Every party in this process, through the same messages as between organisations."""
+"""A federation whose parties all live in this process.
+
+    Federation ─ Coordinator ─ LocalChannel ─ Party.handle ─ each party's table
+
+The messages, keys, masks and policies are those of a study between organisations; only
+the network is missing.
+"""
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
-from unpooled.coordinator.channel import Channel
+from unpooled.coordinator.channel import LocalChannel
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.data.parties import open_parties
 from unpooled.data.study_columns import agree_on_columns
@@ -17,28 +24,7 @@ from unpooled.federation.matching import agree_on_rows, how_to_match
 from unpooled.ledger import Ledger
 from unpooled.party.party import Party
 from unpooled.party.rules.policy import Policy
-from unpooled.protocol.message import Framed
 from unpooled.secure.keys.roster import MOST_COMPUTING, Identity, Roster
-
-
-@final
-class LocalChannel(Channel):
-    """Call each party's door in turn.
-
-    Parameters
-    ----------
-    doors : mapping of str to callable
-        `Party.handle` by party.
-    """
-
-    def __init__(self, doors: Mapping[str, Callable[[bytes], Framed]]) -> None:
-        self.parties = tuple(doors)
-        self._doors = dict(doors)
-
-    def exchange(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Framed]]:
-        """Yield each party's reply as soon as it is made."""
-        for name, request in requests.items():
-            yield name, self._doors[name](request)
 
 
 def simulate(
@@ -67,28 +53,28 @@ def simulate(
         table, the path of a CSV, Parquet, Arrow, .npy or .npz file, a database's
         address, or a `Table`.
     partition : {"rows", "columns"}, default "rows"
-        Whether parties have the same columns about different rows, or the reverse.
+        Whether parties have different rows with the same columns, or the reverse.
     label : str, optional
-        A column that is carried along and never a feature.
+        A column that is kept beside the features, such as a diagnosis.
     ids : str, optional
         A column that identifies rows, never a feature. On a column partition rows are
-        matched by it: the silos find out which ids all of them have, privately, and
-        the federation is about these. Without ids the tables must be aligned already.
+        matched by it: a private set intersection finds the ids that all silos have,
+        and the federation has their rows. Without ids the tables must be aligned.
     secure_sum : {"masked", "plain"}, default "masked"
-        Plain adds numbers in clear: an oracle for tests, no protection.
+        "plain" adds numbers in clear: a reference for tests, without protection.
     policy : Policy, mapping or path, optional
-        Every silo's rules, as a `Policy`, its keys, or a TOML file with them; None is a
-        silo's default, which refuses fewer than three parties. A mapping of party names
-        gives each its own.
+        The policy of every silo, as a `Policy`, its keys, or a TOML file with them; by
+        default that of a new silo, which refuses fewer than three parties. A mapping
+        by party name gives each its own.
     random_state : int, optional
-        Seed of folds and splits that bring none, and of methods that draw starting
-        values.
+        Seed of folds and splits without one of their own, and of methods that draw
+        starting values.
     columns : sequence of str, optional
-        On a row partition, the only feature columns wanted; others may hold text, or
-        stand at some silos only. On a column partition each source has its own.
+        On a row partition, the feature columns; other columns may hold text, or exist
+        at some silos only. On a column partition each source has its own.
     aligned : bool, default False
-        That the silos' tables have the same ids in the same order. Nothing is matched;
-        a keyed digest of the ids is compared.
+        Whether the silos' tables have the same ids in the same order. Nothing is
+        matched then; a keyed digest of the ids is compared.
     study : str, optional
         The study's name in ledger and report.
     block_mb : float, optional
@@ -97,14 +83,14 @@ def simulate(
     Returns
     -------
     Federation
-        Stands where scikit-learn's X stands: ``PCA().fit(federation)``.
+        Takes the place of scikit-learn's X: ``PCA().fit(federation)``.
 
     Raises
     ------
     DataError
         When a source cannot be read, columns differ between silos, or a column is not
-        numeric; the message names silo and column. When ids stand twice or are missing,
-        or no id is common.
+        numeric; the message names silo and column. When ids occur twice or are
+        missing, or no id is common.
     """
     federation, members = in_one_process(
         parties,
@@ -119,7 +105,8 @@ def simulate(
         aligned=aligned,
         block_mb=block_mb,
     )
-    agree_on_rows(federation, members)
+    agree_on_rows(federation)
+    note_common_rows(federation, members)
     return federation
 
 
@@ -139,7 +126,7 @@ def in_one_process(
     first_round: int = 1,
     block_mb: float | int | None = None,
 ) -> tuple[Federation, dict[str, Party]]:
-    """Return both ends: the federation, and the parties by name.
+    """Return the federation and its parties by name.
 
     Rows are not matched yet: `agree_on_rows` does that.
 
@@ -150,7 +137,7 @@ def in_one_process(
     columns, aligned, block_mb
         As of `simulate`.
     ledger : Ledger, optional
-        To continue, with `first_round`, when a study is resumed.
+        To be continued, from `first_round` on, when a study is resumed.
     first_round : int, default 1
         Number of the next round.
     """
@@ -160,9 +147,16 @@ def in_one_process(
     layout = _layout(tables, partition, how_to_match(partition, ids, aligned))
     identities = {name: Identity() for name in tables}
     roster = _roster(identities)
-    kind = {"plain": secure_sum == "plain", "partition": partition}
     members = {
-        name: Party(name, table, policies[name], identities[name], roster, **kind)
+        name: Party(
+            name,
+            table,
+            policies[name],
+            identities[name],
+            roster,
+            plain=secure_sum == "plain",
+            partition=partition,
+        )
         for name, table in tables.items()
     }
     coordinator = Coordinator(
@@ -185,6 +179,20 @@ def in_one_process(
     return federation, members
 
 
+def note_common_rows(federation: Federation, members: Mapping[str, Party]) -> None:
+    """Set `Layout.rows_of` to the common rows of parties that matched theirs.
+
+    Only possible in one process: a silo's rows in the common order never leave it.
+    """
+    rows_of = {
+        name: rows
+        for name, member in members.items()
+        if (rows := member.aligning.common_rows(federation.coordinator.study))
+        is not None
+    }
+    federation.layout = replace(federation.layout, rows_of=rows_of)
+
+
 def _check_arguments(
     parties: Mapping[str, Any], partition: str, secure_sum: str
 ) -> None:
@@ -199,12 +207,12 @@ def _check_arguments(
     if secure_sum not in ("masked", "plain"):
         raise DataError(f'secure_sum={secure_sum!r}; choose "masked" or "plain".')
     if any(not isinstance(name, str) or not name for name in parties):
-        raise DataError("Party names are texts that are not empty.")
+        raise DataError("A party's name is a text that is not empty.")
 
 
 def _roster(identities: Mapping[str, Identity]) -> Roster:
     keys = {name: identity.public for name, identity in identities.items()}
-    # Nobody is there to pin a committee where there are many: the first are taken.
+    # Between organisations the silos pin a committee; here the first parties are one.
     many = len(keys) > MOST_COMPUTING
     return Roster(keys, sorted(keys)[:MOST_COMPUTING] if many else ())
 

@@ -1,4 +1,4 @@
-"""Which rows of every silo a fold or a split is about, as operations of a view."""
+"""Folds and train/test splits of every silo's rows, as operations of a view."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from unpooled.protocol.view_operations import Rows
 
 
 def seed_of(random_state: Any, default: int | None) -> int:
-    """Return a seed for a shuffle: the one given, the default, or a new one."""
+    """Return a seed for a shuffle: the one given, the default, or a random one."""
     seed = default if random_state is None else random_state
     if seed is None:
         return int(np.random.default_rng().integers(2**31))
@@ -31,9 +31,11 @@ def fold_rows(n: int, seed: int) -> list[tuple[Rows, Rows]]:
 def split_rows(
     test_size: float | None, train_size: float | None, seed: int
 ) -> tuple[Rows, Rows]:
-    """Return (train, test), of the size that is given for one of them."""
+    """Return (train, test) rows, by the size of one of them."""
     if test_size is not None and train_size is not None:
-        raise DataError("Give test_size or train_size: no row is in neither view.")
+        raise DataError(
+            "Give test_size or train_size, not both: every row is in one view."
+        )
     name, size = "train_size", train_size
     if size is None:
         name, size = "test_size", 0.25 if test_size is None else test_size

@@ -11,10 +11,10 @@ from typing import Any, final
 
 import numpy as np
 
-from unpooled.coordinator.round_cost import RoundRecord
+from unpooled.coordinator.channel import LocalChannel
+from unpooled.coordinator.round_runner import RoundRecord
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.federation.federation import Federation
-from unpooled.federation.local import LocalChannel
 from unpooled.federation.planning.dry_run import plan
 from unpooled.ledger import Ledger, Release
 from unpooled.models.base import FederatedEstimator

@@ -11,8 +11,9 @@ from unpooled.data.toml import Section
 from unpooled.errors import StudyError
 from unpooled.federation.federation import Federation
 from unpooled.federation.layout import Layout
-from unpooled.federation.matching import how_to_match
-from unpooled.federation.planning.dry_run import DryRounds, Plan, with_matching
+from unpooled.federation.matching import how_to_match, with_matching
+from unpooled.federation.planning.dry_run import DryRun
+from unpooled.federation.planning.plan import Plan
 from unpooled.party.party import Party
 from unpooled.protocol.message import decode, encode
 from unpooled.protocol.request import Request, view_arrays
@@ -119,9 +120,9 @@ def read_announced(
 
 def _dry_rounds(
     parties: tuple[str, ...], head: Section, roster: Roster | None
-) -> DryRounds:
+) -> DryRun:
     protection = head.text("secure_sum", choices=("masked", "plain")) or "masked"
-    dry = DryRounds(parties, head.name("name"), protection)
+    dry = DryRun(parties, head.name("name"), protection)
     if roster is not None and set(parties) <= set(roster):
         dry.roster = roster.part(parties)
     return dry
@@ -142,7 +143,7 @@ def _layout_known_to(party: Party, parties: tuple[str, ...]) -> Layout:
 
 
 def _refusals(
-    party: Party, dry: DryRounds, partition: str
+    party: Party, dry: DryRun, partition: str
 ) -> tuple[tuple[str, str, str], ...]:
     """Return (party, step, rule) of each request that the party would refuse, once."""
     refusals: dict[tuple[str, str, str], None] = {}

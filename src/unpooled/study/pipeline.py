@@ -9,7 +9,8 @@ from sklearn.base import BaseEstimator
 
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.federation.planning.dry_run import Plan, plan
+from unpooled.federation.planning.dry_run import plan
+from unpooled.federation.planning.plan import Plan
 from unpooled.study.study_file import StudyFile, StudyStep, target_of
 
 if TYPE_CHECKING:

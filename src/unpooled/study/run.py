@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any, final
 
 from unpooled.coordinator.coordinator import Coordinator
-from unpooled.coordinator.round_cost import RoundRecord
+from unpooled.coordinator.round_runner import RoundRecord
 from unpooled.errors import ReleaseRefusedError, StudyError, UnpooledError
 from unpooled.federation.federation import Federation
+from unpooled.federation.local import note_common_rows
 from unpooled.federation.matching import agree_on_rows
 from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Ledger
@@ -114,7 +115,7 @@ def run(
         study = with_earlier(study, path)
         _restore_memories(study, place, parties)
         place.log(f"Started study {study.name}.")
-        coordinator.proofs = place.proofs()
+        coordinator.fit_evidence = place.proofs()
         # The same objects: what the coordinator appends, the folder records.
         place.ledger, place.rounds = coordinator.ledger, coordinator.records
         return _fit_rest(study, place, federation, parties, listener)
@@ -142,7 +143,7 @@ def resume(
         join = assemble or partial(simulated_federation, study)
         federation, parties = join(place.ledger, place.next_round)
         coordinator = _coordinator(federation)
-        coordinator.records, coordinator.proofs = place.rounds, place.proofs()
+        coordinator.records, coordinator.fit_evidence = place.rounds, place.proofs()
         _restore_memories(study, place, parties)
         rest = study.steps[len(place.state.finished) :]
         if rest:
@@ -167,7 +168,8 @@ def _fit_rest(
     coordinator.listeners += [] if listener is None else [listener]
     finished = [model for _, model in place.models()]
     with _silo_log(place), _failures_logged(place):
-        agree_on_rows(federation, parties)
+        agree_on_rows(federation)
+        note_common_rows(federation, parties)
         view = _transformed(federation, finished)
         rest = study.steps[len(finished) :]
         for number, step in enumerate(rest, 1):

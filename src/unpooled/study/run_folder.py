@@ -32,8 +32,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, final, get_origin
 
-from unpooled.coordinator.fit_evidence import Proofs
-from unpooled.coordinator.round_cost import RoundRecord
+from unpooled.coordinator.fit_evidence import FitEvidence
+from unpooled.coordinator.round_runner import RoundRecord
 from unpooled.data.atomic_file import replacing
 from unpooled.errors import StudyError
 from unpooled.ledger import Ledger
@@ -249,9 +249,9 @@ class RunFolder:
         except (OSError, ValueError, RecursionError) as wrong:
             raise StudyError(f"Cannot read {path}: {wrong}.") from wrong
 
-    def proofs(self) -> Proofs:
+    def proofs(self) -> FitEvidence:
         """Return the evidence that silos check before a transform is applied."""
-        return Proofs(self.path / EVIDENCE)
+        return FitEvidence(self.path / EVIDENCE)
 
     def drop_proofs(self) -> None:
         """Remove the evidence, when the study sends no further requests."""

@@ -159,7 +159,7 @@ def _announce(
     A plan needs no approval, and the text is there for those who approve.
     """
     header = {"kind": "announce", "study": study.name, "text": study.text}
-    for party, reply in coordinator.tell(header).items():
+    for party, reply in coordinator.send(header).items():
         if require_approval and reply.header["approval"] not in (
             "approved",
             "not needed",
@@ -175,14 +175,14 @@ def _deliver(study: StudyFile, coordinator: Coordinator, place: Path) -> None:
         header = {"kind": "deliver", "study": study.name, "name": name}
         content = np.frombuffer(path.read_bytes(), np.uint8)
         try:
-            coordinator.tell(header, {"file": content})
+            coordinator.send(header, {"file": content})
         except UnpooledError as error:
             folder.log(f"Not delivered to every silo: {name}. {error}")
 
 
 def federation_of(study: StudyFile, coordinator: Coordinator) -> Federation:
     """Return the federation of a study; the silos describe their tables."""
-    replies = coordinator.tell({"kind": "describe"})
+    replies = coordinator.send({"kind": "describe"})
     columns: dict[str, tuple[str, ...]] = {}
     for party, reply in replies.items():
         names = reply.header["columns"]

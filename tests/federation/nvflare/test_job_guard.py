@@ -15,7 +15,7 @@ from unpooled.party.memory.audit_log import Journal
 
 pytest.importorskip("nvflare", reason="nvflare absent")
 
-from unpooled.federation.nvflare.job_guard import JobGuard, what_is_foreign
+from unpooled.federation.nvflare.job_guard import JobGuard, foreign_part
 
 NAMES = ("a", "b", "c")
 
@@ -129,7 +129,7 @@ def test_a_class_of_another_name(app):
     content["components"][0]["path"] = "unpooled.party.setup.silo_file.Silo"
     (app / "config" / SILO_CONFIG).write_text(json.dumps(content))
 
-    assert what_is_foreign(app) == "a job of other classes"
+    assert foreign_part(app) == "a job of other classes"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000])

@@ -25,7 +25,7 @@ def rules(federation: up.Federation, **options: Any) -> set[tuple[str, str]]:
 
 def of_three(federation: up.Federation) -> None:
     coordinator: Any = federation.coordinator
-    coordinator.channel.parties = coordinator._parties = ("a", "b", "c")
+    coordinator.parties = ("a", "b", "c")
     coordinator.roster = type(coordinator.roster)(
         {name: coordinator.roster[name] for name in "abc"}
     )

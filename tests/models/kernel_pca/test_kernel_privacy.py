@@ -104,14 +104,14 @@ def test_more_landmarks_than_columns_place_everybody(rows):
 
 def watched(here, monkeypatch):
     """Note what a coordinator is told of every step, and who opens it."""
-    ask, seen = here.federation.coordinator.ask, []
+    run_step, seen = here.federation.coordinator.run_step, []
 
-    def listening(step, operations, extents, to, *rest):
-        told = ask(step, operations, extents, to, *rest)
-        seen.append((step.name.rpartition(".")[2], to, told))
-        return told
+    def listening(call):
+        opened = run_step(call)
+        seen.append((call.step.name.rpartition(".")[2], call.to, opened))
+        return opened
 
-    monkeypatch.setattr(here.federation.coordinator, "ask", listening)
+    monkeypatch.setattr(here.federation.coordinator, "run_step", listening)
     return seen
 
 

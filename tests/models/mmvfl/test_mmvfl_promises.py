@@ -31,15 +31,15 @@ def test_the_coordinator_sees_noise_where_an_opened_consensus_tells_every_label(
     }
     seen = []
     federation = silos(X, y)
-    ask = federation.coordinator.ask
+    run_step = federation.coordinator.run_step
 
-    def watched(step, *args, **how):
-        answer = ask(step, *args, **how)
-        if step.name == "mmvfl.local_labels":
+    def watched(call):
+        answer = run_step(call)
+        if call.step.name == "mmvfl.local_labels":
             seen.append(answer["consensus"].words)
         return answer
 
-    monkeypatch.setattr(federation.coordinator, "ask", watched)
+    monkeypatch.setattr(federation.coordinator, "run_step", watched)
     up.MMVFL(0.1, max_iter=10, tol=0.0).fit(federation, y="tree")
 
     Z = published(X, y, 0.1, 10)[2]

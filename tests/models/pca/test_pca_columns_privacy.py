@@ -73,14 +73,14 @@ def test_a_fit_tells_the_coordinator_the_scores_whatever_is_said(
 ):
     """What it sends back for the silos' loadings are the scores, of unit length."""
     federation = federate(rows)
-    ask, seen = federation.coordinator.ask, {}
+    run_step, seen = federation.coordinator.run_step, {}
 
-    def listening(step, operations, extents, to, public, *rest):
-        if step.name == "pca.own_loadings":
-            seen.update(public)
-        return ask(step, operations, extents, to, public, *rest)
+    def listening(call):
+        if call.step.name == "pca.own_loadings":
+            seen.update(call.public)
+        return run_step(call)
 
-    monkeypatch.setattr(federation.coordinator, "ask", listening)
+    monkeypatch.setattr(federation.coordinator, "run_step", listening)
     up.PCA(2, svd_solver=solver, scores=scores, random_state=0).fit(federation)
     theirs = sklearn.decomposition.PCA(2).fit_transform(rows)
     assert_allclose(np.abs(seen["U"] * seen["length"]), np.abs(theirs), atol=1e-6)

@@ -2,10 +2,10 @@
 
 import numpy as np
 from numpy.testing import assert_allclose
-from test_gossip import neighbours
 
 import unpooled as up
 from gossiping_silos import federate, gossip, rows
+from graphs import neighbours
 from unpooled.models.pca import gossip_steps as pca_gossip
 
 # Fixtures of another module.

@@ -219,9 +219,12 @@ def test_plan_is_a_bound_on_what_leaves(rows):
 
 @pytest.mark.parametrize(
     ("p", "k", "solver"),
-    [(4_000, 10, "pca.local_scatter"), (9_000, 10, "pca.local_image"),
-     (9_000, 600, "pca.local_scatter")],
-)  # fmt: skip
+    [
+        (4_000, 10, "pca.local_scatter"),
+        (9_000, 10, "pca.local_image"),
+        pytest.param(9_000, 600, "pca.local_scatter", marks=pytest.mark.slow),
+    ],
+)
 def test_auto_chooses_by_bytes_and_the_plan_says_why(p, k, solver):
     X = np.broadcast_to(np.zeros((700, 1)), (700, p))
     federation = simulate({name: X for name in "abc"}, policy=Policy.open())

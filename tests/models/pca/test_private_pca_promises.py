@@ -185,6 +185,7 @@ def test_an_attacker_wins_no_more_than_was_promised():
     assert lower_epsilon(wrong_guesses()) <= EPSILON
 
 
+@pytest.mark.slow
 def test_the_same_attacker_sees_a_quarter_of_the_noise():
     # It is wrong 24 times in a hundred instead of 43: the bound is about 2.9, with a
     # deviation of 0.2.

@@ -11,8 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
-from hard_columns import made_up, real
+from hard_columns import HARDEST, made_up, real
 from optima import is_optimal
+from tiers import mostly_slow
 from unpooled import (
     PCA,
     Policy,
@@ -114,7 +115,9 @@ def test_any_split_gives_the_same(rows):
         assert (off <= 2.0**-26 * np.maximum(1, np.abs(other.lambdas_) * sigma)).all()
 
 
-@pytest.mark.parametrize("name", sorted(set(made_up()) - {"two rows"}))
+@pytest.mark.parametrize(
+    "name", mostly_slow(sorted(set(made_up()) - {"two rows"}), *HARDEST)
+)
 def test_hard_columns(name):
     x = made_up()[name]
 

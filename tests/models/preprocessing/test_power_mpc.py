@@ -100,6 +100,7 @@ def test_two_silos_are_refused_with_the_remedy(rows):
     assert len(federation.ledger) == 0
 
 
+@pytest.mark.slow
 def test_beside_two_silos_the_coordinator_may_be_a_declared_third(rows):
     federation = simulate(partition_rows(rows, 2), policy={"min_parties": 2})
     model = PowerTransformer(**OPTIONS, allow_coordinator_party=True)
@@ -121,6 +122,7 @@ def test_beside_three_silos_no_silo_computes_with_the_coordinator():
     assert {reply.header["rule"] for reply in replies} == {"two_parties"}
 
 
+@pytest.mark.slow
 def test_a_committee_computes_for_many_silos(rows):
     rows, whole = rows[:, 1:], exact(rows[:, 1:])
     here = silos({f"s{i}": piece for i, piece in enumerate(np.array_split(rows, 7))},

@@ -37,7 +37,14 @@ def declared(X, scale=1.0, shift=0.0):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    ("scale", "shift"), [(1, 0), (2, 0), (0.5, 0), (1, 1), (1, -1)]
+    ("scale", "shift"),
+    [
+        (1, 0),
+        (2, 0),
+        (1, -1),
+        pytest.param(0.5, 0, marks=pytest.mark.slow),
+        pytest.param(1, 1, marks=pytest.mark.slow),
+    ],
 )
 def test_what_is_declared_need_only_be_near(rows, mode, scale, shift):
     federation, rounds = exactly(np.array_split(rows, 3))

@@ -6,8 +6,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from exact_rounds import exactly
-from hard_columns import REAL, made_up, real
+from hard_columns import HARDEST, REAL, made_up, real
 from optima import is_optimal
+from tiers import mostly_slow
 from unpooled import PowerTransformer
 
 # What is promised, in units of max(1/σ, |λ|).
@@ -25,7 +26,7 @@ def spread(X):
     return np.nanstd(np.sign(X) * np.log1p(np.abs(X)), axis=0)
 
 
-@pytest.mark.parametrize("name", made_up())
+@pytest.mark.parametrize("name", mostly_slow(made_up(), *HARDEST))
 def test_hard_columns(name):
     x = made_up()[name]
 
@@ -39,7 +40,7 @@ def test_hard_columns(name):
     assert 0.5 <= model.spread_[0] / spread(x) <= 3.0
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", mostly_slow(REAL, "iris", "wine"))
 def test_real_features(name):
     X = real(name)
 

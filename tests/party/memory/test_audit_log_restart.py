@@ -52,11 +52,11 @@ def test_transforms_fitted_before_a_restart_are_still_known(place):
     # Silos know what they answered, never what it gave: that they must be shown.
     with pytest.raises(ReleaseRefusedError, match="transform_not_fitted"):
         PCA(2).fit(scaler.transform(again))
-    again.coordinator.proofs = federation.coordinator.proofs
+    again.coordinator.fit_evidence = federation.coordinator.fit_evidence
     whole = PCA(2).fit(scaler.transform(again))
     assert whole.n_samples_ == 90
     stranger = place.federation(study="other")
-    stranger.coordinator.proofs = federation.coordinator.proofs
+    stranger.coordinator.fit_evidence = federation.coordinator.fit_evidence
     with pytest.raises(ReleaseRefusedError, match="transform_not_fitted"):
         PCA(2).fit(scaler.transform(stranger))
 

@@ -100,9 +100,9 @@ def test_a_silo_may_allow_the_change():
 
 
 def test_the_refusal_reaches_the_user_by_name(here):
+    from unpooled.coordinator.channel import LocalChannel
     from unpooled.coordinator.coordinator import Coordinator
     from unpooled.errors import ReleaseRefusedError
-    from unpooled.federation.local import LocalChannel
     from unpooled.secure.keys.roster import Roster
 
     here.federation.sum(totals)

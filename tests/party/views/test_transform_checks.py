@@ -29,7 +29,7 @@ def here(request: pytest.FixtureRequest) -> Silos:
 def proofs(here: Silos) -> Any:
     coordinator = here.federation.coordinator
     assert isinstance(coordinator, Coordinator)
-    return coordinator.proofs
+    return coordinator.fit_evidence
 
 
 def shown(here: Silos, view: up.Federation, **changed: Any) -> dict[str, str]:

@@ -1,12 +1,12 @@
-"""Members who make their TLS keys themselves, and an authority apart from everybody.
+"""Kits of members who make their TLS keys themselves, signed by an authority.
 
     member                             authority
     request  ── NAME.request.zip ──>   sign
     package <── NAME.signed.zip ────   (rootCA.key never leaves, no key ever comes)
 
-The work is done by NVFlare's own commands, ``nvflare cert`` and ``nvflare package``,
-each in a process of its own; we give them the participant's definition, and harden the
-kit that comes out.
+NVFlare's own commands do the work, ``nvflare cert`` and ``nvflare package``, each in a
+process of its own; they receive the participant's definition, and the resulting kit is
+hardened.
 """
 
 import json
@@ -32,7 +32,7 @@ _PATIENCE = 120.0  # seconds for one of NVFlare's commands, which take one or tw
 
 
 def make_authority(consortium: Consortium, folder: Path) -> Path:
-    """Make the federation's root certificate, unless it is there; return its folder.
+    """Make the federation's root certificate, unless it exists; return its folder.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def make_authority(consortium: Consortium, folder: Path) -> Path:
 
 
 def request(consortium: Consortium, participant: str, folder: Path) -> Path:
-    """Make a participant's key, where the participant is, and a request to sign it.
+    """Make a participant's key, on its own machine, and a request to sign it.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def request(consortium: Consortium, participant: str, folder: Path) -> Path:
     Path
         The request, a zip file without the key, to be sent to the authority.
     """
-    known = {one["name"]: one for one in consortium.participants()}
+    known = {member["name"]: member for member in consortium.participants()}
     if participant not in known:
         raise StudyError(
             f'The federation has no participant "{participant}". It has '
@@ -91,17 +91,19 @@ def request(consortium: Consortium, participant: str, folder: Path) -> Path:
     return folder / f"{participant}.request.zip"
 
 
-def sign(consortium: Consortium, asked: Path, authority: Path, out: Path) -> Path:
-    """Sign a request, at the authority.
+def sign(
+    consortium: Consortium, request_file: Path, authority: Path, out: Path
+) -> Path:
+    """Sign a request, on the authority's machine.
 
     Parameters
     ----------
     consortium : Consortium
         The federation, as the authority's own file has it.
-    asked : Path
-        The request's zip file.
+    request_file : Path
+        The request, a zip file.
     authority : Path
-        The folder with the root's key; made when it is absent.
+        The folder with the root certificate's key; made when it is absent.
     out : Path
         The signed zip file to write.
 
@@ -110,32 +112,32 @@ def sign(consortium: Consortium, asked: Path, authority: Path, out: Path) -> Pat
     Path
         `out`, to be sent back.
     """
-    _check_request(consortium, asked)
+    _check_request(consortium, request_file)
     make_authority(consortium, authority)
     with tempfile.TemporaryDirectory() as work:
         profile = _profile(consortium, Path(work))
         options = ("--ca-dir", authority, "--profile", profile, "--out", out)
-        _nvflare("cert", "approve", asked, *options)
+        _nvflare("cert", "approve", request_file, *options)
     return out
 
 
 def package(
     consortium: Consortium, signed: Path, folder: Path, fingerprint: str, out: Path
 ) -> Path:
-    """Make a kit from the authority's answer, where the participant is.
+    """Make a kit from the signed request, on the participant's machine.
 
     Parameters
     ----------
     consortium : Consortium
         The federation.
     signed : Path
-        The authority's answer.
+        The signed zip file.
     folder : Path
-        Where `request` kept the key.
+        The folder in which `request` kept the key.
     fingerprint : str
-        SHA-256 of the root certificate, learnt from the authority by another way.
+        SHA-256 of the root certificate, from the authority by another channel.
     out : Path
-        The folder of all kits; the kit lies in it where `provision` would put it.
+        The folder of all kits; the kit's path in it is that of `provision`.
 
     Returns
     -------
@@ -144,24 +146,24 @@ def package(
     """
     out.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(prefix=".making-", dir=out) as work:
-        # NVFlare minds the ending, which mail programs like to change.
+        # NVFlare requires this ending, and mail programs often change it.
         copy = shutil.copyfile(signed, Path(work) / "copy.signed.zip")
         options = ("--request-dir", folder, "--fingerprint", fingerprint, "-w", work)
         _nvflare("package", copy, *options)
-        found = [path.parent for path in Path(work).glob("*/prod_*/*/startup")]
-        if len(found) != 1:
+        made = [path.parent for path in Path(work).glob("*/prod_*/*/startup")]
+        if len(made) != 1:
             raise StudyError(f"NVFlare made no kit from {signed}.")
-        kit = out / consortium.kit_of(found[0].name)
+        kit = out / consortium.kit_of(made[0].name)
         if kit.exists():
-            raise StudyError(f"{kit} is there already. Move it away first.")
+            raise StudyError(f"{kit} exists already. Move it away first.")
         kit.parent.mkdir(exist_ok=True)
-        shutil.move(found[0], kit)
+        shutil.move(made[0], kit)
         harden(kit)
     return kit
 
 
 def fingerprint_of(authority: Path) -> str:
-    """Return the SHA-256 of an authority's root certificate, to be told by phone."""
+    """Return the SHA-256 of an authority's root certificate, to compare by phone."""
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.x509 import load_pem_x509_certificate
 
@@ -171,7 +173,7 @@ def fingerprint_of(authority: Path) -> str:
 
 def _check_authority(consortium: Consortium, folder: Path) -> None:
     if not (folder / "rootCA.key").exists():
-        # A new key would make kits that do not know those that are out already.
+        # Kits under a new key would not accept those already given out.
         raise StudyError(
             f"{folder} has a root certificate, but rootCA.key is elsewhere. Admit "
             f"members where the key is, with --request and --sign."
@@ -187,23 +189,28 @@ def _check_authority(consortium: Consortium, folder: Path) -> None:
         )
 
 
-def _check_request(consortium: Consortium, asked: Path) -> None:
-    """Refuse a request that does not say what the federation's file says."""
-    known = {one["name"]: one for one in consortium.participants()}
+def _check_request(consortium: Consortium, request_file: Path) -> None:
+    """Refuse a request that differs from the federation's file."""
+    known = {member["name"]: member for member in consortium.participants()}
     try:
-        with zipfile.ZipFile(asked) as members, members.open("request.json") as member:
-            claims = json.loads(member.read(100_000))
+        with (
+            zipfile.ZipFile(request_file) as archive,
+            archive.open("request.json") as stream,
+        ):
+            claims = json.loads(stream.read(100_000))
         name, organisation = claims["name"], claims["org"]
         role = claims["cert_type"]
     except (OSError, KeyError, ValueError, TypeError, zipfile.BadZipFile) as wrong:
-        raise StudyError(f"{asked} is not a request to be signed: {wrong}.") from wrong
-    one = known.get(name)
-    # NVFlare signs whatever role is asked for; the file says who is what.
-    expected = one and (one["org"], one.get("role", one["type"]))
+        raise StudyError(
+            f"{request_file} is not a request to be signed: {wrong}."
+        ) from wrong
+    member = known.get(name)
+    # NVFlare signs any role that is requested; the file has the roles.
+    expected = member and (member["org"], member.get("role", member["type"]))
     if expected != (organisation, role):
         raise StudyError(
-            f"{asked} asks for {role} {name} of {organisation}, which is not in the "
-            f"federation's file. Nothing was signed."
+            f"{request_file} asks for {role} {name} of {organisation}, which is not "
+            f"in the federation's file. Nothing was signed."
         )
 
 
@@ -228,7 +235,7 @@ def _profile(consortium: Consortium, folder: Path) -> Path:
 
 
 def _nvflare(*arguments: str | Path) -> None:
-    """Run one of NVFlare's commands; its complaint becomes a `StudyError`."""
+    """Run one of NVFlare's commands; its error becomes a `StudyError`."""
     need_engine()
     done = subprocess.run(
         [sys.executable, "-m", "nvflare.cli", *map(str, arguments)],
@@ -236,9 +243,9 @@ def _nvflare(*arguments: str | Path) -> None:
         text=True,
         timeout=_PATIENCE,
         stdin=subprocess.DEVNULL,
-        # It must not find a participant's files, or ours, where it looks for modules.
+        # The working folder may hold a participant's files: no modules from there.
         env={**os.environ, "PYTHONSAFEPATH": "1"},
     )
     if done.returncode != 0:
-        said = " ".join((done.stderr or done.stdout).split())
-        raise StudyError(f"NVFlare's {arguments[0]} failed: {said[-600:]}")
+        output = " ".join((done.stderr or done.stdout).split())
+        raise StudyError(f"NVFlare's {arguments[0]} failed: {output[-600:]}")

@@ -1,4 +1,4 @@
-"""Who belongs to a federation: its file, and what NVFlare is told of it."""
+"""The members of a federation: its file, and their definitions for NVFlare."""
 
 import re
 from collections.abc import Mapping
@@ -20,21 +20,20 @@ _ORGANISATION = re.compile(r"[A-Za-z0-9_]{1,40}")
 @final
 @dataclass(frozen=True)
 class Consortium:
-    """Who belongs to a federation: the content of its file.
+    """The members of a federation: the content of its file.
 
     Attributes
     ----------
     name : str
-        Of the federation; also of its root certificate.
+        Name of the federation and of its root certificate.
     server : str
-        Host name of the machine that relays; silos and coordinator dial it.
+        Host name of the server; silos and coordinator connect to it.
     port, admin_port : int
-        Where it listens, for silos and for the coordinator; the only ports that are
-        open anywhere.
+        Its ports for silos and for the coordinator; no other machine listens.
     coordinator : str
-        Who submits studies, as name@organisation.
+        The person who submits studies, as name@organisation.
     silos : mapping of str to str
-        Each silo's organisation.
+        The organisation of each silo.
     """
 
     name: str
@@ -46,12 +45,17 @@ class Consortium:
 
     @classmethod
     def from_file(cls, path: str | Path) -> "Consortium":
-        """Read a federation's file; what is wrong is a `StudyError` with file and key.
+        """Read a federation's file.
 
         Parameters
         ----------
         path : str or Path
             A TOML file with [federation] and one [silos.<name>] per silo.
+
+        Raises
+        ------
+        StudyError
+            With file and key of what is wrong.
         """
         path = Path(path).expanduser()
         top = Section.from_text(path.name, read_text(path))
@@ -76,7 +80,7 @@ class Consortium:
         return re.sub(r"\W", "_", self.coordinator.partition("@")[2])
 
     def participants(self) -> list[dict[str, Any]]:
-        """Return everybody as NVFlare's project files name them."""
+        """Return server, coordinator and silos as NVFlare's project files name them."""
         server = {
             "name": self.server,
             "type": "server",
@@ -97,7 +101,7 @@ class Consortium:
         return [server, coordinator, *silos]
 
     def kit_of(self, participant: str) -> Path:
-        """Return where a participant's kit lies within the folder of all kits."""
+        """Return the path of a participant's kit within the folder of all kits."""
         if participant in self.silos:
             return Path("silos") / participant
         return Path("server" if participant == self.server else "coordinator")
@@ -113,7 +117,7 @@ def need_engine() -> None:
 
 
 def builders() -> list[dict[str, Any]]:
-    """Return what NVFlare builds a kit with, as its project files name it."""
+    """Return NVFlare's builders of kits, as its project files name them."""
     base = "nvflare.lighter.impl"
     static = {"config_folder": "config", "scheme": SCHEME, "require_signed_jobs": True}
     return [
@@ -127,9 +131,9 @@ def _organisations(silos: Section, server: str) -> dict[str, str]:
     organisations: dict[str, str] = {}
     for name in silos:
         silos.check_name(name, name)
-        # Names become names of folders and of certificates.
+        # Names become those of folders and of certificates.
         if name.casefold() in {server.casefold(), *map(str.casefold, organisations)}:
-            silos.fail(name, "stands for somebody else too, in this or another case")
+            silos.fail(name, "is another member's name too, in this or another case")
         silo = silos.section(name)
         silo.only(("organisation",))
         organisation = name.replace("-", "_")

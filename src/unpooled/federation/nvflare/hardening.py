@@ -1,19 +1,19 @@
-"""What a startup kit of NVFlare is changed to before anybody starts it.
+"""Restricting NVFlare's startup kits to what a study needs.
 
 NVFlare's kits allow what a general engine must: some ninety classes for jobs to name,
 code that travels with a job, streamed logs, shells in silos for administrators. A study
-needs one class at each end, so everything else is taken away:
+needs one class at each end, so everything else is removed:
 
-- ``local/resources.json``: jobs may name our class and the engine's own that calls it,
-  a silo looks at each job's files before anything of them runs (`JobGuard`), and no log
-  is streamed out of a silo;
-- ``local/authorization.json``: a coordinator may submit, watch, stop and download his
-  own jobs; no job brings code; nobody else may anything;
-- ``local/log_config.json``: the engine's two lines per call are not written;
+- ``local/resources.json``: jobs may name our class and NVFlare's own that calls it, a
+  silo checks each job's files before anything of them runs (`JobGuard`), and no log is
+  streamed out of a silo;
+- ``local/authorization.json``: the coordinator may submit, watch, stop and download
+  jobs of its own; no job brings code; nobody else has any right;
+- ``local/log_config.json``: NVFlare's two lines per call are not logged;
 - ``startup``: a job is refused unless its submitter signed it.
 
-The check of classes is the engine's, at the silo, from the silo's own file: a
-coordinator who changes his own kit gains nothing.
+NVFlare checks the classes at the silo, by the silo's own file: a coordinator who
+changes the coordinator's kit gains nothing.
 """
 
 import json
@@ -21,16 +21,16 @@ from pathlib import Path
 from typing import Any
 
 from unpooled.errors import StudyError
+from unpooled.federation.nvflare.jobs import (
+    CONTROLLER,
+    COORDINATOR_END,
+    EXECUTOR,
+    SILO_END,
+)
 
-SERVER_CLASSES = (
-    "nvflare.collab.runtime.controller.CollabController",
-    "unpooled.federation.nvflare.channel.CoordinatorEnd",
-)
-SILO_CLASSES = (
-    "nvflare.collab.runtime.executor.CollabExecutor",
-    "unpooled.federation.nvflare.channel.SiloEnd",
-)
-# What NVFlare asks in a silo about the files of a job.
+SERVER_CLASSES = (CONTROLLER, COORDINATOR_END)
+SILO_CLASSES = (EXECUTOR, SILO_END)
+# The class that NVFlare calls in a silo to check the files of a job.
 GUARD = "unpooled.federation.nvflare.job_guard.JobGuard"
 # The role that NVFlare writes into the coordinator's certificate. Its strongest role,
 # "project_admin", could do everything in every silo.
@@ -66,7 +66,7 @@ _STREAMERS = ("site_log_streamer", "log_receiver")
 
 
 def kind_of(kit: Path) -> str:
-    """Return whose kit a folder is: "server", "silo" or "coordinator"."""
+    """Return the kind of a kit: "server", "silo" or "coordinator"."""
     for kind, name in (
         ("server", "fed_server.json"),
         ("silo", "fed_client.json"),
@@ -82,12 +82,12 @@ def kind_of(kit: Path) -> str:
 
 
 def harden(kit: Path) -> None:
-    """Apply our rules to a kit as NVFlare made it; once more changes nothing.
+    """Restrict a kit as NVFlare made it; a second time changes nothing.
 
     Parameters
     ----------
     kit : Path
-        Its folder. Read by its owner only afterwards: it has private keys.
+        Its folder; afterwards only its owner can read it, since it has private keys.
     """
     kind = kind_of(kit)
     for folder in (kit, kit / "startup", kit / "local"):
@@ -107,14 +107,14 @@ def harden(kit: Path) -> None:
     logging.setdefault("loggers", {})["nvflare.collab"] = {"level": "WARNING"}
     _write(local / "log_config.json", logging)
     for default in local.glob("*.default"):
-        # NVFlare would fall back to them if ours were lost.
+        # NVFlare would use them if ours were lost.
         default.unlink()
     if kind == "silo":
         (kit / "state").mkdir(exist_ok=True, mode=0o700)
 
 
 def check_hardened(kit: Path) -> None:
-    """Raise a `StudyError` where a server or silo would run what no study needs."""
+    """Raise a `StudyError` if a server or silo would run more than studies."""
     kind = kind_of(kit)
     classes = SERVER_CLASSES if kind == "server" else SILO_CLASSES
     path = kit / "local" / "resources.json"
@@ -130,17 +130,17 @@ def check_hardened(kit: Path) -> None:
     ):
         raise StudyError(
             f"{path} lets jobs do more than a study needs. Jobs may name "
-            f"{' and '.join(classes)} only, the list must be enforced, silos look at "
-            f"a job's files ({GUARD}), and no log is streamed. Restore the file from "
-            f"the kit as you got it; if an earlier version made that, provision anew."
+            f"{' and '.join(classes)} only, the list must be enforced, silos check a "
+            f"job's files ({GUARD}), and no log is streamed. Restore the file from the "
+            f"kit as you got it; if an earlier version made that, provision anew."
         )
 
 
 def place_storage(kit: Path) -> None:
-    """Let a server keep jobs in its own kit, wherever the kit was copied.
+    """Set a server to keep jobs in its own kit, wherever the kit was copied.
 
     NVFlare's default is one folder of the machine, shared by all servers and lost when
-    the machine starts anew; it takes absolute paths only.
+    the machine restarts; it takes absolute paths only.
     """
     path = kit / "local" / "resources.json"
     resources = _read(path)
@@ -154,7 +154,7 @@ def _resources(
     resources["class_list_enforcement_mode"] = "enforce"
     resources["class_allow_list"] = list(classes)
     resources["allow_log_streaming"] = False
-    # A silo that is lost is known to be after a minute, not after ten.
+    # A lost silo is noticed after one minute, not after ten.
     for server in resources.get("servers", []):
         server["heart_beat_timeout"] = 60
     resources["components"] = [
@@ -167,7 +167,7 @@ def _resources(
 
 
 def _store_in(resources: dict[str, Any], folder: Path) -> bool:
-    """Put the server's two stores under a folder; return whether that is news."""
+    """Put the server's two stores under a folder; return whether that is a change."""
     before = json.dumps(resources)
     if "snapshot_persistor" in resources:
         storage = resources["snapshot_persistor"]["args"]["storage"]["args"]

@@ -1,12 +1,12 @@
-"""The guard at a silo's gate: only the job of a study comes in, and the log says so.
+"""A silo's check of arriving jobs: only the job of a study may start.
 
     server ── job's files ──> silo: JobGuard ──> the silo's job starts
                                   └─ refused: the rule's name ──> server
-                                              an entry ──> the silo's log
+                                              an entry ──> the silo's audit log
 
-NVFlare asks it when a job arrives, before anything of it runs. Behind it NVFlare's own
-list of classes and its right to bring code stand as they did; but those say no in the
-engine's words and write nothing into the silo's log.
+NVFlare calls it when a job arrives, before anything of the job runs. NVFlare's own list
+of allowed classes and its right to bring code still apply; but they refuse with
+NVFlare's messages and write nothing into the silo's audit log.
 """
 
 import json
@@ -21,13 +21,13 @@ from unpooled.federation.nvflare.jobs import SILO_CONFIG, for_silo
 log = logging.getLogger("unpooled.party")
 
 _RULE = "foreign_job"
-# What NVFlare itself puts into every folder of a signed job.
+# Files that NVFlare itself adds to every folder of a signed job.
 _SIGNATURES = {".__nvfl_sig.json", ".__nvfl_submitter.crt"}
 
 
 @final
 class JobGuard(AppValidator):
-    """What NVFlare makes in a silo's process, and asks about each job's files."""
+    """Made by NVFlare in a silo's process; checks the files of each job."""
 
     def __init__(self) -> None:
         # NVFlare has made the kit the working folder.
@@ -35,20 +35,21 @@ class JobGuard(AppValidator):
         self._journals: dict[Path, Any] = {}
 
     def validate(self, app_folder: str) -> tuple[str, dict[str, Any]]:
-        """Return why a job may not come in, which is empty for that of a study."""
+        """Return the rule by which a job is refused; empty for the job of a study."""
         try:
-            wrong = what_is_foreign(Path(app_folder))
+            reason = foreign_part(Path(app_folder))
         except Exception:
             log.exception("A job cannot be read")
-            wrong = "a job that cannot be read"
-        if wrong:
-            log.warning("Refused %s", wrong)
-            self._write_down(wrong)
-        return (_RULE, {}) if wrong else ("", {})
+            reason = "a job that cannot be read"
+        if reason:
+            log.warning("Refused %s", reason)
+            self._log_refusal(reason)
+        return (_RULE, {}) if reason else ("", {})
 
-    def _write_down(self, wrong: str) -> None:
+    def _log_refusal(self, reason: str) -> None:
         try:
-            # Only now: a silo that waits for studies need not hold all that in memory.
+            # Imported only for a refusal: a silo's process that waits for studies stays
+            # small without the party's code.
             from unpooled.party.memory.audit_log import Journal
             from unpooled.party.setup.silo_file import Silo
 
@@ -57,14 +58,15 @@ class JobGuard(AppValidator):
                 silo.audit.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 journal = Journal(silo.audit, max_pages=silo.audit_pages)
                 self._journals[silo.audit] = journal
-            self._journals[silo.audit].refused("", wrong, _RULE)
+            self._journals[silo.audit].refused("", reason, _RULE)
         except Exception:
-            # It is refused in any case; NVFlare would send the reason to the server.
+            # The job is refused in any case. NVFlare would send this error to the
+            # server.
             log.exception("The refusal of a job cannot be written into the audit log")
 
 
-def what_is_foreign(app: Path) -> str:
-    """Return what in a job's folder is not of a study; empty where it is one."""
+def foreign_part(app: Path) -> str:
+    """Return what in a job's folder is no part of a study's job; empty if nothing."""
     config = app / "config" / SILO_CONFIG
     for path in app.rglob("*"):
         known = path == config or path.name in _SIGNATURES

@@ -1,10 +1,10 @@
-"""A study's job: JSON that names what is installed at both ends, and nothing else.
+"""A study's job: JSON that names classes installed at both ends, and nothing else.
 
-    JOB/meta.json                                         whom it needs
+    JOB/meta.json                                         the silos it needs
     JOB/app_server/config/config_fed_server.json          our coordinator, the study
     JOB/app_party/config/config_fed_client.json           our party: always the same
 
-What a silo gets is the same for every study, so it can tell any other job at a glance.
+A silo receives the same files for every study, so it can refuse any other job.
 """
 
 import json
@@ -14,16 +14,36 @@ from typing import Any
 
 SERVER_CONFIG = "config_fed_server.json"
 SILO_CONFIG = "config_fed_client.json"
-# Where NVFlare makes the class of each end.
-_ENDS = "unpooled.federation.nvflare.channel"
-# Seconds between two questions of a silo whether its job may begin; NVFlare has 2.
+# The classes that a job names at each end: one of NVFlare's, and one of ours that it
+# calls. Kits allow these and no others.
+CONTROLLER = "nvflare.collab.runtime.controller.CollabController"
+COORDINATOR_END = "unpooled.federation.nvflare.coordinator_end.CoordinatorEnd"
+EXECUTOR = "nvflare.collab.runtime.executor.CollabExecutor"
+SILO_END = "unpooled.federation.nvflare.silo_end.SiloEnd"
+# The command by which a submitter queries a running job's progress and results.
+NEWS = "unpooled.news"
+# The folder in the job's own for what the submitter is to receive.
+RESULTS = "unpooled"
+# Seconds between a silo's queries whether its job may begin; NVFlare's default is 2.
 _POLL = 0.25
 
 
 def write_job(
     folder: Path, name: str, parties: Sequence[str], content: Mapping[str, Any]
 ) -> None:
-    """Write a job's folder: JSON that names our classes, and what is asked."""
+    """Write a job's folder.
+
+    Parameters
+    ----------
+    folder : Path
+        To be made.
+    name : str
+        Of the job.
+    parties : sequence of str
+        The silos; all must take part.
+    content : mapping
+        For the coordinator's end: see `unpooled.study.server_job.coordinate`.
+    """
     meta = {
         "name": name,
         "resource_spec": {},
@@ -38,35 +58,35 @@ def write_job(
 
 
 def for_silo() -> dict[str, Any]:
-    """Return what a silo gets of a job, in every study."""
+    """Return the configuration that a silo receives, the same in every study."""
     executor = {
-        "path": "nvflare.collab.runtime.executor.CollabExecutor",
+        "path": EXECUTOR,
         "args": {"client_obj_id": "_end"},
     }
     return {
         "executors": [{"tasks": ["*"], "executor": executor}],
         "default_task_fetch_interval": _POLL,
-        **_application("SiloEnd"),
+        **_application(SILO_END),
     }
 
 
 def _for_server(content: Mapping[str, Any]) -> dict[str, Any]:
     controller = {
         "id": "controller",
-        "path": "nvflare.collab.runtime.controller.CollabController",
+        "path": CONTROLLER,
         "args": {"server_obj_id": "_end", "sync_task_timeout": 60},
     }
-    # Hexadecimal: NVFlare would fill in what stands in braces.
+    # Hexadecimal: NVFlare would replace text in braces.
     text = json.dumps(content).encode().hex()
     return {
         "workflows": [controller],
         "server": {"task_request_interval": _POLL},
-        **_application("CoordinatorEnd", content=text),
+        **_application(COORDINATOR_END, content=text),
     }
 
 
-def _application(kind: str, **arguments: str) -> dict[str, Any]:
-    component = {"id": "_end", "path": f"{_ENDS}.{kind}", "args": arguments}
+def _application(end: str, **arguments: str) -> dict[str, Any]:
+    component = {"id": "_end", "path": end, "args": arguments}
     return {
         "format_version": 2,
         "components": [component],

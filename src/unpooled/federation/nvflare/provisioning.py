@@ -1,15 +1,15 @@
-"""A federation's file, and the startup kits made from it.
+"""Startup kits for all members of a federation, made from its file.
 
-    federation.toml ──> OUT/server          goes to the machine that relays
-                        OUT/coordinator     goes to the person who runs studies
-                        OUT/silos/<name>    goes to each silo
+    federation.toml ──> OUT/server          for the machine of the server
+                        OUT/coordinator     for the person who runs studies
+                        OUT/silos/<name>    for each silo
                         OUT/authority       stays with whoever may admit members
 
-The certificates are NVFlare's: a root of our own federation, mutual TLS between all.
-They decide who may connect, and nothing more: what a silo reveals depends on the
+The certificates are NVFlare's: a root certificate of the federation, mutual TLS between
+all. They decide who may connect, and nothing more: what a silo reveals depends on the
 identity keys that silos make themselves and exchange among each other, which are in no
-kit. Who holds the authority's key could connect under any name and ask for totals as
-the coordinator may, but could not answer as a silo.
+kit. The holder of the authority's key could connect under any name and request totals
+as the coordinator may, but could not reply as a silo.
 `unpooled.federation.nvflare.certificate_signing` is for members who also make their TLS
 keys themselves.
 """
@@ -27,15 +27,15 @@ from unpooled.federation.nvflare.hardening import harden
 
 
 def provision(file: str | Path, out: str | Path) -> Path:
-    """Make the kits of everybody in a federation's file.
+    """Make the kits of all members in a federation's file.
 
     Parameters
     ----------
     file : str or Path
         The federation's file.
     out : str or Path
-        Folder for the kits. Kits that are there stay as they are, and so does the
-        authority, so that a silo can join later.
+        Folder for the kits. Existing kits stay as they are, and so does the authority,
+        so that a silo can join later.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def provision(file: str | Path, out: str | Path) -> Path:
     Raises
     ------
     StudyError
-        When the file is not what it should be, or NVFlare is absent or fails.
+        When the file is invalid, or NVFlare is absent or fails.
     """
     need_engine()
     consortium, out = Consortium.from_file(file), Path(out).expanduser()
@@ -54,7 +54,8 @@ def provision(file: str | Path, out: str | Path) -> Path:
     # NVFlare leaves every private key in its working folder.
     with tempfile.TemporaryDirectory(prefix=".making-", dir=out) as work:
         made = _made(consortium, authority, Path(work))
-        for participant in (one["name"] for one in consortium.participants()):
+        for definition in consortium.participants():
+            participant = definition["name"]
             kit = out / consortium.kit_of(participant)
             if not kit.exists():
                 kit.parent.mkdir(exist_ok=True)
@@ -64,15 +65,15 @@ def provision(file: str | Path, out: str | Path) -> Path:
 
 
 def _made(consortium: Consortium, authority: Path, work: Path) -> Path:
-    """Let NVFlare make all kits in a working folder; return where they lie."""
+    """Return the folder of all kits, made by NVFlare in a working folder."""
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
     from nvflare.lighter.constants import CtxKey
     from nvflare.lighter.entity import Project, participant_from_dict
     from nvflare.lighter.prov_utils import prepare_builders
     from nvflare.lighter.provisioner import Provisioner
 
-    told = io.StringIO()
-    with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         project = Project(
             consortium.name,
             "",
@@ -85,5 +86,7 @@ def _made(consortium: Consortium, authority: Path, work: Path) -> Path:
         makers = prepare_builders({"builders": builders()})
         context = Provisioner(str(work), makers).provision(project)
     if context.get(CtxKey.BUILD_ERROR):
-        raise StudyError(f"NVFlare could not make the kits: {told.getvalue().strip()}")
+        raise StudyError(
+            f"NVFlare could not make the kits: {output.getvalue().strip()}"
+        )
     return Path(context[CtxKey.CURRENT_PROD_DIR])

@@ -1,8 +1,8 @@
-"""Starting what a kit is for, and asking whether its server can be reached.
+"""Starting a kit's process, and checking the connection to its server.
 
-NVFlare's script of a kit starts a Python of its own choice, in the background. Here the
-kit's process takes the place of this one: the same Python, in the foreground, so that
-whatever supervises it sees it end, and its signals arrive.
+NVFlare's own script starts a Python of its choice in the background. Here the kit's
+process replaces this one: the same Python, in the foreground, so that a supervisor sees
+it end, and its signals arrive.
 """
 
 import contextlib
@@ -28,17 +28,17 @@ _LINE = re.compile(r"^\s*exec python3 (-u -m nvflare\.private\.\S+ .*)$", re.MUL
 
 @final
 @dataclass(frozen=True)
-class Address:
-    """Where a kit's server is, and who the kit says that it is.
+class ServerAddress:
+    """The address of a kit's server, and the kit's own name.
 
     Attributes
     ----------
     host : str
         Host name, as in the server's certificate.
     port : int
-        Of the connections of silos.
+        Its port for silos.
     participant : str
-        The kit's own name.
+        The silo's name in its certificate.
     """
 
     host: str
@@ -46,14 +46,14 @@ class Address:
     participant: str
 
 
-def address_of(kit: Path) -> Address:
-    """Return where a silo's kit dials."""
+def address_of(kit: Path) -> ServerAddress:
+    """Return the server's address in a silo's kit."""
     if (kind := kind_of(kit)) != "silo":
         raise StudyError(f"{kit} is a {kind}'s kit, not a silo's.")
     content = _startup(kit, "fed_client.json")
     try:
         host, port = content["servers"][0]["service"]["target"].rsplit(":", 1)
-        return Address(host, int(port), str(content["client"]["fqsn"]))
+        return ServerAddress(host, int(port), str(content["client"]["fqsn"]))
     except (KeyError, IndexError, TypeError, ValueError) as wrong:
         raise StudyError(
             f"{kit}/startup/fed_client.json is not as NVFlare writes it. Get the kit "
@@ -61,8 +61,8 @@ def address_of(kit: Path) -> Address:
         ) from wrong
 
 
-def check_connection(kit: Path) -> Address:
-    """Connect to the server as the silo would, up to where TLS is agreed on.
+def check_connection(kit: Path) -> ServerAddress:
+    """Connect to the server as the silo would, up to the TLS handshake.
 
     Parameters
     ----------
@@ -71,19 +71,19 @@ def check_connection(kit: Path) -> Address:
 
     Returns
     -------
-    Address
+    ServerAddress
         The server that answered, under the federation's own root certificate.
 
     Raises
     ------
     StudyError
-        Why not, and what to look at.
+        When there is no connection; the message says what to check.
     """
     address, startup = address_of(kit), kit / "startup"
     where = f"{address.host}, port {address.port}"
     context = ssl.create_default_context(cafile=str(startup / "rootCA.pem"))
-    # NVFlare's certificates name the server's host, but root certificates of its older
-    # tools lack what Python 3.13 asks for in its strict mode.
+    # The root certificates of older NVFlare tools lack extensions that Python 3.13
+    # requires in its strict mode. The server's host name is still checked.
     context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
     context.load_cert_chain(startup / "client.crt", startup / "client.key")
     try:
@@ -91,7 +91,7 @@ def check_connection(kit: Path) -> Address:
             socket.create_connection((address.host, address.port), _PATIENCE) as plain,
             context.wrap_socket(plain, server_hostname=address.host) as secure,
         ):
-            # In TLS 1.3 a server says no to a certificate only after the agreement.
+            # In TLS 1.3 a server rejects a certificate only after the handshake.
             secure.settimeout(0.5)
             with contextlib.suppress(TimeoutError):
                 secure.recv(1)
@@ -111,7 +111,7 @@ def check_connection(kit: Path) -> Address:
 
 
 def expiry_of(kit: Path) -> datetime:
-    """Return until when a silo's or the coordinator's certificate is good."""
+    """Return the date on which a silo's or coordinator's certificate expires."""
     from cryptography.x509 import load_pem_x509_certificate
 
     path = kit / "startup" / "client.crt"
@@ -127,7 +127,7 @@ def command_of(kit: Path) -> list[str]:
     Parameters
     ----------
     kit : Path
-        The kit. A server's is told first to keep its jobs in itself.
+        The kit of a server or silo. A server's is first set to keep jobs in itself.
     """
     kit = kit.resolve()
     kind = kind_of(kit)
@@ -138,10 +138,10 @@ def command_of(kit: Path) -> list[str]:
         )
     need_engine()
     if not (kit / "local" / "resources.json").is_file():
-        # As NVFlare made it, the kit would let jobs name any of its classes.
+        # As NVFlare made it, the kit would let jobs name any of NVFlare's classes.
         raise StudyError(
-            f"{kit} was not made by `unpooled provision` and allows what a study must "
-            f"not do. Get the kit again from whoever provisioned the federation."
+            f"{kit} was not made by `unpooled provision`, and allows jobs that are no "
+            f"studies. Get the kit again from whoever provisioned the federation."
         )
     if kind == "server":
         place_storage(kit)
@@ -160,15 +160,15 @@ def environment() -> dict[str, str]:
     """Return the environment in which a kit runs."""
     return {
         **os.environ,
-        # As NVFlare's own script has it: less memory lies idle between rounds.
+        # As in NVFlare's own script: less memory is held idle between rounds.
         "MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "4"),
-        # Modules come from what is installed, never from where it was started.
+        # Modules are imported from installed packages, never from the working folder.
         "PYTHONSAFEPATH": "1",
     }
 
 
 def start(kit: Path) -> NoReturn:
-    """Become the process of a kit."""
+    """Replace this process by that of a kit."""
     command = command_of(kit)
     (kit / "transfer").mkdir(exist_ok=True)
     sys.stdout.flush()

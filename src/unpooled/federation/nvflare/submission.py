@@ -1,7 +1,7 @@
-"""The submitter's end: a session with the server of a consortium.
+"""The submitter's session with the server of a consortium.
 
-Only what a coordinator's kit may do: see who is there, submit a job of one's own, ask
-how it goes, stop it, and fetch what it wrote.
+It does what a coordinator's kit may: list the connected silos, submit a job, query its
+state, stop it, and fetch its results.
 """
 
 import base64
@@ -19,15 +19,15 @@ from typing import Any, final
 
 from unpooled.errors import AggregationError, StudyError
 from unpooled.federation.nvflare.consortium import need_engine
-from unpooled.federation.nvflare.jobs import write_job
+from unpooled.federation.nvflare.jobs import NEWS, RESULTS, write_job
 
-# What ends a job, beside being done.
+# How the name of every final state of a job begins in NVFlare.
 _ENDED = "FINISHED"
 
 
 @final
 class Submission:
-    """A session with a server, by a coordinator's kit.
+    """A session with a server, under the certificate of a coordinator's kit.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Submission:
 
     def __init__(self, kit: Path, session: Any) -> None:
         self.kit, self._session = kit, session
-        self._heard = time.monotonic()
+        self._last_reply = time.monotonic()
 
     def present(self) -> set[str]:
         """Return the names of the silos that are connected."""
@@ -56,34 +56,35 @@ class Submission:
             return str(self._session.submit_job(str(folder)))
 
     def status(self, job: str, patience: float) -> str:
-        """Return NVFlare's word for the state of a job; empty while nobody answers.
+        """Return NVFlare's name for the state of a job; empty without a reply.
 
-        After `patience` seconds of silence it is an `AggregationError`.
+        Raises
+        ------
+        AggregationError
+            When the server has not replied for `patience` seconds.
         """
         try:
             status = str(self._session.get_job_meta(job).get("status", ""))
         except Exception as wrong:
-            if time.monotonic() - self._heard > patience:
+            if time.monotonic() - self._last_reply > patience:
                 raise AggregationError(
                     f"The server has not answered for {patience:.0f} seconds. When it "
                     f"is back, continue the study (resume)."
                 ) from wrong
             return ""
-        self._heard = time.monotonic()
+        self._last_reply = time.monotonic()
         return status
 
-    def ask(self, job: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a running job tells; nothing where it does not answer."""
-        from unpooled.federation.nvflare.channel import NEWS
-
+    def ask(self, job: str, query: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a running job's reply to a query; empty where it does not reply."""
         try:
-            return dict(self._session.do_app_command(job, NEWS, dict(asked)))
+            return dict(self._session.do_app_command(job, NEWS, dict(query)))
         except Exception:
-            # Before the job's first line and after its last there is nobody to ask.
+            # Before the job has started and after its end nothing replies.
             return {}
 
     def take(self, job: str, size: int, folder: Path) -> Path | None:
-        """Take the results that a job holds; None where it ended meanwhile."""
+        """Receive the results that a job holds; None where it ended meanwhile."""
         packed = io.BytesIO()
         while packed.tell() < size:
             part = self.ask(job, {"part": packed.tell()}).get("part")
@@ -101,14 +102,12 @@ class Submission:
         return folder / "outcome.json"
 
     def stop(self, job: str) -> None:
-        """Stop a job; one that is done already stays done."""
+        """Stop a job, unless it has ended."""
         with contextlib.suppress(Exception):
             self._session.abort_job(job)
 
     def fetch(self, job: str, folder: Path) -> Path | None:
-        """Bring what a job wrote for its submitter; None where it wrote nothing."""
-        from unpooled.federation.nvflare.channel import RESULTS
-
+        """Download what a job wrote for its submitter; None where it wrote nothing."""
         try:
             place = Path(str(self._session.download_job_result(job, str(folder))))
         except Exception as wrong:
@@ -119,7 +118,7 @@ class Submission:
 
 
 def is_over(status: str) -> bool:
-    """Whether a job's state is an end."""
+    """Whether a job in this state has ended."""
     return status.startswith(_ENDED)
 
 
@@ -132,14 +131,14 @@ def submission(kit: Path, patience: float = 15.0) -> Iterator[Submission]:
     kit : Path
         The coordinator's startup kit.
     patience : float, default 15.0
-        Seconds that the server has to answer.
+        Seconds that the server has for a reply.
     """
     need_engine()
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
     kit = kit.expanduser().resolve()
     user = _user(kit)
-    # NVFlare prints and logs to the terminal what errors say anyway.
+    # NVFlare also prints to the terminal what its exceptions say.
     logging.getLogger("nvflare").setLevel(logging.CRITICAL)
     try:
         with contextlib.redirect_stdout(io.StringIO()):
@@ -147,7 +146,7 @@ def submission(kit: Path, patience: float = 15.0) -> Iterator[Submission]:
     except Exception as wrong:
         raise AggregationError(
             f"The server of the kit {kit} does not answer: {wrong}. Is it running, and "
-            f"does this network let you reach it?"
+            f"can it be reached from this network?"
         ) from wrong
     try:
         yield Submission(kit, session)

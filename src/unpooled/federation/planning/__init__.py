@@ -1,1 +1,1 @@
-"""Fits that run nothing: what would leave, and at what cost."""
+"""Plans: dry runs of a fit that show what would leave, and at what cost."""

@@ -1,185 +1,183 @@
-"""Plans: what would leave, before anything does.
+"""Plans: the ledger that a fit would write, before anything leaves a silo.
 
-The estimator itself is run, against an end that writes the ledger's lines from the same
-declarations and answers with placeholders; silos are asked only which of their rules
-would refuse.
+    plan ── a clone of the model ── fit ──> DryRun      lines, requests, placeholders
+         └─ the requests ──> silos ──> the rules by which they would refuse
+
+The estimator itself runs, on a dry run in place of the coordinator: the ledger's lines
+come from the same declarations, the totals are placeholders. The silos only return the
+rules by which they would refuse.
 """
 
 import copy
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
 
-from unpooled.coordinator.comparisons import computing_parties, who_computes
+from unpooled.coordinator.comparisons import computing_note, computing_parties
 from unpooled.coordinator.coordinator import Coordinator
-from unpooled.coordinator.fit_evidence import Proofs
+from unpooled.coordinator.fit_evidence import FitEvidence
 from unpooled.coordinator.relay import Relay
-from unpooled.coordinator.round_cost import RoundRecord
+from unpooled.coordinator.round_runner import RoundRecord, RoundRunner, StepCall
 from unpooled.errors import DataError, UnpooledError
 from unpooled.federation.federation import Federation
-from unpooled.federation.matching import planned_lines
+from unpooled.federation.matching import with_matching
 from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Ledger, Release
 from unpooled.protocol.ledger_lines import code_for, lines_of_all
 from unpooled.protocol.message import encode
 from unpooled.protocol.request import Request, Veiled, view_arrays
-from unpooled.protocol.sizes import Extent
 from unpooled.protocol.step import Declared, Step
-from unpooled.protocol.topology import Graph
-from unpooled.protocol.view_operations import Operation
 from unpooled.secure.keys.roster import MOST_COMPUTING, Roster
 
-# Stands for numbers of rows, which a plan does not ask the silos for.
+# Stands for N: a plan does not collect numbers of rows.
 _PLACEHOLDER_ROWS = 10**6
 
 
 @final
 @dataclass(eq=False)
-class DryRounds:
-    """The coordinator's end of rounds that are planned, not run."""
+class DryRun(RoundRunner):
+    """Writes the lines of each round and answers with placeholders; nothing leaves.
+
+    Attributes
+    ----------
+    parties, study, protection
+        As of `RoundRunner`.
+    n_rows : int
+        Stands for N.
+    requests : list of Request
+        One for each step and view, for the silos' rules.
+    lines : list of Release
+        The ledger lines of all rounds.
+    fit_evidence : FitEvidence
+        Rounds that fitted transforms, run or planned.
+    roster : Roster or None
+        Where it is known, for its committee.
+    """
 
     parties: tuple[str, ...]
     study: str
     protection: str
+    n_rows: int = _PLACEHOLDER_ROWS
     requests: list[Request] = field(default_factory=list)
     lines: list[Release] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
     records: list[RoundRecord] = field(default_factory=list)
-    depth: int = 0
-    sent: set[str] = field(default_factory=set)
-    proofs: Proofs = field(default_factory=Proofs)
-    fits: int = 0
     notes: list[str] = field(default_factory=list)
-    asked: set[tuple[str, str, str]] = field(default_factory=set)
-    roster: Roster | None = None  # where it is known, and with it a committee
-    computing: bool = False
-    rounds: int = 0
-    n_rows: int = _PLACEHOLDER_ROWS
     planned: bool = True
-    relay: Relay = field(default_factory=Relay)
+    fit_evidence: FitEvidence = field(default_factory=FitEvidence)
+    roster: Roster | None = None
+    _relay: Relay = field(default_factory=Relay)
+    _sent: set[str] = field(default_factory=set)
+    _requested: set[tuple[str, str, str]] = field(default_factory=set)
+    _depth: int = 0
+    _fits: int = 0
+    _round: int = 0
+    _computing: bool = False
 
     def enter(self) -> None:
         """Begin a fit: transforms are sent anew in each."""
-        if self.depth == 0:
-            self.sent.clear()
-            self.computing = False
-            self.relay.clear()
-            self.fits += 1
-        self.depth += 1
+        if self._depth == 0:
+            self._sent.clear()
+            self._computing = False
+            self._relay.clear()
+            self._fits += 1
+        self._depth += 1
 
     def exit(self) -> None:
         """End a fit."""
-        self.depth -= 1
+        self._depth -= 1
 
     def begin_computing(self, allow_coordinator_party: bool = False) -> None:
         """Refuse what could not be compared in secret, and note who would compute."""
-        if self.computing:
+        if self._computing:
             return
-        self.computing = True
+        self._computing = True
         if self.roster is None and len(self.parties) > MOST_COMPUTING:
             return
         roster = self.roster or Roster(dict.fromkeys(self.parties, b""))
         members = computing_parties(roster, allow_coordinator_party)
-        self.proofs.committee = tuple(party for party in members if party)
-        if (note := who_computes(members, self.parties)) not in ("", *self.notes):
+        self.fit_evidence.committee = tuple(party for party in members if party)
+        note = computing_note(members, self.parties)
+        if note not in ("", *self.notes):
             self.notes.append(note)
 
-    def ask(
-        self,
-        step: Step,
-        operations: tuple[Operation, ...],
-        extents: Mapping[str, Extent],
-        to: str,
-        public: Mapping[str, Any],
-        kept_of: str = "",
-        topology: Graph | None = None,
-    ) -> dict[str, Any]:
+    def run_step(self, call: StepCall) -> dict[str, Any]:
         """Write the lines of the round and return placeholders of the right shapes."""
-        sizes = {party: extents[party].sizes(step, public) for party in self.parties}
-        fresh = frozenset(set(view_arrays(operations)) - self.sent)
-        evidence, proven = self.proofs.evidence(operations, self.sent)
-        self.sent |= fresh | proven
-        self.rounds += 1
-        where = (self.study, f"planned {self.fits}", self.rounds, step.name, to)
-        what = (operations, dict(public), fresh, kept_of, evidence, topology)
-        request = Request(*where, *what)
-        self.proofs.expect(request, extents, self.protection)
-        # Silos are asked once for the rules of a step, however often it may run.
-        if (what := (step.name, to, request.view_digest())) not in self.asked:
-            self.asked.add(what)
+        step, sizes = call.step, call.sizes(self.parties)
+        fresh = call.new_arrays(self._sent)
+        evidence, proven = self.fit_evidence.evidence(call.operations, self._sent)
+        self._sent |= fresh | proven
+        self._round += 1
+        request = call.request(
+            study=self.study,
+            session=f"planned {self._fits}",
+            round_number=self._round,
+            fresh=fresh,
+            evidence=evidence,
+        )
+        self.fit_evidence.expect(request, call.extents, self.protection)
+        key = step.name, call.to, request.view_digest()
+        if key not in self._requested:
+            self._requested.add(key)
             self.requests.append(request)
-        how = (self.protection, self.relay.deliver(step))
-        self.lines += [line for line, _ in lines_of_all(request, step, sizes, *how)]
-        if topology is not None:
-            self.relay.carry(step, topology, sizes, None)
+        inboxes = self._relay.deliver(step)
+        lines = lines_of_all(request, step, sizes, self.protection, inboxes)
+        self.lines += [line for line, _ in lines]
+        if call.topology is not None:
+            self._relay.carry(step, call.topology, sizes, None)
             return {}
+        of_total = sizes[self.parties[0]]
         if step.polynomial is not None:
-            self.rounds += step.polynomial.rounds - 1
-            its = sizes[self.parties[0]]
-            return {n: np.zeros(d.shape(its), bool) for n, d in step.declared.items()}
-        values = {
-            party: _values(step, its, request, self) for party, its in sizes.items()
+            self._round += step.polynomial.rounds - 1
+            return {
+                name: np.zeros(declared.shape(of_total), bool)
+                for name, declared in step.declared.items()
+            }
+        if step.verb == "disclosed":
+            return {party: self._values(request, step, sizes[party]) for party in sizes}
+        return self._values(request, step, of_total)
+
+    def _values(
+        self, request: Request, step: Step, sizes: Mapping[str, int]
+    ) -> dict[str, Any]:
+        return {
+            name: self._placeholder(request, name, declared, declared.shape(sizes))
+            for name, declared in step.leaves.items()
         }
-        return values if step.verb == "disclosed" else values[self.parties[0]]
 
-
-def _values(
-    step: Step, its: Mapping[str, int], request: Request, dry: DryRounds
-) -> dict[str, Any]:
-    return {
-        name: _placeholder(name, declared, declared.shape(its), request, dry)
-        for name, declared in step.leaves.items()
-    }
-
-
-def _placeholder(
-    name: str,
-    declared: Declared,
-    shape: tuple[int, ...],
-    request: Request,
-    dry: DryRounds,
-) -> Any:
-    if request.to == "parties":
-        code, numbers = code_for(declared, 2, request.public), declared.numbers(shape)
-        words = np.zeros(code.shape(numbers), code.word)
-        if dry.protection == "plain":
-            words = np.zeros(numbers)
-        return Veiled(request.round, name, shape, words, code.dtype)
-    if declared.symmetric:
-        return np.eye(shape[0])
-    # Classes share the rows; columns have all of them.
-    parts = shape[0] if declared.letters == ("c",) else 1
-    return np.full(shape, max(dry.n_rows // parts, 1) if name == "count" else 1.0)
-
-
-def with_matching(
-    federation: Federation, lines: Sequence[Release]
-) -> tuple[Release, ...]:
-    """Return planned lines after those of matching rows, if that is still to be done.
-
-    How many rows are common is not known yet: the lines are of the most there can be.
-    """
-    first = planned_lines(federation)
-    rounds = first[-1].round if first else 0
-    return (*first, *(replace(line, round=line.round + rounds) for line in lines))
+    def _placeholder(
+        self, request: Request, name: str, declared: Declared, shape: tuple[int, ...]
+    ) -> Any:
+        if request.to == "parties":
+            numbers = declared.numbers(shape)
+            code = code_for(declared, 2, request.public)
+            words = np.zeros(code.shape(numbers), code.word)
+            if self.protection == "plain":
+                words = np.zeros(numbers)
+            return Veiled(request.round, name, shape, words, code.dtype)
+        if declared.symmetric:
+            return np.eye(shape[0])
+        # Classes share the rows; columns have all of them.
+        parts = shape[0] if declared.letters == ("c",) else 1
+        return np.full(shape, max(self.n_rows // parts, 1) if name == "count" else 1.0)
 
 
 def would_refuse(
     coordinator: Coordinator, requests: Iterable[Request]
 ) -> list[tuple[str, str, str]]:
-    """Ask each silo which planned steps its rules refuse: (party, step, rule)."""
-    return _asked_for_rules(coordinator, requests)[0]
+    """Return (party, step, rule) for each planned step that a silo would refuse."""
+    return _refusals_and_latency(coordinator, requests)[0]
 
 
-def _asked_for_rules(
+def _refusals_and_latency(
     coordinator: Coordinator, requests: Iterable[Request]
 ) -> tuple[list[tuple[str, str, str]], float]:
-    """Return what `would_refuse` does, and the shortest time that an answer took."""
-    found, latency = [], math.inf
+    """Return what `would_refuse` does, and the shortest time that a reply took."""
+    refusals, latency = [], math.inf
     for request in requests:
         everything = frozenset(view_arrays(request.operations))
         whole = replace(request, fresh=everything, evidence=())
@@ -193,8 +191,8 @@ def _asked_for_rules(
             raise replies.problem
         for party, reply in replies.messages.items():
             if rule := reply.header.get("rule", ""):
-                found.append((party, request.step, rule))
-    return list(dict.fromkeys(found)), latency if math.isfinite(latency) else 0.0
+                refusals.append((party, request.step, rule))
+    return list(dict.fromkeys(refusals)), latency if math.isfinite(latency) else 0.0
 
 
 def plan(
@@ -205,21 +203,21 @@ def plan(
     n_rows: int | None = None,
     update: bool = False,
 ) -> Plan:
-    """Tell what fitting a model would exchange, without exchanging it.
+    """Return what fitting a model would exchange, without exchanging it.
 
     Parameters
     ----------
     model : estimator or Pipeline
         Not changed; a clone is run, or with `update` a copy.
     federation : Federation
-        Its silos are asked for their rules only.
+        Its silos only return the rules by which they would refuse.
     y : str or list of str, optional
         As for ``model.fit``.
     n_rows : int, optional
-        How many rows all silos have together, as far as you know: silos are not asked.
-        It matters where columns may outnumber rows. Many, when omitted.
+        Rows of all silos, if you know; a plan does not collect them. It matters where
+        columns may outnumber rows; 1,000,000 when omitted.
     update : bool, default False
-        Plan ``model.update(federation)``, of a fitted model, in place of a fit.
+        Plan ``model.update(federation)`` of a fitted model, in place of a fit.
 
     Returns
     -------
@@ -239,23 +237,32 @@ def plan(
     dry = _rehearsed(model, federation, y, rows, update=update)
     refusals, latency = list[tuple[str, str, str]](), 0.0
     if isinstance(live, Coordinator):
-        refusals, latency = _asked_for_rules(live, dry.requests)
+        refusals, latency = _refusals_and_latency(live, dry.requests)
     lines = with_matching(federation, dry.lines)
-    found = Plan(lines, tuple(refusals), live.parties, live.protection, latency=latency)
-    others = () if update else _other_ways(model, federation, y, rows, found)
-    return replace(found, notes=(*dry.notes, *others))
+    planned = Plan(
+        releases=lines,
+        refusals=tuple(refusals),
+        parties=live.parties,
+        protection=live.protection,
+        notes=tuple(dry.notes),
+        latency=latency,
+    )
+    if update:
+        return planned
+    others = _other_ways(model, federation, y, rows, planned)
+    return replace(planned, notes=(*planned.notes, *others))
 
 
 def _rehearsed(
     model: Any, federation: Federation, y: Any, n_rows: int, *, update: bool = False
-) -> DryRounds:
-    """Run a clone of the model against rounds that write lines, and ask nobody."""
+) -> DryRun:
+    """Return the dry run of a clone of the model's fit, or of a copy's update."""
     from sklearn.base import clone
 
     live = federation.coordinator
-    dry = DryRounds(live.parties, live.study, live.protection, n_rows=n_rows)
+    dry = DryRun(live.parties, live.study, live.protection, n_rows=n_rows)
     if isinstance(live, Coordinator):
-        dry.proofs, dry.roster = live.proofs.planned(), live.roster
+        dry.fit_evidence, dry.roster = live.fit_evidence.planned(), live.roster
     if update:
         copy.copy(model).update(federation.over(dry))
     else:
@@ -264,9 +271,9 @@ def _rehearsed(
 
 
 def _other_ways(
-    model: Any, federation: Federation, y: Any, n_rows: int, found: Plan
+    model: Any, federation: Federation, y: Any, n_rows: int, planned: Plan
 ) -> Iterator[str]:
-    """Yield what the model's ways to run would cost, where it has several."""
+    """Yield a sentence on the cost of each way to run, where the model has several."""
     from sklearn.base import clone
 
     for name, part in {"": model, **model.get_params()}.items():
@@ -279,9 +286,9 @@ def _other_ways(
                 except UnpooledError as wrong:
                     yield f'{parameter}="{choice}": not here. {wrong}'
                     continue
-                cost = replace(found, releases=lines)
+                cost = replace(planned, releases=lines)
                 yield (
                     f'{parameter}="{choice}": {cost.rounds} rounds, each party sends '
                     f"{cost.bytes:,} bytes, about {cost.seconds:.2g} s at "
-                    f"{1000 * found.latency:.3g} ms an answer."
+                    f"{1000 * planned.latency:.3g} ms an answer."
                 )

@@ -1,34 +1,33 @@
-"""A plan: what a fit would exchange, refuse and cost."""
+"""A plan: what a fit would exchange, what silos would refuse, what it would cost."""
 
 from dataclasses import dataclass
 from typing import final
 
 from unpooled.ledger import Ledger, Release
 
-# Of what a computing process sends, its work: 0.2 to 0.25 s for 1 MB, measured.
+# Work of a computing process for what it sends: 0.2 to 0.25 s for 1 MB, measured.
 _SECONDS_PER_BYTE = 2.5e-7
 
 
 @final
 @dataclass(frozen=True)
 class Plan:
-    """What a fit would exchange.
+    """What a fit would exchange, what silos would refuse, and what it would cost.
 
     Attributes
     ----------
     releases : tuple of Release
-        The lines the ledger would have, in order (without times, hashes and seals).
+        The lines of the ledger, in order (without times, hashes and seals).
     refusals : tuple of (str, str, str)
         Party, step and rule, for each step that a silo would refuse.
     parties : tuple of str
-        Whose doors would be crossed.
+        Names of the parties.
     protection : str
         "masked" or "plain".
     notes : tuple of str
-        Why models chose what they will do, where they had a choice, and what another
-        choice would cost.
+        Reasons for choices that models made, and the cost of the other choices.
     latency : float
-        Seconds between asking and the last answer, measured while the silos were asked
+        Seconds from a request to the last reply, measured while the silos were queried
         for their rules; 0 where they were not.
     """
 
@@ -41,12 +40,12 @@ class Plan:
 
     @property
     def rounds(self) -> int:
-        """Number of synchronous exchanges, the agreement on keys not counted."""
+        """Number of synchronous exchanges, without the key agreement."""
         return len({line.round for line in self.releases})
 
     @property
     def bytes(self) -> int:
-        """Bytes of arrays that each party would send; the most, where they differ."""
+        """Bytes of arrays that each party would send; the largest, if they differ."""
         return self._bytes("out")
 
     @property
@@ -56,10 +55,10 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """About how long rounds and secure comparisons would take, without the rows."""
+        """Estimated time of rounds and secure comparisons, without work on rows."""
         compared = [line for line in self.releases if line.visibility == "compared"]
         secret = len({line.round for line in compared})
-        # What processes tell each other goes one way; nobody waits for an answer.
+        # Messages between computing processes go one way: half a latency each.
         waits = (self.rounds - secret + secret / 2.0) * self.latency
         return waits + _SECONDS_PER_BYTE * sum(line.bytes for line in compared)
 

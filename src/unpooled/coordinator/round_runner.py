@@ -1,0 +1,175 @@
+"""What a federation needs of whatever runs its rounds: the coordinator, or a dry run.
+
+A `StepCall` is what an estimator's verb asks for; a `RoundRunner` carries it out at
+every party and returns totals; a `RoundRecord` is what that cost.
+"""
+
+import abc
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+from unpooled.ledger import Ledger
+from unpooled.protocol.evidence import Evidence
+from unpooled.protocol.request import Request, view_arrays
+from unpooled.protocol.sizes import Extent
+from unpooled.protocol.step import Step
+from unpooled.protocol.topology import Graph
+from unpooled.protocol.view_operations import Operation
+
+
+@final
+@dataclass(frozen=True)
+class RoundRecord:
+    """The cost of one round, in seconds and bytes.
+
+    Attributes
+    ----------
+    round : int
+        Number of the round in the study; 0 for the key agreement that begins each fit.
+    step : str
+        Name of the step, or kind of the message.
+    seconds : float
+        From the first message sent to the last reply checked.
+    bytes_out, bytes_in : int
+        Sent and received by each party, on average: whole messages, with headers and
+        signatures.
+    """
+
+    round: int
+    step: str
+    seconds: float
+    bytes_out: int
+    bytes_in: int
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StepCall:
+    """A step to be run at every party, with its view and its arguments.
+
+    Attributes
+    ----------
+    step : Step
+        The declared step.
+    operations : tuple of Operation
+        The view: what each silo applies to its own rows before the step.
+    extents : mapping of str to Extent
+        Size of the view, by party.
+    public : mapping
+        Keyword arguments of the step.
+    to : {"coordinator", "parties"}
+        Who can open the totals of a summed step.
+    kept_of : str
+        Address of the fit whose kept arrays the step reads; empty for this fit.
+    topology : mapping of str to tuple of str, optional
+        Neighbours of each party, in an exchanged step.
+    """
+
+    step: Step
+    operations: tuple[Operation, ...]
+    extents: Mapping[str, Extent]
+    public: Mapping[str, Any]
+    to: str = "coordinator"
+    kept_of: str = ""
+    topology: Graph | None = None
+
+    def sizes(self, parties: Iterable[str]) -> dict[str, Mapping[str, int]]:
+        """Return the sizes of the axis letters by party, in the order of `parties`."""
+        return {
+            party: self.extents[party].sizes(self.step, self.public)
+            for party in parties
+        }
+
+    def new_arrays(self, sent: set[str]) -> frozenset[str]:
+        """Return the keys of the view's arrays that were not sent in this session."""
+        return frozenset(set(view_arrays(self.operations)) - sent)
+
+    def request(
+        self,
+        *,
+        study: str,
+        session: str,
+        round_number: int,
+        fresh: frozenset[str],
+        evidence: tuple[Evidence, ...],
+    ) -> Request:
+        """Return the request that every party receives."""
+        return Request(
+            study=study,
+            session=session,
+            round=round_number,
+            step=self.step.name,
+            to=self.to,
+            operations=self.operations,
+            public=dict(self.public),
+            fresh=fresh,
+            kept_of=self.kept_of,
+            evidence=evidence,
+            topology=self.topology,
+        )
+
+
+class RoundRunner(abc.ABC):
+    """Runs the rounds of a federation.
+
+    Attributes
+    ----------
+    parties : tuple of str
+        Names of the parties, in the study's order.
+    study : str
+        Name of the study.
+    protection : {"masked", "plain"}
+        How totals travel.
+    ledger : Ledger
+        Every array that crossed a silo's boundary.
+    records : list of RoundRecord
+        The cost of each round.
+    notes : list of str
+        Reasons for choices that models made, for plan and report.
+    planned : bool
+        Whether answers are placeholders and nothing leaves a silo.
+    """
+
+    parties: tuple[str, ...]
+    study: str
+    protection: str
+    ledger: Ledger
+    records: list[RoundRecord]
+    notes: list[str]
+    planned: bool
+
+    @abc.abstractmethod
+    def enter(self) -> None:
+        """Begin a fit, in a session of its own; fits may be nested."""
+
+    @abc.abstractmethod
+    def exit(self) -> None:
+        """End a fit; the outermost ends the session."""
+
+    @abc.abstractmethod
+    def begin_computing(self, allow_coordinator_party: bool = False) -> None:
+        """Prepare the secure comparisons of this fit, unless that was done.
+
+        Parameters
+        ----------
+        allow_coordinator_party : bool, default False
+            Whether the coordinator may compute as a third party beside two silos.
+
+        Raises
+        ------
+        AggregationError
+            When too few parties, or too many without a committee, would compute.
+        """
+
+    @abc.abstractmethod
+    def run_step(self, call: StepCall) -> dict[str, Any]:
+        """Run a step at every party.
+
+        Returns
+        -------
+        dict of str to array, `Veiled` or dict
+            Of a summed step the totals by name, `Veiled` with ``to="parties"``. Of a
+            disclosed step such a dict by party. Of a compared step the signs.
+            Empty for an exchanged step.
+        """

@@ -1,0 +1,58 @@
+"""Replies over NVFlare: each arrives once, and a silo without one is known."""
+
+import queue
+
+import pytest
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # the engine's own affairs
+
+
+@pytest.fixture
+def channel():
+    pytest.importorskip("nvflare", reason="nvflare absent")
+    from unpooled.federation.nvflare import channel
+
+    return channel
+
+
+class Replies(list):
+    """What a call of the engine gives: replies, and why there are not more."""
+
+    def __init__(self, replies, failures=()):
+        super().__init__(replies)
+        self.failures = dict(failures)
+
+
+class Failure:
+    cause_type = "ValueError"
+
+    def __str__(self):
+        return "Mrs Smith, at /srv/rows"
+
+
+def test_a_silo_without_a_reply_is_passed_on_as_missing(channel, caplog):
+    arrived = queue.SimpleQueue()
+
+    channel._pass_on(
+        Replies([("a", b"yes")], {"b": Failure()}), arrived, ["a", "b", "c"]
+    )
+
+    got = dict(arrived.get_nowait() for _ in range(3))
+    assert got == {"a": b"yes", "b": None, "c": None}
+    assert "b did not answer: ValueError" in caplog.text
+    # What the silo's engine said of it stays out of the coordinator's log.
+    assert "Smith" not in caplog.text
+
+
+def test_an_engine_that_fails_in_the_middle_leaves_nobody_waiting(channel):
+    arrived = queue.SimpleQueue()
+
+    class Broken(Replies):
+        def __iter__(self):
+            yield "a", b"yes"
+            raise RuntimeError("gone")
+
+    with pytest.raises(RuntimeError, match="gone"):
+        channel._pass_on(Broken([]), arrived, ["a", "b"])
+
+    assert dict(arrived.get_nowait() for _ in range(2)) == {"a": b"yes", "b": None}
