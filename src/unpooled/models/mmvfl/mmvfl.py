@@ -463,8 +463,8 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy: the share of rows that `predict` classifies correctly.
 
-        The scores are opened by the silos alone; only the share is released to the
-        coordinator.
+        The scores are opened by the silos alone. Released to the coordinator are the
+        number of rows with a label, and of those that are classified correctly.
 
         Parameters
         ----------
@@ -524,6 +524,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
         return view.select(columns)
 
     def _view(self, X: Any) -> Federation:
+        """Return a federation with the fitted columns, in the fitted order."""
         check_is_fitted(self)
         if not isinstance(X, Federation):
             raise DataError(
@@ -540,6 +541,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
 def _one_hot(
     y: Shaped[Array, " N"] | None, classes: Int[Array, "c w"]
 ) -> Float[Array, "N c"] | None:
+    """Return the labels as rows of an identity matrix; None without labels."""
     return None if y is None else np.eye(len(classes))[class_codes(y, classes)]
 
 

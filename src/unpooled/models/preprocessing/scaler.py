@@ -191,18 +191,19 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
 
     def _set(
         self,
-        count: Float[Array, " p"],
+        count: Array,
         total: Float[Array, " p"],
         squares: Float[Array, " p"] | None,
     ) -> None:
-        seen = np.rint(count).astype(np.int64)
-        mean = _mean(total, seen)
-        self.n_samples_seen_ = int(seen[0]) if (seen == seen[0]).all() else seen
+        """Set the fitted attributes from counts, sums and squared deviations."""
+        count = np.rint(count).astype(np.int64)
+        mean = _mean(total, count)
+        self.n_samples_seen_ = int(count[0]) if (count == count[0]).all() else count
         self.mean_ = mean if self.with_mean or self.with_std else None
         self.var_ = self.scale_ = None
         if squares is not None:
-            self.var_ = _variance(squares, seen)
-            self.scale_ = _scale(self.var_, mean, seen)
+            self.var_ = _variance(squares, count)
+            self.scale_ = _scale(self.var_, mean, count)
 
     def _gather(self, federation: Federation) -> None:
         sums = federation.collect(shown_sums, kept_of=self.kept_)
@@ -264,6 +265,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         return self._taught(twin)
 
     def _mean_and_scale(self) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
+        """Return what is subtracted and divided by; zeros and ones if neither is."""
         p = self.n_features_in_
         mean = self.mean_ if self.with_mean and self.mean_ is not None else np.zeros(p)
         return mean, np.ones(p) if self.scale_ is None else self.scale_
@@ -276,6 +278,7 @@ def _mean(total: Float[Array, " p"], count: Array) -> Float[Array, " p"]:
 
 
 def _variance(squares: Float[Array, " p"], count: Array) -> Float[Array, " p"]:
+    """Return the variances with denominator N, NaN for a column without any value."""
     return np.where(count > 0, squares / np.maximum(count, 1), np.nan)
 
 
