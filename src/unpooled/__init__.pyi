@@ -36,3 +36,4 @@ from .secure.noise import GaussianPrivacy as GaussianPrivacy
 from .study import Study as Study
 
 __version__: str
+__all__: list[str]

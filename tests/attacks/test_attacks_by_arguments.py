@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from unpooled.protocol.packing import restored
 
 import unpooled as up
 from unpooled.arrays import Array
@@ -19,10 +20,9 @@ from unpooled.models.discriminant import discriminant
 from unpooled.models.discriminant.classes import agreed_names
 from unpooled.models.mmvfl import mmvfl
 from unpooled.models.pca import pca
-from unpooled.models.vertical_pca import vfedpca
+from unpooled.models.vertical_pca import projection
 from unpooled.party.memory.kept_arrays import Origins
 from unpooled.protocol.ledger_lines import code_for
-from unpooled.protocol.packing import restored
 from unpooled.protocol.request import Request
 from unpooled.secure.sums.masking import MaskedSum
 from wire import COLUMNS, Rogue, rows, silos
@@ -124,8 +124,9 @@ def federate(**rules: Any) -> up.Federation:
 def length_of(federation: up.Federation, person: int) -> float:
     one = np.eye(N)[:, [person]]
     with federation.fitting():
-        told = federation.sum(vfedpca.local_squares, U=one, centred=False)
-    return float(told["squares"][0])
+        as_vfedpca = federation.asked_by("vfedpca")
+        total = as_vfedpca.sum(projection.local_squares, U=one, centred=False)
+    return float(total["squares"][0])
 
 
 def ill(federation: up.Federation, person: int) -> bool:

@@ -11,8 +11,7 @@ from unpooled.arrays import Array
 from unpooled.coordinator.comparisons import Comparisons
 from unpooled.coordinator.round_runner import RoundRecord
 from unpooled.protocol import computing_party as computing
-from unpooled.protocol.compared import Polynomial, compared
-from unpooled.protocol.step import kept, release, stays
+from unpooled.protocol.step import Polynomial, compared, kept, release, stays
 from wire import Rogue, rows, silos
 
 pytest.importorskip("mpyc")

@@ -31,7 +31,8 @@ from unpooled.arrays import Array
 from unpooled.data.sources.open_source import open_source
 from unpooled.errors import ReleaseRefusedError
 from unpooled.models import moments
-from unpooled.party.rules.imputed_cells import Fillings
+from unpooled.party.memory.audit_log import AuditLog
+from unpooled.party.rules.imputed_cells import ImputedCells
 from unpooled.party.rules.policy import Policy
 from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
@@ -141,7 +142,7 @@ def test_a_mean_of_next_months_study_is_no_other_filling():
     """One silo's rows stay as they are; the mean changes where another's do."""
     view = View(open_source(HOLED["b"]), filled(5.0))
     later = View(view.table, filled(6.0))
-    fillings = Fillings(b"key")
+    fillings = ImputedCells(b"key", AuditLog())
     fillings.record(Policy(), view, "this month")
     fillings.check(Policy(), later, "next month")
     with pytest.raises(Refusal, match="another_filling"):

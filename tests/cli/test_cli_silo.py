@@ -5,7 +5,7 @@ import pytest
 import kit_folders
 from silo_command import FILE, free_port, kit, public, run, source
 from unpooled.federation.nvflare.hardening import harden
-from unpooled.party.setup.silo_file import Silo
+from unpooled.party.setup.silo_file import SiloFile
 from unpooled.secure.keys.roster import Roster
 
 # Fixtures of another module.
@@ -18,7 +18,7 @@ def test_init_sets_a_silo_up_and_shows_its_public_line(kit, source):
         "--missing", "chol=0", "--approve-each-study",
     )  # fmt: skip
 
-    silo = Silo.from_file(kit / "local" / "silo.toml")
+    silo = SiloFile.from_file(kit / "local" / "silo.toml")
     assert silo.name == "va"
     assert silo.approval == "each-study"
     assert silo.missing == {"chol": [0.0]}
@@ -31,7 +31,7 @@ def test_init_asks_what_it_was_not_told(kit, source, monkeypatch):
 
     run("silo", "init", "--kit", kit, input=f"{source}\nnum\n\nage, chol\n")
 
-    silo = Silo.from_file(kit / "local" / "silo.toml")
+    silo = SiloFile.from_file(kit / "local" / "silo.toml")
     assert (silo.label, silo.ids, silo.columns) == ("num", None, ("age", "chol"))
 
 
@@ -70,7 +70,7 @@ def test_init_needs_a_kit_or_a_name(tmp_path, source):
 
     assert "is not a kit" in run(*arguments, code=1)
     run(*arguments, "--name", "va")
-    assert Silo.from_file(tmp_path / "local" / "silo.toml").name == "va"
+    assert SiloFile.from_file(tmp_path / "local" / "silo.toml").name == "va"
 
 
 def test_pin_tells_the_digest_to_compare(kit, source, tmp_path):
@@ -79,7 +79,7 @@ def test_pin_tells_the_digest_to_compare(kit, source, tmp_path):
 
     told = run("silo", "pin", *lines, "--kit", kit)
 
-    roster = Silo.from_file(kit / "local" / "silo.toml").pinned()
+    roster = SiloFile.from_file(kit / "local" / "silo.toml").pinned()
     assert list(roster) == ["cleveland", "hungary", "va"]
     assert roster.digest() in told
 
@@ -111,7 +111,7 @@ def test_check_shows_rows_columns_rules_and_roster(kit, source):
 def test_check_never_shows_keys_or_passwords(kit, source):
     run("silo", "init", "--kit", kit, "--source", source)
     file = kit / "local" / "silo.toml"
-    silo = Silo.from_file(file)
+    silo = SiloFile.from_file(file)
     address = "postgresql://me:hunter2@localhost:1/db?table=t"
 
     shown = run("silo", "check", "--kit", kit, "--offline")

@@ -15,8 +15,8 @@ from unpooled.coordinator.channel import LocalChannel
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.errors import StudyError
 from unpooled.federation.matching import agree_on_rows
-from unpooled.party.setup.silo_file import Silo
-from unpooled.party.setup.silo_init import Charter, found, pin
+from unpooled.party.setup.silo_file import SiloFile
+from unpooled.party.setup.silo_init import SiloConfig, init_silo, pin
 from unpooled.study import Study
 from unpooled.study.server_job import federation_of
 
@@ -97,13 +97,15 @@ def kits(sources, tmp_path):
     rules.write_text(RULES)
     lines = {}
     for name, source in sources.items():
-        charter = Charter(name, str(source), ids="id", policy=rules)
-        lines[name] = found(tmp_path / name / "local", charter)
+        charter = SiloConfig(name, str(source), ids="id", policy=rules)
+        lines[name] = init_silo(tmp_path / name / "local", charter)
         file = tmp_path / name / "local" / "silo.toml"
         file.write_text(file.read_text() + 'partition = "columns"\n')
     for name in sources:
         pin(tmp_path / name / "local" / "roster.toml", list(lines.values()))
-    return {n: Silo.from_file(tmp_path / n / "local" / "silo.toml") for n in sources}
+    return {
+        n: SiloFile.from_file(tmp_path / n / "local" / "silo.toml") for n in sources
+    }
 
 
 def matched(kits, sources, tmp_path):
@@ -118,7 +120,7 @@ def matched(kits, sources, tmp_path):
     return federation
 
 
-def places(silo: Silo) -> list[str]:
+def places(silo: SiloFile) -> list[str]:
     with (silo.matches / "omics.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     source = pd.read_csv(silo.source)["id"]

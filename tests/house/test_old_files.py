@@ -19,8 +19,8 @@ from step_declarations import declaration
 from unpooled.data.heart_disease import load
 from unpooled.errors import ReleaseRefusedError, StudyError
 from unpooled.ledger import Ledger
-from unpooled.party.memory.audit_log import Journal
-from unpooled.party.setup.silo_file import Silo
+from unpooled.party.memory.audit_log import AuditLog
+from unpooled.party.setup.silo_file import SiloFile
 from unpooled.protocol.step import find_step
 from unpooled.study.reporting import report_of
 
@@ -175,7 +175,7 @@ def silos(tmp_path, monkeypatch):
         local = folder / name / "local"
         # An archive has no rights, and a key must be its owner's alone.
         (local / "identity.key").chmod(0o600)
-        found[name] = Silo.from_file(local / "silo.toml")
+        found[name] = SiloFile.from_file(local / "silo.toml")
         monkeypatch.setitem(logged_silos.IDENTITIES, name, found[name].key())
     return found
 
@@ -213,7 +213,7 @@ def test_settings_and_policy_are_read(silos):
 
 def test_an_audit_log_is_verified_and_remembers_what_it_did(silos, expected, ledger):
     for name, silo in silos.items():
-        log, before = Journal(silo.audit), expected["silos"][name]
+        log, before = AuditLog(silo.audit), expected["silos"][name]
 
         assert log.verify([silo.key().public])
         assert [entry.kind for entry in log.entries()] == before["entries"]
@@ -250,7 +250,7 @@ def test_a_restarted_silo_goes_on(place, ledger, silos):
     keys = {name: silo.key().public for name, silo in silos.items()}
     assert federation.ledger.verify(keys)
     assert len(federation.ledger) > before
-    assert Journal(silos["a"].audit).verify()
+    assert AuditLog(silos["a"].audit).verify()
 
 
 def test_a_restarted_silo_has_what_it_kept(place, ledger, expected):
@@ -287,7 +287,7 @@ def test_a_restarted_silo_refuses_what_it_refused(place, expected, silos):
 def test_a_restarted_silo_refuses_a_session_that_is_over(place, expected):
     (session, *_) = expected["silos"]["a"]["studies"]["first"]["sessions"]
     with pytest.raises(StudyError, match="is over"):
-        Journal(place.folder / "a" / "state" / "audit.sqlite").joined(
+        AuditLog(place.folder / "a" / "state" / "audit.sqlite").joined(
             logged_silos.IDENTITIES["a"], "first", session, ["a", "b", "c"]
         )
 

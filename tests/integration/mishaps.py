@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from integration.consortium import Consortium
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 
 
 def entries(consortium: Consortium, silo: str, study: str, kind: str = "round") -> int:
@@ -78,7 +78,7 @@ def assert_ledger_tells_what_left(
     """Every line that a silo wrote is in the ledger, and the other way round."""
     assert ledger.verify()
     for silo in silos or consortium.silos:
-        journal = Journal(consortium.kit(silo) / "state" / "audit.sqlite")
+        journal = AuditLog(consortium.kit(silo) / "state" / "audit.sqlite")
         assert journal.verify()
         assert journal.check_against(ledger, silo) == 0, silo
         own = [line for line in ledger if silo in line.seals]

@@ -28,7 +28,7 @@ from attacks import (
 )
 from integration.captured import captured
 from integration.rows import SILOS
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 from unpooled.protocol.message import decode, encode
 from unpooled.secure.sums.fixed_point import WideCode
 from unpooled.secure.sums.masking import MaskedSum
@@ -91,7 +91,7 @@ def assert_refused(five, replies, study, rule, step):
         assert reply.header["rule"] == rule, silo
         assert not reply.arrays
         path = five[0].kit(silo) / "state" / "defended.sqlite"
-        entries = Journal(path).entries(study)
+        entries = AuditLog(path).entries(study)
         written = [
             (e.kind, e.record.get("asked"), e.record.get("rule")) for e in entries
         ]

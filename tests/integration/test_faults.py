@@ -19,7 +19,7 @@ from integration.mishaps import (
 )
 from integration.rows import SILOS, write_rows
 from unpooled.errors import AggregationError, ReleaseRefusedError
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 
 # Long enough that something can happen between two rounds.
 STEPS = ["SimpleImputer", *["StandardScaler"] * 4, "PCA"]
@@ -225,5 +225,5 @@ def test_clocks_that_are_two_hours_apart(consortium, undisturbed):
 
 
 def first_time(consortium, silo, study):
-    journal = Journal(consortium.kit(silo) / "state" / "audit.sqlite")
+    journal = AuditLog(consortium.kit(silo) / "state" / "audit.sqlite")
     return datetime.fromisoformat(journal.entries(study)[0].time)

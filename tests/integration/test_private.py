@@ -8,7 +8,7 @@ from integration.many import run_many
 from integration.rows import SILOS, write_rows
 from integration.terminal import unpooled
 from unpooled.data.heart_disease import load
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 from unpooled.secure.noise import epsilon_of, rho_of
 from unpooled.study import Study
 from unpooled.study.job_messages import error_of
@@ -51,7 +51,7 @@ report = false
 
 
 def journal(consortium, silo):
-    return Journal(consortium.kit(silo) / "state" / "private.sqlite")
+    return AuditLog(consortium.kit(silo) / "state" / "private.sqlite")
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from unpooled.errors import AggregationError, StudyError
 from unpooled.federation.nvflare.jobs import SILO_CONFIG, write_job
 from unpooled.federation.nvflare.startup_kits import check_connection, command_of
 from unpooled.federation.nvflare.submission import is_over, submission
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 from unpooled.secure.keys.roster import Identity, Roster
 
 DAY = datetime.timedelta(days=1)
@@ -136,7 +136,7 @@ def test_a_foreign_job_is_refused_by_every_silo(consortium, tmp_path, change):
     assert refused <= set(told["job_deploy_detail"])
     what = "other classes" if change is other_class else "files of its own"
     for silo in SILOS:
-        journal = Journal(consortium.kit(silo) / "state" / "audit.sqlite")
+        journal = AuditLog(consortium.kit(silo) / "state" / "audit.sqlite")
         assert ("refused", f"a job {'of' if 'other' in what else 'with'} {what}") in [
             (entry.kind, entry.record.get("asked")) for entry in journal.entries("")
         ]

@@ -12,7 +12,7 @@ from integration.captured import captured
 from integration.forbidden_requests import COLUMNS, REQUESTS
 from integration.rows import SILOS
 from integration.terminal import unpooled
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 from unpooled.protocol.message import decode, encode, pieces
 from unpooled.protocol.view_operations import Derive, Select
 from unpooled.secure.keys.roster import Roster
@@ -52,7 +52,7 @@ def assert_only_the_rule(reply, rule):
 
 def assert_written(consortium, study, rule, asked, silos=SILOS):
     for silo in silos:
-        journal = Journal(consortium.kit(silo) / "state" / "trespass.sqlite")
+        journal = AuditLog(consortium.kit(silo) / "state" / "trespass.sqlite")
         refused = [e.record for e in journal.entries(study) if e.kind == "refused"]
         assert {"asked": asked, "rule": rule} in [
             {name: record[name] for name in ("asked", "rule")} for record in refused
@@ -120,7 +120,7 @@ def test_bytes_that_are_no_request(doors, guarded, data):
     for reply in say(doors, data).values():
         assert_only_the_rule(reply, "malformed_message")
     for silo in SILOS:
-        journal = Journal(guarded.kit(silo) / "state" / "trespass.sqlite")
+        journal = AuditLog(guarded.kit(silo) / "state" / "trespass.sqlite")
         rules = [e.record["rule"] for e in journal.entries("") if e.kind == "refused"]
         assert "malformed_message" in rules
 
@@ -249,7 +249,7 @@ def test_the_log_shows_every_refusal(doors, guarded):
     assert shown.returncode == 0, shown.stderr
     assert "Verified:" in shown.stdout
     text = " ".join(shown.stdout.split())
-    entries = Journal(kit / "state" / "trespass.sqlite").entries()
+    entries = AuditLog(kit / "state" / "trespass.sqlite").entries()
     refused = [entry.record for entry in entries if entry.kind == "refused"]
     assert refused
     for record in refused:

@@ -14,7 +14,7 @@ from integration.terminal import unpooled
 from twins import assert_same_pca
 from unpooled.data.heart_disease import load
 from unpooled.errors import ReleaseRefusedError
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 
 COLUMNS = ["age", "sex", "cp"]  # nobody lacks a cell of these
 FIT = '[[steps]]\nmodel = "PCA"\nn_components = 2\n'
@@ -77,7 +77,7 @@ def test_an_update_equals_a_refit_and_one_process(consortium, sources, tmp_path)
         with np.load(kept, allow_pickle=False) as archive:
             assert archive["n_rows"] == len(polars.read_csv(path))
         assert (state / "models" / "february" / "01-pca.unpooled").exists()
-        assert Journal(state / "updates.sqlite").verify()
+        assert AuditLog(state / "updates.sqlite").verify()
 
     append(sources["va"], [[50, 1, 2]] * 3)
     with pytest.raises(ReleaseRefusedError, match=r"va refused .*min_changed_rows"):

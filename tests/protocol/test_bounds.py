@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from unpooled.linalg.moments import pack, unpack
 from unpooled.protocol.bounds import CauchySchwarz
-from unpooled.protocol.packing import flattened, restored
 from unpooled.protocol.step import release
+from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.sums.fixed_point import BoundedCode
 from wire import Rogue, rows, silos
 
@@ -32,12 +32,12 @@ def test_totals_come_back_to_twelve_digits_of_their_bound(scales, n_parties, see
     parts = parts_of(scales, n_parties, seed)
     total = parts.sum(axis=0)
     public = {"squares": total.diagonal().copy()}
-    code = BoundedCode(n_parties)
+    code, form = BoundedCode(n_parties), WireFormat(SCATTER, total.shape, public)
 
-    words = code.encode(flattened(parts[0], SCATTER, public))
+    words = code.encode(form.flattened(parts[0]))
     for part in parts[1:]:
-        code.add(words, code.encode(flattened(part, SCATTER, public)))
-    back = restored(code.decode(words), SCATTER, total.shape, public)
+        code.add(words, code.encode(form.flattened(part)))
+    back = form.restored(code.decode(words))
 
     bound = np.sqrt(np.outer(public["squares"], public["squares"]))
     assert (np.abs(back - total) <= 1e-12 * bound).all()
@@ -49,21 +49,24 @@ def test_every_part_keeps_the_bound_of_the_total(scales, n_parties, seed):
     """Cauchy-Schwarz over the parties: also the absolute values add to at most 1."""
     parts = parts_of(scales, n_parties, seed)
     public = {"squares": parts.sum(axis=0).diagonal().copy()}
-    units = [flattened(part, SCATTER, public) for part in parts]
+    form = WireFormat(SCATTER, parts.shape[1:], public)
+    units = [form.flattened(part) for part in parts]
     assert np.abs(units).sum(axis=0).max() <= 1 + 1e-12
 
 
 def test_constant_columns_have_no_bound_of_zero():
     public = {"squares": np.array([0.0, 1.0])}
     S = np.array([[0.0, 0.0], [0.0, 1.0]])
-    back = restored(flattened(S, SCATTER, public), SCATTER, (2, 2), public)
+    form = WireFormat(SCATTER, (2, 2), public)
+    back = form.restored(form.flattened(S))
     np.testing.assert_allclose(back, S, atol=1e-30)
 
 
 def test_only_the_upper_triangle_is_looked_at():
     public = {"squares": np.ones(3)}
     S = np.triu(np.full((3, 3), 0.5)) + np.tril(np.full((3, 3), np.nan), -1)
-    back = restored(flattened(S, SCATTER, public), SCATTER, (3, 3), public)
+    form = WireFormat(SCATTER, (3, 3), public)
+    back = form.restored(form.flattened(S))
     np.testing.assert_allclose(back, 0.5)
 
 
@@ -78,13 +81,14 @@ def test_packing_keeps_a_symmetric_array(p, seed):
 
 
 def test_arrays_without_symmetry_or_bound_travel_flat():
-    declared = release("p k")
+    form = WireFormat(release("p k"), (2, 3), {})
     value = np.arange(6.0).reshape(2, 3)
-    flat = flattened(value, declared, {})
+    flat = form.flattened(value)
     assert flat.tolist() == list(range(6))
-    assert (restored(flat, declared, (2, 3), {}) == value).all()
-    assert flattened(np.array(5.0), release(""), {}).tolist() == [5.0]
-    assert restored(np.array([5.0]), release(""), (), {}).shape == ()
+    assert (form.restored(flat) == value).all()
+    number = WireFormat(release(""), (), {})
+    assert number.flattened(np.array(5.0)).tolist() == [5.0]
+    assert number.restored(np.array([5.0])).shape == ()
 
 
 @pytest.mark.parametrize("made_up", [1e-3, 1e-30, 0.0, -1.0, -1e30])

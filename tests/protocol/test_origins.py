@@ -12,12 +12,12 @@ from unpooled import Policy
 from unpooled.arrays import Array
 from unpooled.coordinator.relay import Relay
 from unpooled.errors import AggregationError
-from unpooled.party.memory.kept_arrays import Origins, Shelf
-from unpooled.protocol.ledger_lines import code_for
+from unpooled.party.memory.kept_arrays import KeptStore, Origins
 from unpooled.protocol.message import Message
 from unpooled.protocol.step import Step, derived, exchanged, kept, stays, summed
 from unpooled.protocol.topology import graph_of
 from unpooled.protocol.view_operations import Derive, kept_address
+from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.sums.masking import MaskedSum
 from wire import Rogue, Silos, kind, rows, silos
 
@@ -99,7 +99,7 @@ def opened(replies: Mapping[str, Message]) -> Array:
     for reply in replies.values():
         if reply.header["kind"] == "refused":
             raise AggregationError("refused", rule=reply.header["rule"])
-    code = code_for(base_of.declared["base"], len(replies))
+    code = WireFormat(base_of.declared["base"], (), {}).code(len(replies))
     return MaskedSum().reveal([r.arrays["base"] for r in replies.values()], code)
 
 
@@ -187,7 +187,7 @@ def test_what_an_earlier_process_kept_opens(tmp_path):
     first = Rogue(here, partition="columns").enter()
     for turn in (first, Rogue(here, partition="columns").enter()):
         for name, party in here.parties.items():
-            party.studies["study"].kept = Shelf(tmp_path / name)
+            party.studies["study"].kept = KeptStore(tmp_path / name)
         if turn is first:
             ask(first, own_base, own={"times": 1.0})
         else:

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from unpooled.errors import AggregationError
 from unpooled.models.preprocessing import scaler
-from unpooled.protocol.ledger_lines import code_for, ledger_lines
+from unpooled.protocol.ledger_lines import ledger_lines
 from unpooled.protocol.message import decode, encode
 from unpooled.protocol.request import Request, Veiled, release_context, view_arrays
 from unpooled.protocol.step import find_step, release
 from unpooled.protocol.view_operations import Derive, Rows, Select
+from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.sums.fixed_point import BoundedCode, WideCode
 from wire import silos
 
@@ -53,7 +54,7 @@ def test_a_request_arrives_as_it_was_sent():
     asked, got = request(), travelled(request())
     for name in ("study", "session", "round", "step", "to", "fresh"):
         assert getattr(got, name) == getattr(asked, name)
-    assert got.view_digest() == asked.view_digest()
+    assert got.view_digest == asked.view_digest
     assert got.context("total") == asked.context("total")
     assert (got.public["mean"] == np.arange(3.0)).all()
     assert got.public["n"] == 5
@@ -67,7 +68,7 @@ def test_transform_arrays_travel_once():
     _, arrays = asked.as_message()
     assert set(arrays) == {"public.mean", "public.veiled"}
     known = view_arrays(CHAIN)
-    assert travelled(asked, known).view_digest() == asked.view_digest()
+    assert travelled(asked, known).view_digest == asked.view_digest
     for missing in known:
         with pytest.raises(AggregationError) as refused:
             travelled(asked, {k: v for k, v in known.items() if k != missing})
@@ -132,9 +133,9 @@ def test_lines_of_every_kind_of_release():
 
 
 def test_codes_are_wide_unless_a_bound_is_declared():
-    assert isinstance(code_for(release("p"), 3), WideCode)
+    assert isinstance(WireFormat(release("p"), (3,), {}).code(3), WideCode)
     scatter = SCATTER.declared["scatter"]
-    assert isinstance(code_for(scatter, 3), BoundedCode)
+    assert isinstance(WireFormat(scatter, (3, 3), {}).code(3), BoundedCode)
 
 
 def corrupt(**changes: Any) -> Any:

@@ -109,7 +109,9 @@ def test_arrays_that_are_not_declared_are_said_to_be_so():
 def test_axes_have_a_size_before_the_step_runs():
     assert release("p 2").shape({"p": 3}) == (3, 2)
     for axes in ("n", "p k", "k k"):
-        with pytest.raises(DataError, match=r"the size of the axis [nk] before"):
+        with pytest.raises(
+            DataError, match=r"size of the axis [nk] is not known before"
+        ):
             release(axes).shape({"p": 3})
 
 

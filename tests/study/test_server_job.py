@@ -8,7 +8,7 @@ from integration.rows import SILOS
 from server_end import ServerEnd
 from unpooled.errors import StudyError
 from unpooled.models.files.model_file import load
-from unpooled.party.setup.silo_file import Silo
+from unpooled.party.setup.silo_file import SiloFile
 from unpooled.study.job_messages import PART, News, error_of, plan_of
 from unpooled.study.server_job import coordinate
 
@@ -76,7 +76,7 @@ def test_a_plan_is_told_and_asks_for_no_rows(asks, silos, kit):
     assert place is None
     assert not plan_of(outcome["plan"]).refusals
     assert not (kit / "studies").exists()
-    journal = Silo.from_file(silos["va"] / "silo.toml").party()
+    journal = SiloFile.from_file(silos["va"] / "silo.toml").party()
     assert not journal.studies
 
 

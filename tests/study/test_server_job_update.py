@@ -12,7 +12,7 @@ from twins import assert_same_pca
 from unpooled.errors import StudyError
 from unpooled.models.files.model_file import save
 from unpooled.models.pca import update
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.studies import forget_kept
 from unpooled.study import Study
 from unpooled.study.announcement import read_announced
@@ -138,7 +138,7 @@ def test_silos_read_only_what_was_appended_since_another_study(
     )
     for silo in SILOS:
         log = server.silos[silo].parent / "state" / "audit.sqlite"
-        assert Journal(log).verify()
+        assert AuditLog(log).verify()
 
 
 def test_what_was_forgotten_is_computed_again(
@@ -146,7 +146,7 @@ def test_what_was_forgotten_is_computed_again(
 ):
     grow("south", 25)
     second = finished(*brought("february", fitted))
-    journal = Journal(server.silos["south"].parent / "state" / "audit.sqlite")
+    journal = AuditLog(server.silos["south"].parent / "state" / "audit.sqlite")
     journal.forgotten("february", [])
     forget_kept(journal, "february")
     # Half a file is as good as none.

@@ -14,7 +14,7 @@ from server_end import ServerEnd
 from unpooled.coordinator.channel import LocalChannel
 from unpooled.errors import AggregationError, StudyError
 from unpooled.federation.nvflare.submission import Submission
-from unpooled.party.setup.silo_file import Silo
+from unpooled.party.setup.silo_file import SiloFile
 from unpooled.study import Study
 from unpooled.study import submit as submitting
 from unpooled.study.job_messages import News
@@ -42,7 +42,7 @@ class Server:
         def channel(parties, timeout):
             return LocalChannel(
                 {
-                    party: Silo.from_file(self.silos[party] / "silo.toml")
+                    party: SiloFile.from_file(self.silos[party] / "silo.toml")
                     .party()
                     .handle
                     for party in parties

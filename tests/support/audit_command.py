@@ -13,8 +13,8 @@ from unpooled.coordinator.coordinator import Coordinator
 from unpooled.federation.federation import Federation
 from unpooled.federation.layout import Layout
 from unpooled.models.files.model_file import save
-from unpooled.party.setup.silo_file import Silo
-from unpooled.party.setup.silo_init import Charter, found, pin
+from unpooled.party.setup.silo_file import SiloFile
+from unpooled.party.setup.silo_init import SiloConfig, init_silo, pin
 
 COLUMNS = ("age", "chol", "rate")
 NAMES = ("berlin", "paris", "rome")
@@ -55,7 +55,7 @@ class Consortium:
             (folder / name).mkdir()
             source = folder / name / "rows.csv"
             rows(seed).to_csv(source, index=False)
-            charter = Charter(
+            charter = SiloConfig(
                 name=name,
                 source=str(source),
                 label="sick",
@@ -65,13 +65,13 @@ class Consortium:
                 policy=None,
                 approval=approval,
             )
-            publics.append(found(folder / name / "local", charter))
+            publics.append(init_silo(folder / name / "local", charter))
         for name in NAMES:
             pin(self.silo(name).roster, publics)
         self.start()
 
-    def silo(self, name) -> Silo:
-        return Silo.from_file(self.folder / name / "local" / "silo.toml")
+    def silo(self, name) -> SiloFile:
+        return SiloFile.from_file(self.folder / name / "local" / "silo.toml")
 
     def start(self):
         self.parties = {name: self.silo(name).party() for name in NAMES}

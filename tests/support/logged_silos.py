@@ -14,7 +14,7 @@ from unpooled.coordinator.coordinator import Coordinator
 from unpooled.data.sources.open_source import open_source
 from unpooled.federation.federation import Federation
 from unpooled.federation.layout import Layout
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.party import Party
 from unpooled.protocol.message import Message, decode, encode
 from unpooled.protocol.step import summed
@@ -57,7 +57,7 @@ class Place:
             options.pop("policy", Policy()),
             IDENTITIES[name],
             roster,
-            journal=Journal(self.log(name), max_pages=pages),
+            audit_log=AuditLog(self.log(name), max_pages=pages),
             models=self.folder / f"{name}-models",
             **options,
         )
@@ -76,7 +76,7 @@ class Place:
         return decode(self.parties[name].handle(encode(header, arrays or {})))
 
 
-def a_round(journal: Journal, study: str = "s", lines: int = 2) -> None:
+def a_round(journal: AuditLog, study: str = "s", lines: int = 2) -> None:
     scribe.a_round(journal, IDENTITIES["a"], study, lines)
 
 

@@ -3,13 +3,13 @@
 import sys
 
 from unpooled.ledger import Release, Seal
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 from unpooled.protocol.answered import Answered
 from unpooled.secure.keys.roster import Identity
 
 
 def a_round(
-    journal: Journal, identity: Identity, study: str = "s", lines: int = 2
+    journal: AuditLog, identity: Identity, study: str = "s", lines: int = 2
 ) -> None:
     """Write a round of made-up lines of party a, sealed in their order."""
     ledger, key = journal.ledger(study), identity.public.hex()
@@ -20,18 +20,24 @@ def a_round(
         )
         signature = identity.sign(line.statement("a", sequence, "00")).hex()
         ledger.append(line, {"a": Seal(key, sequence, "00", signature)})
-    ran = ("x.y", ())
-    parties = ["a", "b", "c"]
-    asked = Answered(
+    answered = Answered(
         "s", "session", 1, "x.y", "v", "f", 1, {}, {"a": key}, "masked", "r"
     )
-    about = ("00", asked)
-    journal.released(identity, ledger[before:], ran, about, ["x0"], parties, "session")
+    journal.released(
+        identity,
+        ledger[before:],
+        ran=("x.y", ()),
+        request="00",
+        answered=answered,
+        columns=["x0"],
+        parties=["a", "b", "c"],
+        session="session",
+    )
 
 
 if __name__ == "__main__":
     # Each round is told once it is written, so that the test knows what must be there.
-    endless, me = Journal(sys.argv[1]), Identity(bytes.fromhex(sys.argv[2]))
+    endless, me = AuditLog(sys.argv[1]), Identity(bytes.fromhex(sys.argv[2]))
     print("ready", flush=True)
     while True:
         a_round(endless, me, lines=3)

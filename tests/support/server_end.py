@@ -4,8 +4,8 @@ from pathlib import Path
 
 from integration.rows import SILOS, write_rows
 from unpooled.coordinator.channel import LocalChannel
-from unpooled.party.setup.silo_file import Silo
-from unpooled.party.setup.silo_init import Charter, found, pin
+from unpooled.party.setup.silo_file import SiloFile
+from unpooled.party.setup.silo_init import SiloConfig, init_silo, pin
 from unpooled.study.job_messages import News, read_results
 from unpooled.study.server_job import coordinate
 
@@ -35,7 +35,7 @@ class ServerEnd:
         self.silos = {silo: folder / silo / "local" for silo in names}
         for silo, local in self.silos.items():
             source = str(write(silo, folder))
-            found(local, Charter(silo, source, label=label, partition=partition))
+            init_silo(local, SiloConfig(silo, source, label=label, partition=partition))
             (local / "policy.toml").write_text(rules)
         self.kit = folder / "server"
         (self.kit / "local").mkdir(parents=True)
@@ -56,7 +56,7 @@ class ServerEnd:
 
     def party(self, silo):
         """Open a silo's door."""
-        return Silo.from_file(self.silos[silo] / "silo.toml").party()
+        return SiloFile.from_file(self.silos[silo] / "silo.toml").party()
 
     def _channel(self, parties, timeout):
         return LocalChannel(

@@ -13,7 +13,7 @@ def declaration(step: Any) -> dict[str, Any]:
     whole = {
         "verb": step.verb,
         "by": step.by,
-        "takes": dict(step.takes),
+        "takes": {name: getattr(one, "axes", one) for name, one in step.takes.items()},
         "reads": list(step.reads),
         "public": list(step.public),
         "fitted_by": sorted(step.fitted_by),

@@ -18,12 +18,11 @@ from unpooled.federation.federation import Federation
 from unpooled.federation.local import in_one_process
 from unpooled.ledger import Ledger
 from unpooled.party.party import Party
-from unpooled.protocol.ledger_lines import code_for
 from unpooled.protocol.message import Message, decode, encode, joined
-from unpooled.protocol.packing import restored
 from unpooled.protocol.request import Request, view_arrays
 from unpooled.protocol.step import find_step
 from unpooled.protocol.view_operations import Operation, Select
+from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.keys.roster import Roster
 from unpooled.secure.sums.masking import MaskedSum
 from unpooled.secure.sums.plain import PlainSum
@@ -260,9 +259,9 @@ def _opened(
 ) -> Array:
     parts = [reply.arrays[name] for reply in replies]
     secure = MaskedSum() if rogue.protection == "masked" else PlainSum()
-    flat = secure.reveal(parts, code_for(declared, len(set(rogue.listed))))
     p = len(COLUMNS)
     for operation in request.operations:
         p = len(getattr(operation, "columns", range(p)))
-    shape = declared.shape(find_step(request.step).sizes(p, request.public))
-    return restored(flat, declared, shape, request.public)
+    sizes = find_step(request.step).sizes(p, request.public)
+    form = WireFormat.of(declared, sizes, request.public)
+    return form.restored(secure.reveal(parts, form.code(len(set(rogue.listed)))))

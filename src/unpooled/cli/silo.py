@@ -87,7 +87,7 @@ def init(
     same_people: SamePeople = False,
 ) -> None:
     """Write the silo's file and policy, and make its identity key."""
-    from unpooled.party.setup.silo_init import Charter, found
+    from unpooled.party.setup.silo_init import SiloConfig, init_silo
 
     interactive = source is None
     if interactive and not sys.stdin.isatty():
@@ -98,9 +98,9 @@ def init(
         label = label or _answer("The label, a column that is never a feature [none]")
         ids = ids or _answer("The column that identifies people (ids) [none]")
         columns = columns or _answer("The columns offered to studies, as age,sex [all]")
-    public = found(
+    public = init_silo(
         kit / "local",
-        Charter(
+        SiloConfig(
             name=name,
             source=str(source),
             label=label,
@@ -124,13 +124,13 @@ def init(
 def pin(lines: Lines, kit: Kit = Path()) -> None:
     """Add silos' public lines to the roster of this silo, or of the server."""
     from unpooled.federation.nvflare.hardening import kind_of
-    from unpooled.party.setup.silo_file import Silo
+    from unpooled.party.setup.silo_file import SiloFile
     from unpooled.party.setup.silo_init import pin as put
 
     target = kit / "local" / "roster.toml"
     # The server has a roster too, but no silo.toml.
     if (kit / "local" / "silo.toml").exists() or kind_of(kit) == "silo":
-        target = Silo.from_file(kit / "local" / "silo.toml").roster
+        target = SiloFile.from_file(kit / "local" / "silo.toml").roster
     roster = put(target, lines)
     say(f"The roster has {', '.join(roster)}.")
     say(f"Compare the digest with the other silos by phone: {roster.digest()}")
@@ -145,9 +145,9 @@ def check(kit: Kit = Path(), offline: Offline = False) -> None:
     from unpooled.cli.silo_check import show_silo
     from unpooled.federation.nvflare.hardening import check_hardened
     from unpooled.federation.nvflare.startup_kits import check_connection, expiry_of
-    from unpooled.party.setup.silo_file import Silo
+    from unpooled.party.setup.silo_file import SiloFile
 
-    silo = Silo.from_file(kit / "local" / "silo.toml")
+    silo = SiloFile.from_file(kit / "local" / "silo.toml")
     show_silo(console(), silo)
     if offline:
         return
@@ -165,10 +165,10 @@ def start(kit: Kit = Path()) -> None:
     from unpooled.federation.nvflare.hardening import check_hardened
     from unpooled.federation.nvflare.startup_kits import address_of
     from unpooled.federation.nvflare.startup_kits import start as begin
-    from unpooled.party.setup.silo_file import Silo
+    from unpooled.party.setup.silo_file import SiloFile
 
     # Errors in the silo's files are shown now and not in the first study.
-    silo = Silo.from_file(kit / "local" / "silo.toml")
+    silo = SiloFile.from_file(kit / "local" / "silo.toml")
     silo.check_name(address_of(kit).participant)
     silo.table()
     silo.rules()

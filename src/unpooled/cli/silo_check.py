@@ -15,13 +15,13 @@ from unpooled.cli.terminal import count, printable
 from unpooled.data.ids import match_report
 from unpooled.data.table import Table
 from unpooled.party.rules.policy import Policy
-from unpooled.party.setup.silo_file import Silo
+from unpooled.party.setup.silo_file import SiloFile
 from unpooled.secure.keys.roster import Roster
 
 _MOST_CLASSES = 20
 
 
-def show_silo(console: Console, silo: Silo) -> None:
+def show_silo(console: Console, silo: SiloFile) -> None:
     """Show a silo; a file of it that is not valid raises its error."""
     rules, roster, rows = silo.rules(), silo.pinned(), silo.table()
     missing, classes = _counted(rows)
@@ -71,7 +71,7 @@ def _matched(folder: Path) -> list[tuple[str, int]]:
     return matched
 
 
-def _place(silo: Silo) -> str:
+def _place(silo: SiloFile) -> str:
     if "://" not in silo.source:
         return printable(silo.source)
     # The address of a database may contain a password.

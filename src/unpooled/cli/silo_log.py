@@ -9,7 +9,7 @@ from rich.text import Text
 from unpooled.cli.tables import part, plan_table, table
 from unpooled.cli.terminal import count, printable, shape, size
 from unpooled.errors import RULES
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.hash_chain import Entry
 from unpooled.report.facts import declaration
 from unpooled.study.announcement import Announced
@@ -25,7 +25,7 @@ _DECISIONS = {
 
 
 def show_log(
-    console: Console, journal: Journal, study: str | None, *, decides: bool
+    console: Console, journal: AuditLog, study: str | None, *, decides: bool
 ) -> None:
     """Show the entries of the log by study, oldest first.
 

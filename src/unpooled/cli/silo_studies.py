@@ -10,8 +10,8 @@ import typer
 from unpooled.cli.terminal import console, count, say
 
 if TYPE_CHECKING:
-    from unpooled.party.memory.audit_log import Journal
-    from unpooled.party.setup.silo_file import Silo
+    from unpooled.party.memory.audit_log import AuditLog
+    from unpooled.party.setup.silo_file import SiloFile
 
 Kit = Annotated[
     Path,
@@ -52,12 +52,12 @@ def log(
     """Show what left this silo, when, for which study, and with which parties."""
     from unpooled.cli.silo_log import show_log
     from unpooled.ledger import Ledger
-    from unpooled.party.memory.audit_log import Journal
+    from unpooled.party.memory.audit_log import AuditLog
     from unpooled.secure.keys.roster import Roster
 
     silo = _silo(kit)
     _check_has_log(silo)
-    journal = Journal(silo.audit)
+    journal = AuditLog(silo.audit)
     show_log(console(), journal, study, decides=silo.approval != "none")
     if not (verify or against):
         return
@@ -166,24 +166,24 @@ def apply(
     say(f"Wrote {n_rows} rows to {target}: {', '.join(columns)}.")
 
 
-def _silo(kit: Path) -> "Silo":
-    from unpooled.party.setup.silo_file import Silo
+def _silo(kit: Path) -> "SiloFile":
+    from unpooled.party.setup.silo_file import SiloFile
 
-    return Silo.from_file(kit / "local" / "silo.toml")
-
-
-def _journal(silo: "Silo") -> "Journal":
-    from unpooled.party.memory.audit_log import Journal
-
-    return Journal(silo.audit)
+    return SiloFile.from_file(kit / "local" / "silo.toml")
 
 
-def _check_has_log(silo: "Silo") -> None:
+def _journal(silo: "SiloFile") -> "AuditLog":
+    from unpooled.party.memory.audit_log import AuditLog
+
+    return AuditLog(silo.audit)
+
+
+def _check_has_log(silo: "SiloFile") -> None:
     if not silo.audit.exists():
         _fail(f"There is no log at {silo.audit}: this silo took part in no study yet.")
 
 
-def _model_file(silo: "Silo", model: str) -> Path:
+def _model_file(silo: "SiloFile", model: str) -> Path:
     """Return the path of a model file; a delivered one must be unaltered."""
     from unpooled.party.memory.studies import MODEL_SUFFIX
     from unpooled.protocol.message import digest
@@ -219,7 +219,7 @@ def _keys(texts: list[str]) -> list[bytes]:
         raise typer.BadParameter("A key is 64 hexadecimal digits.") from None
 
 
-def _unknown(study: str, journal: "Journal") -> None:
+def _unknown(study: str, journal: "AuditLog") -> None:
     known = ", ".join(journal.studies()) or "none"
     _fail(f"No study {study} was announced to this silo. Announced studies: {known}.")
 

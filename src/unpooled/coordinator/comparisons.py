@@ -18,7 +18,7 @@ from unpooled.arrays import Array
 from unpooled.coordinator.channel import Channel, Send
 from unpooled.coordinator.round_runner import RoundRecord
 from unpooled.errors import AggregationError
-from unpooled.protocol.computing_party import COORDINATOR, Computing
+from unpooled.protocol.computing_party import COORDINATOR, ComputingParty
 from unpooled.protocol.message import Message
 from unpooled.protocol.step import Step
 from unpooled.secure.keys.roster import FEWEST_COMPUTING, MOST_COMPUTING, Roster
@@ -123,7 +123,7 @@ class Comparisons:
     ) -> None:
         self._silos = tuple(party for party in members if party != COORDINATOR)
         self._send, self._channel = send, channel
-        self._third: Computing | None = None
+        self._third: ComputingParty | None = None
         self._members, self._study, self._session = members, study, session
 
     def begin(self) -> None:
@@ -212,11 +212,11 @@ class Comparisons:
             replies[COORDINATOR] = Message(answer, arrays, {})
         return replies
 
-    def _third_party(self, offers: Mapping[str, Message]) -> Computing:
+    def _third_party(self, offers: Mapping[str, Message]) -> ComputingParty:
         keys = {p: bytes.fromhex(reply.header["key"]) for p, reply in offers.items()}
         here = self._study, self._session
         carry = self._channel.carry and partial(self._channel.carry, here)
-        third = Computing(COORDINATOR, self._members, self._members, keys, carry)
+        third = ComputingParty(COORDINATOR, self._members, self._members, keys, carry)
         self._channel.deliver = lambda peer, session, message: (
             third.carried(peer, message) if session == here else None
         )

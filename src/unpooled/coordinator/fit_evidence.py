@@ -27,7 +27,7 @@ from unpooled.protocol.evidence import Evidence, beyond, features, features_dige
 from unpooled.protocol.evidence_check import after, follows, opened
 from unpooled.protocol.message import Message
 from unpooled.protocol.request import Request, Veiled
-from unpooled.protocol.sizes import Extent
+from unpooled.protocol.sizes import ViewSize
 from unpooled.protocol.step import FITTING, Fit, Step, find_step
 from unpooled.protocol.view_operations import Derive, Operation
 
@@ -68,7 +68,7 @@ class FitEvidence:
     def keep(
         self,
         request: Request,
-        extents: Mapping[str, Extent],
+        extents: Mapping[str, ViewSize],
         replies: Mapping[str, Message],
         protection: str,
     ) -> None:
@@ -81,7 +81,7 @@ class FitEvidence:
         self._remember(Kept(asked, public, lambda: replies_in(load()), chain))
 
     def expect(
-        self, request: Request, extents: Mapping[str, Extent], protection: str
+        self, request: Request, extents: Mapping[str, ViewSize], protection: str
     ) -> None:
         """Add a round that is only planned."""
         if not _fits(request, extents):
@@ -197,7 +197,7 @@ def _further(
     return beyond(before, kept.operations) if step.further else ()
 
 
-def _fits(request: Request, extents: Mapping[str, Extent]) -> bool:
+def _fits(request: Request, extents: Mapping[str, ViewSize]) -> bool:
     veiled = any(isinstance(value, Veiled) for value in request.public.values())
     # On column partitions silos keep what their transforms read.
     by_rows = all(extent.n_rows is None for extent in extents.values())
@@ -206,7 +206,7 @@ def _fits(request: Request, extents: Mapping[str, Extent]) -> bool:
 
 
 def _asked(
-    request: Request, extents: Mapping[str, Extent], protection: str
+    request: Request, extents: Mapping[str, ViewSize], protection: str
 ) -> Answered:
     (n_features,) = {extent.n_features for extent in extents.values()}
     return request.answered(n_features, dict.fromkeys(extents, ""), protection)

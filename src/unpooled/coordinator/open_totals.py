@@ -12,12 +12,10 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.errors import AggregationError
-from unpooled.protocol.ledger_lines import code_for
 from unpooled.protocol.message import Message
-from unpooled.protocol.packing import restored
 from unpooled.protocol.request import Request, Veiled
 from unpooled.protocol.step import Step
-from unpooled.secure.sums.fixed_point import Code
+from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.sums.masking import MaskedSum
 from unpooled.secure.sums.secure_sum import SecureSum
 
@@ -50,24 +48,17 @@ def opened_totals(
     results, parties = dict[str, Any](), sorted(sizes)
     for name, declared in step.leaves.items():
         # Totals have one shape, whatever the parties' own columns are.
-        shape = declared.shape(sizes[parties[0]])
-        context = request.context(name)
-        code = code_for(declared, len(parties), request.public, context)
+        form = WireFormat.of(declared, sizes[parties[0]], request.public)
+        code = form.code(len(parties), request.context(name))
+        shape, dtype = form.words(code if isinstance(secure_sum, MaskedSum) else None)
         concealed = [
-            _released_array(
-                released[party],
-                name,
-                declared.numbers(shape),
-                code if isinstance(secure_sum, MaskedSum) else None,
-            )
-            for party in parties
+            _released_array(released[party], name, shape, dtype) for party in parties
         ]
         if request.to == "parties":
             words = secure_sum.added(concealed, code)
-            results[name] = Veiled(request.round, name, shape, words, code.dtype)
+            results[name] = Veiled(request.round, name, form.shape, words, code.dtype)
         else:
-            total = secure_sum.reveal(concealed, code)
-            results[name] = restored(total, declared, shape, request.public)
+            results[name] = form.restored(secure_sum.reveal(concealed, code))
     return results
 
 
@@ -78,25 +69,19 @@ def disclosed_values(
     results: dict[str, dict[str, Any]] = {party: {} for party in sizes}
     for name, declared in step.leaves.items():
         for party in sizes:
-            shape = declared.shape(sizes[party])
-            numbers = declared.numbers(shape)
-            value = _released_array(released[party], name, numbers, None)
-            results[party][name] = restored(value, declared, shape, request.public)
+            form = WireFormat.of(declared, sizes[party], request.public)
+            shape, dtype = form.words(None)
+            value = _released_array(released[party], name, shape, dtype)
+            results[party][name] = form.restored(value)
     return results
 
 
 def _released_array(
-    message: Message, name: str, numbers: int, code: Code | None
+    message: Message, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Array:
-    """Return an array of a reply, if it has the declared size and type.
-
-    `code` is that of a masked total; None for values that travel in clear.
-    """
-    shape, kind = (numbers,), np.dtype(np.float64)
-    if code is not None:
-        shape, kind = code.shape(numbers), np.dtype(code.word)
+    """Return an array of a reply, if it has the declared shape and type."""
     array = message.arrays.get(name)
-    if array is None or array.shape != shape or array.dtype != kind:
+    if array is None or array.shape != shape or array.dtype != dtype:
         raise AggregationError(
             f"{message.header['party']} sent something else than is declared for "
             f"{name}.",

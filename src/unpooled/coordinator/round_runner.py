@@ -12,7 +12,7 @@ from typing import Any, final
 from unpooled.ledger import Ledger
 from unpooled.protocol.evidence import Evidence
 from unpooled.protocol.request import Request, view_arrays
-from unpooled.protocol.sizes import Extent
+from unpooled.protocol.sizes import ViewSize
 from unpooled.protocol.step import Step
 from unpooled.protocol.topology import Graph
 from unpooled.protocol.view_operations import Operation
@@ -54,7 +54,7 @@ class StepCall:
         The declared step.
     operations : tuple of Operation
         The view: what each silo applies to its own rows before the step.
-    extents : mapping of str to Extent
+    extents : mapping of str to ViewSize
         Size of the view, by party.
     public : mapping
         Keyword arguments of the step.
@@ -68,7 +68,7 @@ class StepCall:
 
     step: Step
     operations: tuple[Operation, ...]
-    extents: Mapping[str, Extent]
+    extents: Mapping[str, ViewSize]
     public: Mapping[str, Any]
     to: str = "coordinator"
     kept_of: str = ""

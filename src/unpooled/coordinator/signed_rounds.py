@@ -15,11 +15,11 @@ from unpooled.arrays import Array
 from unpooled.errors import StudyError, UnpooledError
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.evidence import SIGNS, features
-from unpooled.protocol.ledger_lines import code_for
 from unpooled.protocol.message import Message, decode, pieces
 from unpooled.protocol.request import Request, view_arrays
 from unpooled.protocol.step import find_step
 from unpooled.protocol.view_operations import Operation, operation_from_json
+from unpooled.protocol.wire_format import WireFormat
 
 _PUBLIC, _VIEW = "public.", "view."
 
@@ -116,11 +116,10 @@ def blank(asked: Answered, request: Request, committee: tuple[str, ...] = ()) ->
             one, who = np.zeros((), np.uint8), committee or asked.parties
             words[name] = np.broadcast_to(one, (len(who), *declared.shape(sizes)))
             continue
-        numbers = declared.numbers(declared.shape(sizes))
+        form = WireFormat.of(declared, sizes, request.public)
         masked = asked.protection == "masked"
-        code = code_for(declared, len(asked.parties), request.public)
-        one = np.zeros((), code.word if masked else np.float64)
-        shape = code.shape(numbers) if masked else (numbers,)
+        shape, dtype = form.words(form.code(len(asked.parties)) if masked else None)
+        one = np.zeros((), dtype)
         words[name] = np.broadcast_to(one, (len(asked.parties), *shape))
     return words
 

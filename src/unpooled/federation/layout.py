@@ -6,7 +6,7 @@ from typing import final
 
 from unpooled.arrays import Array
 from unpooled.errors import DataError
-from unpooled.protocol.sizes import Extent
+from unpooled.protocol.sizes import ViewSize
 from unpooled.protocol.view_operations import Rows
 
 
@@ -86,10 +86,10 @@ class Layout:
         )
 
     @property
-    def extents(self) -> dict[str, Extent]:
+    def extents(self) -> dict[str, ViewSize]:
         """The size of each party's view."""
         return {
-            party: Extent(len(columns), self.n_rows)
+            party: ViewSize(len(columns), self.n_rows)
             for party, columns in self.columns_of.items()
         }
 

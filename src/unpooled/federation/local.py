@@ -187,7 +187,7 @@ def note_common_rows(federation: Federation, members: Mapping[str, Party]) -> No
     rows_of = {
         name: rows
         for name, member in members.items()
-        if (rows := member.aligning.common_rows(federation.coordinator.study))
+        if (rows := member.aligned_rows.common_rows(federation.coordinator.study))
         is not None
     }
     federation.layout = replace(federation.layout, rows_of=rows_of)

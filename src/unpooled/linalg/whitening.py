@@ -56,6 +56,38 @@ def whitened_rows(
     return inside + (H.T - V @ image) / np.sqrt(ridge)
 
 
+def ridge_whitened(X: Float[Array, "n p"], c: float) -> Float[Array, "n p"]:
+    """Return ``X C^(-1/2) / sqrt(n - 1)`` with ``C = (1 - c) XᵀX / (n - 1) + c I``.
+
+    Parameters
+    ----------
+    X : (n, p) array
+        Centred rows.
+    c : float
+        Share of the identity in C; 0 for the pseudo-inverse root.
+    """
+    U, s, V = _thin(X)
+    deviation = s / np.sqrt(len(X) - 1)
+    return U * (deviation / _roots(deviation, c)) @ V.T
+
+
+def ridge_weights(
+    X: Float[Array, "n p"], W: Float[Array, "p k"], c: float
+) -> Float[Array, "p k"]:
+    """Return ``C^(-1/2) W`` with the C of `ridge_whitened`; W in the span of the rows.
+
+    If W are weights of whitened columns, these are the weights of the columns of X.
+    """
+    _, s, V = _thin(X)
+    root = _roots(s / np.sqrt(len(X) - 1), c)
+    return V @ (V.T @ W / root[:, None])
+
+
+def _roots(deviation: Float[Array, " l"], c: float) -> Float[Array, " l"]:
+    """Return the square roots of the eigenvalues of ``(1 - c) S + c I``."""
+    return np.sqrt((1.0 - c) * deviation**2 + c)
+
+
 def _thin(
     X: Float[Array, "n p"],
 ) -> tuple[Float[Array, "n l"], Float[Array, " l"], Float[Array, "p l"]]:

@@ -1,6 +1,6 @@
 """The party: the silo's door. A request comes in as bytes, a reply goes out as bytes.
 
-Every exception is caught here. What crosses is the name of a rule; the reason, with its
+Every exception is caught here. Only the name of a rule crosses; the reason, with its
 values and paths, stays in the silo's own log.
 """
 
@@ -14,13 +14,13 @@ from typing import Any, final
 from unpooled.arrays import Array
 from unpooled.data.table import Table
 from unpooled.errors import ReleaseRefusedError, UnpooledError, crossing
-from unpooled.ledger import Ledger, canonical
-from unpooled.party.matching.aligned_rows import Aligning
-from unpooled.party.memory.audit_log import Journal
-from unpooled.party.memory.kept_arrays import share_shelf
-from unpooled.party.memory.signatures import sealed_lines
-from unpooled.party.memory.studies import Answer, Dealings, session_of
-from unpooled.party.memory.study_memory import Study
+from unpooled.ledger import canonical
+from unpooled.party.matching.aligned_rows import AlignedRows
+from unpooled.party.memory.audit_log import AuditLog
+from unpooled.party.memory.audit_state import LoggedStudy
+from unpooled.party.memory.kept_arrays import KeptStore, share_kept
+from unpooled.party.memory.studies import Answer, Studies, session_of
+from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
 from unpooled.party.session import Session
 from unpooled.protocol.computing_party import STAGES
@@ -53,23 +53,23 @@ class Party:
         Whether the silo answers where totals travel in clear, which shows its own
         values: for simulations, as a test's oracle. Otherwise a study without masks
         needs `allow_disclosed`.
-    journal : Journal, optional
-        The silo's audit log; without it the party forgets when its process ends.
+    audit_log : AuditLog, optional
+        The silo's audit log; by default one in memory, which ends with the process.
     approval : {"none", "each-study"}, default "none"
         Whether a person must approve each study first.
     models : Path, optional
-        The folder for fitted models; without it none are taken.
+        The folder for fitted models; without it none are accepted.
     partition : {"rows", "columns"}, default "rows"
-        As the silo declared it; it takes part in studies of this kind only.
+        As the silo declared it; it only takes part in studies of this kind.
     matches : Path, optional
-        The folder for files that say which row has which place in a study.
+        The folder for files with the place of each row in a study.
 
     Attributes
     ----------
-    studies : dict of str to Study
-        What the silo remembers, with its own ledger of what crossed its door.
-    aligning : Aligning
-        Which of the silo's rows its studies read.
+    studies : dict of str to StudyMemory
+        Studies that the silo remembers, each with its own ledger.
+    aligned_rows : AlignedRows
+        The rows of the silo that its studies read.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Party:
         roster: Roster,
         *,
         plain: bool = False,
-        journal: Journal | None = None,
+        audit_log: AuditLog | None = None,
         approval: str = "none",
         models: Path | None = None,
         partition: str = "rows",
@@ -91,10 +91,12 @@ class Party:
         self.partition = partition
         self._identity, self._roster = identity, roster
         self._plain = plain
-        self._dealings = Dealings(policy, identity, journal, approval, models)
-        self.aligning = Aligning(policy, identity, self._dealings, matches)
-        self.studies = self._dealings.studies
-        # ((study, session), peer, message): hands it to the relay, where there is one.
+        self._studies = Studies(
+            policy, identity, audit_log or AuditLog(), approval, models
+        )
+        self.aligned_rows = AlignedRows(policy, identity, self._studies, matches)
+        self.studies = self._studies.studies
+        # Hands (session, peer, message) of secure comparisons on, between machines.
         self.carry: Callable[[tuple[str, str], str, bytes], None] | None = None
         self._door = threading.Lock()
         self._sessions: dict[tuple[str, str], Session] = {}
@@ -106,24 +108,28 @@ class Party:
         with self._door:  # an engine may call from several threads
             return self._handle(request)
 
+    def resume(self, study: str, logged: LoggedStudy, kept: KeptStore) -> None:
+        """Take up a study of a simulation where an earlier process left it."""
+        self._studies.resume(study, logged, kept)
+
     def carried(self, peer: str, where: tuple[str, str], message: bytes) -> None:
-        """Take a message between computing processes; it passes by the door."""
+        """Take a message between comparison processes; it is none for `handle`."""
         if (session := self._sessions.get(where)) is not None:
             session.carried(peer, message)
 
     def _handle(self, request: Bytes) -> Framed:
-        asked: dict[str, Any] = {}
+        header: dict[str, Any] = {}
         try:
             message = decode(request)
-            asked = message.header
-            kind = asked.get("kind")
+            header = message.header
+            kind = header.get("kind")
             if kind == "step":
                 return self._handle_step(message, request)
             answers: dict[Any, Callable[[Message], Answer]] = {
-                "announce": self._dealings.announce,
-                "deliver": self._dealings.deliver,
-                "recall": self._dealings.recall,
-                "describe": lambda _: self._dealings.describe(
+                "announce": self._studies.announce,
+                "deliver": self._studies.deliver,
+                "recall": self._studies.recall,
+                "describe": lambda _: self._studies.describe(
                     self.table, self.partition
                 ),
                 "join": self._join,
@@ -138,39 +144,38 @@ class Party:
             if kind not in answers:
                 raise Refusal("malformed_message")
             try:
-                header, arrays = answers[kind](message)
+                answer, arrays = answers[kind](message)
             except UnpooledError:
                 raise
             except (KeyError, TypeError, ValueError, AttributeError) as wrong:
                 raise Refusal("malformed_message") from wrong
         except Exception as reason:
-            return self._refusal(request, asked, reason)
-        return self._reply(request, header, arrays)
+            return self._refusal(request, header, reason)
+        return self._reply(digest(request), answer, arrays)
 
     def _reply(
         self,
-        request: Bytes,
+        request: str,
         header: dict[str, Any],
         arrays: dict[str, Array],
         digests: Mapping[str, str] | None = None,
     ) -> Framed:
         # The digest ties the reply to the request as it arrived, so an altered,
         # replayed or reordered request shows at the coordinator.
-        header = {"party": self.name, "request": digest(request), **header}
+        header = {"party": self.name, "request": request, **header}
         return framed(header, arrays, self._identity, digests)
 
     def _refusal(
-        self, request: Bytes, asked: dict[str, Any], reason: Exception
+        self, request: Bytes, header: dict[str, Any], reason: Exception
     ) -> Framed:
         if isinstance(reason, Refusal | UnpooledError):
             log.info("%s refused a request: %s", self.name, reason)
         else:
             log.error("%s failed on a request", self.name, exc_info=reason)
         error, rule = crossing(reason)
-        self._dealings.refused(asked, rule)
-        return self._reply(
-            request, {"kind": "refused", "error": error, "rule": rule}, {}
-        )
+        self._studies.refused(header, rule)
+        reply = {"kind": "refused", "error": error, "rule": rule}
+        return self._reply(digest(request), reply, {})
 
     def _join(self, message: Message) -> Answer:
         header = message.header
@@ -183,7 +188,7 @@ class Party:
         session, protection = session_of(message), header["protection"]
         if protection not in ("masked", "plain"):
             raise Refusal("malformed_message")
-        # The coordinator must not talk a silo into sending its values in clear.
+        # A coordinator must not be able to have a silo send its values in clear.
         if protection == "plain" and not (self._plain or self.policy.allow_disclosed):
             raise Refusal("allow_disclosed")
         if session in self._sessions:
@@ -191,25 +196,33 @@ class Party:
         agreement = Agreement(
             self.name, self._identity, roster, canonical(list(session))
         )
-        study = self._dealings.join(*session, parties)
-        share_shelf(self.name, session[0], study.kept)
-        carry = self.carry and partial(self.carry, session)
-        how = (parties, protection, self._roster, self.partition, carry)
-        own = (self.name, self.aligning.table_of(session[0], self.table), self.policy)
-        self._sessions[session] = Session(*own, study, agreement, *how)
+        study = self._studies.join(*session, parties)
+        share_kept(self.name, session[0], study.kept)
+        self._sessions[session] = Session(
+            self.name,
+            self.aligned_rows.table_of(session[0], self.table),
+            self.policy,
+            study,
+            agreement,
+            parties,
+            protection,
+            self._roster,
+            self.partition,
+            self.carry and partial(self.carry, session),
+        )
         public, signature = agreement.offer()
         offer = {"key": public.hex(), "signature": signature.hex()}
-        lines = self._dealings.n_own_lines(session[0])
-        # Where the study's seals go on, so that a coordinator sees what it missed.
+        lines = self._studies.n_own_lines(session[0])
+        # The number of sealed lines shows a coordinator which replies it lost.
         return {"kind": "offer", "lines": lines, **offer}, {}
 
     def _check_partition(self, message: Message) -> None:
-        # No silo shall find itself in a study by columns, which shows people, unasked.
+        # No silo joins a study by columns, whose scores are about people, by mistake.
         if message.header.get("partition", "rows") != self.partition:
             raise Refusal("partition")
 
     def _pinned(self, parties: list[str]) -> Roster:
-        # A name that stands twice would count as two parties and hide one total.
+        # A name listed twice would count as two parties in the minimum of a policy.
         twice = len(set(parties)) != len(parties)
         if twice or self.name not in parties or not set(parties) <= set(self._roster):
             raise Refusal("wrong_roster")
@@ -240,13 +253,13 @@ class Party:
         return {"kind": "accepted"}, {}
 
     def _plan(self, message: Message) -> Answer:
-        """Say which rule would refuse a step, before the study asks for it."""
+        """Return the rule that would refuse a planned step; empty where none would."""
         header = message.header
         session = Session(
             self.name,
-            self.aligning.table_of(str(header["study"]), self.table),
+            self.aligned_rows.table_of(str(header["study"]), self.table),
             self.policy,
-            Study(),
+            StudyMemory(),
             Agreement(self.name, self._identity, self._roster, b"plan"),
             tuple(self._pinned(header["parties"])),
             "masked",
@@ -254,12 +267,12 @@ class Party:
             self.partition,
         )
         try:
-            self._dealings.check_refusals(str(header["study"]))
+            self._studies.check_refusals(str(header["study"]))
             self._check_partition(message)
-            view = session.check(Request.from_message(message, {}))[1]
-            self._dealings.foresee(view, session.parties, self.partition)
+            asked = session.check(Request.from_message(message, {}))
+            self._studies.foresee(asked, session.parties, self.partition)
         except (Refusal, ReleaseRefusedError) as refusal:
-            self._dealings.refused(header, refusal.rule)
+            self._studies.refused(header, refusal.rule)
             return {"kind": "planned", "rule": refusal.rule}, {}
         return {"kind": "planned", "rule": ""}, {}
 
@@ -267,11 +280,16 @@ class Party:
         if self.partition != "columns":
             raise Refusal("partition")
         session = self._session(message)
-        about = (self.table, self.name, session.parties)
-        return self.aligning.answer(message, *about, session.keys_for_matching())
+        return self.aligned_rows.answer(
+            message,
+            self.table,
+            self.name,
+            session.parties,
+            session.keys_for_matching(),
+        )
 
     def _leave(self, message: Message) -> Answer:
-        self.aligning.leave(*session_of(message))
+        self.aligned_rows.leave(*session_of(message))
         if session := self._sessions.pop(session_of(message), None):
             session.close()
         self._answered.pop(session_of(message), None)
@@ -279,13 +297,15 @@ class Party:
 
     def _handle_step(self, message: Message, data: Bytes) -> Framed:
         key, session = session_of(message), self._session(message)
-        self._dealings.check_refusals(key[0])
-        if self._dealings.was_forgotten(key[0]):
-            self._sessions = {k: s for k, s in self._sessions.items() if k[0] != key[0]}
+        study = key[0]
+        self._studies.check_refusals(study)
+        if self._studies.was_forgotten(study):
+            self._sessions = {k: s for k, s in self._sessions.items() if k[0] != study}
             raise Refusal("nothing_kept")
         request = Request.from_message(message, session.known_arrays)
-        number, asked, reply = self._answered.get(key, (0, "", b""))
-        if request.round == number and digest(data) == asked:
+        request_digest = digest(data)
+        number, answered, reply = self._answered.get(key, (0, "", b""))
+        if request.round == number and request_digest == answered:
             # Asked again after a lost reply: the same bytes, never a second encoding.
             return reply
         if request.round <= number:
@@ -293,29 +313,23 @@ class Party:
         # Written before anything is computed: whatever fails below, this round's
         # masks are spent.
         self._answered[key] = (request.round, "", b"")
-        view = session.check(request)[1]
-        about = (view, session.parties)
-        self._dealings.check(request, *about)
-        lines, arrays, more = session.answer(request)
-        digests = {name: digest(array.data) for name, array in arrays.items()}
-        study = self.studies[request.study]
-        first = self._dealings.n_own_lines(request.study)
-        known = {**message.digests, **digests, "": digest(b"")}
-        who = self.name, self._identity, study.ledger
-        sealed = sealed_lines(*who, first, lines, known)
-        seals = [line.seals[self.name] for line in sealed]
-        header = {
-            "kind": "released",
-            "seals": [[seal.sequence, seal.digest, seal.signature] for seal in seals],
-            **more,
-        }
-        reply = self._reply(data, header, arrays, digests)
+        asked = session.check(request)
+        n_entries = self._studies.check(asked, session.parties)
+        released = session.answer(asked)
+        digests = {name: digest(array.data) for name, array in released.arrays.items()}
         # From here on it counts as released; before, nothing may leave.
-        asked, answered = digest(data), session.answered(request, view)
-        self._dealings.released(request, sealed, (asked, answered), *about)
-        study.ledger = Ledger([*study.ledger, *sealed])
-        study.fitted.add((request.step, tuple(view.transforms)))
-        study.answered[asked] = answered
-        session.proceed(asked)
-        self._answered[key] = (request.round, asked, reply)
+        seals = self._studies.write_round(
+            asked,
+            session.answered(asked),
+            self.name,
+            session.parties,
+            released.lines,
+            request=request_digest,
+            digests={**message.digests, **digests},
+            n_entries=n_entries,
+        )
+        session.proceed(request_digest)
+        header = {"kind": "released", "seals": seals, **released.header}
+        reply = self._reply(request_digest, header, released.arrays, digests)
+        self._answered[key] = (request.round, request_digest, reply)
         return reply

@@ -11,25 +11,24 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
-from unpooled.ledger import Release
-from unpooled.party.memory.study_memory import Study
-from unpooled.party.rules.class_sizes import by_class, class_sizes
+from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
-from unpooled.party.steps.incremental import run_reusing
+from unpooled.party.steps.asked_step import AskedStep
+from unpooled.party.steps.incremental import run_incrementally
 from unpooled.party.steps.neighbours import Neighbours
-from unpooled.party.steps.private_noise import check_inputs, cost, honest_shares, noised
+from unpooled.party.steps.private_noise import check_inputs, honest_shares, noised
 from unpooled.party.steps.run_step import run_step
-from unpooled.party.views.session_views import Views
+from unpooled.party.views.session_views import SessionViews
 from unpooled.party.views.view import View
 from unpooled.protocol.answered import Answered
-from unpooled.protocol.computing_party import Computing
-from unpooled.protocol.ledger_lines import code_for, ledger_lines
+from unpooled.protocol.computing_party import ComputingParty
+from unpooled.protocol.ledger_lines import Lines, ledger_lines
 from unpooled.protocol.neighbour_messages import Inbox
-from unpooled.protocol.packing import declared_array, flattened, restored
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request, Veiled, view_arrays
-from unpooled.protocol.sizes import Extent
-from unpooled.protocol.step import Declared, Step, find_step
+from unpooled.protocol.sizes import ViewSize
+from unpooled.protocol.step import Step, find_step
+from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.comparison.relayed_streams import Carry
 from unpooled.secure.keys.agreement import (
     Agreement,
@@ -46,14 +45,32 @@ from unpooled.secure.sums.secure_sum import SecureSum
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Opened:
-    """How a party opens a veiled total of an earlier round."""
+class Released:
+    """What a step gives: all of it is written down before any of it is sent.
 
-    declared: Declared
+    Attributes
+    ----------
+    lines : list of (Release, str)
+        Ledger lines, each with the name of its array in the reply.
+    arrays : dict of str to array
+        The arrays of the reply.
+    header : dict
+        Further entries of the reply's header.
+    """
+
+    lines: Lines
+    arrays: dict[str, Array]
+    header: dict[str, Any]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _VeiledTotal:
+    """How a party opens a total of an earlier round that went to the parties alone."""
+
+    form: WireFormat
     code: Code
-    shape: tuple[int, ...]
     context: bytes
-    public: Mapping[str, Any]
 
 
 @final
@@ -68,8 +85,8 @@ class Session:
         The silo's rows.
     policy : Policy
         The silo's rules.
-    study : Study
-        What is remembered between fits.
+    study : StudyMemory
+        The party's memory of the study between fits.
     agreement : Agreement
         This party's side of the key agreement.
     parties : tuple of str
@@ -89,7 +106,7 @@ class Session:
         party: str,
         table: Table,
         policy: Policy,
-        study: Study,
+        study: StudyMemory,
         agreement: Agreement,
         parties: tuple[str, ...],
         protection: str,
@@ -100,16 +117,17 @@ class Session:
         self.party, self.parties, self.protection = party, parties, protection
         self.partition, self._roster, self._carry = partition, roster, carry
         self._table, self._policy = table, policy
-        who = party, roster.part(parties).committee
-        self._views = Views(*who, table, policy, study, partition)
+        self._views = SessionViews(
+            party, roster.part(parties).committee, table, policy, study, partition
+        )
         self._agreement, self._neighbours = agreement, Neighbours(party, parties)
         self._keys: dict[str, bytes] = {}
         # None until the keys are agreed: before that nothing may leave.
         self._sum: SecureSum | None = None
         self._group_key: bytes | None = None
-        self._computing: Computing | None = None
+        self._computing: ComputingParty | None = None
         self._view_arrays: dict[str, Array] = {}
-        self._opened: dict[tuple[int, str], _Opened] = {}
+        self._veiled: dict[tuple[int, str], _VeiledTotal] = {}
 
     @property
     def known_arrays(self) -> Mapping[str, Array]:
@@ -121,8 +139,13 @@ class Session:
         self._keys = self._agreement.agree(offers)
         masked = self.protection == "masked"
         self._sum = MaskedSum(self.party, self._keys) if masked else PlainSum()
-        who = self.party, self.parties, self._roster.part(self.parties).committee
-        self._computing = Computing(*who, self._keys, self._carry)
+        self._computing = ComputingParty(
+            self.party,
+            self.parties,
+            self._roster.part(self.parties).committee,
+            self._keys,
+            self._carry,
+        )
 
     def offer_group_key(self) -> dict[str, bytes]:
         """Make the key of totals for the parties alone, sealed for each peer."""
@@ -138,7 +161,7 @@ class Session:
         self._group_key = open_sealed(self._keys[leader], sealed)
 
     @property
-    def computing(self) -> Computing:
+    def computing(self) -> ComputingParty:
         """The party's part in secure comparisons."""
         if self._computing is None:
             raise Refusal("out_of_order")
@@ -150,12 +173,12 @@ class Session:
             self._computing.carried(peer, message)
 
     def proceed(self, request: str) -> None:
-        """Let go what waited until the round, of this digest, was written down."""
+        """Start the comparison of a request, by its digest, once it is written down."""
         if self._computing is not None:
             self._computing.proceed(request)
 
     def close(self) -> None:
-        """End what the session has running."""
+        """End the session's comparison process, if it has one."""
         if self._computing is not None:
             self._computing.close()
 
@@ -163,8 +186,8 @@ class Session:
         """Return the key shared with every peer, and the one that all parties share."""
         return self._keys, self._key_of_group()
 
-    def check(self, request: Request) -> tuple[Step, View]:
-        """Apply every rule that needs no arithmetic on rows."""
+    def check(self, request: Request) -> AskedStep:
+        """Apply every rule that needs no arithmetic on rows; return what is to run."""
         step = find_step(request.step)
         if step.verb == "derived":
             raise Refusal("allowed_steps")
@@ -182,73 +205,75 @@ class Session:
         # On a column partition one silo has the label, for all.
         if "y" in step.reads and not label and self.partition == "rows":
             raise Refusal("unknown_columns")
-        return step, view
+        return AskedStep(request, step, view, policy)
 
-    def answer(
-        self, request: Request
-    ) -> tuple[list[tuple[Release, str]], dict[str, Array], dict[str, Any]]:
-        """Run a step; return its ledger lines, what may leave, and what else to say."""
+    def answer(self, asked: AskedStep) -> Released:
+        """Run a step that `check` accepted."""
         if self._sum is None:
             raise Refusal("out_of_order")
-        step, view = self.check(request)
-        self._views.check_transforms(request, view)
-        public, request = self._public(request)
-        inbox, request = self._neighbours.heard(step, request)
+        step, view = asked.step, asked.view
+        assert isinstance(view, View), "matching of rows is no step"
+        self._views.check_transforms(asked.request, view)
+        request, public = self._open_arguments(asked.request)
+        request, inbox = self._neighbours.open_inbox(step, request)
         n_rows = view.n_rows if self.partition == "columns" else None
-        sizes = Extent(len(view.columns), n_rows).sizes(step, public)
-        if by_class(step) and self._table.label is not None:
-            self._policy.check_classes(class_sizes(view, self._table.label))
+        sizes = ViewSize(len(view.columns), n_rows).sizes(step, public)
+        if _by_class(step) and self._table.label is not None:
+            self._policy.check_classes(view.class_sizes(self._table.label))
         # What is not finite is refused when it is encoded; a warning would be noise.
         with np.errstate(all="ignore"):
-            totals = self._totals(step, view, request, inbox, public)
-        arrays = dict[str, Array]()
-        more: dict[str, Any] = {"origins": self._views.origins.digest()}
+            totals = self._run(step, view, request, inbox, public)
+        arrays: dict[str, Array] = {}
+        header: dict[str, Any] = {"origins": self._views.origins.digest()}
         if step.polynomial is not None:
             context = self._views.origins.bound(request.context(""))
-            more["shares"] = self.computing.take(step, sizes, totals, context)
+            header["shares"] = self.computing.take(step, sizes, totals, context)
         else:
-            arrays = self._parted(self._sum, step, request, sizes, totals, public)
+            if set(totals) - set(step.declared):
+                raise Refusal("declaration")
+            forms = {
+                name: WireFormat.of(declared, sizes, public)
+                for name, declared in step.declared.items()
+            }
+            arrays = self._protected(self._sum, asked, request, forms, totals)
         self._view_arrays |= view_arrays(request.operations)
-        how = (self.protection, self.parties, self.party)
-        return ledger_lines(request, step, sizes, *how), arrays, more
+        lines = ledger_lines(
+            request, step, sizes, self.protection, self.parties, self.party
+        )
+        return Released(lines, arrays, header)
 
-    def _parted(
-        self,
-        total: SecureSum,
-        step: Step,
-        request: Request,
-        sizes: Mapping[str, int],
-        totals: Mapping[str, Any],
-        public: Mapping[str, Any],
-    ) -> dict[str, Array]:
-        """Keep what stays, and return what may leave."""
-        arrays, shares = {}, honest_shares(len(self.parties), self.protection)
-        own: dict[str, Array] = {}
-        for name, declared in step.declared.items():
-            shape = declared.shape(sizes)
-            value = declared_array(totals, name, declared, shape)
-            if declared.noise is not None:
-                value = noised(value, declared, cost(step, public), shares)
-            if declared.kept:
-                how = {"value": value, "symmetric": declared.symmetric}
-                self._views.keep(request, declared.until, name, **how)
-            elif step.verb == "exchanged":
-                own[name] = value
-            else:
-                arrays[name] = self._conceal(total, step, request, name, value, public)
-            if request.to == "parties" and not declared.kept:
-                context, n_parties = request.context(name), len(self.parties)
-                code = code_for(declared, n_parties, public, context)
-                what = _Opened(declared, code, shape, context, dict(public))
-                self._opened[request.round, name] = what
-        if set(totals) != set(step.declared):
-            raise Refusal("declaration")
-        if own:
-            origins = self._views.origins
-            arrays |= self._neighbours.told(self._keys, request, own, origins)
-        return arrays
+    def answered(self, asked: AskedStep) -> Answered:
+        """Return the record of a request that was answered."""
+        assert isinstance(asked.view, View), "matching of rows is no step"
+        keys = {party: self._roster[party].hex() for party in self.parties}
+        return asked.request.answered(len(asked.view.columns), keys, self.protection)
 
-    def _totals(
+    def _open_arguments(self, request: Request) -> tuple[Request, dict[str, Any]]:
+        """Open veiled arguments; the request returned has the shapes of the totals."""
+        public, described = dict(request.public), dict[str, Any]()
+        for name, value in request.public.items():
+            if isinstance(value, Veiled):
+                veiled = self._veiled.get((value.round, value.name))
+                if veiled is None:
+                    raise Refusal("out_of_order")
+                described[name] = replace(value, shape=veiled.form.shape)
+                public[name] = veiled.form.restored(self._unveiled(value, veiled))
+            elif isinstance(value, np.ndarray) and not np.isfinite(value).all():
+                raise Refusal("arguments")
+        if described:
+            request = replace(request, public={**request.public, **described})
+        return request, public
+
+    def _unveiled(self, total: Veiled, veiled: _VeiledTotal) -> Float[Array, " d"]:
+        masked = self.protection == "masked"
+        shape, dtype = veiled.form.words(veiled.code if masked else None)
+        if total.words.shape != shape or total.words.dtype != dtype:
+            raise Refusal("arguments")
+        if not masked:
+            return total.words
+        return unveil(total.words, veiled.code, self._key_of_group(), veiled.context)
+
+    def _run(
         self,
         step: Step,
         view: View,
@@ -258,68 +283,81 @@ class Session:
     ) -> dict[str, Array]:
         kept = self._views.kept_for(request)
         if step.reuses:
-            known = self._views.reused
-            return run_reusing(step, view, request.view_digest(), public, known)
+            cache = self._views.totals_cache
+            return run_incrementally(step, view, request.view_digest, public, cache)
         label = self._table.label if "y" in step.reads else None
-        own = {"kept": kept, "inbox": inbox, "party": self.party}
-        return run_step(step, view, label, own, public)
+        inputs = {"kept": kept, "inbox": inbox, "party": self.party}
+        return run_step(step, view, label, inputs, public)
 
-    def answered(self, request: Request, view: View) -> Answered:
-        """Return what to remember of a request that was answered."""
-        keys = {party: self._roster[party].hex() for party in self.parties}
-        return request.answered(len(view.columns), keys, self.protection)
-
-    def _public(self, request: Request) -> tuple[dict[str, Any], Request]:
-        """Open veiled arguments; the request returned knows their shapes."""
-        public, shown = dict(request.public), dict[str, Any]()
-        for name, value in request.public.items():
-            if isinstance(value, Veiled):
-                how = self._opened.get((value.round, value.name))
-                if how is None:
-                    raise Refusal("out_of_order")
-                shown[name] = replace(value, shape=how.shape)
-                units = self._unveiled(value, how)
-                public[name] = restored(units, how.declared, how.shape, how.public)
-            elif isinstance(value, np.ndarray) and not np.isfinite(value).all():
-                raise Refusal("arguments")
-        if shown:
-            request = replace(request, public={**request.public, **shown})
-        return public, request
+    def _protected(
+        self,
+        secure_sum: SecureSum,
+        asked: AskedStep,
+        request: Request,
+        forms: Mapping[str, WireFormat],
+        totals: Mapping[str, Any],
+    ) -> dict[str, Array]:
+        """Keep the arrays that stay; return the others as they may leave the silo."""
+        arrays: dict[str, Array] = {}
+        for_neighbours: dict[str, Array] = {}
+        for name, form in forms.items():
+            if name not in totals:
+                raise Refusal("declaration")
+            declared, value = form.declared, form.checked(totals[name])
+            if declared.noise is not None:
+                honest = honest_shares(len(self.parties), self.protection)
+                value = noised(value, declared, asked.rho, honest)
+            if declared.kept:
+                self._views.keep(request, name, value, declared)
+                continue
+            if asked.step.verb == "exchanged":
+                for_neighbours[name] = value
+            elif asked.step.verb == "disclosed":
+                in_clear = PlainSum()
+                arrays[name] = in_clear.conceal(
+                    form.flattened(value), form.code(1), b""
+                )
+            else:
+                arrays[name] = self._conceal(secure_sum, request, name, form, value)
+            if request.to == "parties":
+                context = request.context(name)
+                code = form.code(len(self.parties), context)
+                veiled = _VeiledTotal(form, code, context)
+                self._veiled[request.round, name] = veiled
+        if for_neighbours:
+            arrays |= self._neighbours.seal_for_neighbours(
+                self._keys, request, for_neighbours, self._views.origins
+            )
+        return arrays
 
     def _conceal(
         self,
-        total: SecureSum,
-        step: Step,
+        secure_sum: SecureSum,
         request: Request,
         name: str,
+        form: WireFormat,
         value: Float[Array, "..."],
-        public: Mapping[str, Any],
     ) -> Array:
-        declared = step.declared[name]
-        flat = flattened(value, declared, public)
-        if step.verb == "disclosed":
-            return PlainSum().conceal(flat, code_for(declared, 1), b"")
+        """Return one array, encoded and masked."""
         context, place = request.context(name), self.parties.index(self.party)
-        code = code_for(declared, len(self.parties), public, context, place)
-        words = total.conceal(flat, code, self._views.origins.bound(context))
+        code = form.code(len(self.parties), context, place)
+        bound = self._views.origins.bound(context)
+        words = secure_sum.conceal(form.flattened(value), code, bound)
         veiled = request.to == "parties" and self.protection == "masked"
         if veiled and self.party == self.parties[0]:
             veil(words, code, self._key_of_group(), context)
         return words
 
-    def _unveiled(self, total: Veiled, how: _Opened) -> Float[Array, " d"]:
-        numbers = how.declared.numbers(how.shape)
-        if self.protection == "plain":
-            shape, kind = (numbers,), "float64"
-        else:
-            shape, kind = how.code.shape(numbers), how.code.word
-        if total.words.shape != shape or total.words.dtype != kind:
-            raise Refusal("arguments")
-        if self.protection == "plain":
-            return total.words
-        return unveil(total.words, how.code, self._key_of_group(), how.context)
-
     def _key_of_group(self) -> bytes:
         if self._group_key is None:
             raise Refusal("out_of_order")
         return self._group_key
+
+
+def _by_class(step: Step) -> bool:
+    """Whether a step may release arrays of a single class.
+
+    Either its arrays have the axis c, or it has arguments by class, as weights may be.
+    """
+    axes = [d.axes for d in (*step.leaves.values(), *step.takes.values())]
+    return "y" in step.reads and any("c" in letters.split() for letters in axes)

@@ -1,1 +1,1 @@
-"""What both ends of a round say: declared steps, requests and messages."""
+"""The protocol of a round, which both ends share: steps, requests and messages."""

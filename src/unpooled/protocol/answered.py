@@ -8,23 +8,23 @@ from typing import Any, final
 @final
 @dataclass(frozen=True)
 class Answered:
-    """What a party was asked in a round that it answered: never what it said.
+    """A round that a party answered: the request, never the reply.
 
     Attributes
     ----------
     study, session, round, step : str, int
-        Where, and the step that ran.
+        Place in the study, and the step that ran.
     view, features : str
         Digests of the view, and of its columns and transforms without its rows.
     rows : str
         Digest of its rows alone.
     n_features : int
-        Columns that the step saw.
+        Number of columns that the step read.
     public : mapping of str to JSON value
         The step's arguments; of an array ``{"array": its SHA-256}``.
     keys : mapping of str to str
-        Over whom the total was, with the public keys that the party pinned then: a silo
-        may have another by the time that its signature is shown.
+        The parties of the total, with the public keys that were pinned at the time: a
+        silo may have another key by the time that its signature is checked.
     protection : str
         "masked" or "plain".
     """
@@ -43,7 +43,7 @@ class Answered:
 
     @property
     def parties(self) -> tuple[str, ...]:
-        """Over whom the total was, sorted."""
+        """The parties of the total, sorted."""
         return tuple(sorted(self.keys))
 
     def as_record(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Public bounds on totals: what lets a large release travel in few bytes.
+"""Public bounds on totals, with which a large release travels in few bytes.
 
-A bound is computed by both ends from arguments that both know, so it says nothing new.
+Both ends compute a bound from arguments that both know, so it discloses nothing.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,8 @@ LATTICE = 2.0**13
 class Bound(Protocol):
     """A public bound on every entry of a total, known to both ends of a release.
 
-    Values are as they travel: a symmetric array is its triangle, (p (p + 1) / 2,).
+    Values are in the form in which they travel: of a symmetric array the upper
+    triangle, (p (p + 1) / 2,).
     """
 
     def divide(
@@ -35,7 +36,7 @@ class Bound(Protocol):
     def multiply(
         self, units: Float[Array, "..."], public: Mapping[str, Any]
     ) -> Float[Array, "..."]:
-        """Return what `divide` was given."""
+        """Return the values of which `divide` gave the units."""
         ...
 
 
@@ -67,7 +68,7 @@ class CauchySchwarz:
         return np.multiply(units, radii, out=radii)
 
     def _radii(self, public: Mapping[str, Any]) -> Float[Array, " d"]:
-        # A negative square is made up, and then every value exceeds its bound.
+        # A negative sum of squares is invented; every value then exceeds its bound.
         radius = np.sqrt(np.maximum(public[self.squares], 0.0) + _QUANTUM)
         return packed_square(radius)
 
@@ -77,7 +78,7 @@ class CauchySchwarz:
 class CauchySchwarzImage:
     """``|(S V)_jl| <= sqrt(S_jj) Σ_i |V_il| sqrt(S_ii)``: a scatter applied to a block.
 
-    Every silo's part keeps the bound of the total, since its own diagonal is no larger.
+    The bound holds for every silo's part too, since its own diagonal is no larger.
 
     Parameters
     ----------
@@ -105,7 +106,7 @@ class CauchySchwarzImage:
     def _radii(self, public: Mapping[str, Any]) -> Float[Array, "p l"]:
         rows = np.sqrt(np.maximum(public[self.squares], 0.0) + _QUANTUM)
         columns = rows @ np.abs(public[self.block])
-        # A column of zeros has an image of zeros, which any bound holds.
+        # The image of a column of zeros is zero, within any bound.
         return rows[:, None] * np.where(columns > 0, columns, 1.0)
 
 
@@ -141,7 +142,7 @@ class Trace:
 @final
 @dataclass(frozen=True)
 class Lattice:
-    """Whole numbers below 2⁵³, which float64 holds exactly, and what they stand for.
+    """Whole numbers below 2⁵³, exact in float64, as multiples of a lattice step.
 
     Rows that were shifted by a centre and shortened to a norm are rounded to a lattice
     on which that norm has `LATTICE` steps; sums and products of them are whole numbers.
@@ -172,14 +173,14 @@ class Lattice:
 
 
 def lattice_steps(p: int) -> float:
-    """Return the steps of a norm: fewer, so that rounding p entries stays within."""
+    """Return the steps to a norm, fewer than `LATTICE` by the rounding of p entries."""
     return (LATTICE - 0.5 * np.sqrt(p)) * (1.0 - 2.0**-40)
 
 
 @final
 @dataclass(frozen=True)
 class Ceiling:
-    """``|T| <= r`` in every entry, by a number that follows from what all know.
+    """``|T| <= r`` in every entry, for a number r that all parties know.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
-"""A party's part in secure comparisons, as its door sees it.
+"""A party's part in secure comparisons.
 
 offer  ── port and a certificate, sealed for each peer ──> coordinator ──> begin
 test   ── the parties' processes prove that their signs are exact
-step   ── a computing party's integers wait until the round is written down; any other
-          party's leave as shares, sealed for each computing one
-shares ── what came from parties that do not compute; only where there are such
-signs  ── what the processes found, the same at every party
+step   ── a computing party's integers wait until the round is written down; those of
+          any other party leave as shares, sealed for each computing party
+shares ── the shares of parties that do not compute, where there are any
+signs  ── the result of the processes, the same at every party
 
 The processes' streams go straight to each other on one machine, and between
 organisations through a tunnel (`unpooled.secure.comparison.relayed_streams`).
@@ -21,9 +21,9 @@ import numpy as np
 from unpooled.arrays import Array
 from unpooled.ledger import canonical
 from unpooled.protocol.message import Message
-from unpooled.protocol.packing import declared_array
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
+from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.comparison.integer_masks import covered
 from unpooled.secure.comparison.polynomial import Polynomial
 from unpooled.secure.comparison.protocol import Computation
@@ -38,7 +38,7 @@ from unpooled.secure.keys.agreement import KEY_BYTES, open_sealed, seal_for
 from unpooled.secure.keys.roster import FEWEST_COMPUTING
 
 STAGES = ("offer computing", "begin computing", "test computing", "shares", "signs")
-# Where it is the third beside two silos. No party has this name.
+# Name of the coordinator as the third beside two silos. No party has it.
 COORDINATOR = ""
 # Seconds without a message after which one is lost, or a peer is.
 _SILENCE = 180.0
@@ -47,8 +47,8 @@ Answer = tuple[dict[str, Any], dict[str, Array]]
 
 
 @final
-class Computing:
-    """One party's process in one session, and what waits to go into it.
+class ComputingParty:
+    """One party's process in one session, and the integers that wait for it.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Computing:
     parties : sequence of str
         All parties of the session, this one included.
     committee : sequence of str
-        Those of them that compute, in the order of their numbers.
+        The parties that compute, in the order of their numbers.
     keys : mapping of str to bytes
         Shared with each of the others.
     carry : callable, optional
@@ -79,13 +79,13 @@ class Computing:
         self._tunnel: Tunnel | None = None
         # Polynomial, this party's integers, and the context that shares are sealed for.
         self._waiting: list[tuple[Polynomial, Rows, bytes]] = []
-        # The requests of batches whose signs nobody asked for yet, in their order.
+        # Requests of batches whose signs are not collected yet, in their order.
         self._requests: list[str] = []
         self._taken = False
 
     @property
     def outsiders(self) -> tuple[str, ...]:
-        """Who takes part and does not compute."""
+        """The parties that do not compute."""
         return tuple(p for p in self._everybody if p not in self._committee)
 
     def answer(self, message: Message) -> Answer:
@@ -107,7 +107,7 @@ class Computing:
             return {"kind": "shared"}, {}
         negative, spent = computation.signs(lost=self._silence())
         found = {"negative": negative.astype(np.uint8)}
-        # Signed with the signs, so that a silo can be shown what they were of.
+        # Signed with the signs, so that a silo can check which batch they belong to.
         about = self._requests.pop(0) if self._requests else ""
         return {"kind": "compared", "spent": spent, "about": about}, found
 
@@ -120,17 +120,14 @@ class Computing:
     ) -> dict[str, str]:
         """Keep this party's integers, or return them as sealed shares by party.
 
-        They are under masks for the context, which says all that the party was asked;
-        the coordinator's zeros need none, and have no keys.
+        They are masked for the context, which holds the whole request; the
+        coordinator's zeros need no masks, and have no keys.
         """
         polynomial, (declared,) = step.polynomial, step.declared.values()
         if polynomial is None or set(totals) != set(polynomial.names):
             raise Refusal("declaration")
-        shape = declared.shape(sizes)
-        checked = {
-            name: declared_array(totals, name, declared, shape) for name in totals
-        }
-        rows = polynomial.integers(checked)
+        form = WireFormat.of(declared, sizes, {})
+        rows = polynomial.integers({n: form.checked(v) for n, v in totals.items()})
         if context:
             keys = {p: self._keys[p] for p in self._everybody if p != self._party}
             rows = covered(rows, polynomial, self._party, keys, context)
@@ -150,9 +147,9 @@ class Computing:
         }
 
     def proceed(self, request: str = "") -> None:
-        """Hand over what waited, unless others' shares are still to come.
+        """Hand over the waiting integers, unless shares of others are still to come.
 
-        `request` is the SHA-256 of the one that was answered.
+        `request` is the SHA-256 of the request that was answered.
         """
         if self._taken:
             self._requests[-1], self._taken = request, False
@@ -174,8 +171,7 @@ class Computing:
     def _offer(self, with_coordinator: bool) -> dict[str, Any]:
         key = b""
         if with_coordinator:
-            # It is trusted not to join with a silo, which matters only where two silos
-            # cannot do without it.
+            # It is trusted not to collude with a silo, and only two silos need it.
             if len(self._everybody) != FEWEST_COMPUTING - 1:
                 raise Refusal("two_parties")
             key = self._keys[COORDINATOR] = secrets.token_bytes(KEY_BYTES)
@@ -246,7 +242,7 @@ class Computing:
             self._computation.ask(polynomial, rows)
 
     def _silence(self) -> Callable[[], bool]:
-        """Return what tells whether all have been silent for too long, from now on."""
+        """Return a function: whether the peers have been silent for too long."""
         tunnel, began = self._tunnel, time.monotonic()
 
         def is_silent() -> bool:

@@ -1,10 +1,11 @@
-"""What a step says about one of its arrays: axes, meaning, bound; whether it leaves.
+"""The declaration of one array of a step: axes, meaning, bound; whether it leaves.
 
 @summed(count=release("", meaning="how many rows there are"), scatter=stays("p p"))
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, final
 
 from unpooled.errors import DataError
@@ -19,7 +20,7 @@ FEATURE_AXES = frozenset("pq")
 @final
 @dataclass(frozen=True)
 class Declared:
-    """What a step says about one of its arrays.
+    """The declaration of one array of a step.
 
     Attributes
     ----------
@@ -28,16 +29,16 @@ class Declared:
     meaning : str
         A plain phrase for people who never saw the library.
     symmetric : bool
-        Only the upper triangle is read, sent and kept.
+        Whether only the upper triangle is read, sent and kept.
     bound : Bound, optional
         A public bound on the total; without one the wide code is used.
     noise : Noise, optional
-        What the silo adds before the array leaves; it then holds whole numbers.
+        Noise that the silo adds before the array leaves, as whole numbers.
     bits : str
-        The public argument that says in how many bits a bounded total travels; 64
-        where none is named.
+        The public argument that holds the number of bits in which a bounded total
+        travels; 64 bits where none is named.
     kept : bool
-        Stays in the silo and is never sent.
+        Whether the array stays in the silo and is never sent.
     until : str
         How long a kept array stays: to the end of the "fit" or of the "study".
     """
@@ -51,7 +52,7 @@ class Declared:
     kept: bool = False
     until: str = "study"
 
-    @property
+    @cached_property
     def letters(self) -> tuple[str, ...]:
         """The axes, one by one."""
         return tuple(self.axes.split())
@@ -71,7 +72,7 @@ class Declared:
         known = {letter for letter in self.letters if letter.isdigit()} | set(sizes)
         if unknown := sorted(set(self.letters) - known):
             raise DataError(
-                f"Nobody knows the size of the axis {unknown[0]} before the step runs. "
+                f"The size of the axis {unknown[0]} is not known before the step runs. "
                 f"An axis is p, a number, or a letter of an array that the step takes.",
                 rule="declaration",
             )
@@ -81,7 +82,7 @@ class Declared:
         )
 
     def numbers(self, shape: tuple[int, ...]) -> int:
-        """Return how many numbers travel for an array of this shape."""
+        """Return the number of entries that are sent of an array of this shape."""
         if self.symmetric:
             return shape[0] * (shape[0] + 1) // 2
         count = 1

@@ -9,11 +9,10 @@ import numpy as np
 from unpooled.arrays import Array
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.evidence import Evidence
-from unpooled.protocol.ledger_lines import code_for
-from unpooled.protocol.packing import restored
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import release_context
 from unpooled.protocol.step import Fit, Step, find_step
+from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.sums.masking import MaskedSum
 from unpooled.secure.sums.plain import PlainSum
 
@@ -50,15 +49,12 @@ def opened(shown: Evidence, asked: Answered) -> dict[str, Array]:
     masked = asked.protection == "masked"
     totals = {}
     for name, declared in step.leaves.items():
-        shape = declared.shape(sizes)
-        context = release_context(asked, name)
-        code = code_for(declared, len(asked.parties), shown.public, context)
-        numbers, words = declared.numbers(shape), shown.words[name]
-        wanted = (code.shape(numbers), code.word) if masked else ((numbers,), float)
-        if words.shape[1:] != wanted[0] or words.dtype != wanted[1]:
+        form, words = WireFormat.of(declared, sizes, shown.public), shown.words[name]
+        code = form.code(len(asked.parties), release_context(asked, name))
+        if (words.shape[1:], words.dtype) != form.words(code if masked else None):
             raise Refusal("transform_not_fitted")
         flat = (MaskedSum() if masked else PlainSum()).reveal(list(words), code)
-        totals[name] = restored(flat, declared, shape, shown.public)
+        totals[name] = form.restored(flat)
     return totals
 
 

@@ -1,53 +1,34 @@
 """The ledger lines of a round, as both ends write them.
 
-Coordinator and party write the same lines from the same declaration: neither takes the
-other's word for what was released.
+Coordinator and party write the same lines from the same declaration, so neither depends
+on the other's account of what was released.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from unpooled.arrays import Array
 from unpooled.ledger import Release
-from unpooled.protocol.declaration import Declared
 from unpooled.protocol.evidence import array_name
 from unpooled.protocol.neighbour_messages import Sealed, sealed_size
 from unpooled.protocol.request import Request, Veiled
 from unpooled.protocol.step import Step, find_step
 from unpooled.protocol.view_operations import Derive, array_digest, array_key
-from unpooled.secure.sums.fixed_point import BoundedCode, Code, WideCode
-from unpooled.secure.sums.rounded_code import RoundedCode
+from unpooled.protocol.wire_format import WireFormat
 
 # Most lines of its own ledger that a silo puts into one reply.
 LINES_OF_A_REPLY = 1_000
-# Source of the array in the message, then what `Release` takes between round and
-# parties.
-Entry = tuple[str, *tuple[Any, ...]]
-# No neighbour told anybody anything.
+# Lines of a round, each with the name of its array in the message; empty for an array
+# that is in no message.
+Lines = list[tuple[Release, str]]
+# The inboxes of a round in which no party receives anything from a neighbour.
 NOTHING: Mapping[str, Mapping[str, Sealed]] = MappingProxyType({})
-
-
-def code_for(
-    declared: Declared,
-    n_parties: int,
-    public: Mapping[str, Any] | None = None,
-    context: bytes = b"",
-    party: int = 0,
-) -> Code:
-    """Return the code of a release: narrow where a public bound is declared.
-
-    `context` and `party`, its place in the roster, matter to codes that round.
-    """
-    if declared.bound is None:
-        return WideCode(n_parties)
-    bits = (public or {}).get(declared.bits, 64)
-    if bits == 64:
-        return BoundedCode(n_parties)
-    return RoundedCode(n_parties, bits, context, party)
+# `Release` with study, round and parties filled in.
+_Line = Callable[..., Release]
 
 
 def ledger_lines(
@@ -57,49 +38,57 @@ def ledger_lines(
     protection: str,
     parties: tuple[str, ...],
     party: str = "",
-) -> list[tuple[Release, str]]:
-    """Return the lines of a round in their order: what comes in, then what goes out.
-
-    Each comes with the name of its array in the message, empty for what is kept.
+) -> Lines:
+    """Return the lines of a round in their order: arrays received, then arrays sent.
 
     Parameters
     ----------
+    sizes : mapping of str to int
+        Sizes of the step's axis letters.
     protection : {"masked", "plain"}
-        How totals travel; disclosed values always travel as they are.
+        How totals travel; disclosed values always travel in clear.
     parties : tuple of str
         All parties of the session; their number sets the room in the wide code.
     party : str
-        Of those whose lines these are; another has other neighbours.
+        The party whose lines these are, which matters where it has neighbours.
     """
-    entries = [*_told(request), *_asked_with(request, step), *_heard(request, step)]
+    line = partial(Release, study=request.study, round=request.round, parties=parties)
     peers = (request.topology or {}).get(party, ())
+    lines = [*_received(request, step, line)]
     for name, declared in step.declared.items():
-        shape = declared.shape(sizes)
-        numbers = declared.numbers(shape)
+        form = WireFormat.of(declared, sizes, request.public)
+        sent = partial(line, step=step.name, name=name, shape=form.shape)
         if declared.kept:
-            entries.append(("", step.name, name, shape, "float64", 0, "kept", "in"))
+            kept = sent(dtype="float64", bytes=0, visibility="kept", direction="in")
+            lines.append((kept, ""))
             continue
         if step.polynomial is not None:
             # Shares, to the other parties: no array of the message.
-            size = step.polynomial.bytes(numbers, len(parties))
-            kind, each = f"int{step.polynomial.bits}", size // step.polynomial.rounds
-            entries.append(("", step.name, name, shape, kind, each, step.verb, "out"))
+            size = step.polynomial.bytes(form.n_numbers, len(parties))
+            compared = sent(
+                dtype=f"int{step.polynomial.bits}",
+                bytes=size // step.polynomial.rounds,
+                visibility=step.verb,
+                direction="out",
+            )
+            lines.append((compared, ""))
             continue
-        kind, size = "float64", 8 * numbers
+        dtype, size, visibility = "float64", 8 * form.n_numbers, step.verb
         if step.verb == "exchanged":
-            size = len(peers) * sealed_size(shape)
+            size = len(peers) * sealed_size(form.shape)
         if step.verb == "summed" and protection == "masked":
-            code = code_for(declared, len(parties), request.public)
-            kind, size = code.dtype, code.bytes(numbers)
-        verb = step.verb
-        if verb == "summed" and request.to == "parties":
-            verb = "veiled"
-        entries.append((name, step.name, name, shape, kind, size, verb, "out"))
-    lines = [
-        (Release(request.study, request.round, *rest, parties=parties), source)
-        for source, *rest in entries
-    ]
-    lines = [(_between(line, request, peers), source) for line, source in lines]
+            code = form.code(len(parties))
+            dtype, size = code.dtype, code.bytes(form.n_numbers)
+        if step.verb == "summed" and request.to == "parties":
+            visibility = "veiled"
+        released = sent(
+            dtype=dtype,
+            bytes=size,
+            visibility=visibility,
+            direction="out",
+            peers=peers if step.verb == "exchanged" else (),
+        )
+        lines.append((released, name))
     # A batch of comparisons takes many rounds, each with a line of its own.
     turns = step.polynomial.rounds if step.polynomial is not None else 1
     last, source = lines[-1]
@@ -107,61 +96,83 @@ def ledger_lines(
     return [*lines, *((replace(last, round=number), source) for number in later)]
 
 
-def _told(request: Request) -> Iterator[Entry]:
-    """Yield the arrays of transforms, and what shows that they were fitted."""
+def _received(
+    request: Request, step: Step, line: _Line
+) -> Iterator[tuple[Release, str]]:
+    """Yield the lines of arrays that come with a request."""
+    line = partial(line, direction="in")
     for position, operation in enumerate(request.operations):
-        if not isinstance(operation, Derive):
-            continue
-        for name, value in operation.arrays().items():
-            key = array_key(position, name, array_digest(value))
-            if key in request.fresh:
-                what = (value.shape, str(value.dtype), value.nbytes)
-                yield (f"view.{key}", operation.step, name, *what, "public", "in")
-        for source, name, visibility, value in _shown(request, position):
-            wide = visibility == "summed" and value.ndim == 3
-            kind = "uint256" if wide else str(value.dtype)
-            what = (value.shape[:2] if wide else value.shape, kind, value.nbytes)
-            yield (source, operation.step, name, *what, visibility, "in")
-
-
-def _asked_with(request: Request, step: Step) -> Iterator[Entry]:
+        if isinstance(operation, Derive):
+            line_of_view = partial(line, step=operation.step)
+            yield from _transform_lines(request, position, operation, line_of_view)
+            yield from _evidence_lines(request, position, line_of_view)
     # Sorted, since a message's JSON does not keep the order of the caller.
     for name, value in sorted(request.public.items()):
         if isinstance(value, Veiled):
             words, visibility = value.words, "veiled"
-            kind = "uint256" if words.ndim == 2 else str(words.dtype)
+            dtype = "uint256" if words.ndim == 2 else str(words.dtype)
         elif isinstance(value, np.ndarray):
-            words, visibility, kind = value, "public", str(value.dtype)
+            words, visibility, dtype = value, "public", str(value.dtype)
         else:
             continue
-        what = (value.shape, kind, words.nbytes)
-        yield (f"public.{name}", step.name, name, *what, visibility, "in")
+        received = line(
+            step=step.name,
+            name=name,
+            shape=value.shape,
+            dtype=dtype,
+            bytes=words.nbytes,
+            visibility=visibility,
+        )
+        yield received, f"public.{name}"
+    for name, sealed in sorted(request.inbox.items()):
+        received = line(
+            step=step.name,
+            name=name,
+            shape=sealed.shape,
+            dtype="float64",
+            bytes=sealed.words.nbytes,
+            visibility="exchanged",
+            peers=sealed.peers,
+        )
+        yield received, f"inbox.{name}"
 
 
-def _heard(request: Request, step: Step) -> Iterator[Entry]:
-    for name, told in sorted(request.inbox.items()):
-        what = (told.shape, "float64", told.words.nbytes)
-        yield (f"inbox.{name}", step.name, name, *what, "exchanged", "in")
+def _transform_lines(
+    request: Request, position: int, operation: Derive, line: _Line
+) -> Iterator[tuple[Release, str]]:
+    """Yield the lines of a transform's arrays that come with this request."""
+    for name, value in operation.arrays().items():
+        key = array_key(position, name, array_digest(value))
+        if key in request.fresh:
+            received = line(
+                name=name,
+                shape=value.shape,
+                dtype=str(value.dtype),
+                bytes=value.nbytes,
+                visibility="public",
+            )
+            yield received, f"view.{key}"
 
 
-def _between(line: Release, request: Request, peers: tuple[str, ...]) -> Release:
-    if line.visibility != "exchanged":
-        return line
-    if line.direction == "in":
-        peers = request.inbox[line.name].peers
-    return replace(line, peers=peers)
-
-
-def _shown(request: Request, position: int) -> Iterator[tuple[str, str, str, Array]]:
-    """Yield source, name, visibility and value of a transform's arrays of evidence."""
-    for number, one in enumerate(request.evidence):
-        if one.transform != position:
+def _evidence_lines(
+    request: Request, position: int, line: _Line
+) -> Iterator[tuple[Release, str]]:
+    """Yield the lines of the arrays that show that a transform was fitted."""
+    for number, evidence in enumerate(request.evidence):
+        if evidence.transform != position:
             continue
-        verb = find_step(one.step).verb
-        for name, value in one.arrays().items():
-            visibility = verb if name in one.words else "public"
-            source = array_name(number, name)
-            yield source, f"{one.step}.{name}", visibility, value
+        verb = find_step(evidence.step).verb
+        for name, value in evidence.arrays().items():
+            visibility = verb if name in evidence.words else "public"
+            wide = visibility == "summed" and value.ndim == 3
+            received = line(
+                name=f"{evidence.step}.{name}",
+                shape=value.shape[:2] if wide else value.shape,
+                dtype="uint256" if wide else str(value.dtype),
+                bytes=value.nbytes,
+                visibility=visibility,
+            )
+            yield received, array_name(number, name)
 
 
 def lines_of_all(
@@ -170,30 +181,32 @@ def lines_of_all(
     sizes: Mapping[str, Mapping[str, int]],
     protection: str,
     inboxes: Mapping[str, Mapping[str, Sealed]] = NOTHING,
-) -> list[tuple[Release, str]]:
+) -> Lines:
     """Return the lines of a round at all parties, one for each shape of an array.
 
     Parameters
     ----------
     sizes : mapping of str to mapping
-        By party: on a column partition they differ, and so do the shapes of what a
-        party keeps or discloses. `parties` of a line are those that it holds for.
+        By party. On a column partition they differ, and so do the shapes of arrays
+        that a party keeps or discloses. `parties` of a line are those that it holds
+        for.
     inboxes : mapping of str to mapping
-        By party, what its neighbours told; `inbox` of its request.
+        By party, the sealed arrays of its neighbours; `inbox` of its request.
     """
     parties = tuple(sizes)
     alike: dict[tuple[Any, ...], list[str]] = {}
-    for party, its in sizes.items():
-        # Neighbours tell each other: what one told is another line at each.
+    for party, party_sizes in sizes.items():
+        # Each party has other neighbours, and then lines of its own.
         own = party if request.topology or inboxes else ""
-        alike.setdefault((own, *sorted(its.items())), []).append(party)
+        alike.setdefault((own, *sorted(party_sizes.items())), []).append(party)
     written = []
     for members in alike.values():
-        own = replace(request, inbox=inboxes.get(members[0], {}))
-        its = sizes[members[0]]
-        lines = ledger_lines(own, step, its, protection, parties, members[0])
-        written.append(lines)
-    merged: list[tuple[Release, str]] = []
+        first = members[0]
+        of_first = replace(request, inbox=inboxes.get(first, {}))
+        written.append(
+            ledger_lines(of_first, step, sizes[first], protection, parties, first)
+        )
+    merged: Lines = []
     for same in zip(*written, strict=True):
         behind: dict[tuple[Any, ...], set[str]] = {}
         for (line, _), members in zip(same, alike.values(), strict=True):
@@ -201,6 +214,6 @@ def lines_of_all(
         of_shape = {(line.shape, line.peers): (line, source) for line, source in same}
         for shape, members in behind.items():
             line, source = of_shape[shape]
-            whose = tuple(party for party in parties if party in members)
-            merged.append((replace(line, parties=whose), source))
+            ordered = tuple(party for party in parties if party in members)
+            merged.append((replace(line, parties=ordered), source))
     return merged

@@ -1,12 +1,11 @@
-"""Matching rows by their ids: the stages, and what each of them tells whom.
+"""Matching rows by their ids: the stages, and the ledger lines of each.
 
     count ─> blind ─> hand_on, at every other party ─> take ─> table ─> common
              `───── part by part, 2^17 ids at a time ─────┘
 
-`unpooled.secure.intersection.protocol` says what the stages compute and what they show.
-Points travel sealed from neighbour to neighbour: the coordinator carries them, and can
-neither read them nor put in others. Both ends write the same ledger lines from this
-file.
+`unpooled.secure.intersection.protocol` has what the stages compute and disclose. Points
+travel sealed from neighbour to neighbour: the coordinator carries them, and can neither
+read nor replace them. Both ends write the same ledger lines from this file.
 """
 
 from collections.abc import Mapping
@@ -39,7 +38,7 @@ def _stage(name: str, verb: str, **declared: Declared) -> Step:
 
 
 def _not_a_step() -> Any:
-    # Declared like a step, for report and plan, but found by nobody who asks for one.
+    # Declared like a step, for report and plan, but no request finds it by its name.
     raise Refusal("allowed_steps")
 
 
@@ -69,7 +68,7 @@ STAGES: Mapping[str, Step] = {
 @final
 @dataclass(frozen=True)
 class Place:
-    """Where in a study a message belongs, and whose it is."""
+    """Study, session, round and party of a message."""
 
     study: str
     session: str

@@ -21,9 +21,9 @@ from unpooled.errors import AggregationError
 from unpooled.ledger import canonical
 from unpooled.secure.keys.roster import Identity, Roster
 
-# As they came in: what arrived in an array is read where it lies.
+# Bytes as they arrived: arrays are read where they lie.
 Bytes = bytes | memoryview
-# A message as it travels: in one piece, or what comes before its arrays and each array.
+# A message as it travels: in one piece, or its header and then each array.
 Framed = Bytes | list[Bytes]
 
 _MAGIC = b"UNPOOLED1"
@@ -50,8 +50,8 @@ class Message:
     digests : dict of str to str
         SHA-256 of each array's bytes, hexadecimal, checked.
     front, signature : bytes
-        The header's JSON text, and the signature under it (zeros where there is none):
-        what shows to others who said it.
+        The header's JSON text, and the signature under it (zeros where there is none),
+        which prove to others who sent it.
     """
 
     header: dict[str, Any]
@@ -74,7 +74,7 @@ def encode(
 ) -> bytes:
     """Return the bytes of a message, signed where an identity is given.
 
-    `digests` spares hashing arrays again whose SHA-256 the caller knows.
+    `digests` has the SHA-256 of arrays that need not be hashed again.
     """
     return b"".join(pieces(header, arrays, identity, digests))
 
@@ -85,9 +85,9 @@ def pieces(
     identity: Identity | None = None,
     digests: Mapping[str, str] | None = None,
 ) -> list[Bytes]:
-    """Return what `encode` joins: what comes before the arrays, and each where it lies.
+    """Return the pieces of a message: header and signature, then each array.
 
-    `decode` reads pieces too, so an array of gigabytes is never there twice.
+    `decode` reads pieces too, so an array of gigabytes is never copied.
     """
     digests = digests or {}
     parts = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
@@ -154,8 +154,8 @@ def decode(data: Framed, roster: Roster | None = None, party: str = "") -> Messa
         struct.error,
     ) as wrong:
         raise AggregationError(
-            "A message is not in the form that the protocol gives it: it was "
-            "truncated or altered, or comes from another version.",
+            "A message does not have the form of the protocol: it was truncated or "
+            "altered, or comes from another version.",
             rule="malformed_message",
         ) from wrong
     return Message(header, arrays, digests, front, signature)
@@ -166,7 +166,7 @@ def signed_by(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the header of a message that `party` signed, and its arrays' digests.
 
-    For a message whose arrays are not at hand, or lie elsewhere.
+    For a message without its arrays.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def signed_by(
         digests = {str(name): str(found) for name, _, _, found in manifest}
     except (ValueError, TypeError, KeyError, RecursionError) as wrong:
         raise AggregationError(
-            "What was signed is not a message.", rule="malformed_message"
+            "The signed text is not a message.", rule="malformed_message"
         ) from wrong
     return header, digests
 

@@ -1,12 +1,12 @@
-"""Arrays sealed by a party for each of its neighbours, and what neighbours sealed.
+"""Arrays that neighbours exchange, sealed for one receiver each.
 
-    sender    array ─ float64 ─ sealed under the pair's key, for each neighbour ─> reply
-    relay     cuts replies, and puts together what is for whom
-    receiver  request ─ opened, checked ─> inbox: party -> {name: array}
+    sender       array ─ float64 ─ sealed under the pair's key, by neighbour ─> reply
+    coordinator  cuts the replies, and joins the pieces of each receiver
+    receiver     request ─ opened, checked ─> inbox: party -> {name: array}
 
-What is sealed opens in one place only: the same study, session, round, step, view,
-release, graph, sender and receiver. So a relay that repeats, swaps, cuts or changes a
-message is noticed, and cannot read one.
+A sealed array opens in one place only: the same study, session, round, step, view,
+release, graph, sender and receiver. A coordinator that repeats, swaps, cuts or changes
+a message is noticed, and cannot read one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,16 +27,16 @@ RULE = "sealed_message"
 @final
 @dataclass(frozen=True, eq=False)
 class Sealed:
-    """What neighbours sealed for one party, of one release, one after the other.
+    """The arrays of one release that neighbours sealed for one party, in turn.
 
     Attributes
     ----------
     shape : tuple of int
-        Of the array of each; unknown, and empty, while it travels.
+        Shape of each neighbour's array; unknown, and empty, while it travels.
     peers : tuple of str
         The neighbours in the graph's order; likewise.
     words : (bytes,) array
-        One sealed array for each of them.
+        The sealed arrays, joined.
     """
 
     shape: tuple[int, ...]
@@ -46,12 +46,12 @@ class Sealed:
 
 @final
 class Inbox(Mapping[str, Mapping[str, Array]]):
-    """What a step reads as `inbox`: arrays by party and name, the own ones included.
+    """The `inbox` of a step: arrays by party and name, the party's own included.
 
     Attributes
     ----------
     party : str
-        Whose inbox it is.
+        The party that received it.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Inbox(Mapping[str, Mapping[str, Array]]):
 
     @property
     def own(self) -> Mapping[str, Array]:
-        """What this party told its neighbours itself."""
+        """The arrays that this party sent itself."""
         return self._values[self.party]
 
 
@@ -82,7 +82,7 @@ def sealed_size(shape: tuple[int, ...]) -> int:
 @final
 @dataclass(frozen=True, eq=False)
 class Exchange:
-    """One party's end of one round in which neighbours tell each other.
+    """One party's end of one round in which neighbours exchange arrays.
 
     Attributes
     ----------
@@ -91,11 +91,11 @@ class Exchange:
     keys : mapping of str to bytes
         Shared with every other party, for this session.
     graph : mapping of str to tuple of str
-        Everybody's neighbours.
+        Neighbours by party.
     contexts : mapping of str to bytes
-        By release: what separates it from all others of all rounds.
+        By release: separates it from all others of all rounds.
     own : mapping of str to array
-        What this party tells.
+        The arrays that this party sends.
     """
 
     party: str
@@ -114,28 +114,28 @@ class Exchange:
         return np.frombuffer(b"".join(pieces), np.uint8)
 
     def described(self, inbox: Mapping[str, Sealed]) -> dict[str, Sealed]:
-        """Return what came with the shapes and senders that it must have.
+        """Return the sealed arrays with the shapes and senders that they must have.
 
         Raises
         ------
         Refusal
-            With "sealed_message", when it is not of the arrays and size awaited.
+            With "sealed_message", when arrays are missing or of another size.
         """
         if set(inbox) != set(self.own):
             raise Refusal(RULE)
         peers = self.graph[self.party]
-        told = {}
+        described = {}
         for name, value in self.own.items():
             words = inbox[name].words
             if words.dtype != np.uint8 or words.ndim != 1:
                 raise Refusal(RULE)
             if len(words) != len(peers) * sealed_size(value.shape):
                 raise Refusal(RULE)
-            told[name] = Sealed(value.shape, peers, words)
-        return told
+            described[name] = Sealed(value.shape, peers, words)
+        return described
 
     def opened(self, inbox: Mapping[str, Sealed]) -> Inbox:
-        """Return what neighbours told, and the own values.
+        """Return the neighbours' arrays and the party's own.
 
         Raises
         ------
@@ -147,9 +147,9 @@ class Exchange:
         }
         for name, value in self.own.items():
             values[self.party][name] = value
-            size, told = sealed_size(value.shape), inbox[name]
-            for place, peer in enumerate(told.peers):
-                piece = told.words[place * size : (place + 1) * size].tobytes()
+            size, sealed = sealed_size(value.shape), inbox[name]
+            for place, peer in enumerate(sealed.peers):
+                piece = sealed.words[place * size : (place + 1) * size].tobytes()
                 about = self._about(name, peer, self.party)
                 data = open_sealed(self.keys[peer], piece, about, rule=RULE)
                 array = np.frombuffer(data, "<f8").reshape(value.shape)

@@ -1,8 +1,8 @@
-"""How a rule of a silo ends a request: by its name, and nothing else."""
+"""The exception with which a rule of a silo ends a request."""
 
 
 class Refusal(Exception):  # noqa: N818 - a reply, caught at the door
-    """A rule said no; the party's door turns it into a reply that names the rule."""
+    """A rule refused a request; the party's reply names the rule and nothing else."""
 
     def __init__(self, rule: str) -> None:
         super().__init__(rule)

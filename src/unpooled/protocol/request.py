@@ -1,4 +1,4 @@
-"""A request to run a step: what it asks, and how it travels."""
+"""A request to run a step, and its form as a message."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ from unpooled.protocol.view_operations import (
     view_digest,
 )
 
-# What neighbours told, in a message.
+# Prefix of neighbours' arrays in a message.
 _INBOX = "inbox."
 
 
@@ -35,7 +35,7 @@ class Veiled:
     """A total that only the parties can open; to the coordinator it is noise.
 
     Passing it as a public argument of a later step hands it to the parties, who open
-    it. `shape` is that of the total.
+    it. `shape` is that of the total; a request that arrives does not have it.
     """
 
     round: int
@@ -48,7 +48,7 @@ class Veiled:
 @final
 @dataclass(frozen=True)
 class Request:
-    """What the coordinator asks of every party in one round.
+    """A request to run a step, the same to every party of a round.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Request:
     step : str
         Name of a declared step.
     to : str
-        "coordinator" or "parties": who may open the totals.
+        "coordinator" or "parties": which end may open the totals.
     operations : tuple of Operation
         The view that the step reads.
     public : mapping
@@ -71,9 +71,9 @@ class Request:
     evidence : tuple of Evidence
         Of the transforms that come with this request.
     topology : mapping of str to tuple of str, optional
-        Of an exchanged step, everybody's neighbours.
+        Of an exchanged step, the neighbours of each party.
     inbox : mapping of str to Sealed
-        What neighbours told in the last such round, by release.
+        The sealed arrays of neighbours from the last such round, by release.
     """
 
     study: str
@@ -89,23 +89,21 @@ class Request:
     topology: Graph | None = None
     inbox: Mapping[str, Sealed] = field(default_factory=dict)
 
-    def view_digest(self) -> str:
-        """Return a name for the view: equal for equal operations and arrays."""
-        return self._view_digest
-
     @cached_property
-    def _view_digest(self) -> str:
-        # Asked for with every release, and long where a view has many columns.
+    def view_digest(self) -> str:
+        """A name for the view: equal for equal operations and arrays."""
+        # Read with every release, and long to compute for a view of many columns.
         return view_digest(self.operations)
 
     def context(self, name: str) -> bytes:
-        """Return what separates the masks of this release from all others.
+        """Return the context that separates the masks of this release from all others.
 
-        The arguments are part of it: where parties were asked with different ones,
-        masks do not cancel. Else whoever asks could have all but one answer zeros.
+        The arguments are part of it, so that masks do not cancel where parties received
+        different ones. Otherwise a coordinator could make all parties but one answer
+        zeros.
         """
         where = [self.study, self.session, self.round, self.step, self.to]
-        return canonical([*where, self.view_digest(), self._arguments, name])
+        return canonical([*where, self.view_digest, self._arguments, name])
 
     @cached_property
     def _arguments(self) -> str:
@@ -118,7 +116,7 @@ class Request:
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """The arguments that whoever asks knows: all but veiled totals."""
+        """The arguments that the coordinator knows: all but veiled totals."""
         return {n: v for n, v in self.public.items() if not isinstance(v, Veiled)}
 
     @cached_property
@@ -126,19 +124,21 @@ class Request:
         """The same as JSON values, arrays by their digests."""
         return proof.public_record(self.chosen)
 
-    def answered(self, n_features: int, keys: Mapping[str, str], how: str) -> Answered:
-        """Return what to remember of it: `keys` by party, `how` totals travelled."""
+    def answered(
+        self, n_features: int, keys: Mapping[str, str], protection: str
+    ) -> Answered:
+        """Return the record of the request: `keys` by party, `protection` of totals."""
         return Answered(
             study=self.study,
             session=self.session,
             round=self.round,
             step=self.step,
-            view=self.view_digest(),
+            view=self.view_digest,
             features=proof.features_digest(self.operations),
             n_features=n_features,
             public=self.chosen_record,
             keys=keys,
-            protection=how,
+            protection=protection,
             rows=proof.rows_digest(self.operations),
         )
 
@@ -176,7 +176,7 @@ class Request:
             header["topology"] = [
                 [p, list(peers)] for p, peers in self.topology.items()
             ]
-        arrays |= {_INBOX + name: told.words for name, told in self.inbox.items()}
+        arrays |= {_INBOX + n: sealed.words for n, sealed in self.inbox.items()}
         return header | ({"kept_of": self.kept_of} if self.kept_of else {}), arrays
 
     @classmethod
@@ -214,8 +214,11 @@ class Request:
             operation_from_json(record, position, everything)
             for position, record in enumerate(header["view"])
         )
-        # What nothing reads would come in without a line; the session refuses an inbox.
-        inbox = {n: Sealed((), (), told) for n, told in _after(_INBOX, arrays).items()}
+        # An array that nothing reads would come in without a ledger line.
+        inbox = {
+            name: Sealed((), (), words)
+            for name, words in _after(_INBOX, arrays).items()
+        }
         wanted = {f"view.{key}" for key in view_arrays(operations)}
         wanted |= {f"public.{name}" for name in header["public"]}
         wanted |= {_INBOX + name for name in inbox}
@@ -224,26 +227,26 @@ class Request:
         if not set(arrays) <= wanted:
             raise ValueError("an array that nothing reads")
         return cls(
-            header["study"],
-            header["session"],
-            header["round"],
-            header["step"],
-            header["to"],
-            operations,
-            {
+            study=header["study"],
+            session=header["session"],
+            round=header["round"],
+            step=header["step"],
+            to=header["to"],
+            operations=operations,
+            public={
                 name: _argument(record, arrays.get(f"public.{name}"))
                 for name, record in header["public"].items()
             },
-            frozenset(fresh),
-            kept_of,
-            shown,
-            _topology(header.get("topology")),
-            inbox,
+            fresh=frozenset(fresh),
+            kept_of=kept_of,
+            evidence=shown,
+            topology=_topology(header.get("topology")),
+            inbox=inbox,
         )
 
 
 def _after(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the arrays whose names begin so, by what follows."""
+    """Return the arrays whose names begin with `prefix`, by the rest of their names."""
     return {
         name.removeprefix(prefix): array
         for name, array in arrays.items()

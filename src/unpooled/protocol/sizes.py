@@ -1,4 +1,4 @@
-"""How large a party's view is: what the axis letters of a declaration stand for."""
+"""The size of a party's view, which the axis letters of a declaration stand for."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from unpooled.protocol.step import Step
 
 @final
 @dataclass(frozen=True)
-class Extent:
-    """What is known of a party's view before any step runs, at both ends.
+class ViewSize:
+    """The size of a party's view, as both ends know it before any step runs.
 
     Attributes
     ----------
     n_features : int
         The party's columns, p.
     n_rows : int or None
-        On a column partition, the rows that all parties have, N. On a row partition
-        None: how many rows a silo has is nobody else's business.
+        On a column partition the common sample size N. On a row partition None: the
+        number of its rows stays in the silo.
     """
 
     n_features: int
@@ -31,8 +31,8 @@ class Extent:
         Raises
         ------
         DataError
-            When the arguments are not the declared ones, or a total, or what neighbours
-            tell each other, has an axis over columns that differ between parties.
+            When the arguments are not the declared ones, or an array that is summed or
+            exchanged has an axis over columns that differ between parties.
         """
         if self.n_rows is not None and step.verb in ("summed", "exchanged"):
             does = "sums" if step.verb == "summed" else "exchanges"

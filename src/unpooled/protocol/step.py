@@ -34,10 +34,11 @@ from unpooled.protocol.declaration import (
 from unpooled.protocol.fitted_round import Fit, Follows
 from unpooled.secure.comparison.polynomial import Polynomial
 
-# Those who write steps find here all that they need.
-__all__ = ["LIBRARY", "Declared", "Fit", "Step", "adopted", "check_installed"]
-__all__ += ["derived", "disclosed", "exchanged", "find_step", "kept", "named_for"]
-__all__ += ["public", "release", "stays", "steps_of", "summed"]
+# Everything that an author of steps needs.
+__all__ = ["LIBRARY", "Declared", "Fit", "Polynomial", "Step", "adopted"]
+__all__ += ["check_installed", "compared", "derived", "disclosed", "exchanged"]
+__all__ += ["find_step", "kept", "named_for", "public", "release", "stays"]
+__all__ += ["steps_of", "summed"]
 
 LIBRARY = "unpooled.models."
 # Modules that moved: their steps keep the names that ledgers, audit logs and policies
@@ -101,7 +102,7 @@ class Step:
     def __doc__(self) -> str | None:  # type: ignore[override]
         return self.function.__doc__
 
-    @property
+    @functools.cached_property
     def leaves(self) -> dict[str, Declared]:
         """The arrays that are sent."""
         return {name: d for name, d in self.declared.items() if not d.kept}
@@ -147,7 +148,7 @@ def summed(
     reuses : bool, default False
         Of a step that reads `X` alone, by rows: see `unpooled.party.steps.incremental`.
     **declared : str or Declared
-        Axes of each array that the step returns, or all about it.
+        Axes of each array that the step returns, or its whole declaration.
     """
     declare = _declaring("summed", by, takes, declared, sparse=sparse)
     return lambda function: replace(declare(function), reuses=reuses)
@@ -180,13 +181,42 @@ def exchanged(
     takes: Mapping[str, str | Public] | None = None,
     **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
-    """Declare a step whose arrays its party's neighbours see, as they are.
+    """Declare a step whose arrays the party's neighbours see in clear.
 
-    Later steps find them in `inbox`: party -> {name: array}, the own ones included.
+    Later steps find them in `inbox`: party -> {name: array}, its own included.
     """
     if any(_as_declared(one).symmetric for one in declared.values()):
-        raise TypeError("What is exchanged travels whole: there is no triangle of it.")
+        raise TypeError("An exchanged array travels whole, not as a triangle.")
     return _declaring("exchanged", by, takes, declared)
+
+
+def compared(
+    polynomial: Polynomial,
+    *,
+    by: str = "rows",
+    takes: Mapping[str, str | Public] | None = None,
+    **declared: Any,
+) -> Callable[[Callable[..., Any]], Step]:
+    """Declare a step of whose totals all parties learn one sign.
+
+    Parameters
+    ----------
+    polynomial : Polynomial
+        A polynomial of the arrays that the step returns, entry by entry. The parties
+        compute together whether it is negative.
+    by, takes
+        As of `summed`.
+    **declared : str or Declared
+        The one array of signs, with the axes of the arrays that the step returns.
+    """
+    if len(declared) != 1:
+        raise TypeError(f"A comparison declares one array of signs, not {declared}.")
+
+    def declare(function: Callable[..., Any]) -> Step:
+        step = summed(by=by, takes=takes, **declared)(function)
+        return replace(step, verb="compared", polynomial=polynomial)
+
+    return declare
 
 
 def derived(

@@ -1,9 +1,9 @@
-"""Who tells whom where no coordinator adds: a graph over the parties of a study.
+"""The graph of neighbours over which parties exchange arrays without a coordinator.
 
-    "complete"  everybody everybody        "ring"  each the next, the last the first
-    "star"      the first everybody        or a mapping of each party to its neighbours
+    "complete"  all pairs of parties       "ring"  each and the next, the last and the
+    "star"      the first and each other           first; or a mapping to neighbours
 
-Both ends check it: a party is told the whole graph, and answers for its own part of it.
+Both ends check it: every party receives the whole graph.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ def graph_of(topology: Any, parties: Sequence[str]) -> Graph:
     """
     m = len(parties)
     if m < 2:
-        raise DataError("Without a second party there is no neighbour to tell.")
+        raise DataError("A topology needs at least two parties.")
     if isinstance(topology, Mapping):
         return _given(topology, parties)
     if topology not in NAMES:
@@ -58,7 +58,7 @@ def graph_of(topology: Any, parties: Sequence[str]) -> Graph:
 
 
 def distances(graph: Graph, start: str) -> dict[str, int]:
-    """Return by how many steps each party is away; who cannot be reached is absent."""
+    """Return the number of edges to each party that can be reached from `start`."""
     found, front = {start: 0}, [start]
     while front:
         party = front.pop(0)
@@ -86,13 +86,13 @@ def _given(topology: Mapping[Any, Any], parties: Sequence[str]) -> Graph:
     for party, others in named.items():
         if alone := [other for other in others if party not in named[other]]:
             raise DataError(
-                f"{party} would tell {alone[0]} and not the reverse; neighbours tell "
-                f"each other."
+                f"{party} would send to {alone[0]} and not the reverse; a topology is "
+                f"symmetric."
             )
     reached = distances(named, parties[0])
     if away := [party for party in parties if party not in reached]:
         raise DataError(
-            f"The topology does not connect {away[0]} with {parties[0]}: what one has "
-            f"would never reach the other."
+            f"The topology does not connect {away[0]} with {parties[0]}: no array of "
+            f"one would ever reach the other."
         )
     return named

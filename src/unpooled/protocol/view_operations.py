@@ -1,7 +1,7 @@
 """Operations of a view: which columns, which rows, which transforms, as they travel.
 
-Data only: names, numbers, and the arrays of fitted transforms on the side. What a
-silo does with them is in `unpooled.party.views.view`.
+Data only: names, numbers, and the arrays of fitted transforms on the side. A silo
+evaluates them in `unpooled.party.views.view`.
 """
 
 import math
@@ -16,8 +16,8 @@ from unpooled.arrays import Array, Bool
 from unpooled.ledger import canonical
 from unpooled.protocol.message import digest
 
-# Rows are dealt to folds within stretches of this length, so that the memory for it
-# does not grow with the table.
+# Rows are assigned to folds within stretches of this length, so that the memory this
+# takes does not grow with the table.
 _STRETCH = 10_000
 
 
@@ -71,7 +71,7 @@ class Rows:
         return np.concatenate(parts) if parts else np.zeros(0, bool)
 
     def count(self, n_rows: int) -> int:
-        """Return how many of n rows are kept."""
+        """Return the number of rows kept out of `n_rows`."""
         full, rest = divmod(n_rows, _STRETCH)
         return sum(
             times * int(self._of_stretch(0, length).sum())
@@ -100,8 +100,8 @@ class Derive:
     step : str
         Its name.
     columns : tuple of str
-        Names of the columns that it makes; none where names stay as they are, as on
-        column partitions, where no silo is told the others' columns.
+        Names of the columns that it makes; empty where names stay as they are, as on
+        column partitions, where no silo knows the others' columns.
     public : mapping
         Its arguments.
     kept_of : str
@@ -148,7 +148,7 @@ def array_key(position: int, name: str, content: str) -> str:
 
     The place belongs to it, so that two transforms with equal numbers (means that
     filled no cell, and the means of a scaler after it) are two arrays on the wire and
-    two lines in the ledger, as the plan said before anybody knew the numbers.
+    two lines in the ledger, as in the plan, which is made without the numbers.
     """
     return f"{position}.{name}.{content}"
 
@@ -189,7 +189,7 @@ def view_digest(operations: Sequence[Operation]) -> str:
 
 
 def kept_address(study: str, operations: Sequence[Operation]) -> str:
-    """Name what the silos kept for a fit: the study and the view that it was on."""
+    """Return the address of the arrays kept for a fit: its study and its view."""
     return f"{study}/{view_digest(operations)}"
 
 
@@ -197,5 +197,5 @@ def split_address(address: str) -> tuple[str, str]:
     """Return the study and the view of an address, or raise ValueError."""
     study, _, view = address.rpartition("/")
     if not study or not re.fullmatch(r"[0-9a-f]{64}", view):
-        raise ValueError("not what a silo kept for a fit")
+        raise ValueError("not the address of kept arrays")
     return study, view

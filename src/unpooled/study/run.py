@@ -24,7 +24,7 @@ from unpooled.federation.matching import agree_on_rows
 from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Ledger
 from unpooled.models.files.model_file import save
-from unpooled.party.memory.kept_arrays import Shelf
+from unpooled.party.memory.kept_arrays import KeptStore
 from unpooled.party.party import Party
 from unpooled.study.model_updates import with_earlier
 from unpooled.study.pipeline import pipeline_of, plan_fit, unfitted_pipeline
@@ -176,7 +176,8 @@ def _fit_rest(
             first = place.next_round
             model = _fitted(step, place, view, study.label)
             memories = {
-                name: party.studies[study.name] for name, party in parties.items()
+                name: party.studies[study.name].logged
+                for name, party in parties.items()
             }
             place.finish(step.name, model, memories)
             place.log(
@@ -211,8 +212,8 @@ def _restore_memories(
 ) -> None:
     """Give each simulated silo its memory of the study, and a folder to keep arrays."""
     for name, party in parties.items():
-        memory = party.studies[study.name] = place.memory(name)
-        memory.kept = Shelf(place.path / _KEPT / name)
+        kept = KeptStore(place.path / _KEPT / name)
+        party.resume(study.name, place.memory(name), kept)
 
 
 def result_of(study: StudyFile, place: RunFolder) -> Run:

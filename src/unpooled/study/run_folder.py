@@ -39,7 +39,7 @@ from unpooled.errors import StudyError
 from unpooled.ledger import Ledger
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.files.model_file import check_version, library_version, load, save
-from unpooled.party.memory.study_memory import Study as Memory
+from unpooled.party.memory.audit_state import LoggedStudy
 from unpooled.study.study_file import StudyStep
 
 EVIDENCE = "evidence"
@@ -191,7 +191,9 @@ class RunFolder:
         _append(self.path / "rounds.jsonl", "".join(rounds))
         self._lines_written, self._rounds_written = len(self.ledger), len(self.rounds)
 
-    def finish(self, step: str, model: Any, memories: Mapping[str, Memory]) -> None:
+    def finish(
+        self, step: str, model: Any, memories: Mapping[str, LoggedStudy]
+    ) -> None:
         """Write a fitted step; a continuation does not repeat it."""
         self.record()
         save(model, self._model_file(len(self.state.finished), step))
@@ -239,13 +241,13 @@ class RunFolder:
                 f"to begin the step anew."
             ) from wrong
 
-    def memory(self, party: str) -> Memory:
+    def memory(self, party: str) -> LoggedStudy:
         """Return what a simulated silo remembered after the last finished step."""
         path = self.path / "silos" / f"{party}.json"
         if not self.state.finished:
-            return Memory()
+            return LoggedStudy()
         try:
-            return Memory.from_record(json.loads(path.read_text("utf-8")))
+            return LoggedStudy.from_record(json.loads(path.read_text("utf-8")))
         except (OSError, ValueError, RecursionError) as wrong:
             raise StudyError(f"Cannot read {path}: {wrong}.") from wrong
 

@@ -11,7 +11,7 @@ from unpooled.federation.nvflare.jobs import (
     for_silo,
     write_job,
 )
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 
 pytest.importorskip("nvflare", reason="nvflare absent")
 
@@ -45,7 +45,7 @@ def refusals(guard):
     path = guard._kit / "state" / "audit.sqlite"
     if not path.exists():
         return []
-    return [(e.kind, e.study, e.record["asked"]) for e in Journal(path).entries()]
+    return [(e.kind, e.study, e.record["asked"]) for e in AuditLog(path).entries()]
 
 
 def test_the_job_of_a_study_comes_in(app, guard):

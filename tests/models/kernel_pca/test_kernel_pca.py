@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 import unpooled as up
 from twins import assert_close
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.party.memory.kept_arrays import shared_shelf
+from unpooled.party.memory.kept_arrays import shared_kept
 from unpooled.protocol.view_operations import split_address
 
 N, P = 60, 7
@@ -125,7 +125,7 @@ def test_the_silos_can_solve_for_themselves(rows, new_rows, secure_sum, kernel):
 def _kept(federation, name):
     """What the first silo keeps, as its own process could read it."""
     study, view = split_address(federation.kept_here)
-    shelf = shared_shelf("silo0", study)
+    shelf = shared_kept("silo0", study)
     assert shelf is not None
     found = shelf.get(view, name)
     assert found is not None

@@ -23,8 +23,9 @@ from unpooled import (
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models.pca import pca
 from unpooled.models.pca.private import local_private
-from unpooled.party.memory.audit_log import Journal
-from unpooled.party.rules.privacy_budget import Budget
+from unpooled.party.memory.audit_log import AuditLog
+from unpooled.party.memory.studies import Studies
+from unpooled.party.rules.privacy_budget import check_budget
 from unpooled.party.steps.private_noise import cost, noised
 from unpooled.protocol.refusal import Refusal
 from unpooled.secure.noise import epsilon_of, rho_of
@@ -65,27 +66,23 @@ def test_the_budget_is_kept_over_fits(rows):
 def test_a_budget_has_room_for_itself():
     for epsilon in (0.5, 1.0, 5.0):
         policy = Policy(privacy_budget=epsilon)
-        Budget(policy).check(rho_of(epsilon, 1e-5))
+        check_budget(policy, AuditLog(), rho_of(epsilon, 1e-5))
         with pytest.raises(Refusal, match="privacy_budget"):
-            Budget(policy).check(rho_of(1.01 * epsilon, 1e-5))
+            check_budget(policy, AuditLog(), rho_of(1.01 * epsilon, 1e-5))
 
 
 def test_the_budget_outlives_the_process(rows, tmp_path):
-    def party(name):
-        journal = Journal(tmp_path / f"{name}.sqlite")
-        return journal, Budget(Policy(privacy_budget=1.0), journal)
-
-    here = silos({n: rows[i::3] for i, n in enumerate("abc")})
-    for name, one in here.parties.items():
-        journal, budget = party(name)
-        one._dealings._journal, one._dealings._budget = journal, budget
-        one._dealings._history._journal = journal
+    tables = {name: rows[i::3] for i, name in enumerate("abc")}
+    here = silos(tables)
+    for name, party in here.parties.items():
+        audit_log = AuditLog(tmp_path / f"{name}.sqlite")
+        party._studies = Studies(party.policy, party._identity, audit_log, "none", None)
     PCA(K, privacy=GaussianPrivacy(1.0, 1e-5, 10.0)).fit(here.federation)
-    journal, budget = party("a")
-    assert budget.spent == pytest.approx(rho_of(1.0, 1e-5))
-    assert journal.verify()
+    again = AuditLog(tmp_path / "a.sqlite")
+    assert again.spent() == pytest.approx(rho_of(1.0, 1e-5))
+    assert again.verify()
     with pytest.raises(Refusal, match="privacy_budget"):
-        budget.check(1e-3)
+        check_budget(Policy(privacy_budget=1.0), again, 1e-3)
 
 
 def test_nothing_fitted_comes_before(rows):

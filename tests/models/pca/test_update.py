@@ -21,8 +21,8 @@ from unpooled import (
 from unpooled.data.table import ArrayTable, Block
 from unpooled.errors import AggregationError, DataError, ReleaseRefusedError
 from unpooled.models.pca import update
-from unpooled.party.memory.partial_totals import Reused
-from unpooled.party.steps.incremental import run_reusing
+from unpooled.party.memory.partial_totals import TotalsCache
+from unpooled.party.steps.incremental import run_incrementally
 from unpooled.party.views.view import View
 from wire import silos
 
@@ -134,12 +134,12 @@ def test_blocks_may_end_anywhere(rows, monkeypatch):
         for start in range(0, table.n_rows, 7):
             yield Block(start, table._X[start : start + 7], {})
 
-    kept, public = Reused(), {"origin": rows[0]}
+    kept, public = TotalsCache(), {"origin": rows[0]}
     for n in (50, 50, 53, 140, 139):
         table = ArrayTable(rows[:n])
         view = View(table, [])
         monkeypatch.setattr(view, "blocks", functools.partial(blocks_of_seven, table))
-        found = run_reusing(update.pca_moments, view, "key", public, kept)
+        found = run_incrementally(update.pca_moments, view, "key", public, kept)
         wanted = update.local_moments(rows[:n], **public)
         for name, value in wanted.items():
             np.testing.assert_allclose(found[name], value, rtol=1e-12, atol=1e-9)

@@ -17,7 +17,7 @@ import scribe
 from logged_silos import IDENTITIES, QUICK, TEXT, a_round, place
 from unpooled import PCA
 from unpooled.errors import StudyError
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 
 # A fixture of another module.
 __all__ = ["place"]
@@ -27,7 +27,7 @@ def test_what_a_silo_writes_is_what_the_coordinator_wrote(place):
     federation = place.federation()
     PCA(2).fit(federation)
     for name in "abc":
-        journal = Journal(place.log(name))
+        journal = AuditLog(place.log(name))
         assert journal.verify([IDENTITIES[name].public])
         assert journal.studies() == ["s"]
         own = journal.ledger("s")
@@ -71,14 +71,14 @@ def test_clocks_an_hour_apart_change_nothing(place, monkeypatch):
     assert federation.ledger.verify({n: i.public for n, i in IDENTITIES.items()})
     ends = {}
     for name in "abc":
-        journal = Journal(place.log(name))
+        journal = AuditLog(place.log(name))
         assert journal.verify()
         ends[name] = datetime.fromisoformat(journal.entries()[-1].time)
     assert timedelta(hours=1.9) < ends["c"] - ends["a"] < timedelta(hours=2.1)
     # And a clock that goes back: nothing is ordered by it.
     shift["b"] = -86_400
     PCA(2).fit(place.federation(study="later"))
-    assert Journal(place.log("b")).verify()
+    assert AuditLog(place.log("b")).verify()
 
 
 @QUICK
@@ -86,7 +86,7 @@ def test_clocks_an_hour_apart_change_nothing(place, monkeypatch):
 def test_any_order_of_events_is_remembered(tmp_path_factory, data):
     """A journal opened anew says what the one that wrote it says."""
     path = tmp_path_factory.mktemp("log") / "a.sqlite"
-    journal, joined = Journal(path), 0
+    journal, joined = AuditLog(path), 0
     names = st.sampled_from(["s", "t", "ü ✓"])
     for _ in range(data.draw(st.integers(0, 12))):
         study = data.draw(names)
@@ -106,7 +106,7 @@ def test_any_order_of_events_is_remembered(tmp_path_factory, data):
             journal.forgotten(study, [])
         else:
             journal.refused(study, data.draw(st.text(max_size=3)), "min_rows")
-    again = Journal(path)
+    again = AuditLog(path)
     assert again.verify()
     assert again.studies() == journal.studies()
     for study in journal.studies():
@@ -116,7 +116,7 @@ def test_any_order_of_events_is_remembered(tmp_path_factory, data):
 
 
 def test_a_decision_is_on_a_text(tmp_path):
-    journal = Journal(tmp_path / "log")
+    journal = AuditLog(tmp_path / "log")
     with pytest.raises(StudyError, match="No study 's' was announced"):
         journal.decided("s", approved=True)
     journal.announced("s", TEXT)
@@ -136,7 +136,7 @@ def test_a_decision_is_on_a_text(tmp_path):
 
 
 def test_refusals_are_written_once_and_cannot_fill_the_disk(tmp_path):
-    journal = Journal(tmp_path / "log")
+    journal = AuditLog(tmp_path / "log")
     for _ in range(5):
         journal.refused("s", "pca.local_total", "min_rows")
     assert len(journal.entries()) == 1
@@ -169,7 +169,7 @@ def test_killed_at_any_point_the_log_holds_whole_rounds(tmp_path, kills):
             if process.stdout is not None:
                 process.stdout.close()
         told = max([told, *map(int, lines[-1:])])
-        journal = Journal(path)
+        journal = AuditLog(path)
         assert journal.verify([IDENTITIES["a"].public])
         kinds = [entry.kind for entry in journal.entries()]
         assert kinds == ["line", "line", "line", "round"] * (len(kinds) // 4)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from logged_silos import IDENTITIES, QUICK, TEXT, a_round, counted, place
 from unpooled.errors import StudyError
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 
 # A fixture of another module.
 __all__ = ["place"]
@@ -32,12 +32,12 @@ def test_lines_cut_at_the_end_show_against_the_ledger(place):
     federation.sum(counted)
     federation.sum(counted)
     _raw(place.log("a"), "DELETE FROM entries WHERE number > 3")
-    journal = Journal(place.log("a"))
+    journal = AuditLog(place.log("a"))
     assert journal.verify()
     with pytest.raises(StudyError, match="lacks it: the log was cut"):
         journal.check_against(federation.ledger, "a")
     # The other way round: lines that a coordinator left out.
-    b = Journal(place.log("b"))
+    b = AuditLog(place.log("b"))
     assert b.check_against(federation.ledger[:1], "b") == 1
 
 
@@ -53,12 +53,12 @@ def test_lines_cut_at_the_end_show_against_the_ledger(place):
     ],
 )
 def test_the_file_refuses_edits(place, statement):
-    a_round(Journal(place.log("a")))
+    a_round(AuditLog(place.log("a")))
     database = sqlite3.connect(place.log("a"))
     with pytest.raises(sqlite3.IntegrityError, match="append-only"):
         database.execute(statement)
     database.close()
-    assert Journal(place.log("a")).verify()
+    assert AuditLog(place.log("a")).verify()
 
 
 COLUMNS_OF_ENTRIES = ("time", "kind", "study", "record", "hash", "signature")
@@ -72,7 +72,7 @@ COLUMNS_OF_ENTRIES = ("time", "kind", "study", "record", "hash", "signature")
 )
 def test_any_edited_cell_is_found(tmp_path_factory, number, column, value):
     path = tmp_path_factory.mktemp("log") / "a.sqlite"
-    journal = Journal(path)
+    journal = AuditLog(path)
     for _ in range(2):
         a_round(journal)
     journal.announced("s", TEXT)
@@ -92,7 +92,7 @@ def test_any_edited_cell_is_found(tmp_path_factory, number, column, value):
     # A party that reads it from the start lets nothing leave.
     if column != "signature":
         with pytest.raises(StudyError, match=f"Entry {number}|audit log"):
-            Journal(path)
+            AuditLog(path)
 
 
 @pytest.mark.parametrize(
@@ -105,21 +105,21 @@ def test_any_edited_cell_is_found(tmp_path_factory, number, column, value):
     ],
 )
 def test_dropped_and_moved_rows_are_found(place, edit):
-    journal = Journal(place.log("a"))
+    journal = AuditLog(place.log("a"))
     for _ in range(2):
         a_round(journal)
     _raw(place.log("a"), edit)
     with pytest.raises(StudyError, match="audit log"):
         journal.verify()
     with pytest.raises(StudyError, match="altered"):
-        Journal(place.log("a"))
+        AuditLog(place.log("a"))
 
 
 def test_a_chain_computed_anew_is_not_signed(place):
     """Whoever has the file, and not the key, cannot invent what a round was about."""
     import hashlib
 
-    journal = Journal(place.log("a"))
+    journal = AuditLog(place.log("a"))
     a_round(journal)
     head, statements = "0" * 64, []
     for entry in journal.entries():
@@ -137,14 +137,16 @@ def test_a_chain_computed_anew_is_not_signed(place):
             f"WHERE number = {entry.number}"
         )
     _raw(place.log("a"), *statements)
-    again = Journal(place.log("a"))
-    assert again.told().rosters(("x0",), "", None) == {("a", "b", "mallory")}
+    again = AuditLog(place.log("a"))
+    assert again.answered_columns().rosters(("x0",), "", None) == {
+        ("a", "b", "mallory")
+    }
     with pytest.raises(StudyError, match=r"Entry 3 .* is not signed"):
         again.verify()
 
 
 def test_another_silos_log_does_not_verify_under_this_key(place):
-    journal = Journal(place.log("a"))
+    journal = AuditLog(place.log("a"))
     a_round(journal)
     assert journal.verify([IDENTITIES["b"].public, IDENTITIES["a"].public])
     with pytest.raises(StudyError, match="not signed"):

@@ -7,7 +7,7 @@ import pytest
 from logged_silos import IDENTITIES, counted, place
 from unpooled.errors import ReleaseRefusedError, StudyError
 from unpooled.federation.federation import Federation
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 from unpooled.protocol.message import decode
 
 # A fixture of another module.
@@ -31,7 +31,7 @@ def test_a_full_log_stops_the_release(place):
     ]  # fmt: skip
     assert said[-1].header["kind"] == "refused" or said[-2].header["kind"] == "refused"
     released = sum(message.header["kind"] == "released" for message in said)
-    journal = Journal(place.log("a"))
+    journal = AuditLog(place.log("a"))
     assert journal.verify()
     # What left is written, and what could not be written did not leave.
     assert len(journal.ledger("s")) == released
@@ -48,7 +48,7 @@ def test_a_log_that_cannot_be_opened_is_told_at_home(tmp_path):
     (tmp_path / "text.sqlite").write_text("not a database, but long enough" * 40)
     for path in (tmp_path / "text.sqlite", tmp_path / "absent" / "x", tmp_path):
         with pytest.raises(StudyError, match=r"audit log .* cannot be used") as wrong:
-            Journal(path)
+            AuditLog(path)
         assert wrong.value.rule == "audit_log"
 
 
@@ -70,11 +70,11 @@ def test_a_failing_disk_stops_the_release(place, monkeypatch):
                 raise sqlite3.OperationalError("disk I/O error")
             return self.real.execute(query, *rest)
 
-    chain = place.parties["a"]._dealings._journal._chain  # type: ignore[union-attr]
+    chain = place.parties["a"]._studies._audit_log._chain
     real = chain._database
     monkeypatch.setattr(chain, "_database", Failing(real))
     with pytest.raises(ReleaseRefusedError, match="audit_log"):
         federation.sum(counted)
     monkeypatch.setattr(chain, "_database", real)
-    assert len(Journal(place.log("a")).ledger("s")) == 1
+    assert len(AuditLog(place.log("a")).ledger("s")) == 1
     assert len(place.parties["a"].studies["s"].ledger) == 1

@@ -7,7 +7,7 @@ from logged_silos import IDENTITIES, NAMES, a_round, counted, place
 from unpooled import PCA, Policy
 from unpooled.errors import AggregationError, ReleaseRefusedError, StudyError
 from unpooled.ledger import Ledger
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.studies import forget_kept
 from unpooled.protocol.message import decode
 from unpooled.protocol.step import kept, summed
@@ -39,7 +39,7 @@ def test_a_party_goes_on_after_a_restart(place):
     assert again.ledger.verify({n: i.public for n, i in IDENTITIES.items()})
     counts = [line.seals["a"].sequence for line in again.ledger]
     assert counts == list(range(len(counts)))
-    assert Journal(place.log("a")).verify()
+    assert AuditLog(place.log("a")).verify()
 
 
 def test_transforms_fitted_before_a_restart_are_still_known(place):
@@ -72,13 +72,13 @@ def test_what_a_step_kept_outlives_the_process_until_it_is_forgotten(place):
     with pytest.raises(ReleaseRefusedError, match="nothing_kept"):
         other.sum(reads_kept)
     # Even where the files are still there: they belong to what was forgotten.
-    Journal(place.log("a")).forgotten("s", [])
+    AuditLog(place.log("a")).forgotten("s", [])
     place.start()
     once_more = place.federation(ledger=again.ledger, first_round=5)
     with pytest.raises(ReleaseRefusedError, match=r"a refused .*nothing_kept"):
         once_more.sum(reads_kept)
     assert (place.folder / "a.kept" / "s").exists()
-    forget_kept(Journal(place.log("a")), "s")
+    forget_kept(AuditLog(place.log("a")), "s")
     assert not (place.folder / "a.kept" / "s").exists()
 
 
@@ -123,7 +123,7 @@ def test_three_studies_that_combine_to_one_silo_are_refused(place):
             place.federation(names, f"with {names}").sum(counted)
         place.start()
     # Silo d answered nobody else, and what it masked opens nothing alone.
-    lines = {name: Journal(place.log(name)).ledger("with abd") for name in NAMES}
+    lines = {name: AuditLog(place.log(name)).ledger("with abd") for name in NAMES}
     assert [len(lines[name]) for name in NAMES] == [0, 0, 0, 1]
 
 
@@ -138,7 +138,7 @@ def test_a_new_key_counts_its_own_lines(place, monkeypatch):
     assert again.ledger.verify()
     assert [line.seals["a"].sequence for line in again.ledger] == [0, 0]
     assert [line.seals["b"].sequence for line in again.ledger] == [0, 1]
-    journal = Journal(place.log("a"))
+    journal = AuditLog(place.log("a"))
     assert journal.verify([IDENTITIES["a"].public, old.public])
     with pytest.raises(StudyError, match="not signed"):
         journal.verify([IDENTITIES["a"].public])
@@ -149,7 +149,7 @@ def test_two_processes_do_not_write_the_same_line_twice(place):
     federation = place.federation()
     federation.coordinator.enter()
     federation.sum(counted)
-    other = Journal(place.log("a"))
+    other = AuditLog(place.log("a"))
     a_round(other, lines=1)
     with pytest.raises(ReleaseRefusedError, match=r"a refused .*out_of_order"):
         federation.sum(counted)

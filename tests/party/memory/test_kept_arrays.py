@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 
 import unpooled as up
-from unpooled.party.memory.kept_arrays import Shelf
+from unpooled.party.memory.kept_arrays import KeptStore
 
 VIEW, OTHER = "a" * 64, "b" * 64
 
@@ -16,12 +16,12 @@ FIRST, SECOND = "1" * 64, "2" * 64
 
 def test_a_shelf_with_a_folder_outlives_its_process(tmp_path):
     square = np.arange(9.0).reshape(3, 3) + np.arange(9.0).reshape(3, 3).T
-    first = Shelf(tmp_path / "kept")
+    first = KeptStore(tmp_path / "kept")
     first.put(VIEW, "mean", np.arange(4.0), symmetric=False, origin=FIRST)
     first.put(VIEW, "scatter", square, symmetric=True, origin=SECOND)
     first.put(VIEW, "number", np.array(2.5), symmetric=False, origin=FIRST)
 
-    for shelf in (first, Shelf(tmp_path / "kept")):
+    for shelf in (first, KeptStore(tmp_path / "kept")):
         assert_array_equal(value_of(shelf.get(VIEW, "mean"), FIRST), np.arange(4.0))
         assert_array_equal(value_of(shelf.get(VIEW, "scatter"), SECOND), square)
         triangle = value_of(shelf.triangle(VIEW, "scatter"), SECOND)
@@ -30,14 +30,14 @@ def test_a_shelf_with_a_folder_outlives_its_process(tmp_path):
         assert shelf.triangle(VIEW, "mean") is None
         assert shelf.get(VIEW, "me") is None
         assert shelf.get(OTHER, "mean") is None
-    assert Shelf().get(VIEW, "mean") is None
+    assert KeptStore().get(VIEW, "mean") is None
 
 
 def test_what_is_kept_anew_takes_the_place_of_the_old(tmp_path):
-    shelf = Shelf(tmp_path)
+    shelf = KeptStore(tmp_path)
     shelf.put(VIEW, "scatter", np.eye(3), symmetric=True, origin=FIRST)
     shelf.put(VIEW, "scatter", np.arange(3.0), symmetric=False, origin=SECOND)
-    for one in (shelf, Shelf(tmp_path)):
+    for one in (shelf, KeptStore(tmp_path)):
         assert_array_equal(value_of(one.get(VIEW, "scatter"), SECOND), np.arange(3.0))
         assert one.triangle(VIEW, "scatter") is None
     assert len(list(tmp_path.iterdir())) == 1

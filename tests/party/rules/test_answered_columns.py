@@ -7,8 +7,8 @@ import pytest
 from logged_silos import Place, counted
 from unpooled import Policy
 from unpooled.errors import ReleaseRefusedError, StudyError
-from unpooled.party.memory.audit_log import Journal
-from unpooled.party.rules.answered_columns import Told
+from unpooled.party.memory.audit_log import AuditLog
+from unpooled.party.rules.answered_columns import AnsweredColumns
 from wire import Rogue, rows, silos
 
 DAY = 86_400.0
@@ -78,14 +78,14 @@ def test_a_log_knows_the_time_over_restarts(clock, place):
     clock.days = 31.0
     place.start(policy=PERIOD)
     assert place.federation("abc", "third").sum(counted)["out"] == 90.0
-    assert Journal(place.log("a")).told().rosters(("x0",), "", None) == {
+    assert AuditLog(place.log("a")).answered_columns().rosters(("x0",), "", None) == {
         ("a", "b", "c")
     }
-    assert Journal(place.log("a")).verify()
+    assert AuditLog(place.log("a")).verify()
 
 
 def test_a_clock_that_was_put_back_frees_nothing():
-    told = Told()
+    told = AnsweredColumns()
     told.see(("x0",), ("a", "b"), "2026-06-01T00:00:00+00:00", {})
     before = told.rosters(("x0",), "2026-01-01T00:00:00+00:00", 1.0)
     assert before == {("a", "b")}

@@ -10,7 +10,7 @@ import unpooled as up
 from logged_silos import Place
 from unpooled.arrays import Array
 from unpooled.errors import ReleaseRefusedError
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 from unpooled.protocol.view_operations import Derive, Operation, Select
 from wire import COLUMNS, Rogue, Silos, rows, silos
 
@@ -190,7 +190,9 @@ def test_a_log_remembers_mixtures_over_restarts(tmp_path):
     # 30 rows allow 9 mixtures.
     with pytest.raises(ReleaseRefusedError, match="max_feature_ratio"):
         fit(1)
-    (size,) = Journal(place.log("a")).told().mixtures(("x1", "another")).values()
+    (size,) = (
+        AuditLog(place.log("a")).answered_columns().mixtures(("x1", "another")).values()
+    )
     assert size == 6
-    assert Journal(place.log("a")).told().mixtures(("another",)) == {}
-    assert Journal(place.log("a")).verify()
+    assert AuditLog(place.log("a")).answered_columns().mixtures(("another",)) == {}
+    assert AuditLog(place.log("a")).verify()

@@ -180,17 +180,17 @@ def test_control_one_row_more_subtracts_to_it():
 
 def test_a_log_knows_the_rows_after_a_restart(tmp_path):
     from unpooled.data.sources.open_source import open_source
-    from unpooled.party.memory.audit_log import Journal
+    from unpooled.party.memory.audit_log import AuditLog
     from unpooled.party.rules.policy import Policy
-    from unpooled.party.rules.table_versions import Versions
+    from unpooled.party.rules.table_versions import TableVersions
     from unpooled.protocol.refusal import Refusal
 
     X = TABLES["a"]
-    Versions(b"key", Journal(tmp_path / "log")).record(open_source(X), COLUMNS)
-    again = Versions(b"key", Journal(tmp_path / "log"))
+    TableVersions(b"key", AuditLog(tmp_path / "log")).record(open_source(X), COLUMNS)
+    again = TableVersions(b"key", AuditLog(tmp_path / "log"))
     again.check(Policy(), open_source(X[::-1].copy()), ("x0",))
     with pytest.raises(Refusal, match="min_changed_rows"):
         again.check(Policy(), open_source(X[1:]), ("x0",))
     again.check(Policy(), open_source(X[1:]), ("other",))
     again.record(open_source(X), COLUMNS)
-    assert len(Journal(tmp_path / "log").notes("version")) == 1
+    assert len(AuditLog(tmp_path / "log").notes("version")) == 1

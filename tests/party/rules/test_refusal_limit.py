@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 
-from unpooled.party.memory.audit_log import Journal
-from unpooled.party.rules.refusal_limit import MOST_REFUSALS, Refusals
+from unpooled.party.memory.audit_log import AuditLog
+from unpooled.party.rules.refusal_limit import (
+    MOST_REFUSALS,
+    check_refusals,
+    record_refusal,
+)
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.view_operations import Rows, Select
 from wire import COLUMNS, Rogue, rows, silos
@@ -56,14 +60,14 @@ def test_refusals_that_say_nothing_of_rows_do_not_count():
 
 
 def test_a_log_counts_over_restarts(tmp_path):
-    first = Refusals(Journal(tmp_path / "log"))
+    first = AuditLog(tmp_path / "log")
     for _ in range(MOST_REFUSALS):
-        first.check("s")
-        first.record("s", "x.y", "min_rows")
-    again = Refusals(Journal(tmp_path / "log"))
-    again.check("other")
+        check_refusals(first.study("s"))
+        record_refusal(first, "s", "x.y", "min_rows")
+    again = AuditLog(tmp_path / "log")
+    check_refusals(again.study("other"))
     with pytest.raises(Refusal, match="refusals"):
-        again.check("s")
+        check_refusals(again.study("s"))
 
 
 def about(rogue: Rogue, bound: float, mean: float = 0.0) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from unpooled.errors import DataError, StudyError
 from unpooled.party.rules.policy import Policy
-from unpooled.party.setup.silo_file import Silo, make_identity, read_identity
+from unpooled.party.setup.silo_file import SiloFile, make_identity, read_identity
 from unpooled.protocol.message import decode, encode
 from unpooled.secure.keys.roster import Identity, Roster
 
@@ -39,7 +39,7 @@ def local(tmp_path):
 def test_paths_start_at_the_file_s_folder(local, monkeypatch):
     monkeypatch.chdir("/")
 
-    silo = Silo.from_file(local / "silo.toml")
+    silo = SiloFile.from_file(local / "silo.toml")
 
     assert silo.policy == local / "policy.toml"
     assert silo.identity == local / "identity.key"
@@ -50,7 +50,7 @@ def test_paths_start_at_the_file_s_folder(local, monkeypatch):
 
 
 def test_the_table_is_as_the_file_says(local):
-    table = Silo.from_file(local / "silo.toml").table()
+    table = SiloFile.from_file(local / "silo.toml").table()
 
     (block,) = table.blocks(table.columns, ["num"])
     assert table.columns == ("age", "chol")
@@ -62,7 +62,7 @@ def test_columns_and_rules_are_the_silo_s(local):
     text = FILE.replace("missing = { chol = [0] }", 'columns = ["age"]')
     (local / "silo.toml").write_text(text + 'approval = "each-study"\n')
 
-    silo = Silo.from_file(local / "silo.toml")
+    silo = SiloFile.from_file(local / "silo.toml")
 
     assert silo.table().columns == ("age",)
     assert silo.rules() == Policy(min_rows=3)
@@ -70,7 +70,7 @@ def test_columns_and_rules_are_the_silo_s(local):
 
 
 def test_a_party_answers(local):
-    party = Silo.from_file(local / "silo.toml").party()
+    party = SiloFile.from_file(local / "silo.toml").party()
 
     reply = decode(party.handle(encode({"kind": "describe"}, {})))
 
@@ -83,7 +83,7 @@ def test_a_database_s_address_is_no_path(local):
     text = FILE.replace("../data/rows.csv", "postgresql://me@here/db?table=rows")
     (local / "silo.toml").write_text(text)
 
-    source = Silo.from_file(local / "silo.toml").source
+    source = SiloFile.from_file(local / "silo.toml").source
 
     assert source == "postgresql://me@here/db?table=rows"
 
@@ -107,7 +107,7 @@ def test_mistakes_are_named_with_file_and_key(local, old, new, said):
     (local / "silo.toml").write_text(FILE.replace(old, new))
 
     with pytest.raises(StudyError, match=re.escape(said)) as wrong:
-        Silo.from_file(local / "silo.toml")
+        SiloFile.from_file(local / "silo.toml")
 
     assert "silo.toml" in str(wrong.value)
 
@@ -116,7 +116,7 @@ def test_a_source_that_is_not_there_is_named(local):
     (local.parent / "data" / "rows.csv").unlink()
 
     with pytest.raises(DataError, match=r"rows\.csv"):
-        Silo.from_file(local / "silo.toml").table()
+        SiloFile.from_file(local / "silo.toml").table()
 
 
 @pytest.mark.parametrize("name", ["policy.toml", "identity.key", "roster.toml"])
@@ -124,7 +124,7 @@ def test_nothing_runs_without_rules_key_and_roster(local, name):
     (local / name).unlink()
 
     with pytest.raises(StudyError, match=re.escape(name)):
-        Silo.from_file(local / "silo.toml").party()
+        SiloFile.from_file(local / "silo.toml").party()
 
 
 def test_a_roster_with_another_key_for_this_silo_is_refused(local):
@@ -132,11 +132,11 @@ def test_a_roster_with_another_key_for_this_silo_is_refused(local):
     (local / "roster.toml").write_text(Roster(keys).to_toml())
 
     with pytest.raises(StudyError, match="does not have va under the key"):
-        Silo.from_file(local / "silo.toml").party()
+        SiloFile.from_file(local / "silo.toml").party()
 
 
 def test_a_kit_of_another_silo_is_refused(local):
-    silo = Silo.from_file(local / "silo.toml")
+    silo = SiloFile.from_file(local / "silo.toml")
     silo.check_name("va")
 
     with pytest.raises(StudyError, match="made for hungary"):

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from unpooled.errors import DataError, StudyError
 from unpooled.party.rules.policy import Policy
-from unpooled.party.setup.silo_file import Silo, read_identity
-from unpooled.party.setup.silo_init import Charter, found, pin
+from unpooled.party.setup.silo_file import SiloFile, read_identity
+from unpooled.party.setup.silo_init import SiloConfig, init_silo, pin
 from unpooled.secure.keys.roster import Identity, Roster
 
 
@@ -31,13 +31,13 @@ def public(folder, name, identity=None):
 
 
 def test_a_silo_that_was_set_up_is_ready(local, source):
-    charter = Charter(
+    charter = SiloConfig(
         "va", source, label="num", columns=["age", "chol"], missing={"chol": [0.0]}
     )
 
-    line = found(local, charter)
+    line = init_silo(local, charter)
 
-    silo = Silo.from_file(local / "silo.toml")
+    silo = SiloFile.from_file(local / "silo.toml")
     assert silo.table().columns == ("age", "chol")
     assert silo.missing == {"chol": [0.0]}
     assert silo.rules() == Policy()
@@ -49,23 +49,23 @@ def test_a_silo_that_was_set_up_is_ready(local, source):
 
 def test_a_relative_source_stays_findable(local, source, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    found(local, Charter("va", "rows.csv"))
+    init_silo(local, SiloConfig("va", "rows.csv"))
     monkeypatch.chdir("/")
 
-    assert Silo.from_file(local / "silo.toml").table().n_rows == 2
+    assert SiloFile.from_file(local / "silo.toml").table().n_rows == 2
 
 
 def test_rules_may_be_brought(local, source, tmp_path):
     (tmp_path / "ours.toml").write_text("[policy]\nmin_rows = 50\n")
 
-    found(local, Charter("va", source, policy=tmp_path / "ours.toml"))
+    init_silo(local, SiloConfig("va", source, policy=tmp_path / "ours.toml"))
 
-    assert Silo.from_file(local / "silo.toml").rules() == Policy(min_rows=50)
+    assert SiloFile.from_file(local / "silo.toml").rules() == Policy(min_rows=50)
 
 
 def test_nothing_is_written_where_the_source_is_wrong(local, source):
     with pytest.raises(DataError, match="nmu"):
-        found(local, Charter("va", source, label="nmu"))
+        init_silo(local, SiloConfig("va", source, label="nmu"))
 
     assert not local.exists()
 
@@ -74,24 +74,24 @@ def test_nothing_is_written_where_the_rules_are_wrong(local, source, tmp_path):
     (tmp_path / "ours.toml").write_text("min_row = 50\n")
 
     with pytest.raises(StudyError, match="min_row"):
-        found(local, Charter("va", source, policy=tmp_path / "ours.toml"))
+        init_silo(local, SiloConfig("va", source, policy=tmp_path / "ours.toml"))
 
     assert not local.exists()
 
 
 def test_a_silo_is_set_up_once(local, source):
-    found(local, Charter("va", source))
+    init_silo(local, SiloConfig("va", source))
 
     with pytest.raises(StudyError, match="set up already"):
-        found(local, Charter("va", source))
+        init_silo(local, SiloConfig("va", source))
 
 
 def test_a_key_that_is_there_stays(local, source):
-    found(local, Charter("va", source))
+    init_silo(local, SiloConfig("va", source))
     before = read_identity(local / "identity.key").public
     (local / "silo.toml").unlink()
 
-    found(local, Charter("va", source))
+    init_silo(local, SiloConfig("va", source))
 
     assert read_identity(local / "identity.key").public == before
 
@@ -132,7 +132,7 @@ text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
 @given(source=text, label=text, columns=st.lists(text), code=st.floats(allow_nan=False))
 def test_any_text_survives_the_file(source, label, columns, code):
-    charter = Charter("va", f"x://{source}", label, None, columns, {label: [code]})
+    charter = SiloConfig("va", f"x://{source}", label, None, columns, {label: [code]})
 
     own = tomllib.loads(charter.to_toml())["silo"]
 
@@ -143,7 +143,7 @@ def test_any_text_survives_the_file(source, label, columns, code):
 
 
 def test_the_written_policy_states_the_defaults(local, source):
-    found(local, Charter("va", source))
+    init_silo(local, SiloConfig("va", source))
 
     written = (local / "policy.toml").read_text()
 

@@ -50,13 +50,13 @@ class JobGuard(AppValidator):
         try:
             # Imported only for a refusal: a silo's process that waits for studies stays
             # small without the party's code.
-            from unpooled.party.memory.audit_log import Journal
-            from unpooled.party.setup.silo_file import Silo
+            from unpooled.party.memory.audit_log import AuditLog
+            from unpooled.party.setup.silo_file import SiloFile
 
-            silo = Silo.from_file(self._kit / "local" / "silo.toml")
+            silo = SiloFile.from_file(self._kit / "local" / "silo.toml")
             if silo.audit not in self._journals:
                 silo.audit.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                journal = Journal(silo.audit, max_pages=silo.audit_pages)
+                journal = AuditLog(silo.audit, max_pages=silo.audit_pages)
                 self._journals[silo.audit] = journal
             self._journals[silo.audit].refused("", reason, _RULE)
         except Exception:

@@ -20,7 +20,7 @@ from unpooled.federation.nvflare.engine_messages import (
     unpacked_piece,
 )
 from unpooled.party.party import Party
-from unpooled.party.setup.silo_file import Silo
+from unpooled.party.setup.silo_file import SiloFile
 
 log = logging.getLogger("unpooled.engine")
 
@@ -47,7 +47,7 @@ class SiloEnd:
         quieten_engine()
         try:
             path = collab.workspace.get_file_path_in_site_config("silo.toml")
-            party = Silo.from_file(Path(str(path))).party()
+            party = SiloFile.from_file(Path(str(path))).party()
             party.carry = one_way([collab.server, *collab.other_clients])
             self._party = party
         except BaseException:

@@ -27,10 +27,11 @@ from unpooled.federation.federation import Federation
 from unpooled.federation.matching import with_matching
 from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Ledger, Release
-from unpooled.protocol.ledger_lines import code_for, lines_of_all
+from unpooled.protocol.ledger_lines import lines_of_all
 from unpooled.protocol.message import encode
 from unpooled.protocol.request import Request, Veiled, view_arrays
 from unpooled.protocol.step import Declared, Step
+from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.keys.roster import MOST_COMPUTING, Roster
 
 # Stands for N: a plan does not collect numbers of rows.
@@ -120,7 +121,7 @@ class DryRun(RoundRunner):
             evidence=evidence,
         )
         self.fit_evidence.expect(request, call.extents, self.protection)
-        key = step.name, call.to, request.view_digest()
+        key = step.name, call.to, request.view_digest
         if key not in self._requested:
             self._requested.add(key)
             self.requests.append(request)
@@ -153,11 +154,9 @@ class DryRun(RoundRunner):
         self, request: Request, name: str, declared: Declared, shape: tuple[int, ...]
     ) -> Any:
         if request.to == "parties":
-            numbers = declared.numbers(shape)
-            code = code_for(declared, 2, request.public)
-            words = np.zeros(code.shape(numbers), code.word)
-            if self.protection == "plain":
-                words = np.zeros(numbers)
+            form = WireFormat(declared, shape, request.public)
+            code = form.code(n_parties=2)
+            words = np.zeros(*form.words(None if self.protection == "plain" else code))
             return Veiled(request.round, name, shape, words, code.dtype)
         if declared.symmetric:
             return np.eye(shape[0])

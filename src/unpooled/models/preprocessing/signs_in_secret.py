@@ -36,8 +36,7 @@ from unpooled.models.preprocessing.pooled_lambda import (
     Comparison,
     pooled_count,
 )
-from unpooled.protocol.compared import Polynomial, compared
-from unpooled.protocol.step import public, release
+from unpooled.protocol.step import Polynomial, compared, public, release
 
 # Exponents of the periods. |φ| is at most 710, so that on the widest circle even rows
 # at both ends lie on the same side.

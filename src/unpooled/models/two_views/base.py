@@ -1,12 +1,13 @@
-"""What models of two views of the same rows share: moments, scores, predictions.
+"""Models of two views of the same rows: pooled moments, scores and predictions.
 
-    rounds 1 to 3   the moments of all columns of both views: `unpooled.models.moments`
-    solve           from the covariances within and between the views
+    rounds 1 to 3   means and covariances of all columns: `unpooled.models.moments`
+    solve           from the covariances S_xx and S_yy within the views, and S_xy
+                    between them
     transform       x ↦ ((x - mean) / scale) rotations, in each silo
 
-On a row partition a silo has both views, and `y` names the columns of the second. On a
-column partition each party is a view and keeps its weights; `transform` has the silos
-show their scores.
+On a row partition every silo has both views, and `y` names the columns of the second.
+On a column partition each party is a view and keeps its weights; `transform` discloses
+each party's scores to the coordinator.
 """
 
 from collections.abc import Sequence
@@ -22,10 +23,10 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.canonical_correlation import Covariances, correlations, structure
 from unpooled.linalg.partial_least_squares import Latent
+from unpooled.models.base import check_federation
 from unpooled.models.moments import complete, pooled_mean, pooled_scatter
-from unpooled.models.row_space import Span, coordinates, row_space
-from unpooled.models.two_views import check_scores as proven_views
-from unpooled.protocol.step import Step, derived, disclosed, public, release
+from unpooled.models.two_views import check_scores
+from unpooled.protocol.step import derived, disclosed, public, release
 
 
 @derived(
@@ -34,8 +35,8 @@ from unpooled.protocol.step import Step, derived, disclosed, public, release
         "scale": public("p", "the number that each column is divided by"),
         "rotations": public("p k", "the weights of columns in each score"),
     },
-    fitted_by=proven_views.FITTED_BY,
-    follows=proven_views.are_scores,
+    fitted_by=check_scores.FITTED_BY,
+    follows=check_scores.are_scores,
     further=True,
 )
 def scored(
@@ -48,7 +49,7 @@ def scored(
 ) -> Float[Array, "n k"]:
     """Return the scores of rows of one view.
 
-    `regularisation` is how they were found, by which silos check them.
+    `regularisation` is the one of the fit: silos need it to verify the rotations.
     """
     return (X - mean) / scale @ rotations
 
@@ -56,19 +57,19 @@ def scored(
 @disclosed(
     by="party",
     takes={"sizes": public("k", "the number that each score is divided by")},
-    scores=release("N k", meaning="the scores of people by the silo's columns"),
+    scores=release("N k", meaning="each person's scores from the silo's columns"),
 )
 def shown_scores(
     X: Float[Array, "N p"], kept: Any, *, sizes: Float[Array, " k"]
 ) -> dict[str, Any]:
-    """Show the scores of the silo's rows, each in units of `sizes`."""
+    """Disclose the scores of the silo's rows, each divided by its entry of `sizes`."""
     return {"scores": (complete(X) - kept["mean"]) @ kept["weights"] / sizes}
 
 
 def views_of(
     federation: Federation, y: str | Sequence[str] | None
 ) -> tuple[list[str], list[str]]:
-    """Return the columns of both views, y naming the second's."""
+    """Return the columns of both views; `y` names those of the second."""
     if y is None or (isinstance(y, str) and y == federation.label):
         raise DataError(
             'Name the columns of the second view: fit(federation, y=["a", "b"]). '
@@ -86,27 +87,37 @@ def views_of(
 
 
 class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
-    """Fitting and using a model of two views; the solvers differ.
+    """A model of two views of the same rows; the estimators solve for the directions.
 
     Attributes
     ----------
-    x_mean_, y_mean_, x_std_, y_std_ : (p,) and (q,) arrays
-        What rows of the views are centred by and divided by.
+    x_mean_, y_mean_ : (p,) and (q,) arrays
+        Means of the views' columns over all rows.
+    x_std_, y_std_ : (p,) and (q,) arrays
+        Numbers that the centred columns are divided by.
     x_columns_, y_columns_ : lists of str
         Names of the views' columns.
     """
 
-    scale: Any
+    scale: bool | None
+    scores: str | None
+    n_components: int
+    # The parameter of `CCA`; partial least squares has none.
+    regularisation: float = 0.0
     x_mean_: Float[Array, " p"]
+    y_mean_: Float[Array, " q"]
+    x_std_: Float[Array, " p"]
+    y_std_: Float[Array, " q"]
     x_rotations_: Float[Array, "p k"]
     y_rotations_: Float[Array, "q k"]
+    y_loadings_: Float[Array, "q k"]
     x_columns_: list[str]
     y_columns_: list[str]
     n_samples_: int
-    n_components: int
     kept_: str
-    _bases: tuple[Array, Array] | None = None
-    _shown: Step | None = None
+
+    _partitions = ("rows", "columns")
+    # Of `FederatedEstimator`, the other base of every estimator here.
     _kept_by_silos: tuple[str, ...] = ()
     _check_rows: Any
     _check_transformed: Any
@@ -117,49 +128,48 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             return federation
         return federation.select(views_of(federation, y)[0])
 
-    def _moments(
-        self,
-        federation: Federation,
-        y: Any,
-        *,
-        scale: bool,
-        span: Span | None = None,
-    ) -> Covariances:
-        """Set means and scales; return the covariances of the views in their units."""
-        first, second = views_of(federation, y)
-        view, p = federation.select([*first, *second]), len(first)
-        N, mean = pooled_mean(view)
-        self.n_samples_, self.x_columns_, self.y_columns_ = N, first, second
-        self.x_mean_, self.y_mean_ = mean[:p].copy(), mean[p:].copy()
-        self._bases = None
-        spread = np.ones(len(mean))
-        if span is not None and not scale and max(p, len(second)) >= N:
-            # With more columns than rows everything is in the span of the rows.
-            Z = row_space(view, span, mean, N, p)
-            inside, mean = coordinates(view, mean, Z), np.zeros(Z.shape[1])
-            C = pooled_scatter(inside, mean) / (N - 1)
-            p = np.count_nonzero(Z[:p].any(axis=0))
-            self._bases = Z[: len(first), :p], Z[len(first) :, p:]
-        else:
-            C = pooled_scatter(view, mean) / (N - 1)
-            spread = np.sqrt(C.diagonal()) if scale else spread
-            spread[spread == 0.0] = 1.0
-            C /= spread * spread[:, None]
-        self.x_std_, self.y_std_ = np.split(spread.copy(), [len(first)])
-        return Covariances(C[:p, :p], C[:p, p:], C[p:, p:])
+    def _pooled_means(self, federation: Federation, y: Any) -> Federation:
+        """Set the means of both views; return a view with the columns of both.
 
-    def _learn(self, latent: Latent) -> None:
-        """Set what scikit-learn's models of two views have."""
-        if self._bases is not None:
-            latent = latent.lifted(*self._bases)
+        One round. The columns of the first view come first.
+        """
+        first, second = views_of(federation, y)
+        both = federation.select([*first, *second])
+        N, mean = pooled_mean(both)
+        self.n_samples_, self.x_columns_, self.y_columns_ = N, first, second
+        self.x_mean_ = mean[: len(first)].copy()
+        self.y_mean_ = mean[len(first) :].copy()
+        return both
+
+    def _pooled_covariances(self, both: Federation, *, scale: bool) -> Covariances:
+        """Set the scales of both views; return their covariances in these units.
+
+        Two rounds, after `_pooled_means`. With `scale` the unit of a column is its
+        standard deviation (denominator N - 1), or 1 where it is constant.
+        """
+        p = len(self.x_columns_)
+        mean = np.concatenate([self.x_mean_, self.y_mean_])
+        S = pooled_scatter(both, mean) / (self.n_samples_ - 1)
+        deviation = np.sqrt(S.diagonal()) if scale else np.ones(len(S))
+        deviation[deviation == 0.0] = 1.0
+        S /= deviation * deviation[:, None]
+        self.x_std_, self.y_std_ = deviation[:p].copy(), deviation[p:].copy()
+        return Covariances(S[:p, :p], S[:p, p:], S[p:, p:])
+
+    def _set_latent(self, latent: Latent) -> None:
+        """Set weights, loadings, rotations and the coefficients."""
         for name in Latent.__dataclass_fields__:
             setattr(self, f"{name}_", np.ascontiguousarray(getattr(latent, name)))
-        coef = self.x_rotations_ @ latent.y_loadings.T
+        self._set_coefficients()
+
+    def _set_coefficients(self) -> None:
+        """Set the coefficients of `predict` from rotations and loadings."""
+        coef = self.x_rotations_ @ self.y_loadings_.T
         self.coef_ = (coef * self.y_std_).T / self.x_std_
         self.intercept_ = self.y_mean_.copy()
 
-    def _correlate(self, S: Covariances) -> None:
-        """Set how scores go together, and columns with their view's scores."""
+    def _set_correlations(self, S: Covariances) -> None:
+        """Set correlations of the pairs of scores, and of columns with scores."""
         x, y = self._rotations()
         self.score_correlations_ = correlations(S, x, y)
         self.x_correlations_ = structure(S.xx, x)
@@ -179,49 +189,55 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return self.x_rotations_, self.y_rotations_
 
     def transform(self, X: Any, y: Any = None) -> Any:
-        """Return scores of rows, or of every silo's rows.
+        """Return the scores of rows, or of every silo's rows.
 
         Parameters
         ----------
         X : (n, p) array-like or Federation
             Rows of the first view. A federation by rows gives a view, lazily; nothing
-            leaves a silo. One by columns gives a dict of each party's scores, a
-            disclosure about people.
+            leaves a silo. A federation by columns gives a dict of each party's scores,
+            which discloses numbers about single people.
         y : (n, q) array-like, optional
             The same rows of the second view.
 
         Returns
         -------
         (n, k) array or Federation, or a pair of arrays
-            The second is given with `y`.
+            The pair with `y`: scores of the first view and of the second.
         """
         check_is_fitted(self)
-        asked = isinstance(X, Federation) or not self._kept_by_silos
-        if hasattr(self, "kept_") and asked:
+        kept_by_parties = hasattr(self, "kept_")
+        if kept_by_parties and (isinstance(X, Federation) or not self._kept_by_silos):
             return self._scores_of(X)
         x_rotations, y_rotations = self._rotations()
-        public = {"mean": self.x_mean_, "scale": self.x_std_, "rotations": x_rotations}
-        public |= {"regularisation": float(getattr(self, "regularisation", 0.0))}
+        fitted = {
+            "mean": self.x_mean_,
+            "scale": self.x_std_,
+            "rotations": x_rotations,
+            "regularisation": float(self.regularisation),
+        }
         if isinstance(X, Federation):
             view, names = X.select(self.x_columns_), list(self.get_feature_names_out())
-            return view.derive(scored, names, **public)
-        x_scores = scored(self._check_rows(X), **public)
+            return view.derive(scored, names, **fitted)
+        x_scores = scored(self._check_rows(X), **fitted)
         if y is None:
             return x_scores
-        return x_scores, (self._targets(y) - self.y_mean_) / self.y_std_ @ y_rotations
+        return x_scores, (self._check_y(y) - self.y_mean_) / self.y_std_ @ y_rotations
 
     def _scores_of(self, X: Any) -> dict[str, Float[Array, "N k"]]:
-        """Ask both parties for the scores of a federation's rows."""
-        if not isinstance(X, Federation) or self._shown is None:
+        """Return each party's scores of the rows of a federation by columns."""
+        if not isinstance(X, Federation):
             raise DataError("The parties keep their weights: transform a Federation.")
-        if getattr(self, "scores", None) != "coordinator":
-            raise DataError('scores=None: nobody may have them; say "coordinator".')
-        with X.fitting():
-            sizes = np.ones(int(self.n_components))
-            told = X.collect(self._shown, kept_of=self.kept_, sizes=sizes)
-        return {party: own["scores"] for party, own in told.items()}
+        if self.scores != "coordinator":
+            raise DataError(
+                'scores=None: nobody may have them; choose scores="coordinator".'
+            )
+        view, sizes = check_federation(self, X), np.ones(int(self.n_components))
+        with view.fitting():
+            disclosed = view.collect(shown_scores, kept_of=self.kept_, sizes=sizes)
+        return {party: arrays["scores"] for party, arrays in disclosed.items()}
 
-    def _targets(self, y: Any) -> Float[Array, "n q"]:
+    def _check_y(self, y: Any) -> Float[Array, "n q"]:
         y = check_array(y, dtype="float64", ensure_2d=False)
         y = y[:, None] if y.ndim == 1 else y
         if y.shape[1] != len(self.y_mean_):
@@ -231,7 +247,7 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return y
 
     def to_sklearn(self) -> Any:
-        """Return the fitted twin of `sklearn.cross_decomposition`, of the same name."""
+        """Return the fitted estimator of `sklearn.cross_decomposition` of this name."""
         import sklearn.cross_decomposition
 
         if hasattr(self, "kept_") and not self._kept_by_silos:
@@ -240,7 +256,7 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         kind = getattr(sklearn.cross_decomposition, type(self).__name__)
         twin = kind(self._n_features_out, scale=self.scale is not False)
         self._taught(twin)
-        # What it keeps under names of its own.
+        # scikit-learn keeps the means and scales under private names.
         for name in ("x_mean_", "y_mean_", "x_std_", "y_std_"):
             setattr(twin, f"_{name[:-1]}", getattr(self, name).copy())
         twin._n_features_out, twin._predict_1d = self._n_features_out, False
@@ -248,7 +264,7 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
 
 class Predicting(TwoViews):
-    """Models of two views that predict the second from the first."""
+    """A model of two views that predicts the second from the first."""
 
     coef_: Float[Array, "q p"]
     intercept_: Float[Array, " q"]
@@ -256,7 +272,7 @@ class Predicting(TwoViews):
     y_loadings_: Float[Array, "q k"]
 
     def predict(self, X: Any) -> Float[Array, "n q"]:
-        """Return the second view's columns as the first predicts them.
+        """Return the columns of the second view, predicted from the first.
 
         Parameters
         ----------
@@ -269,7 +285,7 @@ class Predicting(TwoViews):
         return (self._check_rows(X) - self.x_mean_) @ self.coef_.T + self.intercept_
 
     def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
-        """Return rows of the first view, as far as k scores tell.
+        """Return rows of the first view, reconstructed from their k scores.
 
         Parameters
         ----------

@@ -4,9 +4,17 @@
               max aᵀ S_xy b  with  aᵀ S_xx a = bᵀ S_yy b = 1
     "dgep-…"  silos ── K_i = S_xx^(-1/2) S_xy S_yy^(-1/2) of their own covariances
               ──> [[0, Σ K_i], [Σ K_iᵀ, 0]] w = λ w
-    "dcca-…"  silos ── K_i K_iᵀ, K_iᵀ K_i ──> the sum of each by the power method
+    "dcca-…"  silos ── K_i K_iᵀ, K_iᵀ K_i ──> Σ of each, by the power method
 
-On a column partition each party is a view: `unpooled.models.two_views.cca_columns`.
+The one-shot solvers are in `unpooled.models.two_views.dgep`. On a column partition each
+party is a view:
+
+    any number    max hᵀ (Σ_i Q_i Q_iᵀ) h ("maxvar"), Q_i the whitened views: by Gram
+                  matrices or a Krylov iteration, in `cca_columns`
+    two           with regularisation, or many rows: pairs of largest covariance of the
+                  whitened views, by `pls_columns`
+    three, ...    with regularisation, "sumcor": the largest sum of covariances, in
+                  `sumcor`
 
 References
 ----------
@@ -17,6 +25,7 @@ Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, Alg
 
 from typing import Any, final
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
@@ -24,117 +33,94 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.canonical_correlation import (
     CanonicalTest,
+    Covariances,
     bartlett,
     canonical_directions,
     correlations,
     structure,
 )
+from unpooled.linalg.dgep import Diagnosis
+from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.partial_least_squares import canonical_latent
-from unpooled.models import moments
-from unpooled.models import row_space as spans
-from unpooled.models.base import FederatedEstimator
-from unpooled.models.generalized_eigen import generalized_eigen as eigenproblem
-from unpooled.models.generalized_eigen import matrix_pairs as pairs
-from unpooled.models.generalized_eigen.convergence import Pair
+from unpooled.models import moments, row_space
+from unpooled.models.base import FederatedEstimator, check_federation
+from unpooled.models.generalized_eigen import generalized_eigen, matrix_pairs
 from unpooled.models.parameter_checks import check_choice, check_share, component_count
-from unpooled.models.row_space import Span
-from unpooled.models.two_views import base as twoviews
-from unpooled.models.two_views import cca_columns
-from unpooled.models.two_views import dgep as oneshot_views
-from unpooled.models.two_views.base import Predicting, views_of
-from unpooled.models.two_views.cca_columns import fit_columns
-from unpooled.models.two_views.dgep import OneShot, OneShotViews
-from unpooled.protocol.step import adopted
+from unpooled.models.two_views import cca_columns, dgep, pls_columns, sumcor
+from unpooled.models.two_views.base import Predicting, shown_scores, views_of
 
-local_canonical, local_pair, local_radii = adopted(
-    __name__, pairs.local_canonical, eigenproblem.local_pair, eigenproblem.local_radii
-)
-local_whitened, local_squared, local_factors, local_low_rank = adopted(
-    __name__,
-    oneshot_views.local_whitened,
-    oneshot_views.local_squared,
-    oneshot_views.local_factors,
-    oneshot_views.local_low_rank,
-)
-local_spread, local_span = adopted(__name__, spans.local_spread, spans.local_span)
-SPAN = Span(local_spread, local_span)
-ONE_SHOT = OneShot(
-    local_whitened,
-    local_squared,
-    local_factors,
-    local_low_rank,
-    Pair(local_canonical, local_pair, local_radii),
-)
-local_gram, own_squares, local_mixture = cca_columns.STEPS[:3]
-own_basis, own_weights = cca_columns.STEPS[3:]
-own_ridge, local_image, local_pairs, own_ridge_weights = cca_columns.PAIRED
-own_start, local_shared, local_products = cca_columns.JOINED[:3]
-local_residuals, own_joint_weights = cca_columns.JOINED[3:]
-(shown_scores,) = adopted(__name__, twoviews.shown_scores)
 SOLVERS = ("exact", "dgep-eigh", "dgep-power", "dcca-power")
 COLUMN_SOLVERS = ("exact", "gram", "krylov")
 CRITERIA = ("maxvar", "sumcor")
+# The solvers of a column partition, as the pairing of two parties' views calls them.
+_PAIRING = {"exact": "auto", "gram": "direct", "krylov": "krylov"}
 
 
 @final
-class CCA(OneShotViews, Predicting, FederatedEstimator):
+class CCA(Predicting, FederatedEstimator):
     """Canonical correlation analysis over a federation: the pooled answer.
 
     Parameters
     ----------
     n_components : int, default 2
-        Pairs of directions, at most min(N, p, q).
+        k, the number of pairs of directions, at most min(N, p, q).
     scale : bool or None, default None
-        Divide columns by their deviations first. None: as scikit-learn does without
-        `regularisation`, where only units depend on it, and not with it, as cca_zoo.
+        Divide columns by their standard deviations first. None: without
+        `regularisation`, where only units depend on it, as scikit-learn does; with it
+        columns keep their units, as in cca_zoo.
     solver : str, default "exact"
         "exact" is the pooled answer; "dgep-eigh", "dgep-power" and "dcca-power" are the
         published one-shot algorithms, which are approximate. On a column partition
-        "gram" or "krylov", or "exact", which chooses by the number of rows.
+        "gram" or "krylov", or "exact", which chooses between them by the number of
+        rows.
     regularisation : float in [0, 1], default 0.0
-        c: covariances within the views are ``(1 - c) S + c I``.
+        c; the covariances within the views become ``(1 - c) S + c I``.
     criterion : {"maxvar", "sumcor"}, default "maxvar"
-        Three or more parties with columns of their own: the variance of what all share
-        (generalised CCA), or the sum of covariances between parties (multiset CCA).
-        They differ with `regularisation` only.
+        Column partitions of three or more parties: maximise the variance that all views
+        share (generalised CCA), or the sum of covariances between views (multiset CCA).
+        They differ only with `regularisation`.
     ridge : float or None, default None
-        One-shot only: added to the diagonal of each silo's covariances. None:
-        pseudo-inverse roots.
+        One-shot only: added to the diagonal of each silo's covariances within the
+        views. None: pseudo-inverse roots.
     factors : bool or int, default False
-        "dcca-power" only: silos show their own K_i, p × q numbers that single rows can
-        be told from where they are few, in place of adding squares, p² + q² numbers.
-        Their policies must allow it. A number: factors of K_i of so many columns, for
-        silos of fewer rows than that; nobody then forms K_i.
+        "dcca-power" only: silos disclose their own K_i, p × q numbers from which single
+        rows can be recovered where there are few, instead of p² + q² numbers that are
+        only opened as totals. Their policies must allow it. A number: they disclose
+        factors of K_i with so many columns, for silos with fewer rows than that; K_i is
+        then never formed.
     max_iter : int, default 10
-        One-shot only: steps of the power method.
+        One-shot only: number of steps of the power method.
     init : (p + q, k) array, optional
-        One-shot only: where the power method starts; drawn at random when omitted.
+        One-shot only: starting block of the power method; random when omitted.
     scores : {"coordinator"} or None, default "coordinator"
-        Column partitions only: who may have the scores that `transform` gives.
+        Column partitions only: who receives the scores that `transform` returns; with
+        None nobody does.
     random_state : int, optional
-        Seed of that draw, and of a Krylov iteration's start.
+        Seed of random starting blocks.
 
     Attributes
     ----------
     canonical_correlations_ : (k,) array
-        Only "exact": correlations of the pairs of scores, descending; with
+        Only "exact": correlations of the pairs of scores, in descending order; with
         `regularisation` in the order of the regularised problem.
     eigenvalues_ : (k,) array
-        Only on a column partition: of the problem, which is λ = 1 + ρ for two parties
-        without `regularisation`, and ρ with "sumcor"; not for two with it. Weights stay
-        with parties.
+        Only on a column partition: the eigenvalues λ of the problem, except for two
+        parties with `regularisation`. For two parties λ = 1 + ρ, or ρ with "sumcor",
+        where ρ are the canonical correlations.
     n_iter_ : int
-        Only with "sumcor" and `regularisation`: blocks of directions.
+        Only with "sumcor" and `regularisation`: number of rounds of directions.
     x_weights_ : (p, k) array
-        Only on a row partition. Orthonormal; in each the entry of largest magnitude is
-        positive. One-shot: unit vectors of the silos' whitened coordinates.
+        Only on a row partition. Orthonormal columns; in each the entry of largest
+        magnitude is positive. One-shot: unit vectors in the silos' whitened
+        coordinates.
     y_weights_ : (q, k) array
-        Only on a row partition: their partners. With "dcca-power" the sign of each is
-        by its own largest entry: squares do not tell which goes with which.
+        Only on a row partition: weights of the second view, paired with `x_weights_`.
+        With "dcca-power" the entry of largest magnitude of each is positive, because
+        the squares K_i K_iᵀ do not determine the signs of pairs.
     x_rotations_ : (p, k) array
         Only "exact": ``x_scores = (X - x_mean_) / x_std_ @ x_rotations_``.
     y_rotations_ : (q, k) array
-        Only "exact": the same of the second view.
+        Only "exact": ``y_scores = (Y - y_mean_) / y_std_ @ y_rotations_``.
     x_loadings_ : (p, k) array
         Only "exact": slopes of the first view's columns on its scores.
     y_loadings_ : (q, k) array
@@ -148,23 +134,24 @@ class CCA(OneShotViews, Predicting, FederatedEstimator):
     intercept_ : (q,) array
         Only "exact": the means of the second view.
     all_correlations_ : (min(p, q),) array
-        Only "exact" without `regularisation`: what `significance` tests.
+        Only "exact" without `regularisation`: all canonical correlations, which
+        `significance` tests.
     x_mean_ : (p,) array
         Only "exact": means of the first view's columns.
     x_std_ : (p,) array
-        Only "exact": what they are divided by.
+        Only "exact": numbers that these columns are divided by after centring.
     y_mean_ : (q,) array
         Only "exact": means of the second view's columns.
     y_std_ : (q,) array
-        Only "exact": what they are divided by.
+        Only "exact": numbers that these columns are divided by after centring.
     x_columns_ : list of str
         Only with two views: names of the first view's columns.
     y_columns_ : list of str
         Only with two views: names of the second view's columns.
     n_samples_ : int
-        Only "exact": N, the rows of all silos.
+        Only "exact": N, the number of rows of all silos.
     n_features_in_ : int
-        p, columns of the first view.
+        p, the number of columns of the first view.
     feature_names_in_ : (p,) array of str
         Their names, where the silos' tables have names.
 
@@ -172,18 +159,23 @@ class CCA(OneShotViews, Predicting, FederatedEstimator):
     ------
     DataError
         Missing values, collinear columns, or p + q >= N without `regularisation`, where
-        correlations of 1 can be had from anything.
+        any two views have correlations of 1.
+    ConvergenceError
+        On a column partition, when the rounds of an iteration were not enough.
 
     Notes
     -----
-    Released, as totals only: the number of rows; column sums; squared distances from
-    the means; products of every two columns' distances, of both views. One-shot: one
-    matrix, in one round. Never released: a row, a score, or any silo's own moments. On
-    a column partition the totals are about people (Gram matrices, or their images), and
-    silos must allow it; `transform` then shows scores, silo by silo. Two parties with
-    `regularisation`, or with more than 1,000 people, open totals without the
-    coordinator, as those of `PLSSVD`; so do more with "sumcor", and the coordinator
-    sees products of mixtures of columns alone.
+    Released, as totals only: the number of rows; the sum and the sum of squared
+    deviations of each column of both views; their cross-product matrix about the means
+    (products of every two columns' deviations, added over all rows). One-shot: one
+    matrix, in one round. Never released: a row, a score, or any silo's own moments.
+
+    On a column partition the totals are about people (Gram matrices, or their products
+    with blocks), which every silo must allow; `transform` then discloses the scores of
+    each silo. The silos keep the weights. Two parties with `regularisation`, or with
+    more than 1,000 people, open the totals about people themselves, as those of
+    `PLSSVD`. So do more parties with "sumcor" and `regularisation`, where the
+    coordinator receives inner products of directions of columns only.
 
     See Also
     --------
@@ -192,11 +184,26 @@ class CCA(OneShotViews, Predicting, FederatedEstimator):
 
     canonical_correlations_: Float[Array, " k"]
     eigenvalues_: Float[Array, " k"]
+    all_correlations_: Float[Array, " l"]
+    x_weights_: Float[Array, "p k"]
+    y_weights_: Float[Array, "q k"]
 
-    _partitions = ("rows", "columns")
-    _steps = (moments.local_total, moments.local_squares, moments.local_scatter)
-    _shown = shown_scores
-    _one_shot = ONE_SHOT
+    _steps = (
+        moments.local_total,
+        moments.local_squares,
+        moments.local_scatter,
+        row_space.local_spread,
+        row_space.local_span,
+        dgep,
+        matrix_pairs.local_canonical,
+        generalized_eigen.local_pair,
+        generalized_eigen.local_radii,
+        cca_columns,
+        pls_columns.local_image,
+        pls_columns.local_pairs,
+        sumcor,
+        shown_scores,
+    )
 
     def __init__(
         self,
@@ -231,35 +238,62 @@ class CCA(OneShotViews, Predicting, FederatedEstimator):
         by_columns = federation.partition == "columns"
         check_choice("solver", self.solver, COLUMN_SOLVERS if by_columns else SOLVERS)
         if by_columns:
-            return fit_columns(self, federation)
+            self._fit_columns(federation)
+            return
         first, second = views_of(federation, y)
         k = component_count(self.n_components, min(len(first), len(second)))
         if self.solver == "exact":
             self._fit_exactly(federation, y, k)
-        else:
-            self._fit_in_one_shot(federation, first, second, k)
+            return
+        self.x_columns_, self.y_columns_ = first, second
+        both = federation.select([*first, *second])
+        self.x_weights_, self.y_weights_ = self._one_shot().directions(
+            both, len(first), k
+        )
 
     def _fit_exactly(self, federation: Federation, y: Any, k: int) -> None:
         c = float(self.regularisation)
         scale = c == 0.0 if self.scale is None else self.scale
-        within = None if c == 0.0 else SPAN
-        S = self._moments(federation, y, scale=scale, span=within)
-        columns = sum(S.xy.shape)
-        if c == 0.0 and columns >= self.n_samples_:
+        both = self._pooled_means(federation, y)
+        p, q, N = len(self.x_columns_), len(self.y_columns_), self.n_samples_
+        if c > 0.0 and not scale and max(p, q) >= N:
+            self._fit_in_row_space(both, k)
+            return
+        S = self._pooled_covariances(both, scale=scale)
+        if c == 0.0 and p + q >= N:
             raise DataError(
-                f"{columns} columns in two views, but {self.n_samples_} rows: "
-                f"correlations of 1 can be had from anything. Choose a "
-                f"regularisation, 0.1 for instance, or leave columns out with select."
+                f"{p + q} columns in two views, but {N} rows: correlations of 1 can be "
+                f"had from anything. Choose a regularisation, 0.1 for instance, or "
+                f"leave columns out with select."
             )
         A, B = canonical_directions(S.shrunk(c), k)
         self.canonical_correlations_ = correlations(S, A, B)
-        self._learn(canonical_latent(S, A, B))
-        if self._bases is None:
-            self.x_correlations_ = structure(S.xx, self.x_rotations_)
-            self.y_correlations_ = structure(S.yy, self.y_rotations_)
+        self._set_latent(canonical_latent(S, A, B))
+        self.x_correlations_ = structure(S.xx, self.x_rotations_)
+        self.y_correlations_ = structure(S.yy, self.y_rotations_)
         if c == 0.0:
-            every = canonical_directions(S, min(S.xy.shape))
-            self.all_correlations_ = correlations(S, *every)
+            pairs = canonical_directions(S, min(p, q))
+            self.all_correlations_ = correlations(S, *pairs)
+
+    def _fit_in_row_space(self, both: Federation, k: int) -> None:
+        """Fit views with more columns than rows, in the span of the pooled rows.
+
+        Regularised directions lie in that span, and no p × p matrix is formed.
+        """
+        p, q, N = len(self.x_columns_), len(self.y_columns_), self.n_samples_
+        mean = np.concatenate([self.x_mean_, self.y_mean_])
+        span = row_space.Span(row_space.local_spread, row_space.local_span)
+        Z = row_space.row_space(both, span, mean, N, p)
+        # Each view has a basis of its own: the first columns of Z are the first view's.
+        r = np.count_nonzero(Z[:p].any(axis=0))
+        inside = row_space.coordinates(both, mean, Z)
+        S = moments.pooled_scatter(inside, np.zeros(Z.shape[1])) / (N - 1)
+        views = Covariances(S[:r, :r], S[:r, r:], S[r:, r:])
+        A, B = canonical_directions(views.shrunk(float(self.regularisation)), k)
+        self.canonical_correlations_ = correlations(views, A, B)
+        self.x_std_, self.y_std_ = np.ones(p), np.ones(q)
+        latent = canonical_latent(views, A, B)
+        self._set_latent(latent.lifted(Z[:p, :r], Z[p:, r:]))
 
     def significance(self) -> CanonicalTest:
         """Test which correlations are not zero; nothing more is released."""
@@ -268,5 +302,127 @@ class CCA(OneShotViews, Predicting, FederatedEstimator):
             raise DataError(
                 "Only exact correlations without regularisation are tested."
             )
-        sizes = len(self.x_columns_), len(self.y_columns_)
-        return bartlett(self.all_correlations_, self.n_samples_, *sizes)
+        p, q = len(self.x_columns_), len(self.y_columns_)
+        return bartlett(self.all_correlations_, self.n_samples_, p, q)
+
+    def _one_shot(self) -> dgep.OneShot:
+        return dgep.OneShot(
+            solver=self.solver,
+            ridge=self.ridge,
+            factors=self.factors,
+            max_iter=self.max_iter,
+            init=self.init,
+            random_state=self.random_state,
+        )
+
+    def diagnose(self, federation: Federation) -> Diagnosis:
+        """Compare "dgep" vectors with the exact ones; releases Σ A_i and Σ B_i.
+
+        Parameters
+        ----------
+        federation : Federation
+            The one of the fit.
+        """
+        check_is_fitted(self)
+        if not self.solver.startswith("dgep"):
+            raise DataError("Only dgep-eigh and dgep-power are diagnosed.")
+        columns = [*self.x_columns_, *self.y_columns_]
+        both = check_federation(self, federation).select(columns)
+        with both.fitting():
+            return self._one_shot().diagnosis(both, self.x_weights_, self.y_weights_)
+
+    def _fit_columns(self, federation: Federation) -> None:
+        """Fit the parties of a column partition, each of which is a view."""
+        N, c = int(federation.n_rows or 0), float(self.regularisation)
+        columns = list(federation.columns_of.values())
+        widths = [len(names) for names in columns]
+        k = cca_columns.shared_component_count(self.n_components, widths, N, c)
+        self.n_samples_ = N
+        if len(widths) == 2:
+            self.x_columns_, self.y_columns_ = map(list, columns)
+            many = self.solver == "exact" and N > cca_columns.MOST_GRAM_ROWS
+            if c > 0.0 or many:
+                search = self._search(federation, k)
+                # Without a ridge MAXVAR has the same answer, so pairing is only for
+                # sending all directions at once, in one round.
+                if c > 0.0 or search.solver == "direct":
+                    self._fit_pairs(federation, search, k)
+                    return
+        elif c > 0.0 and self.criterion == "sumcor":
+            self._fit_sumcor(federation, k)
+            return
+        self._fit_maxvar(federation, k)
+
+    def _fit_maxvar(self, federation: Federation, k: int) -> None:
+        N, c = int(federation.n_rows or 0), float(self.regularisation)
+        widths = [len(names) for names in federation.columns_of.values()]
+        few = N <= cca_columns.MOST_GRAM_ROWS
+        federation.keep(cca_columns.own_basis, regularisation=c)
+        # With c = 1 nothing is whitened, so there is no known bound of a Gram matrix.
+        if c < 1.0 and (self.solver == "gram" or (self.solver == "exact" and few)):
+            values, H = cca_columns.gram_eigenpairs(federation, k, regularisation=c)
+            if len(widths) == 2 and c == 0.0:
+                rho = np.clip(values[: min(widths)] - 1.0, 0.0, 1.0)
+                self.all_correlations_ = rho
+        else:
+            values, H = cca_columns.krylov_eigenpairs(
+                federation, k, regularisation=c, random_state=self.random_state
+            )
+        H = with_positive_peaks(H)
+        federation.keep(cca_columns.own_weights, H=H, regularisation=c)
+        # "sumcor" leaves out each view's covariance with itself, 1 without a ridge.
+        self.eigenvalues_ = values[:k] - (1.0 if self.criterion == "sumcor" else 0.0)
+        if len(widths) == 2:
+            self.canonical_correlations_ = values[:k] - 1.0
+
+    def _search(self, federation: Federation, k: int) -> pls_columns.Search:
+        return pls_columns.search_for(
+            "CCA",
+            federation,
+            k,
+            solver=_PAIRING[self.solver],
+            tol=cca_columns.TOL,
+            max_iter=cca_columns.MOST_ROUNDS,
+            random_state=self.random_state,
+        )
+
+    def _fit_pairs(
+        self, federation: Federation, search: pls_columns.Search, k: int
+    ) -> None:
+        """Pair the whitened views of two parties by their largest covariances."""
+        c = float(self.regularisation)
+        # All correlations, for their test, where they cost nothing more.
+        tested = c == 0.0 and search.solver == "direct"
+        widths = [len(names) for names in federation.columns_of.values()]
+        pairs = min(widths) if tested else k
+        federation.keep(
+            cca_columns.own_ridge,
+            block=search.block,
+            seed=search.seed,
+            regularisation=c,
+        )
+        r, _ = pls_columns.paired_views(
+            federation, search, pairs, deflated=(), converged=k
+        )
+        federation.keep(cca_columns.own_ridge_weights, regularisation=c, k=k)
+        r = np.clip(r, -1.0, 1.0)
+        self.canonical_correlations_ = r[:k].copy()
+        if c == 0.0:
+            self.eigenvalues_ = r[:k] + (self.criterion == "maxvar")
+        if tested:
+            self.all_correlations_ = r
+
+    def _fit_sumcor(self, federation: Federation, k: int) -> None:
+        """Maximise the sum of covariances of three or more parties, with a ridge."""
+        if self.solver == "gram":
+            raise DataError(
+                'solver="gram": with a regularisation "sumcor" excludes the covariance '
+                "of each view with itself, which the Gram matrix of all silos does not "
+                'contain. Choose solver="krylov".'
+            )
+        self.eigenvalues_, self.n_iter_ = sumcor.keep_sumcor_weights(
+            federation,
+            k,
+            regularisation=float(self.regularisation),
+            random_state=self.random_state,
+        )

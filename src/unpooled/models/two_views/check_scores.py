@@ -1,8 +1,8 @@
-"""Whether scores of a view follow from the totals of two views that a study opened.
+"""Verification that scores of a view follow from the totals of a fit of two views.
 
-The fit read the columns of both views, a transform reads the first view's. Every silo
-does what the coordinator did, on totals that it added itself, by each of the models
-that there are: one of them must give these rotations.
+The fit read the columns of both views, a transform reads those of the first. Every silo
+repeats the coordinator's arithmetic, on totals that it added itself, for each of the
+models; one of them must give these rotations.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,15 +29,15 @@ FITTED_BY = tuple(
     for module in ("cca", "pls", "pls_regression")
     for name in ("total", "squares", "scatter")
 )
-# Of a bound on an entry of a scatter: what its sum may be off.
+# Largest error of an entry of a summed scatter, as a share of the entry's bound.
 _EXACT = 1e-7
 
-# Of each view, in the span of all rows.
+# A basis of each view's columns within the span of all rows.
 Bases = tuple[Array, Array]
 
 
 def are_scores(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
-    """Whether rotations are those of a model of two views that were summed."""
+    """Return whether some model of two views has these rotations for these totals."""
     rotations, width = public["rotations"], len(public["mean"])
     sums, scatter = fits["local_total"], fits["local_scatter"]
     squares = fits["local_squares"]

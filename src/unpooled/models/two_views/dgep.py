@@ -1,23 +1,22 @@
 """One-shot canonical directions: each silo whitens its own covariances.
 
-    Algorithm 1   silos ── K_i = S_xx^(-1/2) S_xy S_yy^(-1/2) of their own covariances
-                  ──> [[0, Σ K_i], [Σ K_iᵀ, 0]] w = λ w
-    Algorithm 3   silos ── K_i K_iᵀ, K_iᵀ K_i ──> the sum of each by the power method
+    K_i           S_xx^(-1/2) S_xy S_yy^(-1/2), of the covariances of one silo
+    Algorithm 1   silos ── K_i ──> Σ,  solve [[0, Σ K_i], [Σ K_iᵀ, 0]] w = λ w
+    Algorithm 3   silos ── K_i K_iᵀ, K_iᵀ K_i ──> Σ of each, by the power method
 
-Everything is about the silo's own means, in one round.
+All is about the silo's own means and takes one round. The answer is approximate.
 
 References
 ----------
 Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, section 4.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
-from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float, Int
 from unpooled.errors import DataError
@@ -28,10 +27,11 @@ from unpooled.linalg.partial_least_squares import (
     with_positive_left_peaks,
 )
 from unpooled.linalg.whitening import whitened_cross, whitened_factors
+from unpooled.models.generalized_eigen import generalized_eigen, matrix_pairs
 from unpooled.models.generalized_eigen.convergence import Pair, diagnosis_of
 from unpooled.models.generalized_eigen.generalized_eigen import roots
 from unpooled.models.moments import complete
-from unpooled.protocol.step import Step, disclosed, public, release, summed
+from unpooled.protocol.step import disclosed, public, release, summed
 
 VIEWS = {
     "x": public("k", "which columns belong to the first view"),
@@ -44,7 +44,7 @@ _WHITENED = "covariances between the views, whitened by each silo's own within t
 def local_whitened(
     X: Float[Array, "n p"], *, x: Int[Array, " k"], y: Int[Array, " q"], ridge: float
 ) -> dict[str, Any]:
-    """Release the silo's own whitened matrix K_i; x, y are positions of the views."""
+    """Release K_i; x and y are the positions of the views' columns."""
     return {"K": whitened_views(X, x, y, ridge)}
 
 
@@ -66,7 +66,7 @@ def local_squared(
 def local_factors(
     X: Float[Array, "n p"], *, x: Int[Array, " k"], y: Int[Array, " q"], ridge: float
 ) -> dict[str, Any]:
-    """Show the silo's own K_i, from which its squares follow."""
+    """Disclose the silo's own K_i, from which its squares follow."""
     return {"K": whitened_views(X, x, y, ridge)}
 
 
@@ -84,7 +84,7 @@ def local_low_rank(
     ridge: float,
     columns: int,
 ) -> dict[str, Any]:
-    """Show factors of the silo's own K_i, which is never formed; zeros fill them up."""
+    """Disclose factors of the silo's own K_i, padded by zeros; K_i is never formed."""
     Z = complete(X) - X.mean(axis=0)
     left, right = whitened_factors(Z[:, x], Z[:, y], ridge)
     room = columns - left.shape[1]
@@ -107,93 +107,110 @@ def whitened_views(
 @final
 @dataclass(frozen=True)
 class OneShot:
-    """The steps of this module under a model's name (`adopted`)."""
+    """Options of the one-shot solvers; they are parameters of `CCA`."""
 
-    whitened: Step
-    squared: Step
-    factors: Step
-    low_rank: Step
-    pair: Pair
-
-
-class OneShotViews:
-    """Canonical directions in one round, and how far from exact they are."""
-
-    x_weights_: Float[Array, "p k"]
-    y_weights_: Float[Array, "q k"]
-    x_columns_: list[str]
-    y_columns_: list[str]
     solver: str
     ridge: float | None
-    _one_shot: OneShot
+    factors: bool | int
+    max_iter: int
+    init: Any
+    random_state: int | None
 
-    def _fit_in_one_shot(
-        self, federation: Federation, first: list[str], second: list[str], k: int
-    ) -> None:
-        self.x_columns_, self.y_columns_ = first, second
-        view, public = self._views(federation)
-        W, V = one_shot_pairs(self, view, self._one_shot, public, k)
-        self.x_weights_, self.y_weights_ = _of_unit_length(W), _of_unit_length(V)
-
-    def _views(self, federation: Federation) -> tuple[Federation, dict[str, Any]]:
-        """Return the columns of both views, and where silos find each view's."""
-        p, q = len(self.x_columns_), len(self.y_columns_)
-        # Thin singular values make pseudo-inverse roots of a ridge of 0.
-        ridge = roots(self.ridge)["ridge"]
-        public = {"x": np.arange(p), "y": p + np.arange(q), "ridge": ridge}
-        return federation.select([*self.x_columns_, *self.y_columns_]), public
-
-    def diagnose(self, federation: Federation) -> Diagnosis:
-        """Compare "dgep" vectors with the exact ones; releases Σ A_i and Σ B_i.
+    def directions(
+        self, views: Federation, p: int, k: int
+    ) -> tuple[Float[Array, "p k"], Float[Array, "q k"]]:
+        """Return k pairs of leading vectors of unit length; one round.
 
         Parameters
         ----------
-        federation : Federation
-            The one of the fit.
+        views : Federation
+            The columns of both views.
+        p : int
+            How many of them, at the front, are the first view's.
+        k : int
+            Number of pairs.
         """
-        check_is_fitted(self)
-        if not self.solver.startswith("dgep"):
-            raise DataError("Only dgep-eigh and dgep-power are diagnosed.")
-        view, public = self._views(federation)
-        W = np.concatenate([self.x_weights_, self.y_weights_]) / np.sqrt(2.0)
-        p, q = len(self.x_columns_), len(self.y_columns_)
-        with view.fitting():
-            K = view.sum(self._one_shot.whitened, **public)["K"]
-            M = np.block([[np.zeros((p, p)), K], [K.T, np.zeros((q, q))]])
-            return diagnosis_of(view, self._one_shot.pair, {"first": p}, W, M)
+        arguments = self._arguments(views, p)
+        start = starting_block(self.init, views.n_features, k, self.random_state)
+        if self.solver == "dcca-power" and self.factors:
+            matrices = self._disclosed_matrices(views, arguments)
+            W, V = _power_of_factors(matrices, start, self.max_iter)
+        elif self.solver == "dcca-power":
+            totals = views.sum(local_squared, **arguments)
+            W, V = _power_of_squares(
+                totals["left"], totals["right"], start, self.max_iter
+            )
+        else:
+            K = views.sum(local_whitened, **arguments)["K"]
+            if self.solver == "dgep-power":
+                W, V = _power_of_dilation(K, start, self.max_iter)
+            else:
+                # Eigenvectors of [[0, K], [Kᵀ, 0]] are stacked singular vectors of K.
+                W, V = leading_singular_pairs(K, k)
+        return _of_unit_length(W), _of_unit_length(V)
+
+    def diagnosis(
+        self, views: Federation, W: Float[Array, "p k"], V: Float[Array, "q k"]
+    ) -> Diagnosis:
+        """Compare the directions of a fit with the exact ones, by Σ A_i and Σ B_i.
+
+        Parameters
+        ----------
+        views : Federation
+            The columns of both views.
+        W, V : (p, k) and (q, k) arrays
+            As `directions` returned them.
+        """
+        p, q = len(W), len(V)
+        K = views.sum(local_whitened, **self._arguments(views, p))["K"]
+        dilation = np.block([[np.zeros((p, p)), K], [K.T, np.zeros((q, q))]])
+        stacked = np.concatenate([W, V]) / np.sqrt(2.0)
+        pair = Pair(
+            matrix_pairs.local_canonical,
+            generalized_eigen.local_pair,
+            generalized_eigen.local_radii,
+        )
+        return diagnosis_of(views, pair, {"first": p}, stacked, dilation)
+
+    def _arguments(self, views: Federation, p: int) -> dict[str, Any]:
+        """Return the public arguments of the steps: columns of the views, and ridge."""
+        # With a ridge of 0 thin singular values give pseudo-inverse roots.
+        ridge = roots(self.ridge)["ridge"]
+        return {"x": np.arange(p), "y": np.arange(p, views.n_features), "ridge": ridge}
+
+    def _disclosed_matrices(
+        self, views: Federation, arguments: dict[str, Any]
+    ) -> list[LinearOperator]:
+        """Return the K_i of every silo, whole or as factors; one round."""
+        if self.factors is True:
+            whole = views.collect(local_factors, **arguments).values()
+            return [aslinearoperator(shown["K"]) for shown in whole]
+        if not isinstance(self.factors, int | np.integer) or self.factors < 1:
+            raise DataError(
+                f"factors={self.factors!r}; choose False, True, or how many columns "
+                f"factors of each silo's matrix may have."
+            )
+        columns = int(self.factors)
+        thin = views.collect(local_low_rank, columns=columns, **arguments).values()
+        return [
+            aslinearoperator(shown["left"]) @ aslinearoperator(shown["right"].T)
+            for shown in thin
+        ]
 
 
 def _of_unit_length(W: Float[Array, "p k"]) -> Float[Array, "p k"]:
-    """Scale columns; where silos found nothing in common they are zeros, and stay."""
+    """Scale columns to unit length; zeros, where nothing is in common, stay zeros."""
     lengths = np.linalg.norm(W, axis=0)
     return W / np.where(lengths > 0, lengths, 1.0)
 
 
-def one_shot_pairs(
-    model: Any, view: Federation, steps: OneShot, public: Mapping[str, Any], k: int
-) -> tuple[Float[Array, "p k"], Float[Array, "q k"]]:
-    """Return pairs of leading vectors by the model's solver; one round."""
-    start = starting_block(model.init, view.n_features, k, model.random_state)
-    if model.solver == "dcca-power":
-        # Without pairs ±ρ the spectrum has a gap again.
-        if not model.factors:
-            return power_of_squares(view, steps.squared, public, start, model.max_iter)
-        shown = shown_matrices(view, steps, public, model.factors)
-        return power_of_factors(shown, start, model.max_iter)
-    K = view.sum(steps.whitened, **public)["K"]
-    if model.solver == "dgep-power":
-        return power_of_dilation(K, start, model.max_iter)
-    # Eigenvectors of [[0, K], [Kᵀ, 0]] are stacked singular vectors of K.
-    return leading_singular_pairs(K, k)
-
-
-def power_of_dilation(
+def _power_of_dilation(
     K: Float[Array, "p q"], start: Float[Array, "l k"], max_iter: int
 ) -> tuple[Float[Array, "p k"], Float[Array, "q k"]]:
-    """Return both halves of what the power method gives of ``[[0, K], [Kᵀ, 0]]``.
+    """Return both halves of the result of the power method on ``[[0, K], [Kᵀ, 0]]``.
 
-    Its eigenvalues come in pairs ±ρ, so the method does not converge: this is the
-    barrier that the paper's Algorithm 3 is there to avoid.
+    Its eigenvalues come in pairs ±ρ, so the method does not converge, which is why the
+    paper has Algorithm 3.
     """
     p = len(K)
     W = power_eigenvectors(
@@ -202,68 +219,36 @@ def power_of_dilation(
     return with_positive_left_peaks(W[:p], W[p:])
 
 
-def power_of_squares(
-    view: Federation,
-    step: Step,
-    public: Mapping[str, Any],
+def _power_of_squares(
+    left: Float[Array, "p p"],
+    right: Float[Array, "q q"],
     start: Float[Array, "l k"],
     max_iter: int,
 ) -> tuple[Float[Array, "p k"], Float[Array, "q k"]]:
     """Return the leading vectors of ``Σ K_i K_iᵀ`` and of ``Σ K_iᵀ K_i``.
 
-    Parameters
-    ----------
-    view : Federation
-        Columns of both views.
-    step : Step
-        `local_squared`.
-    public : mapping
-        Its arguments.
-    start : (p + q, k) array
-        Where the power method starts.
-    max_iter : int
-        How many steps.
+    Their eigenvalues are not in pairs ±ρ, so there is a gap, and the method converges.
     """
-    p = len(public["x"])
-    totals = view.sum(step, **public)
-    left, right = totals["left"], totals["right"]
+    p = len(left)
     return (
         power_eigenvectors(lambda W: left @ W, start[:p], max_iter),
         power_eigenvectors(lambda V: right @ V, start[p:], max_iter),
     )
 
 
-def shown_matrices(
-    view: Federation, steps: OneShot, public: Mapping[str, Any], factors: Any
-) -> list[LinearOperator]:
-    """Return every silo's K_i as it shows it, or as factors; one round."""
-    if factors is True:
-        told = view.collect(steps.factors, **public).values()
-        return [aslinearoperator(own["K"]) for own in told]
-    if not isinstance(factors, int | np.integer) or factors < 1:
-        raise DataError(
-            f"factors={factors!r}; choose False, True, or how many columns factors of "
-            f"each silo's matrix may have."
-        )
-    told = view.collect(steps.low_rank, columns=int(factors), **public).values()
-    return [
-        aslinearoperator(own["left"]) @ aslinearoperator(own["right"].T) for own in told
-    ]
-
-
-def power_of_factors(
-    shown: Sequence[LinearOperator], start: Float[Array, "l k"], max_iter: int
+def _power_of_factors(
+    matrices: Sequence[LinearOperator], start: Float[Array, "l k"], max_iter: int
 ) -> tuple[Float[Array, "p k"], Float[Array, "q k"]]:
-    """Return the same from every K_i; no square is formed."""
-    p = int(shown[0].shape[0])
+    """Return the same vectors from every K_i, without forming a square."""
+    p = int(matrices[0].shape[0])
     return (
         power_eigenvectors(
-            lambda W: np.sum([K.matmat(K.rmatmat(W)) for K in shown], axis=0),
+            lambda W: np.sum([K.matmat(K.rmatmat(W)) for K in matrices], axis=0),
             start[:p],
             max_iter,
         ),
         power_eigenvectors(
-            lambda V: np.sum([K.rmatmat(K.matmat(V)) for K in shown], axis=0),
+            lambda V: np.sum([K.rmatmat(K.matmat(V)) for K in matrices], axis=0),
             start[p:],
             max_iter,
         ),

@@ -2,10 +2,12 @@
 
     three rounds of moments ──> S_xx, S_xy, S_yy
     PLSSVD         S_xy = U diag(s) Vᵀ
-    PLSCanonical   the leading pair of S_xy, again and again, after each deflating S_xy
+    PLSCanonical   the leading singular pair of S_xy, k times; after each pair both
+                   views are deflated by their own scores
 
-What is deflated are covariances, never rows: `unpooled.linalg.partial_least_squares`.
-On a column partition each party is a view: `unpooled.models.two_views.pls_columns`.
+Deflation acts on the covariances, never on rows: see
+`unpooled.linalg.partial_least_squares`. On a column partition each party is a view, and
+both models, as `PLSRegression`, are fitted by `unpooled.models.two_views.pls_columns`.
 
 References
 ----------
@@ -14,6 +16,7 @@ Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, sec
 2.4.
 """
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -26,28 +29,26 @@ from unpooled.linalg.partial_least_squares import (
 )
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.parameter_checks import component_count
-from unpooled.models.two_views import base as twoviews
+from unpooled.models.parameter_checks import check_choice, component_count
 from unpooled.models.two_views import pls_columns
-from unpooled.models.two_views.base import Predicting, TwoViews
-from unpooled.models.two_views.pls_columns import ColumnSteps, fit_columns
-from unpooled.protocol.step import adopted
-
-own_basis, local_image, local_pairs, shown_scores = adopted(
-    __name__,
-    pls_columns.own_basis,
-    pls_columns.local_image,
-    pls_columns.local_pairs,
-    twoviews.shown_scores,
-)
-COLUMNS = ColumnSteps(own_basis, local_image, local_pairs)
+from unpooled.models.two_views.base import Predicting, TwoViews, shown_scores
+from unpooled.models.two_views.pls_columns import own_basis, paired_views, search_for
 
 
 class PartialLeastSquares(TwoViews):
-    """Partial least squares of two views, whose solvers differ; see `PLSSVD`."""
+    """Parameters of partial least squares, and the fit of two parties' columns.
 
-    _partitions = ("rows", "columns")
-    _steps = (moments.local_total, moments.local_squares, moments.local_scatter)
+    The models differ by which views they deflate: neither (`PLSSVD`), both
+    (`PLSCanonical`), or the first (`PLSRegression`).
+    """
+
+    _steps = (
+        moments.local_total,
+        moments.local_squares,
+        moments.local_scatter,
+        pls_columns,
+        shown_scores,
+    )
 
     def __init__(
         self,
@@ -68,6 +69,46 @@ class PartialLeastSquares(TwoViews):
         self.scores = scores
         self.random_state = random_state
 
+    def _fit_columns(
+        self, federation: Federation, k: int, *, deflated: Sequence[str]
+    ) -> None:
+        """Pair the columns of two parties, which keep the weights.
+
+        Parameters
+        ----------
+        federation : Federation
+            A column partition.
+        k : int
+            Number of pairs.
+        deflated : sequence of str
+            The parties whose views are deflated.
+        """
+        check_choice("solver", self.solver, pls_columns.SOLVERS)
+        search = search_for(
+            type(self).__name__,
+            federation,
+            k,
+            solver=self.solver,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            random_state=self.random_state,
+        )
+        federation.keep(
+            own_basis, block=search.block, seed=search.seed, scaled=bool(self.scale)
+        )
+        self.score_correlations_, self.n_iter_ = paired_views(
+            federation, search, k, deflated=deflated
+        )
+        self.n_samples_ = int(federation.n_rows or 0)
+        columns = federation.columns_of.values()
+        self.x_columns_, self.y_columns_ = map(list, columns)
+
+
+def _most_pairs(federation: Federation) -> int:
+    """Return min(N, p, q) of a column partition, the largest possible k."""
+    widths = map(len, federation.columns_of.values())
+    return min(int(federation.n_rows or 0), *widths)
+
 
 @final
 class PLSSVD(PartialLeastSquares, FederatedEstimator):
@@ -78,20 +119,23 @@ class PLSSVD(PartialLeastSquares, FederatedEstimator):
     n_components : int, default 2
         k, at most min(N, p, q).
     scale : bool, default True
-        Divide columns by their deviations first.
+        Divide columns by their standard deviations first.
     solver : {"auto", "direct", "krylov"}, default "auto"
-        Column partitions only: the parties show each other their rows along as many
-        directions as there are, at once, or along a few, round by round; "auto" takes
-        what sends fewer bytes. Both give the same answer.
+        Column partitions only: the parties send each other the coordinates of their
+        rows along all directions at once ("direct"), or along a few new directions in
+        each of several rounds ("krylov"); "auto" chooses the one that sends fewer
+        bytes. Both give the same answer.
     tol : float, default 1e-9
-        Column partitions only: largest sine of the angle between weights and what they
-        tend to, by residuals and the gap to neighbouring covariances.
+        Column partitions only: largest sine of the angle between weights and their
+        limits, bounded by residuals and the gap to neighbouring covariances.
     max_iter : int, default 100
-        Column partitions only: most rounds of directions.
+        Column partitions only: maximum number of rounds of directions.
     scores : {"coordinator"} or None, default "coordinator"
-        Column partitions only: who may have the scores that `transform` gives.
+        Column partitions only: who receives the scores that `transform` returns; with
+        None nobody does.
     random_state : int, optional
-        Column partitions only: seed of the first directions of "krylov".
+        Column partitions only: seed of the first directions of "krylov"; None takes
+        the federation's.
 
     Attributes
     ----------
@@ -103,51 +147,53 @@ class PLSSVD(PartialLeastSquares, FederatedEstimator):
     x_mean_ : (p,) array
         Means of the first view's columns.
     x_std_ : (p,) array
-        What they are divided by.
+        Numbers that these columns are divided by after centring.
     y_mean_ : (q,) array
         Means of the second view's columns.
     y_std_ : (q,) array
-        What they are divided by.
+        Numbers that these columns are divided by after centring.
     x_columns_ : list of str
         Names of the first view's columns.
     y_columns_ : list of str
         Names of the second view's columns.
     score_correlations_ : (k,) array
-        Correlations of the pairs of scores.
+        Correlation of the scores of each pair.
     x_correlations_ : (p, k) array
         Correlations of the first view's columns with its scores.
     y_correlations_ : (q, k) array
         Correlations of the second view's columns with its scores.
     n_iter_ : int
-        Only on a column partition: rounds of directions.
+        Only on a column partition: number of rounds of directions.
     n_samples_ : int
-        N, the rows of all silos.
+        N, the number of rows of all silos.
     n_features_in_ : int
-        p, columns of the first view.
+        p, the number of columns of the first view.
     feature_names_in_ : (p,) array of str
         Their names, where the silos' tables have names.
 
     Raises
     ------
     DataError
-        Missing values, fewer than two rows, `n_components` beyond its bound, or other
-        than two parties with columns of their own.
+        Missing values, fewer than two rows, `n_components` beyond its bound, or a
+        column partition of more or fewer than two parties.
     ConvergenceError
-        On a column partition, when rounds were not enough for `tol`.
+        On a column partition, when `max_iter` rounds were not enough for `tol`.
 
     Notes
     -----
-    Released, as totals only: the number of rows; column sums; squared distances from
-    the means; products of every two columns' distances, of both views. Never released:
-    a row, a score, or any silo's own moments.
+    Released, as totals only: the number of rows; the sum and the sum of squared
+    deviations of each column of both views; their cross-product matrix about the means
+    (products of every two columns' deviations, added over all rows). Never released: a
+    row, a score, or any silo's own moments.
 
-    On a column partition the totals are about people: rows along directions of the
-    parties' columns, which the two parties alone open. Each can take its own part off,
-    so each learns the other's. The coordinator sees how large errors are, and the
-    correlations of the scores; `transform` then shows scores, party by party. Each
-    party keeps its weights, and of the attributes above there are only the correlations
-    of the scores, the names of columns and numbers of rows. Signs: in the sum of both
-    parties' scores, each at unit length, the entry of largest magnitude is positive.
+    On a column partition the totals are about people: coordinates of rows along
+    directions of the parties' columns, which only the two parties open. Each party can
+    subtract its own part, so each learns the other's. The coordinator receives the
+    error bounds and the correlations of the scores; `transform` then discloses the
+    scores of each party. The parties keep their weights: of the attributes above the
+    model has only `score_correlations_`, `n_iter_`, the names of columns and the
+    numbers of rows and columns. Signs: in the sum of both parties' scores, each scaled
+    to unit length, the entry of largest magnitude is positive.
 
     See Also
     --------
@@ -157,16 +203,17 @@ class PLSSVD(PartialLeastSquares, FederatedEstimator):
     x_weights_: Float[Array, "p k"]
     y_weights_: Float[Array, "q k"]
 
-    _shown = shown_scores
-
     def _fit(self, federation: Federation, y: Any) -> None:
         if federation.partition == "columns":
-            return fit_columns(self, federation, COLUMNS, deflated=())
-        S = self._moments(federation, y, scale=self.scale)
+            k = component_count(self.n_components, _most_pairs(federation))
+            self._fit_columns(federation, k, deflated=())
+            return
+        both = self._pooled_means(federation, y)
+        S = self._pooled_covariances(both, scale=bool(self.scale))
         k = component_count(self.n_components, min(self.n_samples_, *S.xy.shape))
         U, V = leading_singular_pairs(S.xy, k)
         self.x_weights_, self.y_weights_ = map(np.ascontiguousarray, (U, V))
-        self._correlate(S)
+        self._set_correlations(S)
 
     def _rotations(self) -> tuple[Array, Array]:
         return self.x_weights_, self.y_weights_
@@ -181,33 +228,36 @@ class PLSCanonical(PartialLeastSquares, Predicting, FederatedEstimator):
     n_components : int, default 2
         k, at most min(N, p, q).
     scale : bool, default True
-        Divide columns by their deviations first.
+        Divide columns by their standard deviations first.
     solver : {"auto", "direct", "krylov"}, default "auto"
-        Column partitions only: how directions are found, as of `PLSSVD`.
+        Column partitions only: how directions are found; see `PLSSVD`.
     tol : float, default 1e-9
-        Column partitions only: how exact weights are, as of `PLSSVD`.
+        Column partitions only: largest error of the weights; see `PLSSVD`.
     max_iter : int, default 100
-        Column partitions only: most rounds of directions.
+        Column partitions only: maximum number of rounds of directions.
     scores : {"coordinator"} or None, default "coordinator"
-        Column partitions only: who may have the scores that `transform` gives.
+        Column partitions only: who receives the scores that `transform` returns; with
+        None nobody does.
     random_state : int, optional
-        Column partitions only: seed of the first directions of "krylov".
+        Column partitions only: seed of the first directions of "krylov"; None takes
+        the federation's.
 
     Attributes
     ----------
     x_weights_ : (p, k) array
-        Unit vectors whose scores of the deflated first view covary most with the
-        second's; in each the entry of largest magnitude is positive.
+        Unit vectors whose scores of the deflated first view have the largest
+        covariance with the second view's; in each the entry of largest magnitude is
+        positive.
     y_weights_ : (q, k) array
-        Their partners.
+        Weights of the second view, paired with `x_weights_`.
     x_loadings_ : (p, k) array
         Slopes of the deflated first view's columns on its scores.
     y_loadings_ : (q, k) array
-        Of the second view's columns, on the scores that deflate them.
+        Slopes of the second view's columns on the scores that deflate them.
     x_rotations_ : (p, k) array
         ``x_scores = (X - x_mean_) / x_std_ @ x_rotations_``.
     y_rotations_ : (q, k) array
-        The same of the second view.
+        ``y_scores = (Y - y_mean_) / y_std_ @ y_rotations_``.
     coef_ : (q, p) array
         ``predict`` is ``(X - x_mean_) @ coef_.T + intercept_``.
     intercept_ : (q,) array
@@ -215,60 +265,61 @@ class PLSCanonical(PartialLeastSquares, Predicting, FederatedEstimator):
     x_mean_ : (p,) array
         Means of the first view's columns.
     x_std_ : (p,) array
-        What they are divided by.
+        Numbers that these columns are divided by after centring.
     y_mean_ : (q,) array
         Means of the second view's columns.
     y_std_ : (q,) array
-        What they are divided by.
+        Numbers that these columns are divided by after centring.
     x_columns_ : list of str
         Names of the first view's columns.
     y_columns_ : list of str
         Names of the second view's columns.
     score_correlations_ : (k,) array
-        Correlations of the pairs of scores.
+        Correlation of the scores of each pair.
     x_correlations_ : (p, k) array
         Correlations of the first view's columns with its scores.
     y_correlations_ : (q, k) array
         Correlations of the second view's columns with its scores.
     n_iter_ : int
-        Only on a column partition: rounds of directions.
+        Only on a column partition: number of rounds of directions.
     n_samples_ : int
-        N, the rows of all silos.
+        N, the number of rows of all silos.
     n_features_in_ : int
-        p, columns of the first view.
+        p, the number of columns of the first view.
     feature_names_in_ : (p,) array of str
         Their names, where the silos' tables have names.
 
     Raises
     ------
     DataError
-        Missing values, fewer than two rows, `n_components` beyond its bound, or other
-        than two parties with columns of their own.
+        Missing values, fewer than two rows, `n_components` beyond its bound, or a
+        column partition of more or fewer than two parties.
     ConvergenceError
-        On a column partition, when rounds were not enough for `tol`.
+        On a column partition, when `max_iter` rounds were not enough for `tol`.
 
     Notes
     -----
-    Released, as totals only: the number of rows; column sums; squared distances from
-    the means; products of every two columns' distances, of both views. Never released:
-    a row, a score, or any silo's own moments.
+    Released, as totals only: the number of rows; the sum and the sum of squared
+    deviations of each column of both views; their cross-product matrix about the means
+    (products of every two columns' deviations, added over all rows). Never released: a
+    row, a score, or any silo's own moments.
 
-    On a column partition the totals are about people. Who learns what of them, which
-    attributes there are, and signs, are as with `PLSSVD`.
+    On a column partition the totals are about people. Who receives them, which
+    attributes the model has, and the signs are as described for `PLSSVD`.
 
     See Also
     --------
     sklearn.cross_decomposition.PLSCanonical : its twin on pooled rows; with
-        ``algorithm="svd"`` it iterates as little as we do.
+        ``algorithm="svd"`` it does not iterate either.
     """
-
-    _shown = shown_scores
 
     def _fit(self, federation: Federation, y: Any) -> None:
         if federation.partition == "columns":
-            both = federation.parties
-            return fit_columns(self, federation, COLUMNS, deflated=both)
-        S = self._moments(federation, y, scale=self.scale)
+            k = component_count(self.n_components, _most_pairs(federation))
+            self._fit_columns(federation, k, deflated=federation.parties)
+            return
+        both = self._pooled_means(federation, y)
+        S = self._pooled_covariances(both, scale=bool(self.scale))
         k = component_count(self.n_components, min(self.n_samples_, *S.xy.shape))
-        self._learn(partial_least_squares(S, k, regression=False))
-        self._correlate(S)
+        self._set_latent(partial_least_squares(S, k, regression=False))
+        self._set_correlations(S)

@@ -1,25 +1,31 @@
-"""Partial least squares between two parties with other columns of the same people.
+"""Partial least squares between two parties with different columns of the same people.
 
-    each keeps  its columns X_i, standardised, at unit norm, and a basis Q_i of theirs
-    each        silos ── X_i Q_i, the newest directions ──> Σ, opened by the parties
-    iteration   each takes its own part off, pairs both parties' images, and widens Q_i
-                by what X_iᵀ u shows to be lacking, u the other's score of a pair
-                silos ── squared errors of the pairs, correlations ──> the coordinator
-    at the end  each keeps the weights of its own columns
+    each keeps  its columns X_i, standardised and with a sum of squares of 1, and an
+                orthonormal basis Q_i of directions in the space of its columns
+    rounds      silos ── X_i q, for the newest columns q of Q_i ──> Σ, opened by the
+                silos alone; each subtracts its own term and has the other's
+                each pairs both parties' scores X_i Q_i, and extends its Q_i by the
+                residual of X_iᵀ u, where u is the other party's score of a pair
+                silos ── squared error bounds, correlations ──> Σ, for the coordinator
+    result      each party keeps the weights of its own columns
 
-Both parties pair the same images, so they agree without being told. The coordinator
-sees noise in place of the images, and the errors. Each party can tell the other's
-images, which with all directions ("direct") are the other's rows up to a rotation, and
-with few ("krylov") the part of them that goes together with its own.
+Both parties pair the same scores, so both arrive at the same pairs. The coordinator
+receives the scores masked, and opens only the error bounds and correlations. Each party
+learns the other's X_j Q_j: with all directions ("direct") these are the other's rows up
+to a rotation, with few ("krylov") the part of them that covaries with its own.
+
+The models differ by which views are deflated, that is from which views the scores of a
+pair are removed before the next pair is found: neither (`PLSSVD`, and the ridge `CCA`),
+both (`PLSCanonical`), or the one that predicts (`PLSRegression`).
 
 References
 ----------
 Golub and Kahan, Calculating the singular values and pseudo-inverse of a matrix, SIAM J.
-Numer. Anal. 2 (1965): bases of both sides, widened in turn.
+Numer. Anal. 2 (1965): bases of both sides, extended in turn.
 Wegelin, A survey of partial least squares (PLS) methods, 2000, section 4.1.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -32,15 +38,14 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.partial_least_squares import rotations
 from unpooled.linalg.score_pairs import cosines, errors, extended, score_pairs
 from unpooled.models.moments import complete
-from unpooled.models.parameter_checks import check_choice, component_count
 from unpooled.protocol.bounds import Ceiling
-from unpooled.protocol.step import Step, kept, public, release, stays, summed
+from unpooled.protocol.step import kept, public, release, stays, summed
 
 SOLVERS = ("auto", "direct", "krylov")
-# Beside the pairs that are asked for: they make the others come sooner.
-_MORE = 4
-# What "krylov" usually takes, generously: more directions than so many blocks have are
-# not worth sending at once.
+# Pairs beyond the k requested ones, which make these converge faster.
+_EXTRA_PAIRS = 4
+# Rounds that "krylov" usually needs, estimated generously: "auto" sends all directions
+# at once where they are no more than the blocks of so many rounds have together.
 _USUAL_ROUNDS = 12
 
 
@@ -49,8 +54,8 @@ _USUAL_ROUNDS = 12
     takes={"block": "size q"},
     rows=stays("N p", until="fit", meaning="the silo's rows, standardised"),
     mean=stays("p", meaning="the mean of each of the silo's columns"),
-    spread=stays("p", meaning="what each of the silo's columns is divided by"),
-    basis=stays("p q", until="fit", meaning="directions among the silo's columns"),
+    spread=stays("p", meaning="the number that each column is divided by"),
+    basis=stays("p q", until="fit", meaning="directions in the space of its columns"),
 )
 def own_basis(
     X: Float[Array, "N p"], *, block: int, scaled: bool, seed: int
@@ -62,16 +67,19 @@ def own_basis(
     return {
         "mean": mean,
         "spread": spread,
-        **start_of((X - mean) / spread, block, seed),
+        **first_directions((X - mean) / spread, block, seed),
     }
 
 
-def start_of(Z: Float[Array, "N p"], block: int, seed: int) -> dict[str, Array]:
-    """Return rows with a sum of squares of 1, and the first of their directions."""
+def first_directions(Z: Float[Array, "N p"], block: int, seed: int) -> dict[str, Array]:
+    """Return Z with a sum of squares of 1 ("rows"), and its first directions ("basis").
+
+    The directions are those of all columns if there are at most `block`, otherwise
+    random ones in the span of the rows, which contains all weights.
+    """
     rows, p = Z / (np.linalg.norm(Z) or 1.0), Z.shape[1]
     if p <= block:
         return {"rows": rows, "basis": np.eye(p, block)}
-    # In the span of the rows, where alone weights can lie.
     mixtures = np.random.default_rng(seed).standard_normal((len(rows), block))
     return {"rows": rows, "basis": extended(np.zeros((p, 0)), rows.T @ mixtures, block)}
 
@@ -82,12 +90,12 @@ def start_of(Z: Float[Array, "N p"], block: int, seed: int) -> dict[str, Array]:
     image=release(
         "N l",
         bound=Ceiling("ceiling"),
-        meaning="each person's coordinates in directions of the silos' columns, "
-        "for the silos alone",
+        meaning="each person's coordinates along directions of the silos' columns, "
+        "added over silos and opened by them alone",
     ),
 )
 def local_image(kept: Any, *, block: int, ceiling: float) -> dict[str, Any]:
-    """Send the rows as the newest directions of the own basis show them."""
+    """Release the coordinates of the rows along the newest directions."""
     return {"image": kept["rows"] @ kept["basis"][:, -block:]}
 
 
@@ -101,10 +109,12 @@ def local_image(kept: Any, *, block: int, ceiling: float) -> dict[str, Any]:
         "wider": "size c",
         "k": "size k",
     },
-    squares=release("k", meaning="squared errors of each pair's weights"),
-    correlations=release("k", meaning="how strongly the scores of each pair correlate"),
-    seen=stays("N q", until="fit", meaning="the other silo's images"),
-    basis=stays("p c", until="fit", meaning="directions among the silo's columns"),
+    squares=release("k", meaning="squared error bounds of the weights of each pair"),
+    correlations=release("k", meaning="the correlation of the scores of each pair"),
+    seen=stays(
+        "N q", until="fit", meaning="the other silo's coordinates along its directions"
+    ),
+    basis=stays("p c", until="fit", meaning="directions in the space of its columns"),
     weights=stays("p k", meaning="the weights of the silo's columns"),
 )
 def local_pairs(
@@ -117,23 +127,23 @@ def local_pairs(
     k: int,
     deflated: Sequence[str],
 ) -> dict[str, Any]:
-    """Pair both silos' images; tell errors, and keep weights and a wider basis."""
+    """Pair both silos' scores; release errors, and keep weights and a wider basis."""
     Z, Q, block = kept["rows"], kept["basis"], image.shape[1]
     own = Z @ Q
     seen = image - own[:, -block:]
     if width > block:
         seen = np.hstack([kept["seen"], seen])
-    both = deflations(party, deflated)
-    pairs = score_pairs(own, seen, min(k + _MORE, block), deflated=both)
-    residuals, sines = errors(Z, Q, pairs, deflated=both[0])
+    deflates = deflated_views(party, deflated)
+    pairs = score_pairs(own, seen, min(k + _EXTRA_PAIRS, block), deflated=deflates)
+    residuals, sines = errors(Z, Q, pairs, deflated=deflates[0])
     W = Q @ pairs.weights[:, :k]
     t, u = pairs.own[:, :k], pairs.other[:, :k]
-    if both[0]:
+    if deflates[0]:
         squares = np.einsum("Nk,Nk->k", t, t)
         W = rotations(W, Z.T @ t / np.where(squares > 0, squares, 1.0))
     return {
         "squares": sines[:k] ** 2,
-        # Both silos know them, so that each gives half.
+        # Both silos compute the same correlations, so each releases half.
         "correlations": cosines(t, u) / 2.0,
         "seen": seen,
         "basis": extended(Q, residuals, block),
@@ -141,150 +151,144 @@ def local_pairs(
     }
 
 
-def deflations(party: str, deflated: Sequence[str]) -> tuple[bool, bool]:
-    """Return whether a party's own view is deflated, and the other's."""
+def deflated_views(party: str, deflated: Sequence[str]) -> tuple[bool, bool]:
+    """Return whether a party's own view is deflated, and whether the other's is."""
     return party in deflated, any(other != party for other in deflated)
 
 
 @final
 @dataclass(frozen=True)
-class ColumnSteps:
-    """The steps of this module under a model's name (`adopted`)."""
-
-    basis: Step
-    image: Step
-    pairs: Step
-
-
-@final
-@dataclass(frozen=True)
 class Search:
-    """How directions are found: "auto", "direct" or "krylov", to `tol`, from a seed."""
+    """How the directions of two parties' columns are searched for.
+
+    Attributes
+    ----------
+    solver : {"direct", "krylov"}
+        All directions in one round, or a block of them in each of several rounds.
+    block : int
+        Directions that a party sends in each round.
+    max_rounds : int
+        Rounds after which the search gives up.
+    tol : float
+        Largest sine of the angle between weights and their limits.
+    seed : int
+        For the first directions where a party has more columns than `block`.
+    """
 
     solver: str
+    block: int
+    max_rounds: int
     tol: float
-    max_iter: int
-    random_state: Any
+    seed: int
 
 
-def search_of(model: Any) -> Search:
-    """Return how a PLS model wants directions to be found."""
-    check_choice("solver", model.solver, SOLVERS)
-    return Search(model.solver, model.tol, model.max_iter, model.random_state)
-
-
-def fit_columns(
-    model: Any, federation: Federation, steps: ColumnSteps, *, deflated: Sequence[str]
-) -> None:
-    """Fit a PLS model of the two parties' views; sets its attributes."""
-    search = search_of(model)
-    widths = [len(own) for own in federation.columns_of.values()]
-    k = component_count(model.n_components, min(int(federation.n_rows or 0), *widths))
-    start = {"scaled": bool(model.scale)}
-    told, model.n_iter_ = pair_parties(
-        type(model).__name__, federation, steps, start, search, k, deflated=deflated
-    )
-    model.n_samples_ = int(federation.n_rows or 0)
-    model.score_correlations_ = told["correlations"]
-    model.x_columns_, model.y_columns_ = map(list, federation.columns_of.values())
-
-
-def pair_parties(
-    name: str,
+def search_for(
+    model: str,
     federation: Federation,
-    steps: ColumnSteps,
-    start: Mapping[str, Any],
+    k: int,
+    *,
+    solver: str,
+    tol: float,
+    max_iter: int,
+    random_state: int | None,
+) -> Search:
+    """Return how to search for k pairs between the two parties of a federation.
+
+    Parameters
+    ----------
+    model : str
+        Name of the estimator, for messages.
+    federation : Federation
+        A column partition of two parties.
+    k : int
+        Number of pairs.
+    solver : {"auto", "direct", "krylov"}
+        "auto" chooses the one that sends fewer bytes, and notes it in a plan.
+    tol, max_iter
+        As of `Search`; no more rounds are made than there are directions for.
+    random_state : int, optional
+        None: that of the federation.
+
+    Raises
+    ------
+    DataError
+        With more or fewer than two parties.
+    """
+    check_two_parties(model, federation)
+    widest = max(len(names) for names in federation.columns_of.values())
+    all_directions = min(int(federation.n_rows or 0), widest)
+    few = min(k + _EXTRA_PAIRS, all_directions)
+    if solver == "auto":
+        solver = "direct" if all_directions <= _USUAL_ROUNDS * few else "krylov"
+        federation.coordinator.notes.append(
+            f"{model} chose the solver {solver}: all {all_directions:,} directions at "
+            f"once, or {few} in each of about {_USUAL_ROUNDS} rounds."
+        )
+    block = all_directions if solver == "direct" else few
+    max_rounds = max(1, min(int(max_iter), -(-all_directions // block) + 1))
+    state = federation.random_state if random_state is None else random_state
+    seed = check_random_state(state).randint(2**31)
+    return Search(solver, block, max_rounds, tol, seed)
+
+
+def check_two_parties(model: str, federation: Federation) -> None:
+    """Refuse a column partition of more or fewer than two parties."""
+    if len(federation.parties) != 2:
+        raise DataError(
+            f"{model} takes the views of 2 parties, not of {len(federation.parties)}; "
+            f"CCA takes any number."
+        )
+
+
+def paired_views(
+    federation: Federation,
     search: Search,
     k: int,
     *,
     deflated: Sequence[str],
-    certain: int | None = None,
-) -> tuple[dict[str, Array], int]:
-    """Pair the rows that the parties keep; return what the last round told.
+    converged: int | None = None,
+) -> tuple[Float[Array, " k"], int]:
+    """Pair the views of two parties; return the scores' correlations, and the rounds.
+
+    The parties keep the weights, for whose accuracy the correlations are no measure.
 
     Parameters
     ----------
-    name : str
-        Of the model.
     federation : Federation
-        Of two parties.
-    steps : ColumnSteps
-        Under the model's name. The first keeps "rows", "mean", "spread" and "basis".
-    start : mapping
-        Arguments of the first step, beside the number of directions and a seed.
+        Each party keeps "rows", "mean", "spread" and "basis" for it; see `own_basis`.
     search : Search
-        How directions are found.
+        As the first step took its block and seed from.
     k : int
         Number of pairs.
     deflated : sequence of str
-        The parties whose scores are taken out of their view; see `score_pairs`.
-    certain : int, optional
-        How many pairs have to be within the tolerance; all k when omitted.
+        The parties whose scores are removed from their view before the next pair.
+    converged : int, optional
+        How many of the pairs must be within the tolerance; None: all k.
+
+    Raises
+    ------
+    ConvergenceError
+        When the weights are not within the tolerance after all rounds.
     """
-    if len(federation.parties) != 2:
-        raise DataError(
-            f"{name} takes the views of 2 parties, not of {len(federation.parties)}; "
-            f"CCA takes any number."
+    block, planned, worst = search.block, federation.coordinator.planned, np.inf
+    for n_iter in range(1, search.max_rounds + 1):
+        image = federation.sum(local_image, to="parties", block=block, ceiling=2.0)
+        totals = federation.sum(
+            local_pairs,
+            image=image["image"],
+            width=n_iter * block,
+            wider=(n_iter + 1) * block,
+            k=k,
+            deflated=list(deflated),
         )
-    whole, few = _directions(federation, k)
-    solver = chosen_solver(name, federation, search.solver, k)
-    block = whole if solver == "direct" else few
-    seed = search.random_state
-    rng = check_random_state(federation.random_state if seed is None else seed)
-    federation.keep(steps.basis, block=block, seed=rng.randint(2**31), **start)
-    most = min(int(search.max_iter), -(-whole // block) + 1)
-    how = {"k": k, "deflated": list(deflated)}
-    return _agreed(federation, steps, block, most, search.tol, how, certain or k)
-
-
-def chosen_solver(name: str, federation: Federation, solver: str, k: int) -> str:
-    """Return what "auto" stands for: what sends fewer bytes; and tell a plan why."""
-    if solver != "auto":
-        return solver
-    whole, few = _directions(federation, k)
-    chosen = "direct" if whole <= _USUAL_ROUNDS * few else "krylov"
-    federation.coordinator.notes.append(
-        f"{name} chose the solver {chosen}: all {whole:,} directions at once, or "
-        f"{few} in each of about {_USUAL_ROUNDS} rounds."
+        worst = float(np.sqrt(np.max(totals["squares"][:converged])))
+        # A plan has all the rounds that there may be.
+        if n_iter == search.max_rounds if planned else worst <= search.tol:
+            return totals["correlations"], n_iter
+    raise ConvergenceError(
+        f"After {search.max_rounds} rounds of directions the weights may still be off "
+        f"by {worst:.1e} (the sine of an angle). Covariances of neighbouring pairs may "
+        f"be equal, so that their weights are not determined: try other n_components "
+        f'than {k}, a larger tol, or solver="direct"; or allow more rounds with '
+        f"max_iter."
     )
-    return chosen
-
-
-def _directions(federation: Federation, k: int) -> tuple[int, int]:
-    """Return how many directions there are at most, and how many to begin with."""
-    widths = map(len, federation.columns_of.values())
-    whole = min(int(federation.n_rows or 0), max(widths))
-    return whole, min(k + _MORE, whole)
-
-
-def _agreed(
-    federation: Federation,
-    steps: ColumnSteps,
-    block: int,
-    most: int,
-    tol: float,
-    how: dict[str, Any],
-    certain: int,
-) -> tuple[dict[str, Array], int]:
-    """Show directions until weights stand still; return what the last round told."""
-    i, planned = 0, federation.coordinator.planned
-    while True:
-        i += 1
-        image = federation.sum(steps.image, to="parties", block=block, ceiling=2.0)
-        sizes = {"width": i * block, "wider": (i + 1) * block}
-        told = federation.sum(steps.pairs, image=image["image"], **sizes, **how)
-        worst = float(np.sqrt(np.max(told["squares"][:certain])))
-        if i >= most if planned else worst <= tol:
-            return told, i
-        if i >= most:
-            raise ConvergenceError(
-                _UNFINISHED.format(most=most, worst=worst, k=how["k"])
-            )
-
-
-_UNFINISHED = (
-    "After {most} rounds of directions the weights may still be off by {worst:.1e} "
-    "(the sine of an angle). Covariances of neighbouring pairs may be the same, so "
-    "that their weights are anybody's choice: try other n_components than {k}, a "
-    'larger tol, or solver="direct"; or allow more rounds with max_iter.'
-)

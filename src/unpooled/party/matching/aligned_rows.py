@@ -1,28 +1,28 @@
-"""Which rows of a silo its studies read: all, or those that all silos have.
+"""The rows of a silo that its studies read: all, or those common to all silos.
 
     stages of matching ─> audit log, ledger ─> state/matches/<study>.csv ─> AlignedTable
 
-The file stays in the silo. It says which row has which place in the common order, and
-so whom a score is about.
+The file stays in the silo. It has the place of each row in the common order, and so
+the person behind each score.
 """
 
 import csv
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 from unpooled.arrays import Array, Int
 from unpooled.data.aligned_table import AlignedTable
 from unpooled.data.ids import match_report
 from unpooled.data.table import Table
-from unpooled.ledger import Ledger, canonical
-from unpooled.party.matching.silo_matcher import Matcher
-from unpooled.party.memory.signatures import sealed_lines
-from unpooled.party.memory.studies import NAME, Answer, Dealings, session_of
-from unpooled.party.rules.differencing import IdColumn
+from unpooled.ledger import canonical
+from unpooled.party.matching.silo_matcher import SiloMatcher
+from unpooled.party.memory.studies import NAME, Answer, Studies, session_of
 from unpooled.party.rules.policy import Policy
-from unpooled.protocol.matching_stages import Lines, Place
+from unpooled.party.steps.asked_step import AskedStep
+from unpooled.party.views.view import IdColumn
+from unpooled.protocol.matching_stages import STAGES, Place
 from unpooled.protocol.message import Message, digest
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request
@@ -32,7 +32,7 @@ log = logging.getLogger("unpooled.party")
 
 
 @final
-class Aligning:
+class AlignedRows:
     """A silo's matching of rows, over all its studies.
 
     Parameters
@@ -40,31 +40,31 @@ class Aligning:
     policy : Policy
         The silo's rules.
     identity : Identity
-        Seals the ledger's lines; the secret of the ids is derived from it.
-    dealings : Dealings
+        The secret of the ids is derived from it.
+    studies : Studies
         The silo's audit log and memory.
     matches : Path, optional
-        Folder for the files that say which row is where; without it none are written.
+        Folder for the files with the places of rows; without it none are written.
     """
 
     def __init__(
         self,
         policy: Policy,
         identity: Identity,
-        dealings: Dealings,
+        studies: Studies,
         matches: Path | None,
     ) -> None:
         self._policy, self._identity = policy, identity
-        self._dealings, self._folder = dealings, matches
-        self._matchers: dict[tuple[str, str], Matcher] = {}
+        self._studies, self._folder = studies, matches
+        self._matchers: dict[tuple[str, str], SiloMatcher] = {}
         self._aligned: dict[str, AlignedTable] = {}
 
     def table_of(self, study: str, table: Table) -> Table:
-        """Return the rows that a study reads: those matched, else the silo's table."""
+        """Return the table that a study reads: its matched rows, or all rows."""
         return self._aligned.get(study, table)
 
     def common_rows(self, study: str) -> Int[Array, " N"] | None:
-        """Return which rows a study reads, in its order; None where that is all."""
+        """Return the rows that a study reads, in its order; None where it reads all."""
         return self._aligned[study].rows if study in self._aligned else None
 
     def answer(
@@ -75,14 +75,14 @@ class Aligning:
         parties: tuple[str, ...],
         keys: tuple[Mapping[str, bytes], bytes],
     ) -> Answer:
-        """Do a stage of matching, and write it down before the reply leaves.
+        """Do a stage of matching; it is in the audit log before the reply leaves.
 
         Parameters
         ----------
         table : Table
-            The silo's rows by now; a matching ends with those that it began with.
+            The silo's present rows; a matching ends with those that it began with.
         keys : (mapping of str to bytes, bytes)
-            Those shared with every other party, and the one shared by all of them.
+            The keys shared with each other party, and the one shared by all.
         """
         header = message.header
         (study, session), number = session_of(message), header["round"]
@@ -96,21 +96,40 @@ class Aligning:
             begun = self._matcher(place, table, parties, keys)
             self._matchers[study, session] = begun
         matcher = self._matchers[study, session]
+        stage = STAGES.get(str(header["stage"]))
+        if stage is None:
+            raise Refusal("malformed_message")
         request = Request(
-            study, session, number, str(header["stage"]), "parties", (), {}
+            study=study,
+            session=session,
+            round=number,
+            step=stage.name,
+            to="parties",
+            operations=(),
+            public={},
         )
-        about = (IdColumn(matcher.source), parties)
-        self._dealings.check(request, *about)
-        told, arrays, lines = matcher.answer(place, message)
-        told["seals"] = []
+        asked = AskedStep(request, stage, IdColumn(matcher.source), self._policy)
+        n_entries = self._studies.check(asked, parties)
+        reply, arrays, lines = matcher.answer(place, message)
+        reply["seals"] = []
         if lines:
-            told["seals"] = self._written(request, party, message, arrays, lines, about)
+            sent = {name: digest(array.data) for name, array in arrays.items()}
+            reply["seals"] = self._studies.write_round(
+                asked,
+                request.answered(0, {}, "masked"),
+                party,
+                parties,
+                lines,
+                request=request.step,
+                digests={**message.digests, **sent},
+                n_entries=n_entries,
+            )
         if matcher.rows is not None and study not in self._aligned:
             self._take(study, matcher.source, matcher.rows)
-        return told, arrays
+        return reply, arrays
 
     def leave(self, study: str, session: str) -> None:
-        """Forget what belongs to one session: points, and scalars used once."""
+        """Forget the points and scalars of one session, which are used once."""
         self._matchers.pop((study, session), None)
 
     def _matcher(
@@ -119,11 +138,11 @@ class Aligning:
         table: Table,
         parties: tuple[str, ...],
         keys: tuple[Mapping[str, bytes], bytes],
-    ) -> Matcher:
-        # Another matching of the study begins: with the rows as they are by now.
+    ) -> SiloMatcher:
+        # Another matching of the study begins, with the present rows.
         self._aligned.pop(place.study, None)
         salt = canonical(["ids", place.study, list(parties)])
-        return Matcher(
+        return SiloMatcher(
             place,
             parties,
             table,
@@ -135,26 +154,6 @@ class Aligning:
             secret=self._identity.derived(salt),
             salt=salt,
         )
-
-    def _written(
-        self,
-        request: Request,
-        party: str,
-        message: Message,
-        arrays: Mapping[str, Array],
-        lines: Lines,
-        about: tuple[IdColumn, tuple[str, ...]],
-    ) -> list[list[Any]]:
-        study = self._dealings.studies[request.study]
-        first = self._dealings.n_own_lines(request.study)
-        sent = {name: digest(array.data) for name, array in arrays.items()}
-        known = {**message.digests, **sent, "": digest(b"")}
-        sealed = sealed_lines(party, self._identity, study.ledger, first, lines, known)
-        answered = request.answered(0, {}, "masked")
-        self._dealings.released(request, sealed, (request.step, answered), *about)
-        study.ledger = Ledger([*study.ledger, *sealed])
-        seals = [line.seals[party] for line in sealed]
-        return [[seal.sequence, seal.digest, seal.signature] for seal in seals]
 
     def _take(self, study: str, table: Table, rows: Int[Array, " N"]) -> None:
         self._aligned[study] = AlignedTable(table, rows)

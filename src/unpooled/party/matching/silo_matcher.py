@@ -21,13 +21,13 @@ from unpooled.secure.sums.masking import MaskedSum, unveiled, veil
 
 # A table of more places than this would not fit a message.
 _MOST_PLACES = 2**28
-# What a stage gives: entries of the reply's header, its arrays, and how many points,
-# places or rows came and go.
+# Result of a stage: entries of the reply's header, its arrays, and the numbers of
+# points, places or rows that were received and are sent.
 _Done = tuple[dict[str, Any], dict[str, Array], tuple[int, int]]
 
 
 @final
-class Matcher:
+class SiloMatcher:
     """A party's end of one matching of rows.
 
     Parameters
@@ -41,11 +41,11 @@ class Matcher:
     policy : Policy
         The silo's rules.
     keys : mapping of str to bytes
-        Shared with every other party, for this session.
+        Shared with each other party, for this session.
     group_key : bytes
-        Shared with all of them; the coordinator does not have it.
+        Shared with all parties; the coordinator does not have it.
     secret : bytes
-        This silo's own for the study: the same gives the same order again.
+        This silo's own for the study; the same secret gives the same order again.
     salt : bytes
         Separates the ids of this study from those of any other.
 
@@ -54,7 +54,7 @@ class Matcher:
     source : Table
         As given.
     rows : (N,) array of int, or None
-        Which rows are common, in common order, once that is known.
+        The common rows, in common order, once they are known.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Matcher:
     ) -> None:
         self.rows: Int[Array, " N"] | None = None
         self._me, self._parties = place.party, parties
-        self._where = [place.study, place.session]
+        self._session = [place.study, place.session]
         self.source, self._policy = source, policy
         self._keys, self._group_key = keys, group_key
         self._secret, self._salt = secret, salt
@@ -82,7 +82,7 @@ class Matcher:
     def answer(
         self, place: Place, message: Message
     ) -> tuple[dict[str, Any], dict[str, Array], Lines]:
-        """Do a stage: return what the reply says, its arrays, and their lines."""
+        """Do a stage; return the reply's header, its arrays, and their ledger lines."""
         step = STAGES.get(message.header["stage"])
         if step is None:
             raise Refusal("malformed_message")
@@ -101,7 +101,7 @@ class Matcher:
         header, arrays, (received, sent) = stages[step.name](message)
         lines = lines_of(place, step, received, sent)
         if "unlucky" in header:
-            # Nothing left; the coordinator asks again under another context.
+            # Nothing is sent; the coordinator repeats the stage in another context.
             return {"kind": "released"}, {}, []
         return {"kind": "released", **header}, arrays, lines
 
@@ -163,19 +163,21 @@ class Matcher:
         rows, tokens = self._intersection().common(words, context)
         if not len(rows):
             raise DataError("No id is common to all silos.", rule="no_common_rows")
-        # Also before the number is told: it is one about fewer people than that.
+        # Before the number is sent, which would be about fewer people than allowed.
         self._policy.check_rows(len(rows))
         self.rows = rows
-        return self._told(len(rows), tokens, len(total), len(rows))
+        return self._count_and_digest(len(rows), tokens, len(total), len(rows))
 
     def _check(self, message: Message) -> _Done:
         self._once("check")
         ids = read_ids(self.source)
-        return self._told(len(ids), ids, 0, 1)
+        return self._count_and_digest(len(ids), ids, 0, 1)
 
-    def _told(self, n: int, items: list[bytes], received: int, sent: int) -> _Done:
-        """Return a number of rows, and what shows whether all silos have the same."""
-        key = self._group_key + canonical(self._where)
+    def _count_and_digest(
+        self, n: int, items: list[bytes], received: int, sent: int
+    ) -> _Done:
+        """Return a number of rows, and a digest that is equal where the rows are."""
+        key = self._group_key + canonical(self._session)
         digest = keyed_digest(key, items).hex()
         return {"digest": digest}, {"count": np.array([n])}, (received, sent)
 
@@ -195,14 +197,14 @@ class Matcher:
 
     def _sealed(self, points: bytes, origin: str, start: int) -> Array:
         peer = self._neighbour(1)
-        about = canonical([*self._where, "points", origin, start, self._me, peer])
+        about = canonical([*self._session, "points", origin, start, self._me, peer])
         return np.frombuffer(seal_for(self._keys[peer], points, about), np.uint8)
 
     def _unsealed(self, message: Message, origin: str, start: int) -> bytes:
-        # A second time it would be another message under the same scalars.
+        # Points in a second message would be multiplied by the same scalars.
         self._once("points", origin, start)
         peer = self._neighbour(-1)
-        about = canonical([*self._where, "points", origin, start, peer, self._me])
+        about = canonical([*self._session, "points", origin, start, peer, self._me])
         points = open_sealed(
             self._keys[peer], message.arrays["received"].tobytes(), about
         )
@@ -211,7 +213,7 @@ class Matcher:
         return points
 
     def _context(self, message: Message) -> bytes:
-        return canonical([*self._where, "table", _whole(message, "attempt")])
+        return canonical([*self._session, "table", _whole(message, "attempt")])
 
 
 def _whole(message: Message, name: str) -> int:

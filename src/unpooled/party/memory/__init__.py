@@ -1,1 +1,1 @@
-"""What a silo keeps between requests: its audit log and arrays."""
+"""The memory of a silo between requests: its audit log and kept arrays."""

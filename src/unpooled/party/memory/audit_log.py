@@ -1,39 +1,41 @@
-"""The silo's audit log: what left, for whom, and under which roster.
+"""The silo's audit log: every release, for whom, and under which roster.
 
     announced ── decided ── joined ── line, line, round ── ... ── delivered ── forgotten
 
 Written before a reply leaves, in one transaction, so that a process killed at any point
-leaves either all of a round or nothing of it. It is also what a silo knows after a
-restart: what was answered before, and for which parties. A log that cannot be written
-(a full disk, a size limit) stops the release: it fails closed.
+leaves either all of a round or nothing of it. After a restart it is the memory of the
+silo's earlier answers and of their rosters. A log that cannot be written (a full disk,
+a size limit) stops the release: it fails closed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, final
 
 from unpooled.errors import StudyError
 from unpooled.ledger import Ledger, Release
-from unpooled.party.memory.hash_chain import Chain, Entry, is_signed
-from unpooled.party.memory.study_memory import Ran, Remembered
-from unpooled.party.recollection import Recollection
-from unpooled.party.rules.answered_columns import Told
+from unpooled.party.memory.audit_state import AuditState, LoggedStudy, Ran
+from unpooled.party.memory.hash_chain import Entry, HashChain, is_signed
+from unpooled.party.rules.answered_columns import AnsweredColumns
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.message import digest
 from unpooled.secure.keys.roster import Identity
 
-# What a party writes on its own carries its signature.
+# Entries that a party writes alone carry its signature.
 _SIGNED = ("round", "joined")
+_NONE: Mapping[str, int] = MappingProxyType({})
 
 
 @final
-class Journal:
-    """A silo's audit log in a file of its own, which several processes may use.
+class AuditLog:
+    """A silo's audit log, in a file that several processes may use.
 
     Parameters
     ----------
-    path : str or Path
-        The SQLite file; made when absent.
+    path : str or Path, optional
+        The SQLite file; made when absent. Without it the log is kept in memory and ends
+        with the process, as in simulations.
     max_pages : int, optional
         SQLite's limit on the file, in pages of 4,096 bytes.
 
@@ -43,54 +45,64 @@ class Journal:
         When the file cannot be opened, or was altered.
     """
 
-    def __init__(self, path: str | Path, *, max_pages: int | None = None) -> None:
-        self.path = Path(path)
+    def __init__(
+        self, path: str | Path | None = None, *, max_pages: int | None = None
+    ) -> None:
+        self.path = None if path is None else Path(path)
         self._refusals: set[tuple[str, str, str]] = set()
-        self._seen = Recollection()
-        self._chain = Chain(self.path, max_pages, self._seen.see)
+        self._state = AuditState()
+        self._chain = HashChain(self.path, max_pages, self._state.see)
         self._chain.catch_up()
 
-    def study(self, name: str) -> Remembered:
-        """Return what the log says of a study, by now."""
+    def study(self, name: str) -> LoggedStudy:
+        """Return the state of a study, as the log has it by now."""
         self._chain.catch_up()
-        return self._seen.studies.get(name, Remembered())
+        return self._state.studies.get(name, LoggedStudy())
 
     def studies(self) -> list[str]:
         """Return the names of the studies in the order in which they came up."""
         self._chain.catch_up()
-        return list(self._seen.studies)
+        return list(self._state.studies)
+
+    @property
+    def n_entries(self) -> int:
+        """How many entries were read so far, those of other processes included."""
+        return self._chain.number
 
     def entries(self, study: str | None = None) -> list[Entry]:
-        """Return everything in the log, or what is about one study."""
+        """Return all entries, or those of one study."""
         entries = self._chain.entries()
         return [entry for entry in entries if study in (None, entry.study)]
 
     def ledger(self, study: str) -> Ledger:
-        """Return the lines of a study as this silo wrote them."""
+        """Return the ledger lines of a study as this silo wrote them."""
         records = self._chain.records("line", study)
         return Ledger([Release.from_record(record) for record in records])
 
-    def told(self) -> Told:
-        """Return what was answered about columns, in all studies."""
+    def answered_columns(self) -> AnsweredColumns:
+        """Return the answers by column, over all studies."""
         self._chain.catch_up()
-        return self._seen.told
+        return self._state.answered_columns
 
     def spent(self) -> float:
-        """Return what all private releases cost together, as `Budget` counts it."""
+        """Return the ρ of all private releases together."""
         self._chain.catch_up()
-        return self._seen.spent
+        return self._state.spent
 
     def released(
         self,
         identity: Identity,
         lines: Sequence[Release],
+        *,
         ran: Ran,
-        asked: tuple[str, Answered],
+        request: str,
+        answered: Answered,
         columns: Sequence[str],
         parties: Sequence[str],
         session: str,
+        rho: float = 0.0,
+        mixtures: Mapping[str, int] = _NONE,
         check: Callable[[], None] = lambda: None,
-        **more: Any,
     ) -> None:
         """Write one round: its lines, the step that ran, and for which parties.
 
@@ -99,14 +111,25 @@ class Journal:
         identity : Identity
             The silo's; signs the log up to here.
         lines : sequence of Release
-            With seals whose sequence goes on where the study's lines end.
+            With seals whose sequence continues that of the study's earlier lines.
         ran : (str, tuple of str)
             The step and the transforms before it.
-        asked : (str, Answered)
-            The SHA-256 of the request, and what to remember of it.
+        request : str
+            SHA-256 of the request.
+        answered : Answered
+            The record of the round.
+        columns : sequence of str
+            Source columns that the step read.
+        parties : sequence of str
+            The roster of the session.
+        session : str
+            The session.
+        rho : float
+            The round's privacy cost.
+        mixtures : mapping of str to int
+            Mixtures of columns that the round was about.
         check : callable, optional
             Called when no other process can write any more; it may still refuse.
-        **more : of the round: "rho", its cost of privacy, and "mixtures"
 
         Raises
         ------
@@ -119,8 +142,8 @@ class Journal:
         first = next(iter(lines[0].seals.values()))
 
         def in_order() -> None:
-            told = self._seen.studies.get(study, Remembered())
-            if told.sealed.get(first.key, 0) != first.sequence:
+            logged = self._state.studies.get(study, LoggedStudy())
+            if logged.sealed.get(first.key, 0) != first.sequence:
                 raise StudyError(
                     f"Another process answers the study {study} at the same time.",
                     rule="out_of_order",
@@ -129,20 +152,28 @@ class Journal:
 
         step, front = ran
         entries = [("line", study, line.as_record()) for line in lines]
-        record = {"session": session, "step": step, "front": list(front)}
-        record |= {"columns": list(columns), "parties": list(parties)}
-        record |= {"round": lines[0].round, "lines": len(lines)}
-        record |= {"request": asked[0], "answered": asked[1].as_record()}
-        record |= {name: value for name, value in more.items() if value}
+        record = {
+            "session": session,
+            "step": step,
+            "front": list(front),
+            "columns": list(columns),
+            "parties": list(parties),
+            "round": lines[0].round,
+            "lines": len(lines),
+            "request": request,
+            "answered": answered.as_record(),
+        }
+        record |= {"rho": rho} if rho else {}
+        record |= {"mixtures": dict(mixtures)} if mixtures else {}
         self._chain.append([*entries, ("round", study, record)], identity, in_order)
 
     def joined(
         self, identity: Identity, study: str, session: str, parties: Sequence[str]
     ) -> None:
-        """Write that the silo joined a session; one that it joined is refused."""
+        """Write that the silo joined a session; refuse to join it a second time."""
 
         def unseen() -> None:
-            if session in self._seen.studies.get(study, Remembered()).sessions:
+            if session in self._state.studies.get(study, LoggedStudy()).sessions:
                 raise StudyError(
                     f"The session {session} of {study} is over.", rule="replayed"
                 )
@@ -151,7 +182,7 @@ class Journal:
         self._chain.append([("joined", study, record)], identity, unseen)
 
     def announced(self, study: str, text: str) -> None:
-        """Write the text of a study that somebody wants to run; once while it stays."""
+        """Write the announced text of a study, unless it is the present one."""
         if self.study(study).text != text:
             self._chain.append([("announced", study, {"text": text})])
 
@@ -184,26 +215,31 @@ class Journal:
         record = {"name": name, "digest": content, "bytes": size}
         self._chain.append([("delivered", study, record)])
 
+    def resumed(self, study: str, logged: LoggedStudy) -> None:
+        """Write what an earlier process of a simulation logged of a study."""
+        self._chain.append([("resumed", study, logged.as_record())])
+
     def forgotten(self, study: str, models: Sequence[str]) -> None:
-        """Write that what the silo kept of a study was deleted."""
+        """Write that the arrays and models of a study were deleted."""
         self._chain.append([("forgotten", study, {"models": list(models)})])
 
     def refused(self, study: str, asked: str, rule: str, each: bool = False) -> None:
-        """Write that a rule said no: once per process, or `each` time."""
-        what = (study[:100], asked[:100], rule)
-        if not each and (what in self._refusals or len(self._refusals) >= 256):
+        """Write that a rule refused a request: once per process, or `each` time."""
+        study, asked = study[:100], asked[:100]
+        known = (study, asked, rule) in self._refusals
+        if not each and (known or len(self._refusals) >= 256):
             return
-        self._refusals.add(what)
-        said = {"asked": what[1], "rule": rule, "telling": each}
-        self._chain.append([("refused", what[0], said)])
+        self._refusals.add((study, asked, rule))
+        record = {"asked": asked, "rule": rule, "telling": each}
+        self._chain.append([("refused", study, record)])
 
     def notes(self, kind: str) -> list[dict[str, Any]]:
-        """Return what was noted of the table: a "version", or how it was "filled"."""
+        """Return the notes about the table: of a "version", or how it was "filled"."""
         self._chain.catch_up()
-        return list(self._seen.notes[kind])
+        return list(self._state.notes[kind])
 
     def note(self, kind: str, record: dict[str, Any]) -> None:
-        """Write something about the table, of no study, once."""
+        """Write a note about the table, which belongs to no study, once."""
         if record not in self.notes(kind):
             self._chain.append([(kind, "", record)])
 
@@ -219,9 +255,8 @@ class Journal:
         Returns
         -------
         bool
-            True. What does not hold is a `StudyError` that names the first bad entry.
-            Entries missing at the end show against a coordinator's ledger only: see
-            `check_against`.
+            True; otherwise a `StudyError` names the first bad entry. Entries missing at
+            the end only show beside a coordinator's ledger: see `check_against`.
         """
         self._chain.check_file()
         lines = 0
@@ -255,8 +290,8 @@ class Journal:
         Returns
         -------
         int
-            How many lines of this silo in the same studies the ledger lacks: replies
-            that the coordinator never wrote down.
+            Number of lines of this silo in the same studies that the ledger lacks:
+            replies that the coordinator never wrote down.
 
         Raises
         ------

@@ -3,8 +3,8 @@
     entry t: body_t ── hash_t = SHA-256(hash_{t-1} ‖ body_t) ── signature, at times
 
 A transaction is on the disk before `append` returns, so a process killed at any point
-leaves all of it or nothing. Triggers refuse edits; those made around them break the
-chain, and whoever computes the chain anew cannot sign it.
+leaves all of it or nothing. Triggers refuse edits; an edit around them breaks the
+chain, and only the silo's key can sign a chain that is computed anew.
 """
 
 import hashlib
@@ -13,6 +13,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -46,12 +47,13 @@ CREATE TRIGGER IF NOT EXISTS entries_follow BEFORE INSERT ON entries
     BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
 """
 _COLUMNS = "number, time, kind, study, record, hash, signature"
+_INSERT = f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
 @final
 @dataclass(frozen=True)
 class Entry:
-    """One thing that happened at a silo's door.
+    """One entry of an audit log.
 
     Attributes
     ----------
@@ -60,7 +62,7 @@ class Entry:
     time : str
         By the silo's own clock, ISO 8601 in UTC. Nothing depends on it.
     kind, study : str
-        What happened, and in which study.
+        The kind of event, and its study.
     record : dict
         The particulars, JSON values.
     hash : str
@@ -80,33 +82,36 @@ class Entry:
 
 
 @final
-class Chain:
+class HashChain:
     """The file.
 
     Parameters
     ----------
-    path : Path
-        Made when absent, for the silo's own user alone.
+    path : Path or None
+        Made when absent, for the silo's own user alone. None keeps the entries in
+        memory, as long as the process lives.
     max_pages : int or None
         SQLite's limit on the file, in pages.
     seen : callable
-        Called with each entry in turn, of this process or of another, before anything
-        else is read or written.
+        Called with each entry in turn, of this process or of another.
     """
 
     def __init__(
-        self, path: Path, max_pages: int | None, seen: Callable[[Entry], None]
+        self, path: Path | None, max_pages: int | None, seen: Callable[[Entry], None]
     ) -> None:
-        self._path, self._seen = path, seen
+        self._path, self._seen = path or "in memory", seen
+        # No other process writes there.
+        self._in_memory = path is None
         self._number, self._head = 0, _GENESIS
         self._lock = threading.RLock()
         try:
             # Only where it is not there: closing any handle of a file takes away the
             # locks that this process's other connections to it have.
-            with suppress(FileExistsError):
-                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            if path is not None:
+                with suppress(FileExistsError):
+                    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             self._database = sqlite3.connect(
-                path,
+                path or ":memory:",
                 timeout=_SECONDS_TO_WAIT,
                 isolation_level=None,
                 check_same_thread=False,
@@ -118,10 +123,16 @@ class Chain:
             if max_pages is not None:
                 self._database.execute(f"PRAGMA max_page_count = {int(max_pages)}")
         except (OSError, sqlite3.Error) as wrong:
-            raise unusable(path, wrong) from wrong
+            raise unusable(self._path, wrong) from wrong
+        weakref.finalize(self, self._database.close)
+
+    @property
+    def number(self) -> int:
+        """Number of the last entry that `seen` was called with."""
+        return self._number
 
     def entries(self) -> Iterator[Entry]:
-        """Yield the entries in order, each checked against the chain before it.
+        """Yield the entries in order, each checked against the chain.
 
         Raises
         ------
@@ -131,14 +142,19 @@ class Chain:
         return self._checked(0, _GENESIS)
 
     def catch_up(self) -> None:
-        """Show `seen` what was written since, by whichever process."""
+        """Show `seen` the entries that other processes wrote since."""
+        if self._in_memory:
+            return
         with self._lock:
             for entry in self._checked(self._number, self._head):
-                self._number, self._head = entry.number, entry.hash
-                try:
-                    self._seen(entry)
-                except (KeyError, TypeError, ValueError) as wrong:
-                    raise self._broken(entry.number) from wrong
+                self._show(entry)
+
+    def _show(self, entry: Entry) -> None:
+        self._number, self._head = entry.number, entry.hash
+        try:
+            self._seen(entry)
+        except (KeyError, TypeError, ValueError) as wrong:
+            raise self._broken(entry.number) from wrong
 
     def append(
         self,
@@ -153,32 +169,40 @@ class Chain:
         identity : Identity, optional
             Signs the chain up to and with the last of them.
         check : callable, optional
-            Called when nobody else can write any more; what it raises stops the write.
+            Called when no other process can write any more; an exception stops the
+            write.
 
         Raises
         ------
         StudyError
             Under the rule "audit_log", when SQLite cannot write.
         """
-        with self._transaction():
-            self.catch_up()
-            check()
-            number, head = self._number, self._head
-            time = now()
-            for position, (kind, study, record) in enumerate(entries, 1):
-                number += 1
-                text = canonical(record).decode()
-                body = _body(number, time, kind, study, text)
-                head = hashlib.sha256(head.encode() + body).hexdigest()
-                signature = ""
-                if identity is not None and position == len(entries):
-                    signature = identity.sign(_statement(head)).hex()
-                    signature = identity.public.hex() + signature
-                self._database.execute(
-                    f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (number, time, kind, study, text, head, signature),
-                )
-        self.catch_up()
+        written: list[Entry] = []
+        with self._lock:
+            with self._transaction():
+                self.catch_up()
+                check()
+                number, head = self._number, self._head
+                time = now()
+                for position, (kind, study, record) in enumerate(entries, 1):
+                    number += 1
+                    text = canonical(record).decode()
+                    body = _body(number, time, kind, study, text)
+                    head = hashlib.sha256(head.encode() + body).hexdigest()
+                    signature = ""
+                    if identity is not None and position == len(entries):
+                        signature = identity.sign(_statement(head)).hex()
+                        signature = identity.public.hex() + signature
+                    self._database.execute(
+                        _INSERT,
+                        (number, time, kind, study, text, head, signature),
+                    )
+                    written.append(
+                        Entry(number, time, kind, study, record, head, signature)
+                    )
+            # Only now do they stand in the file; they need not be read from it.
+            for entry in written:
+                self._show(entry)
 
     def records(self, kind: str, study: str) -> list[dict[str, Any]]:
         """Return the records of a study's entries of one kind, in their order."""
@@ -280,7 +304,7 @@ def _statement(head: str) -> bytes:
     return b"unpooled audit log\0" + head.encode()
 
 
-def unusable(path: Path, wrong: object) -> StudyError:
+def unusable(path: Path | str, wrong: object) -> StudyError:
     """Return the error of a file that SQLite cannot read or write."""
     return StudyError(
         f"The audit log {path} cannot be used: {wrong}. Nothing leaves this silo until "

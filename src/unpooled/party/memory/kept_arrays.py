@@ -1,15 +1,15 @@
 """Arrays that stay in a silo for later steps, each with its origin.
 
-    round 3   every silo keeps   squares ── origin: digest of what round 3 asked
-    round 4   a step reads it    origin ──> keys of the masks of what round 4 releases
+    round 3   every silo keeps   squares ── origin: digest of the request of round 3
+    round 4   a step reads it    origin ──> keys of the masks of round 4
 
-A coordinator could have all silos but one keep zeros. Their origins then differ, so the
-masks of what is made of them do not cancel, and no total of it opens. What a step keeps
-itself has an origin made of its request and of the origins that it read, so this holds
-however many steps are between.
+A coordinator could have all silos but one keep zeros. The origins then differ, so the
+masks of releases computed from them do not cancel, and no total opens. An array that a
+step keeps has an origin made of its request and of the origins that it read, so this
+holds over any number of steps.
 
-Honest silos read the same: a step that has another part to play at one silo reads there
-what it reads at the others.
+Honest silos read the same: a step that has another part at one silo reads the same
+arrays there as at the others.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,17 +28,18 @@ from unpooled.protocol.refusal import Refusal
 
 
 @final
-class Shelf:
+class KeptStore:
     """Arrays by view and name, with their origins; symmetric ones as a triangle.
 
     Parameters
     ----------
     folder : Path, optional
-        Where each is written too, so that it outlives the process; made when needed.
+        Folder where each is written too, so that it outlives the process; made when
+        needed.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        # The array, the side of the square that it is a triangle of (else 0), origin.
+        # Array, side of the square where it is a triangle (else 0), and origin.
         self._arrays: dict[tuple[str, str], tuple[Array, int, str]] = {}
         self._folder = folder
 
@@ -60,7 +61,7 @@ class Shelf:
         return unpack(stored, size) if size else stored, origin
 
     def triangle(self, view: str, name: str) -> tuple[Array, str] | None:
-        """Return a symmetric array as it lies here, its triangle, or None."""
+        """Return the triangle of a symmetric array and its origin, or None."""
         found = self._stored(view, name)
         return (found[0], found[2]) if found is not None and found[1] else None
 
@@ -75,7 +76,7 @@ class Shelf:
 def _write(folder: Path, key: str, stored: Array, size: int, origin: str) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     about = {"size": np.array(size), "origin": np.array(origin)}
-    # What a power failure loses is made again by another fit.
+    # Not forced to the disk: after a power failure another fit makes it again.
     with replacing(folder / f"{key}.npz", durable=False) as stream:
         np.savez(stream, allow_pickle=False, stored=stored, **about)
 
@@ -85,18 +86,18 @@ def _read(path: Path) -> tuple[Array, int, str]:
         return archive["stored"], int(archive["size"]), str(archive["origin"])
 
 
-# In one process a silo has a party in every federation that it is in. What it kept for
-# a fit lives as long as the federation of the fit, or a model fitted on it, does.
-_SHARED: WeakValueDictionary[tuple[str, str], Shelf] = WeakValueDictionary()
+# In one process a silo has a party in each of its federations. Arrays kept for a fit
+# live as long as the federation of the fit, or a model fitted on it.
+_SHARED: WeakValueDictionary[tuple[str, str], KeptStore] = WeakValueDictionary()
 
 
-def share_shelf(party: str, study: str, shelf: Shelf) -> None:
-    """Let a silo's other parties in this process read what it keeps for a study."""
+def share_kept(party: str, study: str, shelf: KeptStore) -> None:
+    """Let a silo's other parties in this process read the arrays kept for a study."""
     _SHARED[party, study] = shelf
 
 
-def shared_shelf(party: str, study: str) -> Shelf | None:
-    """Return what a silo keeps in this process for a study, by whichever party."""
+def shared_kept(party: str, study: str) -> KeptStore | None:
+    """Return the arrays that any party of a silo in this process keeps for a study."""
     return _SHARED.get((party, study))
 
 
@@ -109,49 +110,49 @@ class Origins:
         self._read: set[tuple[str, str, str]] = set()
 
     def read(self, view: str, name: str, origin: str) -> None:
-        """Take down what was read."""
+        """Note that an array was read."""
         self._read.add((view, name, origin))
 
     def digest(self) -> str:
-        """Return a digest of them all; empty where nothing was read."""
+        """Return a digest of all origins; empty where nothing was read."""
         read = [list(one) for one in sorted(self._read)]
         return digest(canonical(read)) if read else ""
 
     def bound(self, context: bytes) -> bytes:
-        """Return the context of a release, bound to what it is made of."""
+        """Return the context of a release, bound to the arrays it is computed from."""
         return context + self.digest().encode()
 
 
 @final
 class KeptArrays:
-    """What a step reads as `kept`: arrays that earlier steps kept for the same view.
+    """The `kept` of a step: arrays that earlier steps kept for the same view.
 
     Parameters
     ----------
     view : str
         Digest of the view.
-    shelves : sequence of Shelf
-        Where to look, the first one first.
+    stores : sequence of KeptStore
+        Searched in this order.
     origins : Origins, optional
-        Takes down what is read.
+        Notes the arrays that are read.
     """
 
     def __init__(
-        self, view: str, shelves: Sequence[Shelf], origins: Origins | None = None
+        self, view: str, stores: Sequence[KeptStore], origins: Origins | None = None
     ) -> None:
-        self._view, self._shelves = view, shelves
+        self._view, self._stores = view, stores
         self._origins = origins or Origins()
 
     def __getitem__(self, name: str) -> Array:
-        return self._read(name, Shelf.get)
+        return self._read(name, KeptStore.get)
 
     def triangle(self, name: str) -> Array:
         """Return the triangle of a symmetric array; a step may release it as it is."""
-        return self._read(name, Shelf.triangle)
+        return self._read(name, KeptStore.triangle)
 
-    def _read(self, name: str, way: Callable[..., tuple[Array, str] | None]) -> Array:
-        for shelf in self._shelves:
-            if (found := way(shelf, self._view, name)) is not None:
+    def _read(self, name: str, get: Callable[..., tuple[Array, str] | None]) -> Array:
+        for store in self._stores:
+            if (found := get(store, self._view, name)) is not None:
                 value, origin = found
                 self._origins.read(self._view, name, origin)
                 return value

@@ -1,7 +1,7 @@
-"""What a step gave for the first rows of a view, kept in the silo until there are more.
+"""Cached totals over the first n rows of a view, so that appended rows can be added.
 
-Written beside the audit log it outlives the process. A study finds what another study
-of the same silo kept, too: it is about the same rows, and never leaves.
+Written beside the audit log they outlive the process. A study also finds the totals of
+the silo's other studies: they are about the same rows, and never leave.
 """
 
 import zipfile
@@ -19,35 +19,35 @@ from unpooled.data.atomic_file import replacing
 
 @final
 @dataclass(frozen=True, eq=False)
-class Sofar:
-    """What a step gave for the first rows of a view.
+class PartialTotals:
+    """Totals of a step over the first rows of a view.
 
     Attributes
     ----------
-    asked : bytes
-        Its public arguments.
+    arguments : bytes
+        The step's public arguments, in canonical form.
     n_rows : int
-        How many rows.
+        Number of these rows.
     digest : bytes
         Of these rows, in their order.
     totals : mapping of str to array
-        What they gave.
+        The step's totals over them.
     """
 
-    asked: bytes
+    arguments: bytes
     n_rows: int
     digest: bytes
     totals: Mapping[str, Array]
 
 
 @final
-class Reused:
-    """A study's totals, one for each view and step: the last that was asked for.
+class TotalsCache:
+    """Cached totals of a study, the latest for each view and step.
 
     Parameters
     ----------
     folder : Path, optional
-        Where they are written; without it they live as long as the process.
+        Folder of their files; without it they live as long as the process.
     others : callable, optional
         Returns the folders of the silo's other studies.
     """
@@ -58,56 +58,58 @@ class Reused:
         others: Callable[[], Iterable[Path]] = tuple,
     ) -> None:
         self._folder, self._others = folder, others
-        self._known: dict[str, Sofar] = {}
+        self._known: dict[str, PartialTotals] = {}
 
-    def find(self, view: str, step: str, asked: bytes, most: int) -> Sofar | None:
-        """Return what a step gave for the most rows up to `most`, or None."""
-        found = [
-            sofar
-            for sofar in self._all(f"{view}.{step}")
-            if sofar.asked == asked and sofar.n_rows <= most
+    def find(
+        self, view: str, step: str, arguments: bytes, n_rows: int
+    ) -> PartialTotals | None:
+        """Return the totals over the most rows, at most `n_rows` of them, or None."""
+        candidates = [
+            partial
+            for partial in self._all(f"{view}.{step}")
+            if partial.arguments == arguments and partial.n_rows <= n_rows
         ]
-        return max(found, key=lambda sofar: sofar.n_rows, default=None)
+        return max(candidates, key=lambda partial: partial.n_rows, default=None)
 
-    def put(self, view: str, step: str, sofar: Sofar) -> None:
-        """Keep what a step gave, in place of what it gave last."""
+    def put(self, view: str, step: str, partial: PartialTotals) -> None:
+        """Keep the totals of a step, in place of its last ones."""
         key = f"{view}.{step}"
-        self._known[key] = sofar
+        self._known[key] = partial
         if self._folder is not None:
-            _write(self._folder, key, sofar)
+            _write(self._folder, key, partial)
 
-    def _all(self, key: str) -> Iterator[Sofar]:
+    def _all(self, key: str) -> Iterator[PartialTotals]:
         if key in self._known:
             yield self._known[key]
         own = () if self._folder is None else (self._folder,)
         for folder in {*own, *self._others()}:
-            # A file that cannot be read is one more that is not there: all rows are
-            # read again, with the same answer.
+            # An unreadable file counts as absent: all rows are read again, with the
+            # same totals.
             with suppress(OSError, ValueError, KeyError, zipfile.BadZipFile):
                 yield _read(folder / f"{key}.npz")
 
 
-def _write(folder: Path, key: str, sofar: Sofar) -> None:
+def _write(folder: Path, key: str, partial: PartialTotals) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     about = {
-        "asked": np.frombuffer(sofar.asked, np.uint8),
-        "digest": np.frombuffer(sofar.digest, np.uint8),
-        "n_rows": np.array(sofar.n_rows),
+        "asked": np.frombuffer(partial.arguments, np.uint8),
+        "digest": np.frombuffer(partial.digest, np.uint8),
+        "n_rows": np.array(partial.n_rows),
     }
-    totals = {f"total.{name}": value for name, value in sofar.totals.items()}
+    totals = {f"total.{name}": value for name, value in partial.totals.items()}
     with replacing(folder / f"{key}.npz", durable=False) as stream:
         np.savez(stream, allow_pickle=False, **about, **totals)
 
 
-def _read(path: Path) -> Sofar:
-    # Opened here: NumPy leaves a file open that turns out to be none of its own.
+def _read(path: Path) -> PartialTotals:
+    # Opened here: NumPy leaves a file open that is not of its format.
     with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
         totals = {
             name.removeprefix("total."): archive[name]
             for name in archive.files
             if name.startswith("total.")
         }
-        return Sofar(
+        return PartialTotals(
             archive["asked"].tobytes(),
             int(archive["n_rows"]),
             archive["digest"].tobytes(),

@@ -1,15 +1,17 @@
-"""What a silo has to do with studies beside their rounds: approval, memory, models.
+"""All studies of a silo: approval, memory between fits, rounds, delivered models.
 
 announce ─> a person approves ─> join ─> rounds ─> deliver ─> `unpooled silo apply`
 
-With a journal all of it outlives the process, and is written before it has an effect.
+Everything is written to the audit log before it has an effect, and outlives the process
+where the log is a file.
 """
 
 import hashlib
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
 
@@ -17,25 +19,21 @@ from unpooled.arrays import Array
 from unpooled.data.atomic_file import replacing
 from unpooled.data.table import Table
 from unpooled.errors import StudyError
-from unpooled.ledger import Release
-from unpooled.party.memory.audit_log import Journal
-from unpooled.party.memory.kept_arrays import Shelf
-from unpooled.party.memory.partial_totals import Reused
-from unpooled.party.memory.study_memory import Remembered, Study
-from unpooled.party.rules.column_mixtures import mixtures_in
-from unpooled.party.rules.differencing import History, IdColumn
+from unpooled.ledger import Ledger, Release, Seal
+from unpooled.party.memory.audit_log import AuditLog
+from unpooled.party.memory.audit_state import LoggedStudy
+from unpooled.party.memory.kept_arrays import KeptStore
+from unpooled.party.memory.partial_totals import TotalsCache
+from unpooled.party.memory.study_memory import StudyMemory
+from unpooled.party.rules.differencing import DifferencingRules
 from unpooled.party.rules.policy import Policy
-from unpooled.party.rules.privacy_budget import Budget
-from unpooled.party.rules.refusal_limit import Refusals
-from unpooled.party.steps.private_noise import cost
-from unpooled.party.views.view import View
+from unpooled.party.rules.privacy_budget import check_budget
+from unpooled.party.rules.refusal_limit import check_refusals, record_refusal
+from unpooled.party.steps.asked_step import AskedStep
 from unpooled.protocol.answered import Answered
-from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY
-from unpooled.protocol.matching_stages import STAGES
-from unpooled.protocol.message import Message
+from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY, Lines
+from unpooled.protocol.message import Message, digest
 from unpooled.protocol.refusal import Refusal
-from unpooled.protocol.request import Request
-from unpooled.protocol.step import find_step
 from unpooled.secure.keys.roster import Identity
 
 Answer = tuple[dict[str, Any], dict[str, Array]]
@@ -51,16 +49,16 @@ _MOST_MODELS = 100
 
 
 @final
-class Dealings:
-    """A silo's dealings with all studies.
+class Studies:
+    """All studies of a silo: their approval, their memory, their models.
 
     Parameters
     ----------
     policy : Policy
         The silo's rules.
     identity : Identity
-        Signs the journal.
-    journal : Journal or None
+        Signs the audit log.
+    audit_log : AuditLog
         The silo's audit log.
     approval : {"none", "each-study"}
         Whether a person must approve each study before the silo joins it.
@@ -69,15 +67,15 @@ class Dealings:
 
     Attributes
     ----------
-    studies : dict of str to Study
-        What the silo remembers.
+    studies : dict of str to StudyMemory
+        The studies that the silo remembers, by name.
     """
 
     def __init__(
         self,
         policy: Policy,
         identity: Identity,
-        journal: Journal | None,
+        audit_log: AuditLog,
         approval: str,
         models: Path | None,
     ) -> None:
@@ -85,52 +83,55 @@ class Dealings:
             raise StudyError(
                 f"approval = {approval!r}; choose {' or '.join(APPROVALS)}."
             )
-        if approval != "none" and journal is None:
-            raise StudyError("Approvals need an audit log, where they are written.")
-        self._policy, self._identity, self._journal = policy, identity, journal
-        self._asks_people, self._models = approval != "none", models
-        self._refusals = Refusals(journal)
+        if approval != "none" and audit_log.path is None:
+            raise StudyError(
+                "Approvals need an audit log in a file, where they are written."
+            )
+        self._policy, self._identity = policy, identity
+        self._audit_log, self._models = audit_log, models
+        self._asks_people = approval != "none"
         # Of this use alone, and the same after a restart.
         key = hashlib.sha256(b"row digests" + identity.private_bytes()).digest()
-        self._history, self._budget = History(journal, key), Budget(policy, journal)
-        self._forgotten: dict[str, int] = {}
-        self.studies: dict[str, Study] = {}
-        for name in journal.studies() if journal else ():
-            if self._told(name).lines:
+        self._differencing = DifferencingRules(audit_log, key)
+        self.studies: dict[str, StudyMemory] = {}
+        for name in audit_log.studies():
+            if audit_log.study(name).lines:
                 self.remember(name)
 
-    def remember(self, name: str) -> Study:
-        """Return what is remembered of a study, as the journal has it by now."""
-        told = self._told(name)
-        if name not in self.studies:
-            self.studies[name] = Study(
-                self._shelf(name, told.forgotten),
-                reused=self._reused(name, told.forgotten),
-            )
-        study = self.studies[name]
-        if self._journal is not None:
-            if told.lines != len(study.ledger):
-                study.ledger = self._journal.ledger(name)
-            study.fitted, study.answered = set(told.fitted), dict(told.answered)
-            if told.forgotten != self._forgotten.setdefault(name, told.forgotten):
-                study.kept = self._shelf(name, told.forgotten)
-                study.reused = self._reused(name, told.forgotten)
-            self._forgotten[name] = told.forgotten
+    def remember(self, name: str) -> StudyMemory:
+        """Return the memory of a study, as the audit log has it by now."""
+        logged = self._audit_log.study(name)
+        study = self.studies.setdefault(name, StudyMemory(logged, forgotten=-1))
+        if logged.lines != len(study.ledger):
+            study.ledger = self._audit_log.ledger(name)
+        if logged.forgotten != study.forgotten:
+            study.forgotten = logged.forgotten
+            study.kept, study.totals_cache = KeptStore(), TotalsCache()
+            # Beside the log's file arrays outlive the process as the log does. A study
+            # that was forgotten begins a new folder, whatever was left of the old.
+            folder = _kept_folder(self._audit_log, name)
+            if folder is not None:
+                own = folder / str(logged.forgotten)
+                study.kept = KeptStore(own)
+                study.totals_cache = TotalsCache(
+                    own / _TOTALS, lambda: folder.parent.glob(f"*/*/{_TOTALS}")
+                )
         return study
 
-    def _shelf(self, study: str, forgotten: int) -> Shelf:
-        # Where there is a log, what is kept outlives the process as the log does. A
-        # study that was forgotten begins a new folder, whatever was left of the old.
-        if self._journal is None or not NAME.fullmatch(study):
-            return Shelf()
-        return Shelf(_kept_beside(self._journal) / study / str(forgotten))
+    def resume(self, name: str, logged: LoggedStudy, kept: KeptStore) -> None:
+        """Take up a study of a simulation where an earlier process left it.
 
-    def _reused(self, study: str, forgotten: int) -> Reused:
-        if self._journal is None or not NAME.fullmatch(study):
-            return Reused()
-        kept = _kept_beside(self._journal)
-        own = kept / study / str(forgotten) / _TOTALS
-        return Reused(own, lambda: kept.glob(f"*/*/{_TOTALS}"))
+        Parameters
+        ----------
+        name : str
+            The study.
+        logged : LoggedStudy
+            The steps that ran, and the rounds that were answered.
+        kept : KeptStore
+            The arrays that the steps kept.
+        """
+        self._audit_log.resumed(name, logged)
+        self.remember(name).kept = kept
 
     def own_lines(self, name: str) -> list[Release]:
         """Return the lines of a study that were sealed under the present key."""
@@ -144,78 +145,114 @@ class Dealings:
         """Return how many lines of a study were sealed under the present key."""
         key = self._identity.public.hex()
         lines = self.studies[name].ledger if name in self.studies else ()
-        # Seals of a key are numbered from 0, so the last one tells.
+        # Seals of a key are numbered from 0, so the last one has their number.
         for line in reversed(lines):
             for seal in line.seals.values():
                 if seal.key == key:
                     return seal.sequence + 1
         return 0
 
-    def join(self, study: str, session: str, parties: Sequence[str]) -> Study:
+    def join(self, study: str, session: str, parties: Sequence[str]) -> StudyMemory:
         """Join a session that the silo never saw, of a study that it approves."""
-        if self._asks_people and self._told(study).approval != "approved":
+        if self._asks_people and self._audit_log.study(study).approval != "approved":
             raise Refusal("approval")
-        if self._journal is not None:
-            self._journal.joined(self._identity, study, session, parties)
+        self._audit_log.joined(self._identity, study, session, parties)
         return self.remember(study)
 
     def was_forgotten(self, study: str) -> bool:
         """Whether a person had the study forgotten since the silo joined it."""
-        return self._told(study).forgotten != self._forgotten.get(study, 0)
+        return self._audit_log.study(study).forgotten != self.studies[study].forgotten
 
-    def check(
-        self, request: Request, view: View | IdColumn, parties: tuple[str, ...]
-    ) -> None:
-        """Refuse a step that nobody approved, or that was answered for others."""
-        if self._asks_people and not self._told(request.study).approves(request.step):
+    def check(self, asked: AskedStep, parties: tuple[str, ...]) -> int:
+        """Refuse a step that nobody approved, or that earlier answers forbid.
+
+        Returns
+        -------
+        int
+            Number of entries of the audit log before the rules read it.
+        """
+        n_entries = self._audit_log.n_entries
+        study, step = asked.request.study, asked.step.name
+        if self._asks_people and not self._audit_log.study(study).approves(step):
             raise Refusal("approval")
-        about = view, parties, request.study
-        mixtures = mixtures_in(self._policy, request, view)
-        self._history.check(self._policy, *about, mixtures)
-        self._budget.check(_cost(request))
+        self._differencing.check(self._policy, asked, parties)
+        check_budget(self._policy, self._audit_log, asked.rho)
+        return n_entries
 
-    def foresee(self, view: View, parties: tuple[str, ...], partition: str) -> None:
-        """Refuse a step that is planned where what was answered before forbids it.
+    def foresee(
+        self, asked: AskedStep, parties: tuple[str, ...], partition: str
+    ) -> None:
+        """Refuse a planned step that earlier answers forbid.
 
         Rules about fitted numbers are left out: a plan has placeholders for them.
         """
-        self._history.check_parties(self._policy, view, parties)
+        self._differencing.check_parties(self._policy, asked.view, parties)
         # Columns are planned before rows are matched, and answered about afterwards.
         if partition == "rows":
-            self._history.check_rows(self._policy, view)
+            self._differencing.check_rows(self._policy, asked.view)
 
-    def released(
+    def write_round(
         self,
-        request: Request,
-        lines: Sequence[Release],
-        asked: tuple[str, Answered],
-        view: View | IdColumn,
+        asked: AskedStep,
+        answered: Answered,
+        party: str,
         parties: tuple[str, ...],
-    ) -> None:
-        """Write a round before its reply leaves."""
-        rho, mixtures = _cost(request), mixtures_in(self._policy, request, view)
-        if self._journal is not None:
-            self._journal.released(
-                self._identity,
-                lines,
-                (request.step, tuple(view.transforms)),
-                asked,
-                view.source_columns,
-                parties,
-                request.session,
-                # Another process may have answered since the rules were checked.
-                lambda: self.check(request, view, parties),
-                rho=rho,
-                mixtures=mixtures,
-            )
-        self._budget.record(rho)
-        self._history.record(self._policy, view, parties, request.study, mixtures)
+        lines: Lines,
+        *,
+        request: str,
+        digests: Mapping[str, str],
+        n_entries: int,
+    ) -> list[list[Any]]:
+        """Write a round before its reply leaves; return the reply's seals.
+
+        Parameters
+        ----------
+        answered : Answered
+            The record of the round.
+        party : str
+            This party.
+        lines : list of (Release, str)
+            The round's ledger lines, each with the name of its array.
+        request : str
+            SHA-256 of the request.
+        digests : mapping of str to str
+            SHA-256 of the arrays by name.
+        n_entries : int
+            As `check` returned it for the step.
+        """
+
+        def check_again() -> None:
+            # Another process may have answered since the rules were checked.
+            if self._audit_log.n_entries != n_entries:
+                self.check(asked, parties)
+
+        study = self.studies[asked.request.study]
+        first = self.n_own_lines(asked.request.study)
+        digests = {**digests, "": digest(b"")}
+        ledger = Ledger(study.ledger)
+        _append_sealed(ledger, party, self._identity, first, lines, digests)
+        sealed = ledger[len(study.ledger) :]
+        self._audit_log.released(
+            self._identity,
+            sealed,
+            ran=(asked.request.step, tuple(asked.view.transforms)),
+            request=request,
+            answered=answered,
+            columns=asked.view.source_columns,
+            parties=parties,
+            session=asked.request.session,
+            rho=asked.rho,
+            mixtures=asked.mixtures,
+            check=check_again,
+        )
+        self._differencing.record(self._policy, asked)
+        study.ledger = ledger
+        seals = [line.seals[party] for line in sealed]
+        return [[seal.sequence, seal.digest, seal.signature] for seal in seals]
 
     def check_refusals(self, study: str) -> None:
-        """Refuse a study whose refusals told enough."""
-        known = self.studies.get(study, Study())
-        told = self._told(study) if self._journal is not None else known
-        self._refusals.check(study, told.answered.values())
+        """Refuse a study that has used up its allowance of refusals about its rows."""
+        check_refusals(self._audit_log.study(study))
 
     def refused(self, header: dict[str, Any], rule: str) -> None:
         """Write a refusal, if it can be written: it goes out in any case."""
@@ -224,40 +261,42 @@ class Dealings:
         study = header.get("study")
         asked = header.get("step") or header.get("kind")
         with suppress(StudyError):
-            self._refusals.record(
+            record_refusal(
+                self._audit_log,
                 study if isinstance(study, str) else "",
                 asked if isinstance(asked, str) else "",
                 rule,
             )
 
     def describe(self, table: Table, partition: str) -> Answer:
-        """Say what the silo has, as far as its rules let columns be seen."""
+        """Return the columns of the silo that its rules let studies see."""
         return {
             "kind": "described",
             "columns": list(filter(self._policy.allows_column, table.columns)),
             "named": table.named,
             "label": table.label,
             "partition": partition,
-            # On a row partition how many rows a silo has is its own business.
+            # On a row partition the number of rows stays in the silo.
             "rows": table.n_rows if partition == "columns" else None,
         }, {}
 
     def announce(self, message: Message) -> Answer:
-        """Take the text of a study, for a person to look at."""
+        """Write down the text of a study, for a person to read."""
         study, text = message.header["study"], message.header["text"]
         if not (type(study) is type(text) is str and NAME.fullmatch(study)):
             raise Refusal("malformed_message")
         if not text or len(text) > _MOST_TEXT:
             raise Refusal("malformed_message")
-        if self._journal is not None:
-            self._journal.announced(study, text)
-        approval = self._told(study).approval if self._asks_people else "not needed"
+        self._audit_log.announced(study, text)
+        approval = "not needed"
+        if self._asks_people:
+            approval = self._audit_log.study(study).approval
         return {"kind": "announced", "approval": approval}, {}
 
     def recall(self, message: Message) -> Answer:
         """Return the lines of a study from one on: for a coordinator that was killed.
 
-        Nothing new: they are about its own requests, and it may have been told before.
+        Nothing new leaves: the lines are about the coordinator's own requests.
         """
         study, after = message.header["study"], message.header["after"]
         if type(study) is not str or type(after) is not int or after < 0:
@@ -268,7 +307,7 @@ class Dealings:
         return {"kind": "recalled", "lines": [line.as_record() for line in lines]}, {}
 
     def deliver(self, message: Message) -> Answer:
-        """Take a fitted model's file; it is checked when somebody reads it."""
+        """Write a fitted model's file; it is checked when it is read."""
         study, name = message.header["study"], message.header["name"]
         (content,) = message.arrays.values()
         if not (type(study) is type(name) is str and content.dtype == "uint8"):
@@ -283,32 +322,25 @@ class Dealings:
         others = set(folder.glob(f"*{MODEL_SUFFIX}")) - {path}
         if content.nbytes > _MOST_MODEL_BYTES or len(others) >= _MOST_MODELS:
             raise Refusal("delivery")
-        if self._journal is not None:
-            (sha,) = message.digests.values()
-            self._journal.delivered(study, name, sha, content.nbytes)
+        (sha,) = message.digests.values()
+        self._audit_log.delivered(study, name, sha, content.nbytes)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with replacing(path) as stream:
             stream.write(content.data)
         return {"kind": "delivered"}, {}
 
-    def _told(self, study: str) -> Remembered:
-        return Remembered() if self._journal is None else self._journal.study(study)
+
+def forget_kept(audit_log: AuditLog, study: str) -> None:
+    """Delete the arrays that the steps of a study kept on the disk."""
+    if folder := _kept_folder(audit_log, study):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def forget_kept(journal: Journal, study: str) -> None:
-    """Delete what the steps of a study kept on the disk."""
-    if NAME.fullmatch(study):
-        shutil.rmtree(_kept_beside(journal) / study, ignore_errors=True)
-
-
-def _kept_beside(journal: Journal) -> Path:
-    return journal.path.with_suffix(".kept")
-
-
-def _cost(request: Request) -> float:
-    # Stages of matching are no steps: no noise could leave who is common as it is.
-    name = request.step
-    return 0.0 if name in STAGES else cost(find_step(name), request.public)
+def _kept_folder(audit_log: AuditLog, study: str) -> Path | None:
+    """Return the folder of a study's kept arrays, beside the file of the log."""
+    if audit_log.path is None or not NAME.fullmatch(study):
+        return None
+    return audit_log.path.with_suffix(".kept") / study
 
 
 def session_of(message: Message) -> tuple[str, str]:
@@ -317,3 +349,27 @@ def session_of(message: Message) -> tuple[str, str]:
     if not (isinstance(study, str) and isinstance(session, str)):
         raise Refusal("malformed_message")
     return study, session
+
+
+def _append_sealed(
+    ledger: Ledger,
+    party: str,
+    identity: Identity,
+    first: int,
+    lines: Lines,
+    digests: Mapping[str, str],
+) -> None:
+    """Append lines to the silo's own ledger, each under its signature.
+
+    Parameters
+    ----------
+    first : int
+        Number of lines that the silo sealed under this identity before.
+    digests : mapping of str to str
+        SHA-256 of the arrays by the names that come with the lines.
+    """
+    for sequence, (line, source) in enumerate(lines, first):
+        content = digests[source]
+        signature = identity.sign(line.statement(party, sequence, content)).hex()
+        seal = Seal(identity.public.hex(), sequence, content, signature)
+        ledger.append(replace(line, parties=(party,)), {party: seal})

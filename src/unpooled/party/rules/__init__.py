@@ -1,1 +1,1 @@
-"""What a silo refuses, and what it remembers in order to refuse."""
+"""The rules of a silo: its policy, and the rules about earlier answers."""

@@ -1,4 +1,4 @@
-"""What a silo answered about each column: for whom, when, and by which mixtures."""
+"""The answers of a silo by column: for which parties, when, and in which mixtures."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -8,16 +8,16 @@ _SECONDS_PER_DAY = 86_400.0
 
 
 @final
-class Told:
-    """Of all rounds that were answered, what later ones are compared with.
+class AnsweredColumns:
+    """The record of all answered rounds with which later requests are compared.
 
-    By column alone: neither another selection with a column in common nor another step
-    that releases the same sums is a way round.
+    It is by column alone, so neither another selection with a column in common nor
+    another step that releases the same sums circumvents the rule.
     """
 
     def __init__(self) -> None:
         self._rosters: dict[str, tuple[tuple[str, ...], str]] = {}
-        # By name: how many, and of which columns.
+        # By name: number of mixtures, and their columns.
         self._mixtures: dict[str, tuple[int, frozenset[str]]] = {}
 
     def see(
@@ -36,19 +36,20 @@ class Told:
     def rosters(
         self, columns: Iterable[str], now: str, days: float | None
     ) -> set[tuple[str, ...]]:
-        """Return the rosters that columns were last answered for, in so many days.
+        """Return the rosters for which columns were last answered within `days` days.
 
         A time in the future counts as now: a clock that was put back frees nothing.
         """
-        found = (self._rosters[column] for column in columns if column in self._rosters)
+        entries = list(map(self._rosters.get, columns))
         # The columns of a round share one entry, which need not be hashed for each.
-        last = {id(entry): entry for entry in found}.values()
+        distinct = dict(zip(map(id, entries), entries, strict=True)).values()
+        last = [entry for entry in distinct if entry is not None]
         return {
             parties for parties, time in last if days is None or _days(time, now) < days
         }
 
     def mixtures(self, columns: Sequence[str]) -> dict[str, int]:
-        """Return the mixtures of any of some columns that were answered about."""
+        """Return the answered mixtures that have any of the columns."""
         return {
             name: size
             for name, (size, of) in self._mixtures.items()

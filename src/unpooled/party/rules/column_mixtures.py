@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from unpooled.ledger import canonical
-from unpooled.party.rules.differencing import IdColumn
 from unpooled.party.rules.policy import Policy
 from unpooled.party.views.view import View
 from unpooled.protocol.evidence import features_digest
@@ -26,7 +25,7 @@ from unpooled.protocol.view_operations import Derive
 
 
 def mixtures_in(
-    policy: Policy, request: Request, view: View | IdColumn
+    policy: Policy, step: Step, request: Request, view: View
 ) -> dict[str, int]:
     """Return how many mixtures a request asks about, each set of them by a name.
 
@@ -34,18 +33,16 @@ def mixtures_in(
     covariance of the columns, directions of it tell nothing more and are left out.
     """
     found = {}
-    if isinstance(view, IdColumn):
-        return found
     for position, operation in enumerate(request.operations):
         if isinstance(operation, Derive):
-            step = find_step(operation.step)
-            chosen = not (step.fitted_by or step.by_column)
-            if chosen and not policy.trusts_transform(step.name):
+            transform = find_step(operation.step)
+            chosen = not (transform.fitted_by or transform.by_column)
+            if chosen and not policy.trusts_transform(transform.name):
                 name = features_digest(request.operations[: position + 1])
                 found[name] = len(operation.columns)
     if not policy.allows_pairs(len(view.columns), view.n_rows):
         features = features_digest(request.operations)
-        for block in _blocks(find_step(request.step), request.public):
+        for block in _blocks(step, request.public):
             told = request.chosen_record[block]["array"]
             name = digest(canonical([features, told]))
             found[name] = request.public[block].shape[1]

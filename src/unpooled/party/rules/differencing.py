@@ -1,132 +1,95 @@
-"""What a silo answered before, so that two totals cannot be subtracted.
+"""Rules against differencing: subtracting two totals to disclose one silo or one row.
 
 Totals over overlapping rosters combine to one silo's own value even when no silo sees
 both (A+B+C, C+D+E and A+B+D+E give C twice). So each silo answers about a column for
 one set of parties only, whatever the study, the step or the public arguments, for ever
 or for a period that it chooses (`unpooled.party.rules.answered_columns`). Folds and
-splits that differ in few rows subtract to those rows, so they are refused too, and so
-do a table's totals before and after few rows changed
-(`unpooled.party.rules.table_versions`), and two fillings of few cells
+splits that differ in a few rows are refused too, since their difference is those rows,
+and so are a table's totals before and after a few rows changed
+(`unpooled.party.rules.table_versions`), and two imputations of a few cells
 (`unpooled.party.rules.imputed_cells`).
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import final
 
 import numpy as np
 
-from unpooled.arrays import Array, Bool, UInt8
-from unpooled.data.table import Table
-from unpooled.party.memory.audit_log import Journal
+from unpooled.arrays import Array, UInt8
+from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.hash_chain import now
-from unpooled.party.rules.answered_columns import Told
-from unpooled.party.rules.imputed_cells import Fillings
+from unpooled.party.rules.imputed_cells import ImputedCells
 from unpooled.party.rules.policy import Policy
-from unpooled.party.rules.table_versions import Versions
-from unpooled.party.views.view import View
+from unpooled.party.rules.table_versions import TableVersions
+from unpooled.party.steps.asked_step import AskedStep
+from unpooled.party.views.view import IdColumn, View
 from unpooled.protocol.refusal import Refusal
 
-_NONE: Mapping[str, int] = MappingProxyType({})
-
 
 @final
-class IdColumn:
-    """What matching of rows is about: the ids of a table, all of them.
-
-    A matching for another set of parties is refused like a step on the column: two
-    intersections subtract to who is in one and not in the other.
-    """
-
-    def __init__(self, table: Table) -> None:
-        self.source_columns = () if table.ids is None else (table.ids,)
-        self.n_rows, self.left_out = table.n_rows, list[int]()
-        self.transforms = list[str]()
-
-    def rows(self) -> Bool[Array, " N"]:
-        """Return which of the table's rows it is about."""
-        return np.ones(self.n_rows, bool)
-
-
-@final
-class History:
-    """For whom a silo answered about each column, and about which rows.
+class DifferencingRules:
+    """The rules about a silo's earlier answers, over all its studies.
 
     Parameters
     ----------
-    journal : Journal, optional
-        Knows the rosters over restarts and in every process; without it they are known
-        while the party lives, as the sets of rows are in any case.
+    audit_log : AuditLog
+        Has the rosters, the versions of the table and how its cells were filled. Sets
+        of rows are known while the party lives.
     key : bytes
         Of the digests of rows, at most 64.
     """
 
-    def __init__(self, journal: Journal | None = None, key: bytes = b"") -> None:
-        self._journal, self._versions = journal, Versions(key, journal)
-        self._fillings = Fillings(key, journal)
-        self._own = Told()
+    def __init__(self, audit_log: AuditLog, key: bytes) -> None:
+        self._audit_log = audit_log
+        self._versions = TableVersions(key, audit_log)
+        self._fillings = ImputedCells(key, audit_log)
         # Sets of rows, a bit for each, by the table's length.
         self._row_sets: dict[int, list[UInt8[Array, " b"]]] = {}
 
-    def check(
-        self,
-        policy: Policy,
-        view: View | IdColumn,
-        parties: tuple[str, ...],
-        study: str = "",
-        mixtures: Mapping[str, int] = _NONE,
-    ) -> None:
-        """Refuse what would give few rows, or one party, away next to what was told."""
+    def check(self, policy: Policy, asked: AskedStep, parties: tuple[str, ...]) -> None:
+        """Refuse a step that, with earlier answers, gives a few rows or one party."""
+        view = asked.view
         self.check_parties(policy, view, parties)
-        if mixtures:
-            every = {**self._told().mixtures(view.source_columns), **mixtures}
+        if asked.mixtures:
+            before = self._audit_log.answered_columns().mixtures(view.source_columns)
+            every = {**before, **asked.mixtures}
             p = len(view.source_columns)
             policy.check_mixtures(sum(every.values()), p, view.n_rows)
         self.check_rows(policy, view)
         if isinstance(view, View):
-            self._fillings.check(policy, view, study)
+            self._fillings.check(policy, view, asked.request.study)
 
     def check_parties(
         self, policy: Policy, view: View | IdColumn, parties: tuple[str, ...]
     ) -> None:
-        """Refuse to answer about columns for other parties than before."""
+        """Refuse columns that were answered for another set of parties."""
         days = policy.roster_period_days
-        before = self._told().rosters(view.source_columns, now(), days)
+        answered = self._audit_log.answered_columns()
+        before = answered.rosters(view.source_columns, now(), days)
         if before - {parties} and not policy.allow_roster_change:
             raise Refusal("allow_roster_change")
 
     def check_rows(self, policy: Policy, view: View | IdColumn) -> None:
-        """Refuse to answer about rows that differ in few from those told about."""
+        """Refuse a set of rows that differs in a few from an answered one."""
         if isinstance(view, View):
             self._versions.check(policy, view.table, view.source_columns)
         if not view.left_out:
-            # All rows: a set told before leaves out enough of them, or none.
+            # All rows: every answered set leaves out enough of them, or none.
             return
         rows = view.rows()
         asked = np.packbits(rows)
         for other in self._row_sets.get(len(rows), ()):
             policy.check_rows(view.n_rows, [int(np.unpackbits(asked ^ other).sum())])
 
-    def _told(self) -> Told:
-        return self._own if self._journal is None else self._journal.told()
-
-    def record(
-        self,
-        policy: Policy,
-        view: View | IdColumn,
-        parties: tuple[str, ...],
-        study: str = "",
-        mixtures: Mapping[str, int] = _NONE,
-    ) -> None:
-        """Remember that the step was answered; a journal has it from its round."""
-        self._own.see(view.source_columns, parties, now(), mixtures)
+    def record(self, policy: Policy, asked: AskedStep) -> None:
+        """Remember the rows of an answered step; the log has the rest of its round."""
+        view = asked.view
         if isinstance(view, View):
             self._versions.record(view.table, view.source_columns)
-            self._fillings.record(policy, view, study)
+            self._fillings.record(policy, view, asked.request.study)
         if not view.left_out:
             return
         rows = view.rows()
-        told = self._row_sets.setdefault(len(rows), [])
-        asked = np.packbits(rows)
-        if not any(np.array_equal(asked, other) for other in told):
-            told.append(asked)
+        known = self._row_sets.setdefault(len(rows), [])
+        packed = np.packbits(rows)
+        if not any(np.array_equal(packed, other) for other in known):
+            known.append(packed)

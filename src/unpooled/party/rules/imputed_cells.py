@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.rules.policy import Policy
 from unpooled.party.views.view import CHOSEN, View
 from unpooled.protocol.refusal import Refusal
@@ -26,50 +26,42 @@ Found = Mapping[str, list[Any]]
 
 
 @final
-class Fillings:
+class ImputedCells:
     """The fillings that a silo answered about.
 
     Parameters
     ----------
     key : bytes
         Of the digests of cells, the same after a restart.
-    journal : Journal, optional
-        Knows them over restarts and in every process.
+    audit_log : AuditLog
+        Keeps them.
     """
 
-    def __init__(self, key: bytes, journal: Journal | None = None) -> None:
-        self._key, self._journal = key, journal
-        self._notes: list[dict[str, Any]] = []
+    def __init__(self, key: bytes, audit_log: AuditLog) -> None:
+        self._key, self._audit_log = key, audit_log
         self._found: WeakKeyDictionary[View, dict[str, Any]] = WeakKeyDictionary()
 
     def check(self, policy: Policy, view: View, study: str) -> None:
         """Refuse to fill few cells otherwise than before."""
         if policy.min_rows <= 1 or not (now := self._note_of(view)):
             return
-        for told in self._told():
-            if told["rows"] != now["rows"]:
+        for earlier in self._audit_log.notes(_KIND):
+            if earlier["rows"] != now["rows"]:
                 continue
             for column, (how, cells, missing) in now["columns"].items():
-                before = told["columns"].get(column, [how, cells])
+                before = earlier["columns"].get(column, [how, cells])
                 # Other cells are other data: the table has changed.
                 if before[0] == how or before[1] != cells or missing >= policy.min_rows:
                     continue
                 # In another study a mean differs where another silo's rows changed.
-                if told["study"] == study or CHOSEN in how + before[0]:
+                if earlier["study"] == study or CHOSEN in how + before[0]:
                     raise Refusal("another_filling")
 
     def record(self, policy: Policy, view: View, study: str) -> None:
         """Remember how an answer was filled."""
         if policy.min_rows <= 1 or not (now := self._note_of(view)):
             return
-        note = {**now, "study": study}
-        if note not in self._told():
-            self._notes.append(note)
-            if self._journal is not None:
-                self._journal.note(_KIND, note)
-
-    def _told(self) -> list[dict[str, Any]]:
-        return self._journal.notes(_KIND) if self._journal else self._notes
+        self._audit_log.note(_KIND, {**now, "study": study})
 
     def _note_of(self, view: View) -> dict[str, Any]:
         if view not in self._found:

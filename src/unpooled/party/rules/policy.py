@@ -23,12 +23,12 @@ from unpooled.protocol.step import Step
 @final
 @dataclass(frozen=True)
 class Policy:
-    """What a silo allows.
+    """The rules of a silo.
 
     Parameters
     ----------
     min_parties : int, default 3
-        Fewest parties in a study. With two, a total hands each the other's value.
+        Fewest parties in a study. With two, a total gives each the other's value.
     min_rows : int, default 10
         Fewest rows behind a release, and fewest that a fold or split may leave out.
     min_rows_per_class : int, default 5
@@ -36,15 +36,16 @@ class Policy:
     max_feature_ratio : float, default 0.33
         Largest ratio of features to the silo's rows in a release over pairs of
         features; with more features than rows a covariance can be solved for records.
-        Where there are more, somebody may choose mixtures of them: over all requests
-        as many as this ratio of the features or of the rows, and never more than rows.
+        Beyond the ratio a coordinator may choose mixtures of features: over all
+        requests at most this ratio of the features or of the rows, and never more than
+        rows.
     max_row_share : float, default 0.5
         Largest share of a derived column's scatter that one row may carry.
     allow_disclosed : bool, default False
         Whether the silo's own value may be seen (`collect`, `exchange`).
     allow_row_level : bool or "parties", default False
         Whether a release may have an axis over people; with "parties" only where the
-        parties alone open it, so that the coordinator sees nobody's numbers.
+        parties alone open it, so that the coordinator sees no row.
     allow_roster_change : bool, default False
         Whether a column may be answered about again for another set of parties.
     roster_period_days : float, optional
@@ -164,9 +165,9 @@ class Policy:
         Parameters
         ----------
         step : Step
-            What is asked for.
+            The requested step.
         to : {"coordinator", "parties"}, default "coordinator"
-            Who opens totals.
+            The end that opens totals.
         protection : {"masked", "plain"}, default "masked"
             How they travel.
         chosen : iterable of str
@@ -175,7 +176,7 @@ class Policy:
         """
         if self.allowed_steps is not None and not self.lists_step(step.name):
             raise Refusal("allowed_steps")
-        # A number that weighs people as somebody likes is as good as one for each.
+        # A total with weights of people that a coordinator chose discloses single rows.
         if self.allow_row_level is not True and _weighs_people(step, chosen):
             raise Refusal("allow_row_level")
         for declared in step.leaves.values():
@@ -188,7 +189,7 @@ class Policy:
                 raise Refusal("require_privacy")
 
     def _shows(self, verb: str, to: str, protection: str) -> bool:
-        """Whether who can open a release may see what it says of people."""
+        """Whether the opener of a row-level release is allowed to see it."""
         if self.allow_row_level != "parties":
             return bool(self.allow_row_level)
         # Without masks a total for the parties passes the coordinator in clear.
@@ -213,37 +214,37 @@ class Policy:
             raise Refusal("min_rows")
 
     def check_features(self, declared: Declared, n_features: int, n_rows: int) -> None:
-        """Refuse pairs of features in number too near the number of rows."""
+        """Refuse pairs of features where features are too many for the rows."""
         if declared.pairs_features:
             self.check_made(n_features, n_rows)
 
     def check_made(self, n_columns: int, n_rows: int) -> None:
-        """Refuse columns, or mixtures of them, in number too near that of rows."""
+        """Refuse made-up columns where they are too many for the rows."""
         if not self.allows_pairs(n_columns, n_rows):
             raise Refusal("max_feature_ratio")
 
     def check_mixtures(self, n_mixtures: int, n_columns: int, n_rows: int) -> None:
-        """Refuse mixtures of columns, over all requests, that tell their covariance.
+        """Refuse mixtures of columns that disclose the covariance, over all requests.
 
-        Its columns are one mixture each, so no more than `max_feature_ratio` of them;
-        and as many mixtures as rows determine the rows' scatter.
+        Each column of the covariance is one mixture, so at most `max_feature_ratio` of
+        them are allowed; and as many mixtures as rows determine the rows' scatter.
         """
         room = self.max_feature_ratio * max(n_columns, n_rows)
         if n_mixtures > min(room, n_rows) and not self.allows_pairs(n_mixtures, n_rows):
             raise Refusal("max_feature_ratio")
 
     def allows_pairs(self, n_features: int, n_rows: int) -> bool:
-        """Whether so many features may be told pair by pair."""
+        """Whether a release over all pairs of so many features is allowed."""
         # Not turned round: without a limit and without rows the product is no number.
         return not n_features > self.max_feature_ratio * n_rows
 
     def check_dominance(self, share: float) -> None:
-        """Refuse a derived column of which one row carries too much."""
+        """Refuse a derived column with too large a share of its scatter in one row."""
         if share > self.max_row_share:
             raise Refusal("max_row_share")
 
     def check_classes(self, counts: Sequence[int]) -> None:
-        """Refuse a release by class when a class that is present has few rows."""
+        """Refuse a release by class where a class that is present has few rows."""
         if any(0 < count < self.min_rows_per_class for count in counts):
             raise Refusal("min_rows_per_class")
 

@@ -1,24 +1,24 @@
-"""How often a silo may say no: a refusal that depends on its rows is an answer too.
+"""How many refusals a study may collect: one that depends on rows is an answer too.
 
-Whoever tries one bound after the other, or one split, and notes which is refused,
-closes in on a number of the silo's by halves. After some such refusals a study ends.
-Once one bound was refused, each that was answered has told as much: coming from above
-in small steps, a single refusal would do.
+Anyone who tries one bound after another, or one split after another, and notes which
+are refused finds a number of the silo by bisection. After some such refusals a study
+ends. Once a bound was refused, every bound that was accepted counts as well: in small
+steps from above a single refusal would be enough.
 """
 
 import dataclasses
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import final
 
 from unpooled.errors import ReleaseRefusedError
 from unpooled.ledger import canonical
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
+from unpooled.party.memory.audit_state import LoggedStudy
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step, find_step
 
-# Rules whose verdict depends on rows, not on the request and the policy alone.
+# Rules whose verdict depends on rows, not only on the request and the policy.
 TELLING = frozenset(
     {
         "min_rows",
@@ -33,47 +33,25 @@ TELLING = frozenset(
         "missing_values",
     }
 )
-# An honest study meets one or two; halving tells a bit each time.
+# An honest study meets one or two; bisection learns a bit from each.
 MOST_REFUSALS = 20
 
 
-@final
-class Refusals:
-    """What a silo's refusals told, by study.
+def check_refusals(study: LoggedStudy) -> None:
+    """Refuse to answer at all in a study that has used up its allowance."""
+    # Nearly all studies end without a refusal, and then bounds reveal nothing.
+    tried = bounds_tried(study.answered.values()) if study.refusals else 0
+    if study.refusals and study.refusals + tried >= MOST_REFUSALS:
+        raise Refusal("refusals")
 
-    Parameters
-    ----------
-    journal : Journal, optional
-        Knows them over restarts and in every process.
-    """
 
-    def __init__(self, journal: Journal | None = None) -> None:
-        self._journal = journal
-        self._told: dict[str, int] = {}
-
-    def check(self, study: str, answered: Iterable[Answered] = ()) -> None:
-        """Refuse to answer at all in a study that was refused too often.
-
-        `answered` are its rounds that were.
-        """
-        told = self._told.get(study, 0)
-        if self._journal is not None:
-            told = max(told, self._journal.study(study).refusals)
-        # Nearly all studies end without a refusal, and then bounds told nothing.
-        if told and told + bounds_tried(answered) >= MOST_REFUSALS:
-            raise Refusal("refusals")
-
-    def record(self, study: str, asked: str, rule: str) -> None:
-        """Count a refusal; one that tells of rows is written every time."""
-        telling = rule in TELLING
-        if telling:
-            self._told[study] = self._told.get(study, 0) + 1
-        if self._journal is not None:
-            self._journal.refused(study, asked, rule, each=telling)
+def record_refusal(audit_log: AuditLog, study: str, asked: str, rule: str) -> None:
+    """Write a refusal; one that depends on rows is written every time."""
+    audit_log.refused(study, asked, rule, each=rule in TELLING)
 
 
 def bounds_tried(answered: Iterable[Answered]) -> int:
-    """Return with how many bounds beside the first the same was asked of the same."""
+    """Return how many further bounds were tried on the same step and view."""
     tried: dict[tuple[str, str], set[bytes]] = {}
     for asked in answered:
         # A stage of matching is no step, and one of an earlier version may be gone.

@@ -1,8 +1,8 @@
-"""How a silo's table changed between two answers: totals before and after subtract.
+"""Changes of a silo's table between two answers: the difference of two totals.
 
-A row is known by a digest under a key of the silo's own, so that a log that somebody
-reads tells how many rows changed and not which. What is compared are the columns that
-were answered about; a change elsewhere in a row does not count.
+Rows are compared by digests under a key of the silo's own, so that a reader of the log
+learns how many rows changed and not which. Only the columns of the earlier answer are
+compared; a change elsewhere in a row does not count.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ import numpy as np
 
 from unpooled.arrays import Array, UInt64
 from unpooled.data.table import Table
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.rules.policy import Policy
 from unpooled.protocol.refusal import Refusal
 
@@ -22,20 +22,22 @@ _SPREAD = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)
 
 
 @final
-class Versions:
+class TableVersions:
     """The versions of a table that a silo answered about.
 
     Parameters
     ----------
     key : bytes
         Of the digests, the same after a restart.
-    journal : Journal, optional
-        Keeps the digests; without it the tables themselves are, while the party lives.
+    audit_log : AuditLog
+        Keeps the digests.
     """
 
-    def __init__(self, key: bytes, journal: Journal | None = None) -> None:
-        self._key, self._journal = key, journal
-        self._tables: list[tuple[tuple[str, ...], Table]] = []
+    def __init__(self, key: bytes, audit_log: AuditLog) -> None:
+        self._key, self._audit_log = key, audit_log
+        # Answers whose digests are not in the log yet: a log in memory needs them only
+        # once the table is replaced, and they take a pass over all rows.
+        self._pending: dict[tuple[tuple[str, ...], int], Table] = {}
         # Of the present table, by columns: it is read once for each set of them.
         self._present: dict[tuple[str, ...], UInt64[Array, " n"]] = {}
         self._table: Table | None = None
@@ -44,31 +46,29 @@ class Versions:
         """Refuse to answer when the table differs from an earlier one in few rows."""
         if not policy.min_changed_rows:
             return
-        for told, before in self._told(table):
-            if not set(told) & set(columns) or not set(told) <= set(table.columns):
+        if any(pending is not table for pending in self._pending.values()):
+            self._write_pending()
+        for version in self._audit_log.notes("version"):
+            names = tuple(version["columns"])
+            if not set(names) & set(columns) or not set(names) <= set(table.columns):
                 continue
-            changed = _changed(before, self._digests(table, told))
+            before = np.frombuffer(bytes.fromhex(version["rows"]), "<u8")
+            changed = _changed(before, self._digests(table, names))
             if 0 < changed < policy.min_changed_rows:
                 raise Refusal("min_changed_rows")
 
     def record(self, table: Table, columns: Sequence[str]) -> None:
         """Remember which rows an answer was about."""
-        names = tuple(sorted(columns))
-        if self._journal is None:
-            if not any(names == n and table is t for n, t in self._tables):
-                self._tables.append((names, table))
-            return
-        digests = self._digests(table, names).tobytes().hex()
-        self._journal.note("version", {"columns": list(names), "rows": digests})
+        self._pending[tuple(sorted(columns)), id(table)] = table
+        if self._audit_log.path is not None:
+            self._write_pending()
 
-    def _told(self, table: Table) -> list[tuple[tuple[str, ...], UInt64[Array, " n"]]]:
-        if self._journal is None:
-            others = [(n, t) for n, t in self._tables if t is not table]
-            return [(names, row_digests(t, names, self._key)) for names, t in others]
-        return [
-            (tuple(told["columns"]), np.frombuffer(bytes.fromhex(told["rows"]), "<u8"))
-            for told in self._journal.notes("version")
-        ]
+    def _write_pending(self) -> None:
+        for (names, _), table in self._pending.items():
+            digests = self._digests(table, names).tobytes().hex()
+            note = {"columns": list(names), "rows": digests}
+            self._audit_log.note("version", note)
+        self._pending.clear()
 
     def _digests(self, table: Table, names: tuple[str, ...]) -> UInt64[Array, " n"]:
         if table is not self._table:
@@ -96,13 +96,15 @@ def row_digests(
 
 
 def _weight(key: bytes, column: str) -> int:
-    said = hashlib.blake2b(column.encode(), digest_size=8, key=key).digest()
-    return int.from_bytes(said, "little") | 1
+    hashed = hashlib.blake2b(column.encode(), digest_size=8, key=key).digest()
+    return int.from_bytes(hashed, "little") | 1
 
 
 def _changed(before: UInt64[Array, " n"], now: UInt64[Array, " l"]) -> int:
     """Return how many rows left, or how many came, whichever is more."""
-    rows, where = np.unique(np.concatenate([before, now]), return_inverse=True)
-    counts = np.bincount(where[len(before) :], minlength=len(rows))
-    counts = counts - np.bincount(where[: len(before)], minlength=len(rows))
+    if np.array_equal(before, now):
+        return 0
+    rows, places = np.unique(np.concatenate([before, now]), return_inverse=True)
+    counts = np.bincount(places[len(before) :], minlength=len(rows))
+    counts = counts - np.bincount(places[: len(before)], minlength=len(rows))
     return int(max(counts.clip(min=0).sum(), -counts.clip(max=0).sum()))

@@ -1,4 +1,4 @@
-"""A silo's own file: where its rows are, its rules, its key, and whom it knows.
+"""A silo's own file: the source of its rows, its rules, its key, and its roster.
 
     KIT/local   silo.toml  identity.key  roster.toml  policy.toml
     KIT/state   audit.sqlite  models/
@@ -17,7 +17,7 @@ from unpooled.data.sources.open_source import open_source
 from unpooled.data.table import Table
 from unpooled.data.toml import Section, read_text
 from unpooled.errors import StudyError
-from unpooled.party.memory.audit_log import Journal
+from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.party import Party
 from unpooled.party.rules.policy import Policy
 from unpooled.secure.keys.roster import Identity, Roster
@@ -43,8 +43,8 @@ _KEYS = (
 
 @final
 @dataclass(frozen=True)
-class Silo:
-    """What a silo's file says.
+class SiloFile:
+    """The content of a silo's file.
 
     Attributes
     ----------
@@ -57,10 +57,10 @@ class Silo:
     label, ids : str or None
         Columns that travel along and are never features.
     partition : {"rows", "columns"}
-        Of the studies that the silo takes part in: whether the others have the same
+        Kind of studies that the silo takes part in: the other silos have the same
         columns about other people, or other columns about the same people.
     columns : tuple of str or None
-        The only columns that exist for studies; None for all.
+        The only columns that studies may read; None for all.
     missing : mapping of str to list of float
         Per column, the cell values that mean missing.
     block_mb : float or None
@@ -74,12 +74,12 @@ class Silo:
     models : Path
         Folder for fitted models that studies delivered.
     approval : {"none", "each-study"}
-        Whether a person must have said yes to a study before it may begin.
+        Whether a person must approve a study before it may begin.
     """
 
     path: Path
     name: str
-    # Not shown: the address of a database may hold a password.
+    # Not in the repr: the address of a database may hold a password.
     source: str = field(repr=False)
     label: str | None
     ids: str | None
@@ -96,8 +96,8 @@ class Silo:
     approval: str
 
     @classmethod
-    def from_file(cls, path: str | Path) -> "Silo":
-        """Read a silo's file; what is wrong is a `StudyError` with file and key."""
+    def from_file(cls, path: str | Path) -> "SiloFile":
+        """Read a silo's file; a mistake is a `StudyError` with file and key."""
         path = Path(path).expanduser().absolute()
         top = Section.from_text(path.name, read_text(path))
         top.only(("silo",), "table")
@@ -128,11 +128,11 @@ class Silo:
 
     @property
     def matches(self) -> Path:
-        """Folder of files that say which row has which place in a study."""
+        """Folder of the files with the place of each row in a study."""
         return self.audit.parent / "matches"
 
     def table(self) -> Table:
-        """Open the source; a `DataError` says what is wrong with it."""
+        """Open the source; raise a `DataError` where it cannot be read."""
         return open_source(
             self.source,
             label=self.label,
@@ -161,7 +161,7 @@ class Silo:
         return read_identity(self.identity)
 
     def check_name(self, participant: str) -> None:
-        """Refuse a kit that was made for another silo."""
+        """Raise a `StudyError` for a kit that was made for another silo."""
         if participant != self.name:
             raise StudyError(
                 f"{self.path} is of {self.name}, but the kit was made for "
@@ -169,7 +169,7 @@ class Silo:
             )
 
     def party(self) -> Party:
-        """Open everything that answering studies needs."""
+        """Return a party with the silo's rows, rules, key, roster and audit log."""
         self.audit.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         return Party(
             self.name,
@@ -177,7 +177,7 @@ class Silo:
             self.rules(),
             self.key(),
             self.pinned(),
-            journal=Journal(self.audit, max_pages=self.audit_pages),
+            audit_log=AuditLog(self.audit, max_pages=self.audit_pages),
             approval=self.approval,
             models=self.models,
             partition=self.partition,
@@ -202,7 +202,7 @@ def read_identity(path: Path) -> Identity:
             )
         return Identity(bytes.fromhex(path.read_text("ascii").strip()))
     except (OSError, ValueError) as wrong:
-        # Not what is in the file: part of it may be the key.
+        # Without the file's content: part of it may be the key.
         what = wrong.strerror if isinstance(wrong, OSError) else "it is no key"
         raise StudyError(
             f"Cannot read the identity key {path}: {what}. `unpooled silo init` makes "

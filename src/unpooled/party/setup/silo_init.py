@@ -1,4 +1,4 @@
-"""Setting up a silo: its file, its rules, its key, and the line that others pin.
+"""Setting up a silo: its file, its rules, its key, and the line that other silos pin.
 
 silo.toml  policy.toml  identity.key  roster.toml     stay in the silo
 <name>.public                                         goes to every other silo
@@ -14,14 +14,14 @@ from unpooled.data.sources.database_address import anchored
 from unpooled.data.sources.open_source import open_source
 from unpooled.errors import StudyError
 from unpooled.party.rules.policy import Policy
-from unpooled.party.setup.silo_file import Silo, make_identity, read_identity
+from unpooled.party.setup.silo_file import SiloFile, make_identity, read_identity
 from unpooled.secure.keys.roster import Roster
 
 _POLICY = """\
-# The rules of this silo, checked here before anything leaves. What is not allowed does
-# not happen; every key has the library's default.
+# The rules of this silo, checked here before anything leaves. Anything that is not
+# allowed is refused; every key has the library's default.
 
-min_parties = 3             # with two, a total tells each the other's value
+min_parties = 3             # with two, a total gives each the other's value
 min_rows = 10               # behind a release, and left out by a fold or split
 min_rows_per_class = 5
 max_feature_ratio = 0.33    # features to rows, where pairs of features leave
@@ -41,21 +41,21 @@ privacy_delta = 1e-5        # at which the budget is counted
 
 @final
 @dataclass(frozen=True)
-class Charter:
-    """What somebody decides about a silo; the keys of its file.
+class SiloConfig:
+    """The decisions about a silo; the keys of its file.
 
     Attributes
     ----------
     name, source : str
-        As in `Silo`; a relative path starts at the working directory.
+        As in `SiloFile`; a relative path starts at the working directory.
     label, ids, partition, columns, missing, approval
-        As in `Silo`.
+        As in `SiloFile`.
     policy : Path or None
         A file of rules to copy; the defaults when None.
     """
 
     name: str
-    # Not shown: the address of a database may hold a password.
+    # Not in the repr: the address of a database may hold a password.
     source: str = field(repr=False)
     label: str | None = None
     ids: str | None = None
@@ -90,15 +90,15 @@ class Charter:
         return "\n".join(["[silo]", *(f"{k} = {v}" for k, v in lines), ""])
 
 
-def found(local: Path, charter: Charter) -> Path:
+def init_silo(local: Path, config: SiloConfig) -> Path:
     """Write a silo's files; keep a key and a roster that are there.
 
     Parameters
     ----------
     local : Path
         The folder ``local`` of the silo's kit.
-    charter : Charter
-        What the silo's file shall say.
+    config : SiloConfig
+        The content of the silo's file.
 
     Returns
     -------
@@ -108,8 +108,8 @@ def found(local: Path, charter: Charter) -> Path:
     Raises
     ------
     StudyError, DataError
-        When the silo is set up already, or the source or the policy is not what it
-        should be; then nothing is written.
+        When the silo is set up already, or its source or policy cannot be used; then
+        nothing is written.
     """
     file = local / "silo.toml"
     if file.exists():
@@ -118,29 +118,29 @@ def found(local: Path, charter: Charter) -> Path:
             f"with `unpooled silo check`."
         )
     open_source(
-        charter.source,
-        label=charter.label,
-        ids=charter.ids,
-        columns=charter.columns,
-        missing=charter.missing,
+        config.source,
+        label=config.label,
+        ids=config.ids,
+        columns=config.columns,
+        missing=config.missing,
     )
     rules = _POLICY
-    if charter.policy is not None:
-        Policy.from_file(charter.policy)
-        rules = charter.policy.read_text("utf-8")
+    if config.policy is not None:
+        Policy.from_file(config.policy)
+        rules = config.policy.read_text("utf-8")
     local.mkdir(parents=True, exist_ok=True)
     (local / "policy.toml").write_text(rules, "utf-8")
     key = local / "identity.key"
     identity = read_identity(key) if key.exists() else make_identity(key)
-    own = Roster({charter.name: identity.public})
-    public = local / f"{charter.name}.public"
+    own = Roster({config.name: identity.public})
+    public = local / f"{config.name}.public"
     public.write_text(own.to_toml(), "utf-8")
     pin(local / "roster.toml", [public])
     # Last, so that an interrupted set-up can be run again.
-    file.write_text(charter.to_toml(), "utf-8")
+    file.write_text(config.to_toml(), "utf-8")
     # The address of a database may hold a password.
     file.chmod(0o600)
-    Silo.from_file(file)
+    SiloFile.from_file(file)
     return public
 
 
@@ -163,7 +163,7 @@ def pin(roster: Path, lines: Sequence[Path]) -> Roster:
     ------
     StudyError
         When a silo is pinned under another key: a changed key is a new identity, which
-        a person must want.
+        a person must confirm.
     """
     old = Roster.from_file(roster) if roster.exists() else Roster({})
     keys = dict(old)
@@ -172,8 +172,8 @@ def pin(roster: Path, lines: Sequence[Path]) -> Roster:
             if keys.setdefault(name, key) != key:
                 raise StudyError(
                     f"{path} gives {name} another key than {roster} pins. If {name} "
-                    f"says, by another way than this file's, that it has a new key, "
-                    f"remove its old line first."
+                    f"confirms, by another way than this file's, that it has a new "
+                    f"key, remove its old line first."
                 )
     new = roster.with_name(f"{roster.name}.new")
     try:

@@ -1,11 +1,11 @@
-"""Totals that a silo keeps, so that rows which it read before are not read again.
+"""Running a step on appended rows only, and adding the totals of the earlier rows.
 
-    rows 1 .. n   their digest, and what the step gave for them, kept
-    next time     the same digest over rows 1 .. n ── the step on the rows behind, added
-                  another one (a row was replaced or moved) ── the step on all rows
+    rows 1 .. n   their digest and the step's totals are kept
+    next time     same digest over rows 1 .. n ── the step runs on the rows behind
+                  another digest (a row was replaced or moved) ── it runs on all rows
 
-Only for steps that are additive over rows. A silo that lost what it kept computes all
-of it again, with the same answer.
+Only for steps that are additive over rows. A silo that lost its totals computes them
+again from all rows, with the same result.
 """
 
 import hashlib
@@ -16,38 +16,42 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.ledger import canonical
-from unpooled.party.memory.partial_totals import Reused, Sofar
+from unpooled.party.memory.partial_totals import PartialTotals, TotalsCache
 from unpooled.party.views.view import View
 from unpooled.protocol.step import Step
 from unpooled.protocol.view_operations import array_digest
 
 
-def run_reusing(
-    step: Step, view: View, key: str, public: Mapping[str, Any], reused: Reused
+def run_incrementally(
+    step: Step, view: View, key: str, public: Mapping[str, Any], cache: TotalsCache
 ) -> dict[str, Array]:
-    """Return a step's totals over all rows, reading few of them where that is enough.
+    """Return a step's totals over all rows, running it on new rows where possible.
 
     Parameters
     ----------
     key : str
         The view's digest.
-    reused : Reused
-        Is read, and given what this run found.
+    cache : TotalsCache
+        Read first, and then given the new totals.
     """
-    asked = _asked(public)
-    known = reused.find(key, step.name, asked, view.n_rows)
-    found = _added(step, view, public, asked, known)
-    if found is None:
-        found = _added(step, view, public, asked, None)
-    assert found is not None
-    reused.put(key, step.name, found)
-    return {name: value.copy() for name, value in found.totals.items()}
+    arguments = _canonical(public)
+    known = cache.find(key, step.name, arguments, view.n_rows)
+    result = _added(step, view, public, arguments, known)
+    if result is None:
+        result = _added(step, view, public, arguments, None)
+    assert result is not None
+    cache.put(key, step.name, result)
+    return {name: value.copy() for name, value in result.totals.items()}
 
 
 def _added(
-    step: Step, view: View, public: Mapping[str, Any], asked: bytes, known: Sofar | None
-) -> Sofar | None:
-    """Return the totals of all rows, or None where the first are not the known ones."""
+    step: Step,
+    view: View,
+    public: Mapping[str, Any],
+    arguments: bytes,
+    known: PartialTotals | None,
+) -> PartialTotals | None:
+    """Return the totals of all rows, or None where the first rows have changed."""
     first = 0 if known is None else known.n_rows
     totals = {} if known is None else {n: v.copy() for n, v in known.totals.items()}
     rows, seen = hashlib.blake2b(), 0
@@ -60,7 +64,7 @@ def _added(
         elif seen > first:
             for name, value in step(X, **public).items():
                 totals[name] = np.asarray(np.add(totals.get(name, 0.0), value))
-    return Sofar(asked, seen, rows.digest(), totals)
+    return PartialTotals(arguments, seen, rows.digest(), totals)
 
 
 def _cut(view: View, first: int) -> Iterator[Float[Array, "n p"]]:
@@ -75,7 +79,7 @@ def _cut(view: View, first: int) -> Iterator[Float[Array, "n p"]]:
         seen += len(block.X)
 
 
-def _asked(public: Mapping[str, Any]) -> bytes:
+def _canonical(public: Mapping[str, Any]) -> bytes:
     return canonical(
         [
             [name, array_digest(value) if isinstance(value, np.ndarray) else value]

@@ -1,4 +1,4 @@
-"""What a session remembers of neighbours: the last exchange, and what it brought."""
+"""A session's last exchange between neighbours, and the arrays that it brought."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ from unpooled.protocol.step import Step
 
 @final
 class Neighbours:
-    """A party's end of all rounds of a fit in which neighbours tell each other.
+    """A party's end of all rounds of a fit in which neighbours exchange arrays.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Neighbours:
         self._inbox = Inbox(party)
 
     def check(self, step: Step, request: Request) -> None:
-        """Refuse a graph that is not over the session's parties, or not called for."""
+        """Refuse a graph over other parties, or one where none belongs."""
         if (step.verb == "exchanged") != (request.topology is not None):
             raise Refusal("malformed_message")
         if request.topology is not None and set(request.topology) != set(self._parties):
@@ -41,30 +41,30 @@ class Neighbours:
         if request.inbox and "inbox" not in step.reads:
             raise Refusal("malformed_message")
 
-    def heard(self, step: Step, request: Request) -> tuple[Inbox, Request]:
-        """Return what a step reads as `inbox`; the request returned knows its shapes.
+    def open_inbox(self, step: Step, request: Request) -> tuple[Request, Inbox]:
+        """Return the arrays of neighbours, and the request with their shapes.
 
-        What neighbours told comes with the first step after that reads it, and may be
+        They come with the first step after the exchange that reads `inbox`, and may be
         read again until the next exchange.
         """
         if "inbox" not in step.reads:
-            return self._inbox, request
+            return request, self._inbox
         if self._last is not None:
-            told = self._last.described(request.inbox)
-            self._inbox, self._last = self._last.opened(told), None
-            request = replace(request, inbox=told)
+            sealed = self._last.described(request.inbox)
+            self._inbox, self._last = self._last.opened(sealed), None
+            request = replace(request, inbox=sealed)
         elif request.inbox:
             raise Refusal(RULE)
-        return self._inbox, request
+        return request, self._inbox
 
-    def told(
+    def seal_for_neighbours(
         self,
         keys: Mapping[str, bytes],
         request: Request,
         own: Mapping[str, Float[Array, "..."]],
         origins: Origins,
     ) -> dict[str, Array]:
-        """Return what the party tells, sealed for each of its neighbours."""
+        """Return this party's arrays, each sealed for every neighbour."""
         if not all(np.isfinite(value).all() for value in own.values()):
             raise AggregationError(
                 "A value for neighbours is not finite; find it in the step's result.",

@@ -1,8 +1,8 @@
-"""Noise in what a step releases, in the silo and before anything is masked.
+"""Noise for differential privacy, added in the silo before anything is masked.
 
-The silo makes its own account: what a request costs follows from the step's declaration
-and the (ε, δ) it names, never from a scale that the coordinator asks for. The views
-that a private step may read are those in which one row more changes nothing else.
+The silo computes the cost of a request itself, from the step's declaration and the
+(ε, δ) of the request, never from a scale that the coordinator sends. A private step
+may only read views in which one row more changes no other row.
 """
 
 import math
@@ -26,7 +26,7 @@ def is_private(step: Step) -> bool:
 
 
 def cost(step: Step, public: Mapping[str, Any]) -> float:
-    """Return the ρ that a request costs its silos, 0 where it promises no privacy."""
+    """Return the ρ that a request costs a silo, 0 where it promises no privacy."""
     if not is_private(step):
         return 0.0
     epsilon, delta = public.get("epsilon"), public.get("delta")
@@ -38,10 +38,10 @@ def cost(step: Step, public: Mapping[str, Any]) -> float:
 
 
 def check_inputs(step: Step, operations: Sequence[Operation]) -> None:
-    """Refuse to add noise after something was read from the data without it.
+    """Refuse a private step on a view that was computed from the data without noise.
 
-    A transform that was fitted tells of its rows, and which rows are in a fold depends
-    on how many there are.
+    A fitted transform depends on its rows, and the rows of a fold depend on how many
+    there are.
     """
     for operation in operations if is_private(step) else ():
         fitted = isinstance(operation, Derive) and find_step(operation.step).fitted_by
@@ -50,10 +50,10 @@ def check_inputs(step: Step, operations: Sequence[Operation]) -> None:
 
 
 def honest_shares(m: int, protection: str) -> int:
-    """Return how many silos' shares make up the whole noise of a total.
+    """Return the number of silos whose shares make up the noise of a total.
 
-    All but one, whose share an adversary may know. Where totals travel in clear each
-    silo's own value is seen, and needs the whole noise.
+    All but one, whose share an adversary may know. Where totals travel in clear, every
+    silo's own value is seen and needs the whole noise.
     """
     return max(m - 1, 1) if protection == "masked" else 1
 
@@ -61,7 +61,7 @@ def honest_shares(m: int, protection: str) -> int:
 def noised(
     value: Float[Array, "..."], declared: Declared, rho: float, honest: int
 ) -> Float[Array, "..."]:
-    """Return whole numbers with this party's share of the noise.
+    """Return whole numbers plus this party's share of the noise.
 
     A symmetric array comes back as its triangle.
 
@@ -74,7 +74,7 @@ def noised(
     rho : float
         Of the step.
     honest : int
-        As `honest_shares` gives them.
+        Number of shares, from `honest_shares`.
     """
     noise = declared.noise
     if noise is None:
@@ -84,12 +84,12 @@ def noised(
     # weigh double; noise on them that is narrower by √2 costs the same.
     grid = math.sqrt(2.0) if declared.symmetric else 1.0
     flat = pack(value) if declared.symmetric else np.ravel(value)
-    told = concentrated_cost(noise.sensitivity, sigma, honest, flat.size, grid)
-    if told > rho * noise.share * (1.0 + 1e-9):
+    spent = concentrated_cost(noise.sensitivity, sigma, honest, flat.size, grid)
+    if spent > rho * noise.share * (1.0 + 1e-9):
         raise Refusal("arguments")
-    drawn = discrete_gaussian(sigma / grid, flat.size).astype(float)
+    released = discrete_gaussian(sigma / grid, flat.size).astype(float)
     if declared.symmetric:
         corners = np.cumsum([0, *range(len(value), 1, -1)])
-        drawn[corners] = discrete_gaussian(sigma, len(value))
-    drawn += flat
-    return drawn if declared.symmetric else drawn.reshape(value.shape)
+        released[corners] = discrete_gaussian(sigma, len(value))
+    released += flat
+    return released if declared.symmetric else released.reshape(value.shape)

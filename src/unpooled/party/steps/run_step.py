@@ -24,19 +24,19 @@ def run_step(
     Parameters
     ----------
     label : str or None
-        The column handed over as `y`, where the step reads it. A step that does gets
-        None at a silo without one, which only column partitions have.
+        The column passed as `y`, where the step reads it. A silo without a label, on
+        column partitions, passes None.
     own : mapping of str to object
-        Handed over by name where the step reads it: "kept", what the silo keeps,
-        "inbox", what neighbours told, and "party", its name.
+        Passed by name where the step reads it: "kept", the silo's kept arrays,
+        "inbox", those of its neighbours, and "party", its name.
     """
-    inputs = _asked(step, own)
+    inputs = _read_by(step, own)
     if not {"X", "sums", "y"} & set(step.reads):
         return dict(step(**inputs, **public))
     if step.by == "party":
         return _on_all_rows(step, view, label, inputs, public)
     if not inputs:
-        # On a worker the step is found by its name, as everywhere.
+        # A worker finds the step by its name, as a silo does.
         where = (step.function.__module__, step.name)
         work = partial(_of_part, where, label, dict(public))
         if (totals := view.over_parts(work)) is not None:
@@ -92,7 +92,7 @@ def _on_all_rows(
     for block in view.blocks([] if label is None else [label]):
         n = len(block.X)
         if n == len(X):
-            # Handed over as it is: it may be the silo's own array.
+            # Passed as it is: it may be the silo's own array.
             X = block.X
         else:
             X[filled : filled + n] = block.X
@@ -105,8 +105,8 @@ def _on_all_rows(
 
 def _of_rows(step: Step, view: View, X: Any, y: Any) -> dict[str, Any]:
     sums = {"sums": view.sums(X)} if "sums" in step.reads else {}
-    return _asked(step, {"X": X, "y": y}) | sums
+    return _read_by(step, {"X": X, "y": y}) | sums
 
 
-def _asked(step: Step, arrays: Mapping[str, Any]) -> dict[str, Any]:
+def _read_by(step: Step, arrays: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in arrays.items() if name in step.reads}

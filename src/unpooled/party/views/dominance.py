@@ -1,4 +1,7 @@
-"""How much of a column's scatter one row carries: made-up columns single people out."""
+"""The largest share of a column's scatter that one row carries.
+
+A column made up by a coordinator may depend on one person alone.
+"""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,14 +1,21 @@
 """The views that a session reads: made once, and their transforms checked."""
 
-from typing import Any, final
+from typing import final
 
+from unpooled.arrays import Array
 from unpooled.data.table import Table
-from unpooled.party.memory.kept_arrays import KeptArrays, Origins, Shelf, shared_shelf
-from unpooled.party.memory.partial_totals import Reused
-from unpooled.party.memory.study_memory import Study
+from unpooled.party.memory.kept_arrays import (
+    KeptArrays,
+    KeptStore,
+    Origins,
+    shared_kept,
+)
+from unpooled.party.memory.partial_totals import TotalsCache
+from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
 from unpooled.party.views.transform_checks import Transforms
 from unpooled.party.views.view import View
+from unpooled.protocol.declaration import Declared
 from unpooled.protocol.message import digest
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request
@@ -16,28 +23,28 @@ from unpooled.protocol.view_operations import split_address
 
 
 @final
-class Views:
-    """A silo's table as the requests of one session see it.
+class SessionViews:
+    """The views of a silo's table that the requests of one session read.
 
     Parameters
     ----------
     party : str
         This party's name.
     committee : tuple of str
-        Who compares in secret.
+        The parties that compute secure comparisons.
     table : Table
         The silo's rows.
     policy : Policy
         The silo's rules.
-    study : Study
-        What is remembered between fits.
+    study : StudyMemory
+        The party's memory of the study between fits.
     partition : {"rows", "columns"}
         As the silo declared it.
 
     Attributes
     ----------
     origins : Origins
-        Of the kept arrays that the step which runs has read, in transforms too.
+        Origins of the kept arrays that the present step has read, in transforms too.
     """
 
     def __init__(
@@ -46,24 +53,24 @@ class Views:
         committee: tuple[str, ...],
         table: Table,
         policy: Policy,
-        study: Study,
+        study: StudyMemory,
         partition: str,
     ) -> None:
         self.party, self.partition = party, partition
         self.origins = Origins()
         self._table, self._study = table, study
-        self._of_fit = Shelf()
+        self._of_fit = KeptStore()
         self._transforms = Transforms(policy, study, committee)
         self._views: dict[str, View] = {}
 
     @property
-    def reused(self) -> Reused:
-        """What steps gave that reuse it."""
-        return self._study.reused
+    def totals_cache(self) -> TotalsCache:
+        """Cached totals of steps that only read rows that were appended."""
+        return self._study.totals_cache
 
     def of(self, request: Request) -> View:
         """Return the view of a request."""
-        key = request.view_digest()
+        key = request.view_digest
         if key not in self._views:
             try:
                 self._views[key] = View(
@@ -74,28 +81,36 @@ class Views:
         return self._views[key]
 
     def kept(self, address: str) -> KeptArrays:
-        """Return what this silo kept for a fit, of this study or of another."""
+        """Return the arrays that this silo kept for a fit, of this or another study."""
         try:
             study, view = split_address(address)
         except ValueError as wrong:
             raise Refusal("nothing_kept") from wrong
-        other = shared_shelf(self.party, study)
-        shelves = [self._study.kept, *([] if other is None else [other])]
-        return KeptArrays(view, shelves, self.origins)
+        other = shared_kept(self.party, study)
+        stores = [self._study.kept, *([] if other is None else [other])]
+        return KeptArrays(view, stores, self.origins)
 
     def kept_for(self, request: Request) -> KeptArrays:
-        """Return what a request's step, which is to run now, reads as `kept`."""
+        """Return the `kept` of a request's step, which is to run now."""
         self.origins = Origins()
         if request.kept_of:
             return self.kept(request.kept_of)
-        shelves = (self._of_fit, self._study.kept)
-        return KeptArrays(request.view_digest(), shelves, self.origins)
+        stores = (self._of_fit, self._study.kept)
+        return KeptArrays(request.view_digest, stores, self.origins)
 
-    def keep(self, request: Request, until: str, name: str, **value: Any) -> None:
-        """Keep an array to the end of the "fit" or of the "study"."""
-        where = self._study.kept if until == "study" else self._of_fit
+    def keep(
+        self, request: Request, name: str, value: Array, declared: Declared
+    ) -> None:
+        """Keep an array to the end of the fit or of the study, as it is declared."""
+        store = self._study.kept if declared.until == "study" else self._of_fit
         origin = digest(self.origins.bound(request.context(name)))
-        where.put(request.view_digest(), name, origin=origin, **value)
+        store.put(
+            request.view_digest,
+            name,
+            value,
+            symmetric=declared.symmetric,
+            origin=origin,
+        )
 
     def check_transforms(self, request: Request, view: View) -> None:
         """Refuse transforms that were not fitted, or that single a row out."""

@@ -13,7 +13,7 @@ from typing import final
 import numpy as np
 
 from unpooled.errors import UnpooledError
-from unpooled.party.memory.study_memory import Study
+from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
 from unpooled.party.views.view import View
 from unpooled.protocol.answered import Answered
@@ -38,14 +38,14 @@ class Transforms:
     ----------
     policy : Policy
         The silo's rules.
-    study : Study
-        What was fitted, and what was answered.
+    study : StudyMemory
+        The steps that ran in the study, and the rounds that were answered.
     committee : tuple of str
         Who compares in secret, and signs what was found.
     """
 
     def __init__(
-        self, policy: Policy, study: Study, committee: tuple[str, ...] = ()
+        self, policy: Policy, study: StudyMemory, committee: tuple[str, ...] = ()
     ) -> None:
         self._policy, self._study, self._committee = policy, study, committee
         self._accepted: set[str] = set()
@@ -66,7 +66,7 @@ class Transforms:
                     # Whoever asks chooses such columns, and as many as he likes.
                     self._policy.check_made(len(operation.columns), view.n_rows)
             before += (transform.name,)
-        key = request.view_digest()
+        key = request.view_digest
         if before and self._policy.max_row_share < 1.0 and key not in self._judged:
             self._check_dominance(view)
             self._judged.add(key)
@@ -78,7 +78,9 @@ class Transforms:
         if not step.fitted_by or "kept" in step.reads:
             return
         if step.follows is None:
-            if not any((name, before) in self._study.fitted for name in step.fitted_by):
+            if not any(
+                (name, before) in self._study.logged.fitted for name in step.fitted_by
+            ):
                 raise Refusal("transform_not_fitted")
             return
         chain = features_digest(request.operations[: position + 1])
@@ -128,7 +130,11 @@ class Transforms:
         """
         signs = find_step(shown.step).polynomial is not None
         requests = {_request(front, signs) for front, _ in shown.signed.values()}
-        asked = self._study.answered.get(requests.pop()) if len(requests) == 1 else None
+        asked = (
+            self._study.logged.answered.get(requests.pop())
+            if len(requests) == 1
+            else None
+        )
         signers = tuple(sorted(shown.signed))
         if asked is None or signers != (self._committee if signs else asked.parties):
             raise Refusal("transform_not_fitted")

@@ -4,6 +4,7 @@ A view travels as data (which columns, which rows, which fitted transform with w
 arrays) and is evaluated inside the silo when a step reads it. Nothing is stored.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,20 +23,20 @@ from unpooled.protocol.message import digest
 from unpooled.protocol.step import Step, find_step
 from unpooled.protocol.view_operations import Derive, Operation, Rows, Select
 
-# Whether a filling is what some fit gave, or a number that somebody chose.
+# Whether a filling was fitted, or is a number that the coordinator chose.
 FITTED, CHOSEN = "fitted ", "chosen "
 # From the address of a fit to what this silo kept for it.
 FindKept = Callable[[str], KeptArrays]
 
 
 def nothing_kept(address: str) -> KeptArrays:
-    """Find nothing, where a silo keeps nothing."""
+    """Return no kept arrays, for a silo without any."""
     return KeptArrays("", ())
 
 
 @final
 class View:
-    """What a step reads: the table after the operations.
+    """The rows that a step reads: a table after a chain of operations.
 
     Parameters
     ----------
@@ -44,21 +45,21 @@ class View:
     operations : sequence of Operation
         Applied in order.
     kept : callable, optional
-        Finds what transforms of fits in this silo read as `kept`.
+        Returns the `kept` of transforms of fits in this silo, by address.
     partition : {"rows", "columns"}, default "rows"
-        On a column partition a selection names columns of all silos, and each keeps
-        those that are its own.
+        On a column partition a selection names columns of all silos, and each silo
+        keeps its own.
 
     Attributes
     ----------
     table : Table
-        The same.
+        As given.
     columns : tuple of str
-        The features a step sees as the columns of X.
+        The features, which are the columns of X.
     source_columns : tuple of str
         The table's columns that are read for it.
     left_out : list of int
-        Rows that each `Rows` operation leaves out.
+        Number of rows that each `Rows` operation leaves out.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class View:
         return [o.step for o in self._operations if isinstance(o, Derive)]
 
     def rows(self) -> Bool[Array, " N"]:
-        """Return which of the table's rows the view keeps."""
+        """Return a mask of the table's rows that the view keeps."""
         kept = np.ones(self.table.n_rows, bool)
         for operation in self._operations:
             if isinstance(operation, Rows):
@@ -130,8 +131,8 @@ class View:
     ) -> dict[str, Array] | None:
         """Do additive work where the parts of the table lie; see `Table.over_parts`.
 
-        None also where an operation depends on a row's place among all, and on column
-        partitions, where transforms read what was kept here.
+        None where the table has no parts, where an operation depends on a row's place
+        among all, and on column partitions, where transforms read kept arrays.
         """
         in_order = any(isinstance(operation, Rows) for operation in self._operations)
         if in_order or self._partition == "columns":
@@ -144,14 +145,14 @@ class View:
     ) -> Iterator[Block]:
         """Yield the rows; at least one block, which may be empty.
 
-        With `sparse` those of a sparse source stay as they are, unless a transform
+        With `sparse` the blocks of a sparse source stay sparse, unless a transform
         reads them.
         """
         columns, table = self.source_columns, self.table
         if sparse and not self.transforms:
             blocks = table.sparse_blocks(columns, extra)
         else:
-            # Operations copy what they read: not the whole of an array in memory.
+            # Operations copy what they read: in blocks, not the whole array at once.
             rows = rows_per_block(table, columns, extra, None)
             blocks = table.blocks(columns, extra, rows if self._operations else None)
         for operation, n_rows in zip(self._operations, self._counts, strict=True):
@@ -168,7 +169,7 @@ class View:
         return blocks
 
     def sums(self, X: Any) -> Float[Array, " p"]:
-        """Return the sum of each column of a block; all rows are added up but once."""
+        """Return the column sums of a block; those of all rows are computed once."""
         if X.shape[0] != self.n_rows:
             return column_sums(X)
         if self._sums is None:
@@ -179,6 +180,15 @@ class View:
     def row_shares(self) -> Float[Array, " q"]:
         """Return the largest share of each column's scatter that one row carries."""
         return row_shares(self.blocks(), len(self.columns))
+
+    def class_sizes(self, label: str) -> list[int]:
+        """Return the number of rows of each class that the view has, in no order."""
+        sizes = Counter[object]()
+        for block in self.blocks([label]):
+            # A missing label (None, NaN) is no class; a step refuses it itself.
+            labels = block.extra[label].tolist()
+            sizes.update(x for x in labels if x is not None and x == x)
+        return list(sizes.values())
 
     def origins(self) -> list[str]:
         """Return the source column of each column; empty where several are mixed."""
@@ -218,6 +228,24 @@ class View:
                 made = self._made(operation, names)
                 origins = dict(zip(made, origins.values(), strict=True))
         return found
+
+
+@final
+class IdColumn:
+    """The view of a matching of rows: all ids of a table.
+
+    A matching for another set of parties is refused like a step on the column: two
+    intersections subtract to who is in one and not in the other.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.source_columns = () if table.ids is None else (table.ids,)
+        self.n_rows, self.left_out = table.n_rows, list[int]()
+        self.transforms = list[str]()
+
+    def rows(self) -> Bool[Array, " N"]:
+        """Return a mask of the table's rows, all of them."""
+        return np.ones(self.n_rows, bool)
 
 
 def _own(operation: Derive, step: Step, place: int) -> list[Any]:

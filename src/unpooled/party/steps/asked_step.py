@@ -1,0 +1,50 @@
+"""One request to run a step, as a party answers it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+from unpooled.party.rules.column_mixtures import mixtures_in
+from unpooled.party.rules.policy import Policy
+from unpooled.party.steps.private_noise import cost
+from unpooled.party.views.view import IdColumn, View
+from unpooled.protocol.request import Request
+from unpooled.protocol.step import Step
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class AskedStep:
+    """A request with the step that it names and the view that the step reads.
+
+    Every rule of the party reads this object, so nothing is looked up twice.
+
+    Attributes
+    ----------
+    request : Request
+        As it came.
+    step : Step
+        The declared step; of matching, the stage.
+    view : View or IdColumn
+        The rows and columns that the step reads.
+    policy : Policy
+        The silo's rules.
+    """
+
+    request: Request
+    step: Step
+    view: View | IdColumn
+    policy: Policy
+
+    @cached_property
+    def rho(self) -> float:
+        """The ρ that the request costs the silo, 0 where it promises no privacy."""
+        return cost(self.step, self.request.public)
+
+    @cached_property
+    def mixtures(self) -> Mapping[str, int]:
+        """How many mixtures of columns the request names; see `mixtures_in`."""
+        if isinstance(self.view, IdColumn):
+            return {}
+        return mixtures_in(self.policy, self.step, self.request, self.view)
