@@ -70,7 +70,7 @@ def test_goes_on_from_the_last_finished_batch(rows, monkeypatch):
         return ask(self, step, **public)
 
     monkeypatch.setattr(type(federation), "compare", compare)
-    with pytest.raises(AggregationError, match=r"comparison .* go on with resume"):
+    with pytest.raises(AggregationError, match=r"comparison .* continue with resume"):
         model.fit(federation)
     monkeypatch.setattr(type(federation), "compare", ask)
     assert not hasattr(model, "lambdas_")
