@@ -1,6 +1,6 @@
-"""Both ends of a job that measures: the engine's own calls beside masked sums.
+"""Both ends of a benchmark job: the engine's own calls, and masked sums.
 
-Installed at the benchmark's own server and silos only; see engine_rounds.py.
+They are installed at the benchmark's own server and silos only; see engine_rounds.py.
 """
 
 import json

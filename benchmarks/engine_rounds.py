@@ -1,13 +1,13 @@
-"""What a federation costs over the engine that carries it, side by side in one run.
+"""Duration of a federation's rounds, compared with the calls of the engine below.
 
     python benchmarks/engine_rounds.py            # everything, writes the table
     python benchmarks/engine_rounds.py --quick    # fewer repetitions, prints only
 
-Starts real servers and silos on this machine. In one job, in turn: the engine's own
-call to all silos, with a reply of a few numbers or of 64 MB, and a masked sum of as
-many numbers (policy, masks, signatures, audit log on disk, ledger). Then the heart
-study (impute, scale, PCA) from `Study.run` to its result, over three silos and over
-eight, and the memory of silos that wait.
+The benchmark starts real servers and silos on this machine. One job alternates the
+engine's own call to all silos, with a reply of a few numbers or of 64 MB, and a masked
+sum of as many numbers (policy, masks, signatures, audit log on disk, ledger). Then it
+measures the heart study (impute, scale, PCA) from `Study.run` to its result, over three
+silos and over eight, and the memory of waiting silos.
 """
 
 import argparse

@@ -5,9 +5,9 @@
     server      P X Q = U' Σ Vᵀ, truncated
     each party  U = Pᵀ U', and from it its own loadings X_iᵀ U / Σ
 
-The server sees the singular values and a rotation of everything else. In the paper the
-seed comes from a trusted authority that the server does not talk to; here it travels
-with the requests, for what is measured is time, bytes and error.
+The server sees the singular values, and everything else only up to a rotation. In the
+paper the seed comes from a trusted authority that does not communicate with the server.
+Here it is sent with the requests, since only time, bytes and error are measured.
 
 References
 ----------
@@ -35,7 +35,7 @@ def blocks(seed: int, size: int, block: int) -> Any:
         stop = min(start + block, size)
         rng = np.random.default_rng([seed, start])
         Q, R = scipy.linalg.qr(rng.standard_normal((stop - start, stop - start)))
-        # Signs that make it uniform over all rotations.
+        # These signs make it uniform over all rotations.
         yield slice(start, stop), Q * np.sign(R.diagonal())
 
 
@@ -64,7 +64,7 @@ def widened(X: Array, first: int, p: int, seed: int, block: int) -> Array:
     mean=stays("p", meaning="the means of the silo's own columns"),
 )
 def own_squares(X: Float[Array, "N p"]) -> dict[str, Any]:
-    """Tell how large the joined, centred columns are."""
+    """Return the columns' sum of squared deviations, and keep their means."""
     mean = X.mean(axis=0)
     return {"squares": np.array(((X - mean) ** 2).sum()), "mean": mean}
 
@@ -72,7 +72,7 @@ def own_squares(X: Float[Array, "N p"]) -> dict[str, Any]:
 @summed(
     by="party",
     takes={"width": "size q"},
-    rows=release("N q", bound=Ceiling("radius"), meaning="turned rows and columns"),
+    rows=release("N q", bound=Ceiling("radius"), meaning="rotated rows and columns"),
 )
 def own_rows(
     X: Float[Array, "N p"],
@@ -85,7 +85,7 @@ def own_rows(
     width: int,
     radius: float,
 ) -> dict[str, Any]:
-    """Turn the silo's centred columns by both masks."""
+    """Return the silo's centred columns, multiplied by both masks."""
     centred = turned(X - kept["mean"], seed, block)
     return {"rows": widened(centred, places[party], width, seed + 1, block)}
 
@@ -105,7 +105,7 @@ def own_loadings(
     seed: int,
     block: int,
 ) -> dict[str, Any]:
-    """Turn the directions back, and keep the silo's part of the components."""
+    """Unmask the directions, and keep the silo's part of the components."""
     U = turned(turned_U, seed, block, back=True)
     return {"U": U, "components": ((X - kept["mean"]).T @ U / length).T}
 
@@ -118,7 +118,7 @@ def masked_svd(
     places = dict(zip(federation.parties, map(int, starts), strict=False))
     masks = {"seed": seed, "block": block}
     with federation.fitting():
-        # No entry of a turned matrix exceeds the norm of the whole.
+        # No entry of a rotated matrix exceeds the norm of the whole.
         radius = float(np.sqrt(federation.sum(own_squares)["squares"]))
         how = {"places": places, "width": federation.n_features, "radius": radius}
         Y = federation.sum(own_rows, **how, **masks)["rows"]

@@ -1,11 +1,11 @@
-"""Time and bytes of generalised eigenproblems beside pooled ones.
+"""Time and bytes of generalised eigenproblems, compared with the pooled computation.
 
     python benchmarks/gep.py [--quick]
 
-Discriminants, CCA and PLS over masked silos in one process, against scikit-learn and
-cca_zoo on the pooled rows, as columns p, rows N and silos m grow; then CCA and PLS of
-two or more parties that have p columns each of N people. Each figure is the median of
-runs that alternate. Writes results/gep.md.
+Discriminants, CCA and PLS over masked silos in one process are compared with
+scikit-learn and cca_zoo on the pooled rows, for growing numbers of columns p, rows N
+and silos m; then CCA and PLS of two or more parties that have p columns each about N
+people. Each figure is the median of alternating runs. Writes results/gep.md.
 """
 
 import argparse

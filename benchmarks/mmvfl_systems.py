@@ -1,4 +1,4 @@
-"""A pass of MMVFL's weights: the smaller of two systems against the paper's p x p one.
+"""Time of MMVFL's weights: the smaller of two systems, and the paper's p x p one.
 
     python benchmarks/mmvfl_systems.py           # writes the table
     python benchmarks/mmvfl_systems.py --quick   # small sizes, prints only
@@ -6,9 +6,9 @@
 A pass is paper 004's inner iteration, equations (7) and (8), at the sizes of Caltech7
 (140 rows, up to 1,984 columns) and of Handwritten (1,600 rows). As printed it inverts a
 p x p matrix; the second column solves that system by Cholesky instead, which is the
-best that can be done without changing its size. All give the same weights. A time is
-that of ten passes by ten, with the objective after each for ours; medians of runs
-side by side.
+best that can be done without changing its size. All give the same weights. Each time is
+a tenth of that of ten passes, for ours with the objective after each; medians of
+alternating runs.
 """
 
 import argparse

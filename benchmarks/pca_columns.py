@@ -1,4 +1,4 @@
-"""PCA of N aligned people whose columns lie at m parties, beside other ways to it.
+"""PCA of N aligned people whose columns are at m parties, compared with other methods.
 
     python benchmarks/pca_columns.py [--quick]
 
@@ -8,10 +8,10 @@ joined columns. Every method runs through the same messages, masks and codes:
 
     krylov, gram       `PCA`, exact
     masked SVD         FedSVD's protocol, from its paper (fedsvd.py)
-    VFedPCA            paper 000's algorithm: ten rounds for each component
-    kernel, nystroem   `KernelPCA`, RBF, beside scikit-learn's KernelPCA, or its
+    VFedPCA            the algorithm of its paper: ten rounds for each component
+    kernel, nystroem   `KernelPCA`, RBF; error against scikit-learn's KernelPCA, or its
                        Nystroem of as many rows and then PCA
-    matching           10⁵ ids at each of three parties: finding who is common
+    matching           10⁵ ids at each of three parties: finding the common ones
 
 With 784 columns the rows are those of mnist_full.npz in the folder UNPOOLED_DATA, tiled
 with noise up to N; without it, and with other columns, they are drawn with a decaying
@@ -97,7 +97,7 @@ def landmarks(X: np.ndarray) -> np.ndarray:
 
 
 def solved(solver: str, federation: up.Federation, X: np.ndarray) -> Any:
-    """Fit `PCA`; what is called after the clock has stopped gives the scores."""
+    """Fit `PCA`; the returned function, called untimed, gives the scores."""
     model = up.PCA(K, svd_solver=solver, tol=1e-8, random_state=0).fit(federation)
     return lambda: model.transform(federation)
 

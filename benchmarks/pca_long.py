@@ -1,4 +1,4 @@
-"""PCA of ten million rows from Parquet, in memory that does not depend on how many.
+"""PCA of ten million rows from Parquet, in memory independent of their number.
 
     python benchmarks/pca_long.py            # 10^5 to 10^7 rows, writes the table
     python benchmarks/pca_long.py --quick    # 10^4 and 10^5 rows, prints only
@@ -49,7 +49,7 @@ def write(path: Path, n: int, seed: int) -> None:
 
 
 def fit(paths: list[str], block_mb: float) -> None:
-    """Fit, and print what it took."""
+    """Fit, and print time and memory."""
     from sklearn.pipeline import make_pipeline
 
     import unpooled as up

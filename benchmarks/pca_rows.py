@@ -1,16 +1,16 @@
-"""PCA of rows in five silos: ours under masks, scikit-learn pooled, P-COV in clear.
+"""PCA of rows in five silos: ours masked, scikit-learn pooled, P-COV in clear.
 
     python benchmarks/pca_rows.py                    # everything, writes the table
     python benchmarks/pca_rows.py --quick            # small sizes, prints only
 
-Each method runs in a process of its own, in turn, several times; wall times are medians
-over runs, and ratios are medians of the ratios of neighbouring runs, so that a machine
-whose speed drifts does not favour either side. All use float64 and the same BLAS
-threads. Peak memory is the operating system's figure for the process, data included;
-every process makes its data in the same way.
+Each method runs several times, in processes of its own that alternate. Wall times are
+medians over runs, and ratios are medians of the ratios of neighbouring runs, so that a
+machine whose speed drifts does not favour either side. All use float64 and the same
+BLAS threads. Peak memory is the operating system's figure for the process, data
+included; every process makes its data in the same way.
 
-P-COV is paper 003's method as published: each silo sends its count, mean and covariance
-in clear, and the pooled covariance is solved in whole.
+P-COV is the method of paper 003 as published: each silo sends its count, mean and
+covariance in clear, and all eigenvectors of the pooled covariance are computed.
 """
 
 import argparse

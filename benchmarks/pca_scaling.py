@@ -1,9 +1,9 @@
-"""How PCA's time grows with rows, columns and silos, beside its peers.
+"""How the time of PCA grows with rows, columns and silos, compared with its peers.
 
     python benchmarks/pca_scaling.py                 # everything, writes the table
     python benchmarks/pca_scaling.py --quick         # small sizes, prints only
 
-One of n, p and m grows while the others stay; the exponent is the slope of a line
+One of n, p and m grows while the others are fixed; the exponent is the slope of a line
 through the logarithms of median times. Peers: scikit-learn's `PCA` and `IncrementalPCA`
 on pooled rows, dask-ml's where it installs, and FedSVD's own log (80 to 129 s, 938 MB a
 silo, for 10 silos of 1,000 rows and 1,000 columns), whose code is not run here. Every
@@ -64,7 +64,7 @@ def fit(method: str, X: np.ndarray, m: int) -> tuple[float, np.ndarray, int]:
 
 
 def fit_ours(method: str, X: np.ndarray, m: int) -> tuple[float, np.ndarray, int]:
-    """Fit under masks, after a fit that loads what there is to load."""
+    """Fit under masks, after a first fit that loads the libraries."""
     import unpooled as up
 
     solver = "krylov" if "krylov" in method else "covariance_eigh"

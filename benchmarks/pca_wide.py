@@ -4,9 +4,10 @@
     python benchmarks/pca_wide.py --quick            # 300 x 20,000, prints only
 
 Every silo is a process that opens its own file, a memory-mapped `.npy` or a sparse
-`.npz`, and answers messages over a socket; the coordinator is another. Peak memory is
-the operating system's figure for each process (VmHWM), mapped pages included. The
-answer is compared with scikit-learn's arpack solver on the same rows, dense or sparse.
+`.npz`, and answers messages over a socket; the coordinator is another process. Peak
+memory is the operating system's figure for each process (VmHWM), mapped pages included.
+The answer is compared with scikit-learn's arpack solver on the same rows, dense or
+sparse.
 """
 
 import argparse
@@ -70,7 +71,7 @@ def write(kind: str, folder: Path, n: int, p: int) -> list[Path]:
 
 
 def silo(door: Connection, name: str, path: str, key: bytes, roster: dict) -> None:
-    """Answer messages until an empty one comes; then tell the peak memory."""
+    """Answer messages until an empty one arrives; then send the peak memory."""
     from unpooled.data.sources.open_source import open_source
     from unpooled.party.party import Party
     from unpooled.party.rules.policy import Policy
@@ -84,7 +85,7 @@ def silo(door: Connection, name: str, path: str, key: bytes, roster: dict) -> No
 
 
 def coordinate(paths: list[str], p: int, out: Path) -> None:
-    """Start the silos, fit, and print what it took as JSON."""
+    """Start the silos, fit, and print time and memory as JSON."""
     import unpooled as up
     from unpooled.coordinator.channel import Channel
     from unpooled.coordinator.coordinator import Coordinator
@@ -144,7 +145,7 @@ def coordinate(paths: list[str], p: int, out: Path) -> None:
 
 
 def pooled(kind: str, paths: list[str], out: Path) -> None:
-    """Fit scikit-learn's arpack solver on all rows, and print what it took."""
+    """Fit scikit-learn's arpack solver on all rows, and print time and memory."""
     from sklearn.decomposition import PCA
 
     if kind == "dense":

@@ -1,4 +1,4 @@
-"""What finding Yeo-Johnson's exponents costs: rounds, bytes, seconds, processor time.
+"""Cost of finding Yeo-Johnson's exponents: rounds, bytes, seconds, processor time.
 
     python benchmarks/power.py                    # everything, writes the table
     python benchmarks/power.py --quick            # small and coarse, prints only
@@ -133,7 +133,7 @@ def over_a_network(d: int, mode: str, tol: float) -> dict:
 
 @contextlib.contextmanager
 def processor_seconds(consortium) -> Iterator[dict[str, float]]:
-    """Watch what the silos' jobs and computing processes use; the most so far by silo.
+    """Sample the processor time of silos' jobs and computing processes; maxima by silo.
 
     A job's own account takes in its computing process when that has ended.
     """

@@ -59,7 +59,7 @@ folder.mkdir(parents=True, exist_ok=True)
 pyarrow.csv.write_csv(tables["cleveland"], folder / "cleveland.csv")
 pyarrow.parquet.write_table(tables["hungary"], folder / "hungary.parquet")
 if address == sys.argv[3]:
-    sys.exit()  # a database that somebody named has its rows already
+    sys.exit()  # the database in POSTGRES has its rows already
 if address.startswith("sqlite"):
     import adbc_driver_sqlite.dbapi as driver
     place = str(folder / "va.db")
@@ -152,7 +152,7 @@ up() {
     [ -z "$(running)" ] || fail "It is up already. To stop it: $0 down"
     can_start
     mkdir -p "$FOLDER"
-    trap down EXIT  # half a consortium is none
+    trap down EXIT  # no process stays if one fails to start
     [ -n "${POSTGRES:-}" ] || start_postgresql
     write_rows
     if [ ! -s "$FOLDER/heart.toml" ]; then
@@ -174,7 +174,7 @@ up() {
 
 run() {
     local until=$((SECONDS + 60)) kit=$KITS/coordinator
-    # The silos connect within seconds; before that a plan says who is missing.
+    # The silos connect within seconds; until then a plan reports who is missing.
     [ -n "$(running)" ] || fail "Nothing is up. To start it: $0 up"
     until unpooled plan "$FOLDER/heart.toml" --kit "$kit"; do
         [ $SECONDS -lt $until ] || exit 1
@@ -193,7 +193,7 @@ down() {
     stop_postgresql
 }
 
-running() {  # jobs are processes of their own; all have their kit as an argument
+running() {  # jobs are separate processes; each has its kit as an argument
     printf '%s\n' "$KITS/server" "${SILOS[@]/#/$KITS/silos/}" \
         | { grep -slzxF -f - /proc/[0-9]*/cmdline || true; } | cut -d / -f 3
 }

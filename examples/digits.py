@@ -2,9 +2,10 @@
 
     UNPOOLED_DATA=... python examples/digits.py
 
-2,000 digits, of which six parties computed different features (pixels, Fourier and
-Karhunen-Loève coefficients, profiles, Zernike moments, morphology). How well does a
-nearest-neighbour rule on two to ten joint components tell the digits apart?
+Six parties computed different features of the same 2,000 digits (pixels, Fourier and
+Karhunen-Loève coefficients, profiles, Zernike moments, morphology). The example prints
+the accuracy with which nearest neighbours on two and on ten joint components classify
+the digits, and that of each party alone.
 """
 
 import os

@@ -1,11 +1,11 @@
-"""Three holders of omics data about the same patients: what they have in common.
+"""Joint components of omics data that three laboratories have about the same patients.
 
     UNPOOLED_DATA=... python examples/omics.py
 
-Each laboratory measured something else (mRNA, miRNA, proteins) in tumours of breast
-cancer patients, has them in its own order, and lacks some. Rows are matched by id, and
-nobody shows a measurement. At the end the result is compared with the pooled one, which
-only a simulation can do.
+Each laboratory measured other molecules (mRNA, miRNA, proteins) in tumours of breast
+cancer patients. Its patients are in an order of its own, and some are missing. Rows are
+matched by id, and no measurement is shown. At the end the result is compared with the
+pooled one, which is possible in a simulation only.
 """
 
 import os

@@ -1,11 +1,11 @@
-"""The figures and tables of the one-shot DGEP paper, beside the exact answers.
+"""The figures and tables of the one-shot DGEP paper, with the exact results.
 
     python experiments/dgep.py [--quick] [--data FOLDER]
 
-Synthetic pairs run on the library's solvers directly, as the paper's do, for there is
-nothing to hide in them; gene data run as federations. Writes results/dgep.md and
-results/dgep.png. Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP):
-Concept, Algorithm and Experiments, Applied Sciences 12 (2022).
+Synthetic pairs are solved by the library's solvers directly, as in the paper, since
+they need no protection; gene data are analysed as federations. Writes results/dgep.md
+and results/dgep.png. Lv et al., One-Shot Distributed Generalized Eigenvalue Problem
+(DGEP): Concept, Algorithm and Experiments, Applied Sciences 12 (2022).
 """
 
 import argparse

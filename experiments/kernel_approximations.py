@@ -1,11 +1,11 @@
-"""How far Nystroem and Fourier features are from exact kernel PCA, and what they send.
+"""Error of Nystroem and Fourier features against exact kernel PCA, and bytes sent.
 
     python experiments/kernel_approximations.py [--quick]
 
 The 1,797 handwritten digits of scikit-learn, their 64 columns at three parties, an RBF
 kernel. The error is that of the centred kernel matrix, ``‖K - K'‖ / ‖K‖`` in the
-Frobenius norm, K' from all components of the approximation; beside it the largest
-relative error of the first five eigenvalues. Results go to experiments/results.
+Frobenius norm, with K' from all components of the approximation; the table also has the
+largest relative error of the first five eigenvalues. Results go to experiments/results.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""Paper 004 (MMVFL): figures 3 and 4 and table 2, on the data there are.
+"""Paper 004 (MMVFL): figures 3 and 4 and table 2, on the available data.
 
     python experiments/mmvfl.py            # both data sets, about a quarter of an hour
     python experiments/mmvfl.py --quick    # fewer folds, betas and percentages
 
 Handwritten has the paper's five views. The Caltech7 features were extracted anew from
-the same images, so its trends compare and its numbers do not. Every fit runs over a
-federation with masks, one silo per view and the labels at the first.
+the same images, so trends can be compared with the paper's, and numbers cannot. Every
+fit runs over a federation with masks, one silo per view and the labels at the first.
 
 As in the paper: 5 folds; for each percentage, fold and view the beta with the best
 validation accuracy; a view keeps its top columns, and predicts by argmax X_k W_k.
@@ -89,7 +89,7 @@ def federated_weights(
         tables, partition="columns", label="class", policy=up.Policy.open()
     )
     with warnings.catch_warnings():
-        # Being stopped after ten rounds is the point.
+        # Stopping after ten rounds is what is studied here.
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = up.MMVFL(beta, **how).fit(federation, y="class")
     cost = {

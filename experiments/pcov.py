@@ -1,10 +1,10 @@
-"""Paper 003 (Pooled Covariance PCA): its tables and figures, ours beside theirs.
+"""Paper 003 (Pooled Covariance PCA): its tables and figures, reproduced.
 
     python experiments/pcov.py --data FOLDER [--quick]
 
 FOLDER holds mnist_full.npz and cifar10_10k.npz (X_train, y_train, X_test, y_test).
 Writes pcov.md and pcov_*.png into experiments/results. The baselines are those of the
-paper's repository, from its descriptions, on the silos' rows in clear.
+paper's repository, written from its descriptions, and read the silos' rows in clear.
 """
 
 import argparse
@@ -69,7 +69,7 @@ def qr_pca(silos, k):
 
 
 def sub_it(silos, k, most=100, tol=1e-6):
-    """Multiply a random block by the pooled scatter until it stands still."""
+    """Multiply a random block by the pooled scatter matrix until it converges."""
     N = sum(map(len, silos))
     mean = sum(X.sum(axis=0) for X in silos) / N
     S = sum((X - mean).T @ (X - mean) for X in silos)
@@ -307,7 +307,7 @@ def load(path, quick):
                 data["y" + part][:n],
             )
     if quick and data["X"].shape[1] > 1000:
-        # Every fourth column: a quick look is at the program, not at the numbers.
+        # Every fourth column: a quick run tests the program, not the numbers.
         for part in ("X", "X_test"):
             data[part] = np.ascontiguousarray(data[part][:, ::4])
     return data

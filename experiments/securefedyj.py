@@ -1,4 +1,4 @@
-"""Paper 002, SecureFedYJ: its claims on real data, on hard data, and what it costs.
+"""Paper 002, SecureFedYJ: its claims on real data and on hard data, and its cost.
 
     python experiments/securefedyj.py            # everything, writes results/
     python experiments/securefedyj.py --quick    # fewer features, no secure comparison

@@ -1,11 +1,12 @@
-"""Paper 000's Figures 11 and 12: kernel directions merged, beside exact kernel PCA.
+"""Paper 000's Figures 11 and 12: merged kernel directions, and exact kernel PCA.
 
     UNPOOLED_DATA=... python experiments/vfedakpca.py [--quick]
 
 Dis is the paper's (4) for directions over the people: ‖U_G - u‖, u normalised and with
 the sign of U_G, the first eigenvector of the kernel matrix of all columns. Columns are
-standardised; γ is 1 over the number of columns that a kernel sees, so each silo's own
-is as wide for its columns as the pooled one for all. Results go to experiments/results.
+standardised; γ is 1 over the number of columns of a kernel, so each silo's own kernel
+is as wide for its columns as the pooled one for all columns. Results go to
+experiments/results.
 """
 
 import argparse

@@ -1,14 +1,15 @@
-"""Paper 000, VFedPCA and VFedAKPCA: its Figures 6 and 8 to 12 on the data there are.
+"""Paper 000, VFedPCA and VFedAKPCA: its Figures 6 and 8 to 12 on the available data.
 
     UNPOOLED_DATA=... python experiments/vfedpca.py [--quick]
 
-Every figure has the exact method (`PCA`, `KernelPCA` of scikit-learn where it is the
-oracle) beside the published one. Dis is the paper's (4), ‖U_G - u‖ with u normalised
-and its sign that of the pooled direction U_G. Results go to experiments/results.
+Every figure shows the published method and the exact one (`PCA`, or scikit-learn's
+`KernelPCA` where it is the reference). Dis is the paper's (4), ‖U_G - u‖ with u
+normalised and its sign that of the pooled direction U_G. Results go to
+experiments/results.
 
 Figure 7 has a script of its own (vfedpca_synthetic.py), and so have Figures 13 and 14
-(vfedpca_topologies.py). Of the pictures, those of the faces; the other image sets are
-not to be had.
+(vfedpca_topologies.py). Of the pictures only the faces are reproduced; the other image
+sets are not available.
 """
 
 import argparse
@@ -108,7 +109,7 @@ def mean_of(seeds: int, X: np.ndarray, m: int, L: int, **options: Any) -> np.nda
 def exact(
     X: np.ndarray, m: int, U: np.ndarray | None = None
 ) -> tuple[float, float, int]:
-    """Return Dis, seconds and bytes of the exact method, through the silos' doors."""
+    """Return Dis, seconds and bytes of the exact method, over the protocol."""
     federation = silos(X, m)
     start = time.perf_counter()
     model = up.PCA(1).fit(federation)

@@ -2,12 +2,12 @@
 
     python experiments/vfedpca_synthetic.py [--quick]
 
-A feature's values are densities: points drawn uniformly within three deviations of its
-mean, and the Gaussian density there. "single" has mean 0 and deviation 1 for every
-feature; "mixture" draws each feature's own from 0, 1, ..., and from 1, 2, ..., up to
-the number of features. (a) and (b) vary the parties p, (c) and (d) the local iterations
-L. The largest size has one start. Beside each stands the exact method, through the
-silos' doors. Results go to experiments/results.
+A feature's values are densities: points are drawn uniformly within three standard
+deviations of its mean, and the value is the Gaussian density there. "single" has mean 0
+and standard deviation 1 for every feature; "mixture" draws each feature's own from 0,
+1, ..., and from 1, 2, ..., up to the number of features. (a) and (b) vary the number of
+parties p, (c) and (d) the local iterations L. The largest size has one start. The exact
+method is shown as well, over the protocol. Results go to experiments/results.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def densities(n: int, p: int, *, mixture: bool) -> np.ndarray:
     rng = np.random.default_rng(0)
     mean, deviation = np.zeros(p), np.ones(p)
     if mixture:
-        # A deviation of 0, which the paper's range includes, has no density.
+        # A standard deviation of 0, which the paper's range includes, has no density.
         mean, deviation = rng.integers(0, p + 1, p), rng.integers(1, p + 1, p)
     standard = rng.uniform(-3.0, 3.0, (n, p))
     return scipy.stats.norm.pdf(mean + deviation * standard, mean, deviation)

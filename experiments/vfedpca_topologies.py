@@ -3,9 +3,9 @@
     UNPOOLED_DATA=... python experiments/vfedpca_topologies.py [--quick]
 
 Figure 13 of the paper draws the graphs, and Figure 14 shows pictures that look alike.
-Here is the number: Dis of every party's own u, (4), beside what the exact solver
-reaches on the same graph, with its rounds against the graph's spectral gap. All runs
-go through the silos' doors. Results go to experiments/results.
+This experiment gives numbers: Dis of every party's own u, (4), and that of the exact
+solver on the same graph, with its rounds against the graph's spectral gap. All runs go
+over the protocol. Results go to experiments/results.
 """
 
 import argparse
@@ -77,7 +77,7 @@ def path(m: int) -> dict[str, list[str]]:
 
 
 def exact(X: np.ndarray, m: int, topology: object, k: int) -> tuple:
-    """Return what the exact solver did on a graph, and how well."""
+    """Return rounds and error of the exact solver on a graph."""
     federation = silos(X, m)
     began = time.perf_counter()
     model = up.PCA(k, svd_solver="gossip", topology=topology, random_state=0)
@@ -104,7 +104,7 @@ def figure(sets: list[str], seeds: int) -> list[tuple]:
         for number, topology in enumerate(TOPOLOGIES):
             found = published(X, m, L, topology, seeds).mean(axis=0)
             last = found[-1]
-            # Under the others: where all hear all the curve is the same.
+            # Under the others: on the complete graph the curve is the same.
             wide = {"linewidth": 5, "alpha": 0.4} if topology == "server" else {}
             look = {"color": f"C{number}"}
             mean, along = found.mean(axis=1), range(1, ROUNDS + 1)
@@ -128,7 +128,7 @@ def figure(sets: list[str], seeds: int) -> list[tuple]:
 
 
 def draw(axis: plt.Axes, topology: str) -> None:
-    """Draw who tells whom, of five parties."""
+    """Draw the graphs of five parties; lines join neighbours."""
     m = 5
     names = [str(i + 1) for i in range(m)]
     turn = 2 * np.pi * np.arange(m) / m + np.pi / 2

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["pytester", "skip_list"]
 
-# No deadlines: a loaded machine is not a mistake. In CI the examples of `make test` are
-# the same each time, so that it judges the change and not the day's luck; those of
-# `make test-long` (--hypothesis-profile=long) are more, and always new.
-settings.register_profile("new", deadline=None, max_examples=25, derandomize=False)
-settings.register_profile("same", deadline=None, max_examples=25, derandomize=True)
-settings.register_profile("long", deadline=None, max_examples=200, derandomize=False)
-settings.load_profile("same" if os.environ.get("CI") else "new")
+# No deadlines: a loaded machine is not a mistake. In CI the examples are the same each
+# time, so that it judges the change and not the day's luck; elsewhere they are new, and
+# those of `make test-long` (--hypothesis-profile=long) are more.
+SAME = bool(os.environ.get("CI"))
+settings.register_profile("short", deadline=None, max_examples=25, derandomize=SAME)
+settings.register_profile("long", deadline=None, max_examples=200, derandomize=SAME)
+settings.load_profile("short")
 
 
 @pytest.fixture(scope="session")

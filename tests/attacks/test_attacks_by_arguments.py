@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
-from unpooled.protocol.packing import restored
 
 import unpooled as up
 from unpooled.arrays import Array
@@ -19,11 +18,11 @@ from unpooled.errors import AggregationError, ReleaseRefusedError
 from unpooled.models.discriminant import discriminant
 from unpooled.models.discriminant.classes import agreed_names
 from unpooled.models.mmvfl import mmvfl
-from unpooled.models.pca import pca
+from unpooled.models.pca import columns, krylov
 from unpooled.models.vertical_pca import projection
 from unpooled.party.memory.kept_arrays import Origins
-from unpooled.protocol.ledger_lines import code_for
 from unpooled.protocol.request import Request
+from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.sums.masking import MaskedSum
 from wire import COLUMNS, Rogue, rows, silos
 
@@ -44,10 +43,10 @@ def told_by_one(victim: str) -> Array:
         asked = real if party == victim else blank
         replies[party] = rogue.say(party, *asked.as_message())
     assert {reply.header["kind"] for reply in replies.values()} == {"released"}
-    declared = pca.local_image.declared["image"]
+    declared = krylov.local_image.declared["image"]
     words = [replies[party].arrays["image"] for party in rogue.names]
-    flat = MaskedSum().reveal(words, code_for(declared, 3))
-    return restored(flat, declared, (3, 2), real.public)
+    on_the_wire = WireFormat(declared, (3, 2), real.public)
+    return on_the_wire.restored(MaskedSum().reveal(words, on_the_wire.code(3)))
 
 
 def image_of(X: Array) -> Array:
@@ -145,10 +144,11 @@ def ill(federation: up.Federation, person: int) -> bool:
 def row_of(federation: up.Federation, person: int) -> Array:
     """Keep "loadings" along one person, and have them shown."""
     one = np.eye(N)[:, [person]]
+    pca = federation.asked_by("pca")
     with federation.fitting():
-        federation.sum(pca.own_means)
-        federation.keep(pca.own_loadings, U=one, length=np.ones(1))
-        told = federation.collect(pca.shown_loadings, variance=np.ones(1))
+        pca.sum(columns.own_means)
+        pca.keep(columns.own_loadings, U=one, length=np.ones(1))
+        told = pca.collect(columns.shown_loadings, variance=np.ones(1))
     own = [told[party] for party in federation.parties]
     return np.concatenate([part["components"][0] + part["mean"] for part in own])
 

@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 
 from unpooled.arrays import Array
 from unpooled.coordinator.comparisons import Comparisons
-from unpooled.coordinator.round_runner import RoundRecord
+from unpooled.coordinator.step_call import RoundRecord
 from unpooled.protocol import computing_party as computing
 from unpooled.protocol.step import Polynomial, compared, kept, release, stays
 from wire import Rogue, rows, silos

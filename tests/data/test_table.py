@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
 
-from unpooled.data.table import BLOCK_BYTES, FEWEST_ROWS, ArrayTable, rows_per_block
+from unpooled.data.row_blocks import BLOCK_BYTES, FEWEST_ROWS
+from unpooled.data.table import ArrayTable, rows_per_block
 from unpooled.errors import DataError
 
 REAL = st.one_of(

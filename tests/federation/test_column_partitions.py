@@ -194,7 +194,7 @@ def test_a_label_is_at_one_silo(frames, rows):
     federation = simulate(with_label, partition="columns", label="sick", policy=OPEN)
     assert "sick" not in federation.feature_names
     assert federation.sum(labelled)["number"] == N // 2
-    with pytest.raises(DataError, match="No silo has a column 'sick'"):
+    with pytest.raises(DataError, match="No silo has the label column 'sick'"):
         simulate(frames, partition="columns", label="sick")
 
 

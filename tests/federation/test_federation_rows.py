@@ -131,8 +131,8 @@ def test_folds_do_not_depend_on_how_the_rows_are_read(stretch, block, of, seed):
         federation = simulate(frames(), label="sick", policy=Policy.open())
         folds = federation.select(["age"]).folds(of, random_state=seed)
         whole = [ages(test) for _, test in folds]
-        patch.setattr("unpooled.data.table.FEWEST_ROWS", block)
-        patch.setattr("unpooled.data.table.BLOCK_BYTES", 0)
+        patch.setattr("unpooled.data.row_blocks.FEWEST_ROWS", block)
+        patch.setattr("unpooled.data.row_blocks.BLOCK_BYTES", 0)
         in_blocks = [ages(test) for _, test in folds]
         for first, second in zip(whole, in_blocks, strict=True):
             for party in SIZES:

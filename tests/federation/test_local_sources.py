@@ -16,7 +16,7 @@ from unpooled import (
     StandardScaler,
     simulate,
 )
-from unpooled.data import table as tables
+from unpooled.data import row_blocks
 from unpooled.data.sources.open_source import open_source
 
 # Fixtures of another module.
@@ -112,8 +112,8 @@ def test_columns_may_stand_in_any_order_in_every_silo(silos):
 @pytest.mark.parametrize("rows", [3, 20, 40, 41, 1000])
 def test_blocks_of_any_size_give_the_same_model(silos, monkeypatch, rows):
     whole = fitted(silos)
-    monkeypatch.setattr(tables, "BLOCK_BYTES", 0)
-    monkeypatch.setattr(tables, "FEWEST_ROWS", rows)
+    monkeypatch.setattr(row_blocks, "BLOCK_BYTES", 0)
+    monkeypatch.setattr(row_blocks, "FEWEST_ROWS", rows)
     assert_equal_models(fitted(silos), whole, rtol=1e-13)
 
 

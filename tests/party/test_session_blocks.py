@@ -7,8 +7,9 @@ import pytest
 
 from session_silos import POOLED, TABLES, block_sizes, here, ran
 from unpooled.arrays import Array
+from unpooled.data.row_blocks import Block
 from unpooled.data.sources.open_source import open_source
-from unpooled.data.table import Block, Table
+from unpooled.data.table import Table
 from unpooled.errors import ReleaseRefusedError
 from unpooled.protocol.step import summed
 from unpooled.protocol.view_operations import Rows, Select

@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 
 import unpooled as up
 from report_pages import Page, fitted, rows
-from unpooled.coordinator.round_runner import RoundRecord
+from unpooled.coordinator.step_call import RoundRecord
 from unpooled.data import heart_disease
 from unpooled.report.facts import facts_of
 from unpooled.report.html import render, report

@@ -10,7 +10,7 @@ import scipy.stats
 from chance import RARE, spread_is
 from unpooled import GaussianPrivacy
 from unpooled.errors import DataError
-from unpooled.party.steps.private_noise import noised
+from unpooled.party.steps.add_noise import noised
 from unpooled.protocol.declaration import release
 from unpooled.secure.noise import (
     Noise,

@@ -1,6 +1,7 @@
 """Updates over silos behind their doors: what these keep, and what they refuse."""
 
 import base64
+import functools
 
 import numpy as np
 import polars
@@ -14,6 +15,7 @@ from unpooled.models.files.model_file import save
 from unpooled.models.pca import update
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.studies import forget_kept
+from unpooled.protocol.step import find_step
 from unpooled.study import Study
 from unpooled.study.announcement import read_announced
 from unpooled.study.job_messages import error_of, plan_of
@@ -110,13 +112,17 @@ def read(monkeypatch):
     found = []
     step = update.local_moments.function
 
+    @functools.wraps(step)
     def counting(X, **public):
         found.append(len(X))
         return step(X, **public)
 
-    object.__setattr__(update.pca_moments, "function", counting)
+    both = (update.local_moments, find_step("pca.local_moments"))
+    for named in both:
+        object.__setattr__(named, "function", counting)
     yield found
-    object.__setattr__(update.pca_moments, "function", step)
+    for named in both:
+        object.__setattr__(named, "function", step)
 
 
 def test_silos_read_only_what_was_appended_since_another_study(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unpooled.coordinator.round_runner import RoundRunner, StepCall
+from unpooled.coordinator.step_call import RoundRunner, StepCall
 from unpooled.federation.federation import Federation
 from unpooled.federation.layout import Layout
 from unpooled.ledger import Ledger

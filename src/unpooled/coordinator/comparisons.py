@@ -16,7 +16,7 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.coordinator.channel import Channel, Send
-from unpooled.coordinator.round_runner import RoundRecord
+from unpooled.coordinator.step_call import RoundRecord
 from unpooled.errors import AggregationError
 from unpooled.protocol.computing_party import COORDINATOR, ComputingParty
 from unpooled.protocol.message import Message

@@ -34,7 +34,7 @@ from unpooled.coordinator.replies import (
     log_lines,
     raise_refusals,
 )
-from unpooled.coordinator.round_runner import RoundRecord, RoundRunner, StepCall
+from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
 from unpooled.errors import UnpooledError
 from unpooled.ledger import Ledger, Release
 from unpooled.protocol.ledger_lines import lines_of_all

@@ -7,7 +7,8 @@ from typing import final
 import numpy as np
 
 from unpooled.arrays import Array, Float, Int, Shaped
-from unpooled.data.table import Block, SlicedTable, Table
+from unpooled.data.row_blocks import Block
+from unpooled.data.table import SlicedTable, Table
 
 # Above this size, reordered rows are kept in a file instead of memory.
 _MOST_BYTES = 2**28

@@ -6,8 +6,9 @@ from typing import Any, final
 import numpy as np
 
 from unpooled.data.columns import check_known
+from unpooled.data.row_blocks import Block
 from unpooled.data.sources.open_source import open_source
-from unpooled.data.table import Block, Table
+from unpooled.data.table import Table
 from unpooled.errors import DataError
 
 

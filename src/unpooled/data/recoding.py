@@ -10,7 +10,8 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.data.columns import check_known, feature_columns
-from unpooled.data.table import Block, Table, rows_per_block
+from unpooled.data.row_blocks import Block
+from unpooled.data.table import Table, rows_per_block
 from unpooled.errors import DataError
 
 

@@ -13,44 +13,18 @@ DataFrames and files larger than memory.
 
 import abc
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, final
 
 import numpy as np
 
 from unpooled.arrays import Array, Shaped
 from unpooled.data.columns import check_known, feature_columns
+from unpooled.data.row_blocks import Block, rows_in_a_block
 from unpooled.data.sources.npy import MappedRows
 from unpooled.errors import DataError
 
 # A NumPy array, a SciPy sparse array (SciPy is not imported here) or `MappedRows`.
 Matrix = Any
-
-BLOCK_BYTES = 2**26  # 64 MB: large enough for BLAS, small relative to a laptop's memory
-FEWEST_ROWS = 16  # per block, however wide the table is
-
-
-@dataclass(frozen=True)
-class Block:
-    """Consecutive rows of a table.
-
-    Attributes
-    ----------
-    start : int
-        Index of the first row in the table.
-    X : (n, p) array
-        The rows as float64, columns in the requested order; missing cells are NaN. It
-        may be a read-only view of the owner's array. From `Table.sparse_blocks` it may
-        be a SciPy array in CSR format.
-    extra : dict
-        Label and id values of the same rows by column name, of any dtype. Text is an
-        array of objects, with None for missing cells.
-    """
-
-    start: int
-    X: Any
-    extra: dict[str, Shaped[Array, " n"]]
 
 
 class Table(abc.ABC):
@@ -135,12 +109,7 @@ def rows_per_block(
     check_known(columns, table.columns, "The table")
     others = [name for name in (table.label, table.ids) if name is not None]
     check_known(extra, [*table.columns, *others], "The table")
-    if rows is None:
-        room = BLOCK_BYTES if table.block_bytes is None else table.block_bytes
-        return max(FEWEST_ROWS, room // (8 * max(1, len(columns))))
-    if not isinstance(rows, Integral) or rows < 1:
-        raise DataError(f"rows={rows!r} per block; give an integer of at least 1.")
-    return int(rows)
+    return rows_in_a_block(8 * len(columns), table.block_bytes, rows)
 
 
 class SlicedTable(Table):
@@ -216,10 +185,9 @@ class ArrayTable(Table):
         if not hasattr(self._X, "tocsr"):
             return self.blocks(columns, extra)
         rows_per_block(self, columns, extra, None)
-        room = BLOCK_BYTES if self.block_bytes is None else self.block_bytes
         # Value and column index of the stored cells, averaged over the rows.
-        row_bytes = max(1, 12 * self._X.nnz // self.n_rows)
-        rows = max(FEWEST_ROWS, room // row_bytes)
+        row_bytes = 12 * self._X.nnz // self.n_rows
+        rows = rows_in_a_block(row_bytes, self.block_bytes)
         chosen = _adjacent([self._position[name] for name in columns])
         return self._blocks(chosen, list(extra), rows, dense=False)
 

@@ -15,7 +15,7 @@ from typing import Any, final
 import numpy as np
 
 from unpooled.arrays import Array
-from unpooled.coordinator.round_runner import RoundRecord, RoundRunner, StepCall
+from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
 from unpooled.errors import DataError
 from unpooled.federation.layout import Layout
 from unpooled.federation.splits import fold_rows, seed_of, split_rows

@@ -1,1 +1,1 @@
-"""Estimators: one file each, with the protocol, the party's steps and the solver."""
+"""Estimators, a folder for each family: the protocol, the silos' steps, the solver."""

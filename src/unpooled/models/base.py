@@ -1,4 +1,4 @@
-"""What all estimators share: fitting happens on a federation, in one session."""
+"""The base class of all estimators: `fit` takes a federation, in one session."""
 
 import abc
 import warnings
@@ -20,39 +20,39 @@ from unpooled.protocol.step import Step, home_of
 class FederatedEstimator(BaseEstimator, abc.ABC):
     """An estimator whose `fit` takes a federation where scikit-learn's takes X.
 
-    Subclasses write `_fit`; `fit` holds one session around it, so that all rounds of a
-    fit are under keys made for it.
+    Subclasses define `_fit`; `fit` runs it in one session, so that all rounds of a fit
+    use keys made for it.
 
     Attributes
     ----------
     n_features_in_ : int
-        Columns seen in `fit`.
+        Number of columns of the fitted federation.
     feature_names_in_ : (p,) array of str
-        Their names; only where the silos' tables have names.
+        Names of the columns; only where the silos' tables have names.
     kept_ : str
-        On a column partition: under which study and view the silos keep their part of
-        the model. Attributes about single columns are theirs then. The first time that
-        one is asked for, the silos are asked to disclose them, which each must allow.
+        On a column partition: the study and view under which the silos keep their part
+        of the model. Attributes about single columns stay there. Reading one for the
+        first time asks the silos to disclose them, which every silo must allow.
     """
 
     _partitions = ("rows",)
     # Whether cells of rows may be missing.
     _missing = False
-    # Parameters whose choices give the same answer at other costs, for plans.
+    # Parameters whose choices give the same result at different costs, for plans.
     _ways: Mapping[str, tuple[str, ...]] = {}
-    # Attributes that the silos of a column partition keep until they are asked for.
+    # Attributes that the silos of a column partition keep until one is read.
     _kept_by_silos: tuple[str, ...] = ()
     _silos: Federation | None = None
-    # What silos are asked for under the model's name, beside the steps of its own file:
-    # steps, or modules for all steps that they declare.
+    # Steps of other files that this model runs under its own name, such as
+    # "pca.local_total"; a module stands for all steps that it declares.
     _steps: tuple[Step | ModuleType, ...] = ()
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Fit on a federation.
 
-        What an earlier fit found is forgotten first. A fit that fails, for whatever
-        reason, leaves a model that was never fitted: silos may by then have replaced
-        what they kept for the earlier one.
+        The results of an earlier fit are dropped first. A fit that fails, for whatever
+        reason, leaves an unfitted model: silos may by then have replaced what they kept
+        for the earlier fit.
 
         Parameters
         ----------
@@ -90,23 +90,24 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         return self
 
     def _forget(self) -> None:
-        """Drop everything that a fit found; parameters stay, and where it stopped."""
+        """Drop all fitted attributes; parameters and the state of a search stay."""
         for name in (*fitted_names(self), "_silos"):
             self.__dict__.pop(name, None)
 
     def continuing(
         self, reached: Mapping[str, Any] | None, keep: Callable[[dict[str, Any]], None]
     ) -> "FederatedEstimator":
-        """Let the next fit go on from what a fit that was stopped had reached.
+        """Let the next fit continue from the state of an interrupted fit.
 
-        Most fits are short and begin anew; those with a search override this.
+        Most fits are short and start again; models with a search override this.
 
         Parameters
         ----------
         reached : mapping or None
-            What `keep` was last given by the fit that was stopped.
+            The last state that the interrupted fit gave to `keep`.
         keep : callable
-            Takes JSON values after every part of the fit that need not be repeated.
+            Takes the state, as JSON values, after each part of the fit that need not
+            be repeated.
         """
         return self
 
@@ -116,14 +117,14 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
 
     @abc.abstractmethod
     def _fit(self, federation: Federation, y: Any) -> None:
-        """Estimate everything that ends in ``_``, by the verbs of the federation."""
+        """Set the fitted attributes, from sums and other rounds of the federation."""
 
     def _gather(self, federation: Federation) -> None:
-        """Ask the silos to disclose `_kept_by_silos`, and set these attributes."""
+        """Collect the attributes `_kept_by_silos` from the silos, and set them."""
         raise NotImplementedError
 
     def __getattr__(self, name: str) -> Any:
-        """Ask for what only the silos have; called for attributes that are absent."""
+        """Collect attributes that only the silos have; called for absent attributes."""
         if name not in type(self)._kept_by_silos or "kept_" not in vars(self):
             raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
         if self._silos is None:
@@ -136,7 +137,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         return vars(self)[name]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is copied or stored: everything but the silos."""
+        """Return the attributes that are copied or stored: all but the federation."""
         state = dict(super().__getstate__())
         state.pop("_silos", None)
         return state
@@ -147,11 +148,11 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         return tags
 
     def _check_rows(self, X: Any) -> Float[Array, "n p"]:
-        """Check an array of new rows as scikit-learn does, against what was fitted."""
+        """Check an array of new rows as scikit-learn does, against the fit."""
         check_is_fitted(self)
         with warnings.catch_warnings():
-            # Fitted on a federation, every step of a pipeline knows the columns' names;
-            # applied to a frame, all but the first are handed plain arrays.
+            # Every step of a pipeline fitted on a federation knows the columns' names;
+            # applied to a frame, all steps but the first receive plain arrays.
             warnings.filterwarnings("ignore", "X does not have valid feature names")
             return validate_data(
                 self,
@@ -162,7 +163,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
             )
 
     def _check_transformed(self, X: Any, width: int) -> Float[Array, "n q"]:
-        """Check an array of rows as `transform` gives them, `width` columns."""
+        """Check an array of rows as `transform` returns them, `width` columns."""
         check_is_fitted(self)
         finite = "allow-nan" if self._missing else True
         X = check_array(X, dtype="float64", ensure_all_finite=finite)
@@ -199,7 +200,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         return federation.select(list(names))
 
     def _taught(self, twin: Any) -> Any:
-        """Give a twin of another library copies of everything that ends in ``_``."""
+        """Copy all fitted attributes to a twin of another library, and return it."""
         for name in fitted_names(self):
             value = getattr(self, name)
             setattr(twin, name, value.copy() if isinstance(value, Array) else value)
@@ -207,12 +208,12 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
 
 
 def fitted_names(model: Any) -> list[str]:
-    """Return the names of what a fit found: as scikit-learn has it, those in ``_``."""
+    """Return the names of the fitted attributes: those that end in ``_``."""
     return [name for name in vars(model) if name.endswith("_") and name[0] != "_"]
 
 
 def check_federation(estimator: Any, X: Any) -> Federation:
-    """Return X if it is a federation, else say what to do."""
+    """Return X as seen by the estimator; refuse anything but a federation."""
     if isinstance(X, Federation):
         return X.asked_by(home_of(type(estimator).__module__))
     raise DataError(

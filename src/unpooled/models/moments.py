@@ -1,20 +1,21 @@
-"""Moments of the pooled rows by secure sums: what most models on rows stand on.
+"""Moments of the pooled rows by secure sums: the first rounds of most models on rows.
 
-    round 1   silos ── N, feature sums ──────────────────────────────> mean
+    round 1   silos ── N, column sums ───────────────────────────────> mean
     round 2   silos <── mean ──   each forms its scatter about it, keeps it,
               silos ── the diagonal ─────────────────────────────────> squares
     round 3   silos <── squares ── silos ── the triangle, in units of
               sqrt(squares_j squares_k), which bounds it ────────────> scatter
 
-The rows are read twice and never centred in whole; their sums serve both rounds. Where
-cells are missing, counts and sums are by column.
+The scatter is the cross-product matrix of the rows about their mean. The rows are read
+twice and never centred in whole; a silo's column sums serve both rounds. Where cells
+are missing, counts and sums are by column.
 
 References
 ----------
 Pooled Covariance PCA (P-COV) for Distributed/Federated Learning, sections 3 to 5:
 C = (1/N) Σ n_i [C_i + (μ_i - μ)(μ_i - μ)ᵀ]. There each silo's n_i, μ_i and C_i are sent
-in clear; here the same C is reached without any of them being seen, by forming scatters
-about the pooled mean.
+in clear. Here silos form scatters about the pooled mean, whose sum is N C, and none of
+these is seen.
 """
 
 from collections.abc import Mapping
@@ -36,39 +37,39 @@ from unpooled.linalg.moments import (
 from unpooled.protocol.bounds import CauchySchwarz
 from unpooled.protocol.step import Fit, kept, public, release, stays, summed
 
-# Of the squares of a constant column nothing but the rounding of its mean is left.
+# Relative to N mean²: the sum of squares of a constant column is rounding of its mean.
 _ROUNDING = float(np.finfo(float).eps) ** 2
 
 
 @summed(
-    count=release("p", meaning="how many rows have a value in each column"),
-    total=release("p", meaning="the sum of each column's values"),
+    count=release("p", meaning="number of rows with a value in each column"),
+    total=release("p", meaning="column sums over the cells that have a value"),
 )
 def local_observed(X: Float[Array, "n p"]) -> dict[str, Any]:
-    """Count and add the cells that are there."""
+    """Return this silo's counts and column sums over cells that have a value."""
     count, total = observed_sums(X)
     return {"count": count, "total": total}
 
 
 @kept(
     count=stays(
-        "p", meaning="how many rows have a value in each of the silo's columns"
+        "p", meaning="number of rows with a value in each of the silo's own columns"
     ),
-    total=stays("p", meaning="the sum of each of the silo's columns"),
+    total=stays("p", meaning="sums of the silo's own columns"),
 )
 def own_observed(X: Float[Array, "n p"]) -> dict[str, Any]:
-    """Count and add, on a column partition, the cells of the silo's own columns."""
+    """Keep, on a column partition, counts and sums of the silo's own columns."""
     count, total = observed_sums(X)
     return {"count": count, "total": total}
 
 
 @summed(
     sparse=True,
-    count=release("", meaning="how many rows there are"),
-    total=release("p", meaning="the sum of each column"),
+    count=release("", meaning="sample size (number of rows)"),
+    total=release("p", meaning="column sums (each column added over all rows)"),
 )
 def local_total(X: Rows, sums: Sums = None) -> dict[str, Any]:
-    """Count and add this silo's rows."""
+    """Return this silo's number of rows and column sums."""
     return {"count": np.array(X.shape[0], float), "total": finite_sums(X, sums)}
 
 
@@ -88,7 +89,7 @@ def local_total(X: Rows, sums: Sums = None) -> dict[str, Any]:
 def local_squares(
     X: Float[Array, "n p"], sums: Sums = None, *, mean: Float[Array, " p"]
 ) -> dict[str, Any]:
-    """Form the scatter about the federation's mean; release its diagonal."""
+    """Keep this silo's scatter about the mean of all rows; release its diagonal."""
     S = scatter(X, mean, sums)
     return {"squares": S.diagonal().copy(), "scatter": S}
 
@@ -106,12 +107,12 @@ def local_squares(
     ),
 )
 def local_scatter(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, Any]:
-    """Release the scatter that was kept; no row is read again."""
+    """Release the scatter kept by `local_squares`; no row is read again."""
     return {"scatter": kept.triangle("scatter")}
 
 
 def finite_sums(X: Rows, sums: Sums = None) -> Float[Array, " p"]:
-    """Return the sum of each column; refuse missing and infinite cells."""
+    """Return column sums; refuse missing and infinite cells."""
     total = column_sums(X) if sums is None else sums
     if not np.isfinite(total).all():
         raise not_finite(X)
@@ -119,7 +120,7 @@ def finite_sums(X: Rows, sums: Sums = None) -> Float[Array, " p"]:
 
 
 def complete(X: Float[Array, "n p"]) -> Float[Array, "n p"]:
-    """Return rows if they are all there."""
+    """Return the rows; refuse missing and infinite cells."""
     if not np.isfinite(X).all():
         raise not_finite(X)
     return X
@@ -134,12 +135,12 @@ def not_finite(X: Rows) -> DataError:
 
 
 def pooled_mean(federation: Federation) -> tuple[int, Float[Array, " p"]]:
-    """Return N and the mean of all rows; one round.
+    """Return the sample size N and the mean of all rows; one round.
 
     Parameters
     ----------
     federation : Federation
-        Rows without missing cells.
+        Rows without missing cells. The model that asks lists `local_total` in `_steps`.
 
     Raises
     ------
@@ -156,14 +157,15 @@ def pooled_mean(federation: Federation) -> tuple[int, Float[Array, " p"]]:
 def pooled_scatter(
     federation: Federation, mean: Float[Array, " p"]
 ) -> Float[Array, "p p"]:
-    """Return the scatter about the mean of all rows, undivided; two rounds.
+    """Return the cross-product matrix about the mean, undivided; two rounds.
 
     Parameters
     ----------
     federation : Federation
-        As of `pooled_mean`.
+        Rows without missing cells. The model that asks lists `local_squares` and
+        `local_scatter` in `_steps`.
     mean : (p,) array
-        What that returned.
+        Of all rows, from `pooled_mean`.
     """
     squares = federation.sum(local_squares, mean=mean)["squares"]
     return federation.sum(local_scatter, squares=squares)["scatter"]
@@ -174,9 +176,9 @@ def proven_moments(
 ) -> Float[Array, "p p"] | None:
     """Return the scatter that two rounds gave, if it is about the pooled mean.
 
-    For `follows` of a derived step. Whoever asks could form the scatter about another
-    mean, and so turn its first direction where they like. That would show in its
-    diagonal, which is then not the squares about the pooled mean.
+    For `follows` of a derived step. A coordinator could ask for the scatter about
+    another mean, and so turn its first direction as it likes. The diagonal would then
+    not be the sums of squares about the pooled mean.
 
     Parameters
     ----------
@@ -185,7 +187,7 @@ def proven_moments(
     N, mean : int, (p,) array
         Of all rows, from `local_total`.
     within : float
-        What entries may be off, of their bounds.
+        Largest error of an entry, as a share of its bound.
     """
     diagonal = fits["local_squares"]
     pairs = fits.get("local_scatter") or fits["local_rounded"]

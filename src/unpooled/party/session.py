@@ -13,10 +13,10 @@ from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
+from unpooled.party.steps.add_noise import check_inputs, honest_shares, noised
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.steps.incremental import run_incrementally
 from unpooled.party.steps.neighbours import Neighbours
-from unpooled.party.steps.private_noise import check_inputs, honest_shares, noised
 from unpooled.party.steps.run_step import run_step
 from unpooled.party.views.session_views import SessionViews
 from unpooled.party.views.view import View

@@ -11,7 +11,7 @@ from unpooled.linalg.moments import pack, unpack
 from unpooled.protocol.declaration import Declared
 from unpooled.protocol.refusal import Refusal
 from unpooled.secure.sums.fixed_point import BoundedCode, Code, WideCode
-from unpooled.secure.sums.rounded_code import RoundedCode
+from unpooled.secure.sums.low_precision_code import LowPrecisionCode
 
 
 @final
@@ -62,7 +62,7 @@ class WireFormat:
         bits = self.public.get(self.declared.bits, 64)
         if bits == 64:
             return BoundedCode(n_parties)
-        return RoundedCode(n_parties, bits, context, party)
+        return LowPrecisionCode(n_parties, bits, context, party)
 
     def words(self, code: Code | None) -> tuple[tuple[int, ...], np.dtype[Any]]:
         """Return shape and type of the array on the wire; without a code, in clear."""

@@ -12,7 +12,7 @@ from typing import Any, final
 import numpy as np
 
 from unpooled.coordinator.channel import LocalChannel
-from unpooled.coordinator.round_runner import RoundRecord
+from unpooled.coordinator.step_call import RoundRecord
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.federation.federation import Federation
 from unpooled.federation.planning.dry_run import plan

@@ -6,7 +6,7 @@ Read in this order. Each file begins with its protocol and the attack that it an
     sums/masking.py             a coordinator that follows the protocol, but would read
                                 a party's value
     sums/fixed_point.py         wrap-around, rounding and overflow in the ring
-    sums/rounded_code.py        a mask that is used twice, and rounding bias
+    sums/low_precision_code.py        a mask that is used twice, and rounding bias
     sums/plain.py               none: values in clear, for a trusted coordinator
     keys/roster.py              a relay that swaps keys; a party that is not invited
     keys/agreement.py           a relay that replays the key of another fit or roster

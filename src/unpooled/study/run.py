@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, final
 
 from unpooled.coordinator.coordinator import Coordinator
-from unpooled.coordinator.round_runner import RoundRecord
+from unpooled.coordinator.step_call import RoundRecord
 from unpooled.errors import ReleaseRefusedError, StudyError, UnpooledError
 from unpooled.federation.federation import Federation
 from unpooled.federation.local import note_common_rows

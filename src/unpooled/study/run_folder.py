@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any, final, get_origin
 
 from unpooled.coordinator.fit_evidence import FitEvidence
-from unpooled.coordinator.round_runner import RoundRecord
+from unpooled.coordinator.step_call import RoundRecord
 from unpooled.data.atomic_file import replacing
 from unpooled.errors import StudyError
 from unpooled.ledger import Ledger

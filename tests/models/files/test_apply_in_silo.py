@@ -75,6 +75,6 @@ def test_a_model_of_other_silos_columns_says_why_it_is_not_applied(name, tmp_pat
     _, pipeline, source = fitted(name, tmp_path)
     table = open_source(str(source), label="num")
 
-    with pytest.raises(StudyError, match="no silo's own rows are enough to apply it"):
+    with pytest.raises(StudyError, match="own columns are enough to apply it"):
         apply(pipeline, table, tmp_path / "out.csv")
     assert not (tmp_path / "out.csv").exists()

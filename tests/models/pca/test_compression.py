@@ -12,7 +12,7 @@ from unpooled.errors import AggregationError, DataError, ReleaseRefusedError
 from unpooled.linalg.moments import pack
 from unpooled.protocol.bounds import Trace
 from unpooled.protocol.message import decode
-from unpooled.secure.sums.rounded_code import RoundedCode
+from unpooled.secure.sums.low_precision_code import LowPrecisionCode
 from wire import silos
 
 N, P, K = 400, 120, 3
@@ -193,4 +193,4 @@ def test_real_images(shared_data, m):
 
 def test_bytes_of_large_images():
     p = 3072
-    assert RoundedCode(5, 16).bytes(p * (p + 1) // 2) <= 10e6
+    assert LowPrecisionCode(5, 16).bytes(p * (p + 1) // 2) <= 10e6

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 import unpooled as up
 from chance import RARE
 from unpooled.errors import ReleaseRefusedError
-from unpooled.models.pca import pca
+from unpooled.models.pca import columns
 from unpooled.protocol.message import decode
 from wire import silos
 
@@ -30,9 +30,10 @@ def federate(X, **options):
 
 
 def gram_of(federation):
+    federation = federation.asked_by("pca")
     with federation.fitting():
-        squares = float(federation.sum(pca.own_means)["squares"])
-        return federation.sum(pca.own_gram, squares=squares)["gram"]
+        squares = float(federation.sum(columns.own_means)["squares"])
+        return federation.sum(columns.own_gram, squares=squares)["gram"]
 
 
 def test_gram_entries_are_distances_between_people(rows):
@@ -59,9 +60,10 @@ def test_blocks_of_low_rank_rebuild_the_gram_matrix(rows, width, everything):
     federation = federate(rows)
     G = gram_of(federation)
     V = np.linalg.qr(np.random.default_rng(0).standard_normal((N, width)))[0]
+    federation = federation.asked_by("pca")
     with federation.fitting():
-        squares = float(federation.sum(pca.own_means)["squares"])
-        Y = federation.sum(pca.own_image, V=V, squares=squares)["image"]
+        squares = float(federation.sum(columns.own_means)["squares"])
+        Y = federation.sum(columns.own_image, V=V, squares=squares)["image"]
     off = np.abs(Y @ np.linalg.pinv(V.T @ Y) @ Y.T - G).max() / np.abs(G).max()
     assert off < 1e-7 if everything else off > 0.01
 
@@ -111,8 +113,9 @@ def test_two_parties_subtract_their_own_part(rows):
 
 def test_the_squares_of_all_columns_need_no_leave(rows):
     federation = federate(rows, policy={})
+    federation = federation.asked_by("pca")
     with federation.fitting():
-        told = federation.sum(pca.own_means)
+        told = federation.sum(columns.own_means)
     assert_allclose(told["squares"], ((rows - rows.mean(axis=0)) ** 2).sum())
 
 
@@ -141,7 +144,9 @@ def test_scores_for_the_parties_are_noise_to_the_coordinator(rows):
     view = hidden._check_view(federation)
     with view.fitting():
         scale = np.ones(2)
-        told = view.sum(pca.own_scores, to="parties", kept_of=hidden.kept_, scale=scale)
+        told = view.sum(
+            columns.own_scores, to="parties", kept_of=hidden.kept_, scale=scale
+        )
     words = told["scores"].words.astype(float).ravel()[: seen.size]
     assert scipy.stats.pearsonr(words, seen.ravel()).pvalue > RARE
 

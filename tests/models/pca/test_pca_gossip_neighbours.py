@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 import unpooled as up
 from gossiping_silos import federate, gossip, rows
 from graphs import neighbours
-from unpooled.models.pca import gossip_steps as pca_gossip
+from unpooled.models.pca import gossip as pca_gossip
 
 # Fixtures of another module.
 __all__ = ["rows"]

@@ -7,7 +7,7 @@ import unpooled as up
 import wire
 from gossiping_silos import OPEN, N, federate, gossip, rows
 from unpooled.errors import ConvergenceError, DataError, ReleaseRefusedError
-from unpooled.models.pca import gossip_steps as pca_gossip
+from unpooled.models.pca import gossip as pca_gossip
 from unpooled.protocol.message import decode
 
 # Fixtures of another module.

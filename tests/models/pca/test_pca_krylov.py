@@ -175,7 +175,7 @@ def test_the_report_tells_what_certifies_it(rows, tmp_path):
     pca = by_krylov().fit(federation)
     report(pca, federation, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text("utf-8")
-    assert f"found in {pca.n_iter_} rounds of products" in " ".join(page.split())
+    assert f"computed in {pca.n_iter_} rounds of products" in " ".join(page.split())
 
 
 # --- What left -----------------------------------------------------------------------

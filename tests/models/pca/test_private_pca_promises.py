@@ -21,12 +21,11 @@ from unpooled import (
     simulate,
 )
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.models.pca import pca
 from unpooled.models.pca.private import local_private
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.studies import Studies
 from unpooled.party.rules.privacy_budget import check_budget
-from unpooled.party.steps.private_noise import cost, noised
+from unpooled.party.steps.add_noise import cost, noised
 from unpooled.protocol.refusal import Refusal
 from unpooled.secure.noise import epsilon_of, rho_of
 from wire import silos
@@ -97,7 +96,7 @@ def test_nothing_fitted_comes_before(rows):
     # And a coordinator that asks all the same is refused in the silo.
     public = {"centre": np.zeros(P), "row_norm": 1.0, "epsilon": 1.0, "delta": 1e-5}
     with pytest.raises(ReleaseRefusedError, match="private_inputs"):
-        federation.folds(3)[0][0].sum(pca.local_private, **public)
+        federation.folds(3)[0][0].asked_by("pca").sum(local_private, **public)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, np.inf, "1", None])

@@ -18,15 +18,18 @@ from unpooled import (
     save,
     simulate,
 )
-from unpooled.data.table import ArrayTable, Block
+from unpooled.data.row_blocks import Block
+from unpooled.data.table import ArrayTable
 from unpooled.errors import AggregationError, DataError, ReleaseRefusedError
 from unpooled.models.pca import update
 from unpooled.party.memory.partial_totals import TotalsCache
 from unpooled.party.steps.incremental import run_incrementally
 from unpooled.party.views.view import View
+from unpooled.protocol.step import find_step
 from wire import silos
 
 P = 6
+UPDATED = find_step("pca.local_moments")
 
 
 @pytest.fixture(scope="module")
@@ -106,11 +109,13 @@ def test_a_silo_reads_only_what_was_appended(rows, monkeypatch):
     read = []
     step = update.local_moments.function
 
+    @functools.wraps(step)
     def counting(X, **public):
         read.append(len(X))
         return step(X, **public)
 
-    object.__setattr__(update.pca_moments, "function", counting)
+    for named in (update.local_moments, UPDATED):
+        object.__setattr__(named, "function", counting)
     try:
         here.parties["a"].table = ArrayTable(np.concatenate([rows[:100], rows[300:]]))
         model.update(here.federation)
@@ -123,7 +128,8 @@ def test_a_silo_reads_only_what_was_appended(rows, monkeypatch):
         model.update(here.federation)
         assert read == [100]
     finally:
-        object.__setattr__(update.pca_moments, "function", step)
+        for named in (update.local_moments, UPDATED):
+            object.__setattr__(named, "function", step)
     parts = [rows[:100], rows[300:], changed, rows[200:300]]
     theirs = sklearn.decomposition.PCA(3, svd_solver="full").fit(np.concatenate(parts))
     assert_same_pca(model, theirs, rtol=1e-10)
@@ -139,7 +145,7 @@ def test_blocks_may_end_anywhere(rows, monkeypatch):
         table = ArrayTable(rows[:n])
         view = View(table, [])
         monkeypatch.setattr(view, "blocks", functools.partial(blocks_of_seven, table))
-        found = run_incrementally(update.pca_moments, view, "key", public, kept)
+        found = run_incrementally(UPDATED, view, "key", public, kept)
         wanted = update.local_moments(rows[:n], **public)
         for name, value in wanted.items():
             np.testing.assert_allclose(found[name], value, rtol=1e-12, atol=1e-9)

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unpooled.data.row_blocks import Block
 from unpooled.data.sources.open_source import open_source
-from unpooled.data.table import Block, Table
+from unpooled.data.table import Table
 from unpooled.errors import DataError, UnpooledError
 from unpooled.models.preprocessing.imputer import imputed
 from unpooled.party.views.view import View

@@ -7,7 +7,7 @@ import pytest
 
 import unpooled as up
 from report_pages import Page, facts, rows
-from unpooled.coordinator.round_runner import RoundRecord
+from unpooled.coordinator.step_call import RoundRecord
 from unpooled.errors import ReleaseRefusedError
 from unpooled.ledger import Ledger, Release
 from unpooled.protocol.step import disclosed, release, summed

@@ -69,7 +69,9 @@ def test_evidence_is_said_to_be_what_its_protection_makes_it(how, fate, exposed)
 
     said = sentence(some, line)
 
-    assert said.text.startswith("All silos’ parts, as they were sent, of: the sum of")
+    assert said.text.startswith(
+        "All silos’ parts, as they were sent, of: column sums over"
+    )
     assert said.fate.startswith(fate)
     assert said.exposed is exposed
 

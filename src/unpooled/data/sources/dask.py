@@ -15,8 +15,9 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.data.columns import feature_columns
+from unpooled.data.row_blocks import Block
 from unpooled.data.sources.frames import FrameTable
-from unpooled.data.table import ArrayTable, Block, SlicedTable, Table
+from unpooled.data.table import ArrayTable, SlicedTable, Table
 from unpooled.errors import DataError
 
 Totals = dict[str, Array]

@@ -24,9 +24,9 @@ import numpy as np
 import pyarrow as pa
 
 from unpooled.arrays import Array, Shaped
+from unpooled.data.row_blocks import Block
 from unpooled.data.sources.database_address import DatabaseAddress
 from unpooled.data.sources.streamed import Batches, Reader, StreamedTable
-from unpooled.data.table import Block
 
 BATCH_BYTES = 2**22  # of numbers, fetched at a time
 MOST_EXPRESSIONS = 500  # in one SELECT, well below the limit of either database

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from unpooled.arrays import Array, Float, Shaped
 from unpooled.data.columns import feature_columns, refuse_text
+from unpooled.data.row_blocks import Block
 from unpooled.data.sources.arrow import is_number, numbers_of, values_of
-from unpooled.data.table import Block, SlicedTable
+from unpooled.data.table import SlicedTable
 from unpooled.errors import DataError
 
 Frame = Any  # of pandas, polars or pyarrow, none of which need be installed

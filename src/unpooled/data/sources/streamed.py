@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from unpooled.arrays import Array, Shaped
 from unpooled.data.columns import feature_columns, refuse_text
+from unpooled.data.row_blocks import Block
 from unpooled.data.sources.arrow import numbers_of, values_of
-from unpooled.data.table import Block, SlicedTable
+from unpooled.data.table import SlicedTable
 from unpooled.errors import DataError
 
 Batches = Generator[pa.Table, None, None]

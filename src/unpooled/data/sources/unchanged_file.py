@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import final
 
+from unpooled.data.row_blocks import Block
 from unpooled.data.sources.streamed import Reader, StreamedTable
-from unpooled.data.table import Block
 
 
 @final

@@ -21,7 +21,7 @@ from unpooled.coordinator.comparisons import computing_note, computing_parties
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.coordinator.fit_evidence import FitEvidence
 from unpooled.coordinator.relay import Relay
-from unpooled.coordinator.round_runner import RoundRecord, RoundRunner, StepCall
+from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
 from unpooled.errors import DataError, UnpooledError
 from unpooled.federation.federation import Federation
 from unpooled.federation.matching import with_matching

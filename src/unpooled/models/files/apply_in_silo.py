@@ -2,8 +2,8 @@
 
 table ─> block ─> transform, step by step ─> CSV or Parquet beside ids and labels
 
-Each step takes its columns by their names: a model of two views, for one, leaves those
-of the second view, which the steps before it had as well.
+Each step of a pipeline selects its columns by name: a model of two views, for example,
+takes those of the first view, though the steps before it had those of the second too.
 """
 
 import os
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unpooled.arrays import Array
-from unpooled.data.table import Block, Table
+from unpooled.data.row_blocks import Block
+from unpooled.data.table import Table
 from unpooled.errors import DataError, StudyError
 
 if TYPE_CHECKING:
@@ -71,9 +72,9 @@ def _check(model: Any) -> None:
     for part in _parts(model):
         if "kept_" in vars(part):
             raise StudyError(
-                f"This {type(part).__name__} is of people whose columns several silos "
-                f"have: no silo's own rows are enough to apply it. The study that "
-                f"fitted it may have told their scores (scores=), to whom it said."
+                f"This {type(part).__name__} was fitted on a column partition: no "
+                f"silo's own columns are enough to apply it. The study that fitted it "
+                f"may have released the scores (scores=)."
             )
 
 
@@ -108,12 +109,12 @@ def _batches(model: Any, table: Table) -> "Iterator[pyarrow.RecordBatch]":
     others = [name for name in (table.ids, table.label) if name is not None]
     schema: pyarrow.Schema | None = None
     for block in table.blocks(columns, others):
-        values, found = np.asarray(block.X, float), list(columns)
+        values, value_names = np.asarray(block.X, float), list(columns)
         for part in _parts(model):
-            chosen = values[:, _places(part, found)]
-            values = np.asarray(part.transform(chosen), float)
-            found = _names(part, values.shape[1], others)
-        names = [*others, *found]
+            selected = values[:, _places(part, value_names)]
+            values = np.asarray(part.transform(selected), float)
+            value_names = _names(part, values.shape[1], others)
+        names = [*others, *value_names]
         arrays = [_other(block, name, schema) for name in others]
         arrays += [pyarrow.array(column) for column in values.T]
         batch = pyarrow.record_batch(arrays, names=names)
@@ -122,14 +123,14 @@ def _batches(model: Any, table: Table) -> "Iterator[pyarrow.RecordBatch]":
 
 
 def _other(block: Block, name: str, schema: Any) -> "pyarrow.Array":
-    """Return ids or labels; in later blocks with the type that the first one had."""
+    """Return ids or labels; in later blocks with the type of the first block."""
     import pyarrow
 
     values = block.extra[name]
     if schema is not None:
         return pyarrow.array(values.tolist(), schema.field(name).type)
     array = pyarrow.array(values.tolist() if values.dtype.kind == "O" else values)
-    # A block without a single value says nothing about those to come.
+    # A first block without any value does not determine the type.
     return array.cast(pyarrow.string()) if pyarrow.types.is_null(array.type) else array
 
 
@@ -150,10 +151,10 @@ def _columns(model: Any, table: Table) -> list[str]:
 
 
 def _places(part: Any, names: Sequence[str]) -> list[int]:
-    """Return where a step's columns are among those that it is handed."""
+    """Return the positions of a step's columns among the columns of its input."""
     wanted = [str(name) for name in getattr(part, "feature_names_in_", names)]
     if not set(wanted) <= set(names):
-        # It says itself what is wrong with so many.
+        # The step's own check raises the error.
         return list(range(len(names)))
     return [names.index(name) for name in wanted]
 

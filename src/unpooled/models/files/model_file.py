@@ -1,11 +1,11 @@
-"""Model files: a model in one file that holds numbers and texts, and no code.
+"""Model files: one file for a fitted model, with numbers and texts, and no code.
 
     heart.unpooled             a zip archive
     ├── model.json             "version": 1, classes, parameters, numbers, texts
     ├── 000-components_.npy    one member per array, stored as it is
     └── ...
 
-A file is read as input from a stranger: sizes are checked before anything is unpacked,
+A file is read as untrusted input: sizes are checked before anything is unpacked,
 classes come from the library's own list, and arrays are never Python objects.
 """
 
@@ -25,24 +25,25 @@ from unpooled.data.atomic_file import replacing
 from unpooled.errors import StudyError
 from unpooled.models.files.model_record import model_of, record_of
 
-# Of the file's layout, counted up when an older library could not read what is written.
+# Version of the file's layout; raised when older libraries cannot read new files.
 VERSION = 1
 _JSON = "model.json"
 _MOST_JSON = 2**23
-# Arrays are stored as they are, so an honest file unpacks to about its own size. The
-# rest is room for one that somebody packed again, tighter.
+# Arrays are stored uncompressed, so an honest file unpacks to about its own size. The
+# rest is room for a file that was compressed afterwards.
 _MOST_BEYOND_ITS_SIZE = 2**26
 
 
 def save(model: Any, path: str | Path) -> Path:
-    """Write a model into one file that `load` reads, here or in another silo.
+    """Write a model to a file that `load` reads.
 
     Parameters
     ----------
     model : estimator or Pipeline
         An estimator of this library, or a scikit-learn Pipeline of such.
     path : str or Path
-        Where; an existing file is replaced in one go, so no reader sees half of one.
+        Where to write. An existing file is replaced atomically, so that no reader sees
+        half of it.
 
     Returns
     -------
@@ -52,12 +53,13 @@ def save(model: Any, path: str | Path) -> Path:
     Raises
     ------
     StudyError
-        When the model is not one of ours, or the file cannot be written.
+        When the model is not of this library, or the file cannot be written.
 
     Notes
     -----
     The file holds the constructor's parameters and the fitted attributes: totals over
-    all silos and what follows from them, never rows. Equal models give equal files.
+    all silos and quantities computed from them, never rows. Equal models give equal
+    files.
     """
     path, arrays = Path(path), dict[str, Array]()
     content = {
@@ -67,7 +69,7 @@ def save(model: Any, path: str | Path) -> Path:
     }
     try:
         with replacing(path) as stream, zipfile.ZipFile(stream, "w") as archive:
-            # A ZipInfo of its own has no date: equal models give equal files.
+            # A ZipInfo made here has no date, so that equal models give equal files.
             text = json.dumps(content, indent=1, allow_nan=False)
             archive.writestr(zipfile.ZipInfo(_JSON), text)
             for name, values in arrays.items():
@@ -90,7 +92,7 @@ def load(path: str | Path) -> Any:
     Returns
     -------
     estimator or Pipeline
-        Equal to the saved one to the bit.
+        The saved model, with the same numbers bit by bit.
 
     Raises
     ------
@@ -115,12 +117,12 @@ def load(path: str | Path) -> Any:
 
 
 def library_version() -> str:
-    """Return the version of the library, as `unpooled.__version__` has it."""
+    """Return the version of the library, `unpooled.__version__`."""
     return str(sys.modules["unpooled"].__version__)
 
 
 def check_version(content: Any, path: Path, newest: int) -> None:
-    """Refuse what a later version of the library wrote, saying which one."""
+    """Refuse a file that a later version of the library wrote, and name the version."""
     version = content["version"]
     if type(version) is not int or version < 1:
         raise ValueError(f"its version is {version!r}")
@@ -138,7 +140,7 @@ def _read(archive: zipfile.ZipFile, path: Path) -> Any:
     for member in members.values():
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError("a member is packed in an unknown way")
-    # The sizes that the archive declares are also the most that is read of a member.
+    # No member is read beyond the size that the archive declares.
     total = sum(member.file_size for member in archive.infolist())
     if total > path.stat().st_size + _MOST_BEYOND_ITS_SIZE:
         raise ValueError("its members are far larger than the file")
@@ -148,7 +150,7 @@ def _read(archive: zipfile.ZipFile, path: Path) -> Any:
     check_version(content, path, VERSION)
 
     def array(name: str) -> Array:
-        # Taken out of the list: a file could else refer to one array a million times.
+        # `pop`, because a file could otherwise refer to one array a million times.
         return _array(io.BytesIO(archive.read(members.pop(f"{name}.npy"))))
 
     return model_of(content["model"], array)

@@ -3,8 +3,8 @@
     PCA(5), fitted  <──>  {"class": "PCA", "parameters": {...}, "fitted": {...}}
                           arrays by name; a record refers to each once
 
-Numbers, texts, lists and None stand for themselves; everything else is an object with
-one key that says what it is.
+Numbers, texts, lists and None are written as they are; everything else is an object
+whose one key names its kind.
 """
 
 import math
@@ -25,14 +25,14 @@ _PIPELINE = "Pipeline"
 
 
 def record_of(model: Any, arrays: dict[str, Array]) -> dict[str, Any]:
-    """Return an estimator, or a Pipeline of ours, as JSON values.
+    """Return an estimator, or a Pipeline of such, as JSON values.
 
     Parameters
     ----------
     model : estimator or Pipeline
         Fitted or not.
     arrays : dict
-        Is given the model's arrays, by the names that the record refers to.
+        Receives the model's arrays, by the names that the record refers to.
 
     Raises
     ------
@@ -65,19 +65,19 @@ def record_of(model: Any, arrays: dict[str, Array]) -> dict[str, Any]:
 
 
 def model_of(record: Any, array: Callable[[str], Array]) -> Any:
-    """Return the estimator of a record that may come from anywhere.
+    """Return the estimator of a record, which is untrusted input.
 
     Parameters
     ----------
     record : JSON values
-        As `record_of` made them, or anything else.
+        From `record_of`, or anything else.
     array : callable
-        Gives the array of a name, or raises KeyError.
+        Returns the array of a name, or raises KeyError.
 
     Raises
     ------
     ValueError, TypeError, KeyError, AttributeError
-        Where it is not a record of an estimator.
+        When the record is not one of an estimator.
     """
     if record["class"] == _PIPELINE:
         return _pipeline_of(record, array)
@@ -92,7 +92,7 @@ def model_of(record: Any, array: Callable[[str], Array]) -> Any:
     parameters = {n: _decoded(v, array) for n, v in record["parameters"].items()}
     model = kind(**parameters)
     for name, value in record["fitted"].items():
-        # A name that the class has itself would hide a method of it.
+        # A name that the class itself defines would hide a method.
         if not _FITTED.fullmatch(name) or hasattr(kind, name):
             raise ValueError(f"{kind.__name__} has no fitted attribute {name!r}")
         setattr(model, name, _decoded(value, array))
@@ -120,7 +120,7 @@ def _is_pipeline(model: Any) -> bool:
 
 
 def _encoded(name: str, value: Any, arrays: dict[str, Array]) -> Any:
-    # NumPy's float64 is a float too: asked first, so that its type comes back.
+    # Before float, because NumPy's float64 is a float too, and must stay NumPy's.
     if isinstance(value, np.ndarray | np.generic):
         return _encoded_array(name, value, arrays)
     if isinstance(value, float) and not math.isfinite(value):
@@ -145,7 +145,7 @@ def _encoded_array(
 ) -> dict[str, Any]:
     kind = "array" if isinstance(value, np.ndarray) else "number"
     if value.dtype.kind in "biufc":
-        # The number makes names differ; the attribute is for people who look inside.
+        # The number makes member names unique; the attribute's name is for readers.
         member = f"{len(arrays):03}-{name}"
         arrays[member] = np.asarray(value)
         return {kind: member}

@@ -5,163 +5,359 @@
     Fourier        silos ── squares ── x W, N × l; all draw the same W
     new rows       silos ── squares ── the same with the landmarks, or x W
 
-With ``scores="coordinator"`` the coordinator opens the sums and solves; with "parties"
-the silos do, each for itself, and the coordinator learns the eigenvalues only.
+    own_landmarks        keeps the landmark rows, and the means of all rows
+    own_products         x·y of every two people               all rows are landmarks
+    own_distances        ‖x - y‖² / 2 of every two people      the same
+    own_products_with    x·y with each landmark                new rows; Nystroem
+    own_distances_with   ‖x - y‖² / 2 with each landmark       the same
+    own_phases           x W_i, W_i the silo's rows of W       Fourier
+
+Distances do not change when columns are shifted, so each silo takes them about its own
+means, which keeps their digits. With ``scores="coordinator"`` the coordinator opens the
+sums and solves. With "parties" only the silos open them: `own_map` finds the axes in
+every silo, `own_coordinates` the scores of other rows, and the coordinator learns the
+eigenvalues only.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from unpooled.arrays import Array, Float, Int
+from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.kernels import KernelMap, fourier_weights, landmark_rows
+from unpooled.linalg.kernels import fourier_weights, half_distances
+from unpooled.linalg.moments import squared_deviations
 from unpooled.models.kernel_pca.kernel import Method
-from unpooled.models.kernel_pca.steps import STEPS
+from unpooled.models.moments import finite_sums
+from unpooled.protocol.bounds import Ceiling, Trace
+from unpooled.protocol.step import disclosed, kept, public, release, stays, summed
 
-(
-    _LANDMARKS,
-    _EXTENT,
-    _PRODUCTS,
-    _DISTANCES,
-    _PRODUCTS_WITH,
-    _DISTANCES_WITH,
-    _PHASES,
-    _MAP,
-    _VALUES,
-    _COORDINATES,
-    _SHOWN,
-) = STEPS
+# |x·y| and ‖x - y‖² / 2 are at most ‖x‖² + ‖y‖²: the total of squares bounds each.
+_BOUND = Trace("squares")
 
 
-def fit_columns(model: Any, federation: Federation) -> None:
-    """Fit a `KernelPCA`; sets its attributes."""
-    N = federation.n_rows or 0
-    model.n_samples_, model.gamma_ = N, _gamma(model, federation)
-    model.seed_ = seed_of(model, federation)
-    method = method_of(model, federation.n_features)
-    chosen = _chosen(model, N)
-    if model.approximation == "nystroem":
-        model.component_indices_ = chosen
-    size = _size(model, N)
-    sums = _sums_of_fit(model, federation, method, chosen)
-    if federation.coordinator.planned and model.scores == "coordinator":
-        # Eigenvectors of placeholders take time, and tell nobody anything.
-        zeros = (
-            np.zeros((N, size)),
-            np.zeros(len(chosen)),
-            np.zeros((len(chosen), size)),
-        )
-        _take(model, KernelMap(np.ones(size), *zeros))
-    elif model.scores == "coordinator":
-        _take(model, method.map_of(sums, chosen, size))
-    else:
-        _found_by_parties(model, federation, sums, method, chosen, size)
+@summed(
+    by="party",
+    takes={
+        "chosen": public("l", "which people are landmarks, compared with all others")
+    },
+    squares=release(
+        "", meaning="sum of squares of all columns, about zero or about their means"
+    ),
+    mean=stays("p", meaning="the means of the silo's own columns"),
+    landmarks=stays("l p", meaning="the silo's own columns of the landmark rows"),
+    places=stays("l", meaning="the positions of the landmark rows"),
+)
+def own_landmarks(
+    X: Float[Array, "N p"], *, chosen: Int[Array, " l"], centred: bool
+) -> dict[str, Any]:
+    """Keep the landmark rows; release the sum of squares of all rows."""
+    mean = finite_sums(X) / len(X)
+    if len(chosen) and not 0 <= chosen.min() <= chosen.max() < len(X):
+        raise DataError("There is no such row.", rule="arguments")
+    return {
+        "squares": _squares(X, mean if centred else np.zeros_like(mean)),
+        "mean": mean,
+        "landmarks": X[chosen],
+        "places": chosen,
+    }
 
 
-def coordinates(model: Any, view: Federation) -> Float[Array, "N k"] | None:
-    """Return the scores of aligned rows, or None where the silos keep them."""
-    method = method_of(model, view.n_features)
-    kept_of, to = model.kept_, model.scores
-    with view.fitting():
-        told = view.sum(_EXTENT, kept_of=kept_of, centred=method.centred)
-        squares = model.squares_ + float(told["squares"])
-        sums = _sums(model, view, method, squares, to, kept_of)
-        if to == "coordinator":
-            return (method.values(sums) - model.kernel_means_) @ model.score_weights_
-        how, size = vars(method), _size(model, model.n_samples_)
-        view.keep(_COORDINATES, kept_of=kept_of, sums=sums, how=how, size=size)
-    return None
+@summed(
+    by="party",
+    squares=release(
+        "", meaning="sum of squares of all columns, about zero or the fitted means"
+    ),
+)
+def own_extent(X: Float[Array, "N p"], kept: Any, *, centred: bool) -> dict[str, Any]:
+    """Return the sum of squares of new rows, about the fitted means or about zero."""
+    total = finite_sums(X)
+    return {"squares": _squares(X, kept["mean"] if centred else np.zeros_like(total))}
 
 
-def gather(model: Any, federation: Federation) -> None:
-    """Ask the silos for the axes, which every one of them knows and must allow."""
-    size = _size(model, model.n_samples_)
-    width = len(_chosen(model, model.n_samples_))
-    told = federation.collect(_SHOWN, kept_of=model.kept_, size=size, width=width)
-    own = told[federation.parties[0]]
-    k = len(model.eigenvalues_)
-    model.eigenvectors_ = own["vectors"][:, :k]
-    model.kernel_means_, model.score_weights_ = own["offset"], own["dual"][:, :k]
+@summed(
+    by="party",
+    products=release(
+        "N N",
+        symmetric=True,
+        bound=_BOUND,
+        meaning="Gram matrix (products of every two people's rows, over all columns)",
+    ),
+)
+def own_products(
+    X: Float[Array, "N p"], kept: Any, *, centred: bool, squares: float
+) -> dict[str, Any]:
+    """Return the products of every two rows, over the silo's own columns."""
+    Z = X - kept["mean"] if centred else X
+    return {"products": Z @ Z.T}
 
 
-def method_of(model: Any, n_features: int) -> Method:
-    """Return what a fitted model makes of the sums of rows."""
-    how = (model.kernel, float(model.gamma_), float(model.degree), float(model.coef0))
-    return Method(*how, model.approximation, model.seed_, n_features)
+@summed(
+    by="party",
+    distances=release(
+        "N N",
+        symmetric=True,
+        bound=_BOUND,
+        meaning="half squared distances of every two people, over all columns",
+    ),
+)
+def own_distances(
+    X: Float[Array, "N p"], kept: Any, *, squares: float
+) -> dict[str, Any]:
+    """Return half the squared distances of every two rows, over the silo's columns."""
+    Z = X - kept["mean"]
+    distances = half_distances(Z, Z)
+    np.fill_diagonal(distances, 0.0)
+    return {"distances": distances}
 
 
-def seed_of(model: Any, federation: Federation) -> int:
-    """Return the public seed of what is drawn, or 0 where nothing is."""
-    seed = model.random_state
-    seed = federation.random_state if seed is None else seed
-    if model.approximation is None:
-        return 0
-    if isinstance(seed, int | np.integer):
-        return int(seed)
-    return int(check_random_state(seed).randint(2**31 - 1))
+@summed(
+    by="party",
+    takes={
+        "chosen": public("l", "which people are landmarks, compared with all others")
+    },
+    products=release(
+        "N l",
+        bound=_BOUND,
+        meaning="products of people's rows with l fitted people's, over all columns",
+    ),
+)
+def own_products_with(
+    X: Float[Array, "N p"],
+    kept: Any,
+    *,
+    chosen: Int[Array, " l"],
+    centred: bool,
+    squares: float,
+) -> dict[str, Any]:
+    """Return the products of rows with the landmarks, over the silo's columns."""
+    landmarks, mean = _landmarks(kept, chosen)
+    origin = mean if centred else np.zeros_like(mean)
+    return {"products": (X - origin) @ (landmarks - origin).T}
 
 
-def _gamma(model: Any, federation: Federation) -> float:
-    return float(1.0 / federation.n_features if model.gamma is None else model.gamma)
+@summed(
+    by="party",
+    takes={
+        "chosen": public("l", "which people are landmarks, compared with all others")
+    },
+    distances=release(
+        "N l",
+        bound=_BOUND,
+        meaning="half squared distances of people from l fitted people, over all "
+        "columns",
+    ),
+)
+def own_distances_with(
+    X: Float[Array, "N p"], kept: Any, *, chosen: Int[Array, " l"], squares: float
+) -> dict[str, Any]:
+    """Return half the squared distances of rows from the landmarks."""
+    landmarks, mean = _landmarks(kept, chosen)
+    return {"distances": half_distances(X - mean, landmarks - mean)}
 
 
-def _chosen(model: Any, N: int) -> Int[Array, " l"]:
-    """Return the places of the rows that all rows are compared with."""
-    if model.approximation == "nystroem":
-        return landmark_rows(model.seed_, N, model.n_landmarks)
-    # Fourier features compare rows with none; their number is that of the weights.
-    return np.arange(N if model.approximation is None else model.n_landmarks)
+@summed(
+    by="party",
+    takes={"size": "size l"},
+    phases=release(
+        "N l",
+        bound=Ceiling("radius"),
+        meaning="public linear combinations of all columns, for each person",
+    ),
+)
+def own_phases(
+    X: Float[Array, "N p"],
+    party: str,
+    *,
+    places: Mapping[str, Any],
+    seed: int,
+    gamma: float,
+    size: int,
+    radius: float,
+) -> dict[str, Any]:
+    """Return the silo's part of x W, with weights W that every silo draws."""
+    first, after = places[party]
+    if after - first != X.shape[1]:
+        raise DataError("The columns are not those of the silo.", rule="arguments")
+    p = max(after for _, after in places.values())
+    return {"phases": X @ fourier_weights(seed, p, size, gamma)[0][first:after]}
 
 
-def _size(model: Any, N: int) -> int:
-    """Return how many axes are found; scikit-learn takes N where more are asked for."""
-    most = N if model.approximation is None else min(N, model.n_landmarks)
-    return most if model.n_components is None else min(model.n_components, most)
+@kept(
+    by="party",
+    takes={
+        "sums": public(
+            "N l",
+            "sums over all columns for each person, which only the silos can open",
+        ),
+        "chosen": public("q", "which people are landmarks, compared with all others"),
+        "size": "size k",
+    },
+    values=stays("k", meaning="eigenvalues of the kernel matrix"),
+    vectors=stays("N k", meaning="eigenvectors of the kernel matrix"),
+    offset=stays("l", meaning="means of the kernel values, or of the features"),
+    dual=stays("l k", meaning="weights of kernel values, or of features, in scores"),
+    scores=stays("N k", meaning="each person's scores along the kernel's components"),
+    how=stays("7", meaning="which kernel, and which approximation"),
+)
+def own_map(
+    *,
+    sums: Float[Array, "N l"],
+    chosen: Int[Array, " q"],
+    how: Mapping[str, Any],
+    size: int,
+) -> dict[str, Any]:
+    """Keep the kernel's components, from sums that only the silos can open."""
+    method = Method(**how)
+    axes = method.map_of(sums, chosen, size)
+    return {
+        "values": axes.values,
+        "vectors": axes.vectors,
+        "offset": axes.offset,
+        "dual": axes.dual,
+        "scores": axes.scores,
+        "how": method.as_numbers(),
+    }
 
 
-def _sums_of_fit(
-    model: Any, federation: Federation, method: Method, chosen: Int[Array, " l"]
-) -> Any:
-    landmarks = chosen if model.approximation != "fourier" else chosen[:0]
-    told = federation.sum(_LANDMARKS, chosen=landmarks, centred=method.centred)
-    squares = model.squares_ = float(told["squares"])
-    _tell(model, federation, len(chosen))
-    if model.approximation is not None:
-        return _sums(model, federation, method, 2.0 * squares, model.scores, "")
-    how = {"to": model.scores, "squares": squares}
+@summed(
+    by="party",
+    takes={"size": "size k"},
+    eigenvalues=release("k", meaning="eigenvalues of the kernel matrix of all columns"),
+)
+def own_values(kept: Any, *, share: float, size: int) -> dict[str, Any]:
+    """Release the eigenvalues, which every silo knows, as a sum of equal parts."""
+    return {"eigenvalues": share * kept["values"]}
+
+
+@kept(
+    by="party",
+    takes={
+        "sums": public(
+            "N l",
+            "sums over all columns for each person, which only the silos can open",
+        ),
+        "size": "size k",
+    },
+    scores=stays("N k", meaning="each person's scores along the kernel's components"),
+)
+def own_coordinates(
+    kept: Any, *, sums: Float[Array, "N l"], how: Mapping[str, Any], size: int
+) -> dict[str, Any]:
+    """Keep the scores of other rows, from sums that only the silos can open."""
+    method = Method(**how)
+    if not np.array_equal(kept["how"], method.as_numbers()):
+        raise DataError("Another kernel was fitted since.", rule="nothing_kept")
+    values = method.values(sums)
+    return {"scores": (values - kept["offset"]) @ kept["dual"]}
+
+
+@disclosed(
+    by="party",
+    takes={"size": "size k", "width": "size l"},
+    vectors=release("N k", meaning="eigenvectors of the kernel matrix"),
+    offset=release("l", meaning="means of the kernel values, or of the features"),
+    dual=release("l k", meaning="weights of kernel values, or of features, in scores"),
+)
+def shown_map(kept: Any, *, size: int, width: int) -> dict[str, Any]:
+    """Disclose the components that the silo keeps."""
+    return {name: kept[name] for name in ("vectors", "offset", "dual")}
+
+
+def _landmarks(
+    kept: Any, chosen: Int[Array, " l"]
+) -> tuple[Float[Array, "l p"], Float[Array, " p"]]:
+    if not np.array_equal(kept["places"], chosen):
+        raise DataError("Another model was fitted since.", rule="nothing_kept")
+    return kept["landmarks"], kept["mean"]
+
+
+def _squares(X: Float[Array, "N p"], origin: Float[Array, " p"]) -> Array:
+    return np.array(squared_deviations(X, origin).sum())
+
+
+def sums_of_fit(
+    federation: Federation, method: Method, places: Int[Array, " l"], *, to: str
+) -> tuple[float, Any]:
+    """Return the sum of squares of all columns, and the sums of the fitted rows.
+
+    Parameters
+    ----------
+    federation : Federation
+        A column partition.
+    method : Method
+        The kernel and its approximation.
+    places : (l,) array
+        Positions of the landmark rows; all of them, without an approximation.
+    to : {"coordinator", "parties"}
+        Who opens the sums.
+
+    Returns
+    -------
+    squares : float
+    sums : (N, N) or (N, l) array, or what stands for sums that the silos alone open
+    """
+    landmarks = places if method.approximation != "fourier" else places[:0]
+    totals = federation.sum(own_landmarks, chosen=landmarks, centred=method.centred)
+    squares = float(totals["squares"])
+    _note_disclosure(federation, method, len(places), to)
+    if method.approximation is not None:
+        return squares, sums_with(federation, method, places, 2.0 * squares, to=to)
     if method.by_distance:
-        return federation.sum(_DISTANCES, **how)["distances"]
-    return federation.sum(_PRODUCTS, centred=method.centred, **how)["products"]
+        totals = federation.sum(own_distances, to=to, squares=squares)
+        return squares, totals["distances"]
+    totals = federation.sum(
+        own_products, to=to, centred=method.centred, squares=squares
+    )
+    return squares, totals["products"]
 
 
-def _sums(
-    model: Any,
+def sums_with(
     view: Federation,
     method: Method,
+    places: Int[Array, " l"],
     squares: float,
+    *,
     to: str,
-    kept_of: str,
+    kept_of: str = "",
 ) -> Any:
-    """Return rows' sums with the landmarks, or their phases."""
+    """Return rows' sums with the landmarks, or their products with Fourier weights."""
     if method.approximation == "fourier":
-        how = (method.seed, method.n_features, model.n_landmarks, method.gamma)
-        longest = np.linalg.norm(fourier_weights(*how)[0], axis=0).max()
-        # |x·w| ≤ ‖x‖ ‖w‖, for every row and every column w of W.
+        size = len(places)
+        weights, _ = fourier_weights(method.seed, method.n_features, size, method.gamma)
+        # |x·w| <= ‖x‖ ‖w‖, for every row and every column w of W.
+        longest = np.linalg.norm(weights, axis=0).max()
         radius = float(np.sqrt(squares) * longest) or 1.0
-        own = {"seed": method.seed, "gamma": method.gamma, "size": model.n_landmarks}
-        places = _places(view)
-        return view.sum(_PHASES, to=to, places=places, radius=radius, **own)["phases"]
-    chosen = _chosen(model, model.n_samples_)
-    how = {"to": to, "kept_of": kept_of, "chosen": chosen, "squares": squares}
+        totals = view.sum(
+            own_phases,
+            to=to,
+            places=_places_of_columns(view),
+            seed=method.seed,
+            gamma=method.gamma,
+            size=size,
+            radius=radius,
+        )
+        return totals["phases"]
     if method.by_distance:
-        return view.sum(_DISTANCES_WITH, **how)["distances"]
-    return view.sum(_PRODUCTS_WITH, centred=method.centred, **how)["products"]
+        totals = view.sum(
+            own_distances_with, to=to, kept_of=kept_of, chosen=places, squares=squares
+        )
+        return totals["distances"]
+    totals = view.sum(
+        own_products_with,
+        to=to,
+        kept_of=kept_of,
+        chosen=places,
+        centred=method.centred,
+        squares=squares,
+    )
+    return totals["products"]
 
 
-def _places(view: Federation) -> dict[str, list[int]]:
-    """Return where each silo's columns stand among all."""
+def _places_of_columns(view: Federation) -> dict[str, list[int]]:
+    """Return the range of each silo's columns among all columns."""
     ends = np.cumsum([len(own) for own in view.columns_of.values()]).tolist()
     starts = [0, *ends[:-1]]
     return {
@@ -170,39 +366,18 @@ def _places(view: Federation) -> dict[str, list[int]]:
     }
 
 
-def _found_by_parties(
-    model: Any,
-    federation: Federation,
-    sums: Any,
-    method: Method,
-    chosen: Int[Array, " l"],
-    size: int,
+def _note_disclosure(
+    federation: Federation, method: Method, width: int, to: str
 ) -> None:
-    nystroem = model.approximation == "nystroem"
-    places = chosen if nystroem else chosen[:0]
-    federation.keep(_MAP, sums=sums, chosen=places, how=vars(method), size=size)
-    share = 1.0 / len(federation.parties)
-    told = federation.sum(_VALUES, share=share, size=size)["eigenvalues"]
-    model.eigenvalues_ = told if model.n_components is not None else told[told > 0]
-
-
-def _take(model: Any, found: KernelMap) -> None:
-    if model.n_components is None:
-        found = found.trimmed()
-    model.eigenvalues_, model.eigenvectors_ = found.values, found.vectors
-    model.kernel_means_, model.score_weights_ = found.offset, found.dual
-
-
-def _tell(model: Any, federation: Federation, width: int) -> None:
-    """Tell a plan what opening the sums tells."""
+    """Note for a plan what the opened sums reveal."""
     N, p = federation.n_rows or 0, federation.n_features
-    who = "the coordinator" if model.scores == "coordinator" else "every silo"
-    if model.approximation is None:
-        what = f"sums of every two of {N:,} people: all rows, up to a rotation"
-    elif model.approximation == "nystroem":
-        what = f"sums of {N:,} people with {width:,} of them"
-        what += ": all rows, up to a rotation" * (width > p)
+    opener = "the coordinator" if to == "coordinator" else "every silo"
+    if method.approximation is None:
+        sums = f"sums of every two of {N:,} people: all rows, up to a rotation"
+    elif method.approximation == "nystroem":
+        sums = f"sums of {N:,} people with {width:,} of them"
+        sums += ": all rows, up to a rotation" * (width > p)
     else:
-        what = f"{width:,} known mixtures of {p:,} columns for each of {N:,} people"
-        what += ": all rows, by solving for them" * (width >= p)
-    federation.coordinator.notes.append(f"KernelPCA shows {who} {what}.")
+        sums = f"{width:,} known mixtures of {p:,} columns for each of {N:,} people"
+        sums += ": all rows, by solving for them" * (width >= p)
+    federation.coordinator.notes.append(f"KernelPCA shows {opener} {sums}.")

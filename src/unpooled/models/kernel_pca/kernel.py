@@ -1,4 +1,4 @@
-"""What kernel PCA makes of the sums of rows, at whichever end they are opened.
+"""From sums of rows to a kernel's components, at whichever end the sums are opened.
 
 sums, (N, l) ── kernel values, or Fourier features ── the k leading axes ──> scores
 """
@@ -26,16 +26,16 @@ APPROXIMATIONS = (None, "nystroem", "fourier")
 @final
 @dataclass(frozen=True)
 class Method:
-    """What is made of the sums of rows: a kernel, or an approximation of it.
+    """A kernel of two rows, or an approximation of it, as a function of their sums.
 
     Attributes
     ----------
     kernel, gamma, degree, coef0 : str, float
         As of `Kernel`.
     approximation : {None, "nystroem", "fourier"}
-        How, unless exactly.
+        None for the exact kernel.
     seed, n_features : int
-        Of the weights of Fourier features: drawn from this, for so many columns.
+        Seed and number of rows of the weights of Fourier features.
     """
 
     kernel: str
@@ -53,12 +53,12 @@ class Method:
 
     @property
     def centred(self) -> bool:
-        """Whether silos take their columns about their own means."""
+        """Whether silos centre their columns about their own means."""
         exactly_linear = self.kernel == "linear" and self.approximation is None
         return self.by_distance or exactly_linear
 
     def values(self, sums: Float[Array, "N l"]) -> Float[Array, "N l"]:
-        """Return what scores are made of: kernel values, or Fourier features."""
+        """Return kernel values, or Fourier features."""
         if self.approximation != "fourier":
             return Kernel(self.kernel, self.gamma, self.degree, self.coef0).of(sums)
         drawn = fourier_weights(self.seed, self.n_features, sums.shape[1], self.gamma)
@@ -67,7 +67,7 @@ class Method:
     def map_of(
         self, sums: Float[Array, "N l"], chosen: Int[Array, " q"], k: int
     ) -> KernelMap:
-        """Return the k leading axes; `chosen` are the landmarks' places."""
+        """Return the k leading axes; `chosen` are the landmarks' positions."""
         values = self.values(sums)
         if self.approximation is None:
             return exact_map(values, k)
@@ -76,7 +76,16 @@ class Method:
         return feature_map(values, root, k)
 
     def as_numbers(self) -> Float[Array, " 7"]:
-        """Return what tells this method from others."""
-        which = KERNELS.index(self.kernel), APPROXIMATIONS.index(self.approximation)
-        how = (self.gamma, self.degree, self.coef0, self.seed, self.n_features)
-        return np.array([*which, *how], dtype=float)
+        """Return the fields as numbers, by which silos tell methods apart."""
+        return np.array(
+            [
+                KERNELS.index(self.kernel),
+                APPROXIMATIONS.index(self.approximation),
+                self.gamma,
+                self.degree,
+                self.coef0,
+                self.seed,
+                self.n_features,
+            ],
+            dtype=float,
+        )

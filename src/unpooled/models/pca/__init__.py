@@ -1,1 +1,1 @@
-"""Principal component analysis, its solvers and what it takes for columns."""
+"""Principal component analysis and its solvers, on rows and on columns."""

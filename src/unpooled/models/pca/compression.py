@@ -1,6 +1,6 @@
 """Components from fewer bytes: a scatter rounded to few bits, or of low rank.
 
-    rounds 1, 2   as in `unpooled.models.moments`: N, mean, squares about it
+    rounds 1, 2   as in `unpooled.models.moments`: N, mean, sums of squares about it
     bits=b        silos ── the triangle in units of sqrt(squares_j squares_k), each
                   rounded at random to b bits, summed in a ring of b bits ──> S~
     rank=r        silos ── r directions of the silo's own scatter, in clear ─> S~
@@ -8,8 +8,8 @@
                   silos ── Vᵀ S V, of the scatter that each kept ───────────> exact
 
 Rounding is unbiased, with a variance of m / 12 codes squared, a code being 2/2ᵇ of the
-bound. It turns components whose variances are close into each other; the last
-round, a few kilobytes, turns them back: within V the totals are exact (Rayleigh-Ritz).
+bound. It rotates components of close variances into each other. The last round, a few
+kilobytes, rotates them back: within V the totals are exact (Rayleigh-Ritz).
 
 References
 ----------
@@ -27,18 +27,17 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import leading_eigenpairs, with_positive_peaks
 from unpooled.models.moments import local_squares, pooled_mean
-from unpooled.models.pca.spectrum import Spectrum, Wanted, check_rows_suffice, leading
-from unpooled.protocol.bounds import CauchySchwarz, Trace
-from unpooled.protocol.step import (
-    LIBRARY,
-    adopted,
-    disclosed,
-    public,
-    release,
-    summed,
+from unpooled.models.pca.spectrum import (
+    Spectrum,
+    Wanted,
+    check_rows_suffice,
+    leading_components,
+    mean_of_rest,
 )
+from unpooled.protocol.bounds import CauchySchwarz, Trace
+from unpooled.protocol.step import disclosed, public, release, summed
 
-# More directions than are wanted, so that what rounding mixed is among them.
+# Directions beyond those wanted, so that their span holds what rounding mixed.
 _MORE = 32
 
 
@@ -58,22 +57,23 @@ _MORE = 32
 def local_rounded(
     kept: Any, *, squares: Float[Array, " p"], bits: int
 ) -> dict[str, Any]:
-    """Release the scatter that was kept, in `bits` bits a number."""
+    """Release the kept scatter, in `bits` bits a number."""
     return {"scatter": kept.triangle("scatter")}
 
 
 @disclosed(
     by="party",
     takes={"rank": "size q"},
-    # The second axis is named as features are: what tells a covariance counts as pairs
-    # of features to the silo's rules.
+    # The second axis is named as features are, so that the silo's rules count it as
+    # pairs of features: the factor determines a covariance.
     factor=release(
         "p q",
-        meaning="the directions in which the silo's own rows vary most, and how much",
+        meaning="the directions in which the silo's own rows vary most, scaled by "
+        "how much they do",
     ),
 )
 def local_factor(kept: Any, *, rank: int) -> dict[str, Any]:
-    """Show F with ``F Fᵀ`` the best approximation, of rank `rank`, of the scatter."""
+    """Disclose F, with ``F Fᵀ`` the best approximation of the scatter of that rank."""
     values, vectors = leading_eigenpairs(kept["scatter"], rank)
     return {"factor": vectors * np.sqrt(values)}
 
@@ -89,31 +89,38 @@ def local_factor(kept: Any, *, rank: int) -> dict[str, Any]:
         "l l",
         symmetric=True,
         bound=Trace("squares"),
-        meaning="how rows vary along directions found from the rounded totals, added",
+        meaning="cross-product matrix of all rows along directions found from the "
+        "rounded totals",
     ),
 )
 def local_projected(
     kept: Any, *, directions: Float[Array, "p l"], squares: Float[Array, " p"]
 ) -> dict[str, Any]:
-    """Release the scatter that was kept along orthonormal directions."""
+    """Release the kept scatter within the span of orthonormal directions."""
     return {"projected": directions.T @ kept["scatter"] @ directions}
 
 
-def check_compression(model: Any) -> None:
-    """Refuse ways for a scatter to travel that are unknown, or two at a time."""
-    bits, rank, k = model.bits, model.rank, model.n_components
+def check_compression(
+    bits: int,
+    rank: int | None,
+    *,
+    n_components: Any,
+    privacy: Any,
+    svd_solver: str,
+) -> None:
+    """Refuse `bits` and `rank` that are unknown, or do not go together."""
     if type(bits) is not int or bits not in (8, 16, 32, 64):
         raise DataError(f"bits={bits!r}; choose 8, 16, 32 or 64.")
     if bits == 64 and rank is None:
         return
-    if model.privacy is not None:
+    if privacy is not None:
         raise DataError(
             "Choose privacy, bits or rank: noise is added to whole numbers of 64 bits."
         )
-    if model.svd_solver not in ("auto", "covariance_eigh"):
+    if svd_solver not in ("auto", "covariance_eigh"):
         raise DataError(
             f"bits={bits} and rank={rank} are of a scatter, which svd_solver="
-            f'"{model.svd_solver}" never forms; leave it "auto".'
+            f'"{svd_solver}" never forms; leave it "auto".'
         )
     if rank is None:
         return
@@ -121,63 +128,56 @@ def check_compression(model: Any) -> None:
         raise DataError(f"rank={rank!r} must be None or a whole number from 1.")
     if bits != 64:
         raise DataError("Choose bits or rank: what has low rank travels in 64 bits.")
-    if not isinstance(k, int | np.integer) or k > rank:
+    if not isinstance(n_components, int | np.integer) or n_components > rank:
         raise DataError(
-            f"n_components={k!r} with rank={rank}: ask for a whole number of "
-            f"components, at most the rank."
+            f"n_components={n_components!r} with rank={rank}: ask for a whole number "
+            f"of components, at most the rank."
         )
 
 
-# `unpooled.models.pca.pca` has them too, where silos look them up.
-pca_rounded, pca_factor, pca_projected = adopted(
-    f"{LIBRARY}pca", local_rounded, local_factor, local_projected
-)
-
-
-def compressed(model: Any, federation: Federation, wanted: Wanted) -> Spectrum:
-    """Solve a scatter that travelled in few bytes; four rounds."""
+def compressed(
+    federation: Federation, wanted: Wanted, *, bits: int, rank: int | None
+) -> Spectrum:
+    """Return the components of a scatter that was sent in few bytes; four rounds."""
     p = federation.n_features
-    if model.rank is not None and model.rank > p:
-        raise DataError(f"rank={model.rank}, but there are {p} columns.")
+    if rank is not None and rank > p:
+        raise DataError(f"rank={rank}, but there are {p} columns.")
     N, mean = pooled_mean(federation)
     check_rows_suffice(wanted, N, p)
     squares = federation.sum(local_squares, mean=mean)["squares"]
-    if model.rank is not None:
-        S = _low_rank_scatter(federation, p, model.rank)
+    if rank is None:
+        S = federation.sum(local_rounded, squares=squares, bits=bits)["scatter"]
     else:
-        bits = {"squares": squares, "bits": model.bits}
-        S = federation.sum(pca_rounded, **bits)["scatter"]
-    # Known to all its digits.
+        S = np.zeros((p, p))
+        for silo in federation.collect(local_factor, rank=rank).values():
+            S += silo["factor"] @ silo["factor"].T
+    # The diagonal is known exactly.
     np.fill_diagonal(S, squares)
     total = float(squares.sum())
-    k = leading(S, wanted, min(N, p), total)[0]
-    variance, axes = _ritz_pairs(federation, S, squares, k)
-    noise = 0.0
-    if k < min(N, p):
-        noise = max(total - float(variance[:k].sum()), 0.0) / (N - 1) / (p - k)
+    k = leading_components(S, wanted, min(N, p), total)[0]
+    values, V = _ritz_pairs(federation, S, squares, k)
+    rest = (total - float(values[:k].sum())) / (N - 1)
     return Spectrum(
-        N, mean, variance[:k] / (N - 1), axes[:, :k], total / (N - 1), noise
+        N=N,
+        mean=mean,
+        variance=values[:k] / (N - 1),
+        axes=V[:, :k],
+        total=total / (N - 1),
+        noise=mean_of_rest(rest, p - k) if k < min(N, p) else 0.0,
     )
-
-
-def _low_rank_scatter(federation: Federation, p: int, rank: int) -> Float[Array, "p p"]:
-    S = np.zeros((p, p))
-    for shown in federation.collect(pca_factor, rank=rank).values():
-        S += shown["factor"] @ shown["factor"].T
-    return S
 
 
 def _ritz_pairs(
     federation: Federation, S: Float[Array, "p p"], squares: Float[Array, " p"], k: int
 ) -> tuple[Float[Array, " l"], Float[Array, "p l"]]:
-    """Return eigenpairs of the exact scatter within a space found from `S`.
+    """Return eigenpairs of the exact scatter within the leading directions of S.
 
-    `S` may have negative eigenvalues, for it was rounded.
+    S may have negative eigenvalues, because it was rounded.
     """
     p = len(S)
     more = min(p, k + max(k // 2, _MORE))
     V = scipy.linalg.eigh(S, subset_by_index=[p - more, p - 1])[1][:, ::-1]
     V = np.ascontiguousarray(V)
-    G = federation.sum(pca_projected, directions=V, squares=squares)["projected"]
+    G = federation.sum(local_projected, directions=V, squares=squares)["projected"]
     values, turn = leading_eigenpairs(G, more)
     return values, with_positive_peaks(V @ turn)

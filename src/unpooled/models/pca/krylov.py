@@ -1,14 +1,15 @@
-"""Principal axes of many columns: block Krylov by secure sums.
+"""Principal components of many columns: block Krylov by secure sums.
 
-    round 1    silos ── N, feature sums ─────────────────────────────────> mean
-    round 2    silos <── mean ── silos ── squared distances from it ─────> squares
+    round 1    silos ── N, column sums ──────────────────────────────────> mean
+    round 2    silos <── mean ── silos ── sums of squares about it ──────> squares
     round 3 …  silos <── V ── each applies its own scatter about the mean,
                silos ── X_cᵀ (X_c V), in units of a bound from squares ──> S V
 
-Nobody forms the p × p scatter S. V has a few columns more than the components wanted,
-so a round costs 8 p (k + 4) bytes or so; V is the orthonormal rest of the image before
-(`unpooled.linalg.krylov`). Six to fifteen rounds are usual; what certifies the result
-is its residuals beside the gap between eigenvalues k and k + 1.
+Nobody forms the p × p scatter S. The block V has a few columns more than there are
+components wanted, so a round costs about 8 p (k + 4) bytes. Each block is the part of
+the last image that is orthogonal to all earlier blocks (`unpooled.linalg.krylov`).
+Usually 6 to 15 rounds are enough. The result is certified by its residuals beside the
+gap between eigenvalues k and k + 1.
 
 References
 ----------
@@ -17,23 +18,38 @@ scatter; `unpooled.linalg.krylov` for the iteration.
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
 from unpooled.linalg.centred_products import far_columns, scatter_image
-from unpooled.linalg.krylov import RitzPairs, block_width, leading_ritz_pairs
+from unpooled.linalg.eigen import with_positive_peaks
+from unpooled.linalg.krylov import block_width, leading_ritz_pairs
 from unpooled.linalg.moments import Rows, squared_deviations
+from unpooled.linalg.ritz import RitzPairs
+from unpooled.models.moments import pooled_mean
+from unpooled.models.pca.spectrum import (
+    Iteration,
+    Spectrum,
+    Wanted,
+    check_is_number,
+    check_rows_suffice,
+    mean_of_rest,
+)
 from unpooled.protocol.bounds import CauchySchwarzImage
-from unpooled.protocol.step import Fit, Step, public, release, summed
+from unpooled.protocol.step import Fit, public, release, summed
 
-# Of the largest eigenvalue, what a component's residual may be where it is applied.
+# What a component's residual may be where a silo applies it, as a share of the largest
+# eigenvalue.
 _CHECKED = 1e-6
+# A scatter of more bytes, at every end of the federation, is worth some more rounds.
+_LARGE_BYTES = 10**8
+# What block Krylov usually takes, generously.
+_USUAL_ROUNDS = 15
 
 
 @summed(
@@ -44,7 +60,7 @@ _CHECKED = 1e-6
     ),
 )
 def local_spread(X: Rows, *, mean: Float[Array, " p"]) -> dict[str, Any]:
-    """Add squares about the federation's mean."""
+    """Return this silo's sums of squares about the mean of all rows."""
     return {"squares": squared_deviations(X, mean)}
 
 
@@ -60,7 +76,7 @@ def local_spread(X: Rows, *, mean: Float[Array, " p"]) -> dict[str, Any]:
     image=release(
         "p l",
         bound=CauchySchwarzImage("squares", "V"),
-        meaning="each column's products with public mixtures of all columns, added",
+        meaning="cross-products of each column with public combinations of all columns",
     ),
 )
 def local_image(
@@ -71,76 +87,123 @@ def local_image(
     V: Float[Array, "p l"],
     N: int,
 ) -> dict[str, Any]:
-    """Apply this silo's scatter about the federation's mean to a public block."""
+    """Apply this silo's scatter about the mean of all rows to a public block."""
     return {"image": scatter_image(X, mean, V, far_columns(mean, squares, N))}
 
 
-def leading_axes(
-    federation: Federation,
-    model: Any,
-    k: int,
-    image: Step,
-    *,
-    N: int,
-    mean: Float[Array, " p"],
-    squares: Float[Array, " p"],
-) -> RitzPairs:
-    """Return the k leading eigenpairs of the pooled scatter; a round per application.
+def block_krylov(
+    federation: Federation, wanted: Wanted, iteration: Iteration
+) -> Spectrum:
+    """Return the leading components, from products of the scatter with blocks.
 
     Parameters
     ----------
     federation : Federation
         Rows without missing cells.
-    model : estimator
-        Its `tol`, `max_iter` and `random_state` are used.
-    k : int
-        How many.
-    image : Step
-        `local_image` under the model's name.
-    N, mean, squares : int, (p,) array, (p,) array
-        The rows of all silos: how many, their mean, and the squared distances from it.
+    wanted : int
+        Number of components; anything else is refused.
+    iteration : Iteration
+        Where to start and when to stop.
 
     Raises
     ------
     ConvergenceError
         When `max_iter` rounds were not enough.
     """
-    seed = model.random_state
-    rng = check_random_state(federation.random_state if seed is None else seed)
-    p = len(mean)
-    start = rng.standard_normal((p, block_width(p, k)))
+    p = federation.n_features
+    k = check_is_number(wanted, "krylov", p)
+    N, mean = pooled_mean(federation)
+    check_rows_suffice(k, N, p)
+    squares = federation.sum(local_spread, mean=mean)["squares"]
 
     def applied(V: Float[Array, "p l"]) -> Float[Array, "p l"]:
-        return federation.sum(image, mean=mean, squares=squares, V=V, N=N)["image"]
+        totals = federation.sum(local_image, mean=mean, squares=squares, V=V, N=N)
+        return totals["image"]
 
-    if federation.coordinator.planned:
-        # Nobody knows the number of rounds before; there are at most so many.
-        for _ in range(model.max_iter):
-            applied(start)
-        nothing = np.zeros(k)
-        return RitzPairs(nothing, np.eye(p, k), nothing, 1.0, 0.0, model.max_iter)
-    pairs = leading_ritz_pairs(
-        applied, start, k, tol=model.tol, max_iter=model.max_iter
+    start = iteration.starting_block(federation, p, block_width(p, k))
+    pairs = iterated(federation, applied, start, k, iteration)
+    variance = np.maximum(pairs.values, 0.0) / (N - 1)
+    total = float(squares.sum()) / (N - 1)
+    return Spectrum(
+        N=N,
+        mean=mean,
+        variance=variance,
+        axes=with_positive_peaks(pairs.vectors),
+        total=total,
+        noise=mean_of_rest(total - float(variance.sum()), min(N, p) - k),
+        certificate=pairs,
     )
-    warn_of_close_values(pairs, k, model.tol)
+
+
+def iterated(
+    federation: Federation,
+    applied: Callable[[Float[Array, "d l"]], Float[Array, "d l"]],
+    start: Float[Array, "d l"],
+    k: int,
+    iteration: Iteration,
+) -> RitzPairs:
+    """Return the k leading eigenpairs of an operator; one round for each application.
+
+    Parameters
+    ----------
+    federation : Federation
+        Over which `applied` sums.
+    applied : callable
+        Returns the operator's product with a block.
+    start : (d, l) array
+        The first block.
+    k : int
+        Number of eigenpairs.
+    iteration : Iteration
+        When to stop.
+    """
+    if federation.coordinator.planned:
+        # The number of rounds depends on the data; a plan lists the most there can be.
+        for _ in range(iteration.max_iter):
+            applied(start)
+        zeros = np.zeros(k)
+        vectors = np.eye(len(start), k)
+        return RitzPairs(zeros, vectors, zeros, 1.0, 0.0, iteration.max_iter)
+    pairs = leading_ritz_pairs(
+        applied, start, k, tol=iteration.tol, max_iter=iteration.max_iter
+    )
+    if not pairs.is_certified(iteration.tol):
+        warnings.warn(_close_values(pairs, k), ConvergenceWarning, stacklevel=3)
     return pairs
 
 
-def warn_of_close_values(pairs: RitzPairs, k: int, tol: float) -> None:
-    """Warn where eigenvalues k and k + 1 do not determine the components to `tol`."""
-    if not pairs.is_certified(tol):
-        warnings.warn(_close_values(pairs, k), ConvergenceWarning, stacklevel=3)
+def is_cheaper(wanted: Wanted, federation: Federation) -> bool:
+    """Return whether block Krylov costs less than a scatter; a plan gets the reason.
+
+    The scatter takes p (p + 1) / 2 numbers from each silo and p² in every memory, once;
+    block Krylov takes a few columns of it, several times.
+    """
+    p = federation.n_features
+    scatter = 8 * (p * (p + 1) // 2)
+    if scatter <= _LARGE_BYTES or not isinstance(wanted, int):
+        return False
+    block = 8 * p * block_width(p, wanted)
+    if _USUAL_ROUNDS * block >= scatter:
+        return False
+    federation.coordinator.notes.append(
+        f"PCA chose the solver krylov: a scatter of {p:,} columns would be "
+        f"{scatter / 1e6:,.0f} MB from each silo, and {8 * p * p / 1e6:,.0f} MB in the "
+        f"memory of all; instead each sends {block / 1e6:,.1f} MB a round, usually 6 "
+        f"to {_USUAL_ROUNDS} times. The rounds planned are the most there can be."
+    )
+    return True
 
 
 def _close_values(pairs: RitzPairs, k: int) -> str:
-    what = (
+    """Return the warning that eigenvalues k and k + 1 do not determine the span."""
+    consequence = (
         f"determine the first {k} components only to an angle of {pairs.angle:.0e}"
         if pairs.angle < 1
         else f"leave the first {k} components undefined"
     )
     return (
         f"Eigenvalues {k} and {k + 1} lie so close together that float64 numbers "
-        f"{what}. The variances are right, and every component is one of some "
+        f"{consequence}. The variances are right, and every component is one of some "
         f"solution; choose n_components at a larger gap for a stable one."
     )
 
@@ -150,8 +213,8 @@ def proven_variances(
 ) -> Float[Array, " k"] | None:
     """Return the variances along axes that the rounds of a fit prove, or None.
 
-    For `follows` of a derived step. The axes must be mixtures of the blocks that were
-    multiplied; then the same mixtures of the images tell their residuals.
+    For `follows` of a derived step. The axes must be linear combinations of the blocks
+    that were multiplied; the same combinations of the images give their residuals.
 
     Parameters
     ----------
@@ -160,7 +223,7 @@ def proven_variances(
     N, mean : int, (p,) array
         Of all rows, from `local_total`.
     axes : (p, k) array
-        Said to be orthonormal eigenvectors.
+        Claimed eigenvectors, to be verified.
     """
     spread, last = fits["local_spread"], fits["local_image"]
     squares, rounds = spread.totals["squares"], (*last.earlier, last)

@@ -1,46 +1,62 @@
 """Principal component analysis of rows that stay in their silos.
 
-    silos ── three rounds of secure sums: N, the mean, the scatter about it ──> S
-    solve    S / (N - 1) = V diag(λ) Vᵀ, the k largest λ
+    round 1   silos ── N, column sums ─────────────────────────────> mean
+    round 2   silos <── mean ── silos ── sums of squares about it ─> squares
+    round 3   silos <── squares ── silos ── cross-products ────────> S
+    solve     S / (N - 1) = V diag(λ) Vᵀ, the k largest λ
 
-The rounds are those of `unpooled.models.moments`; of many columns those of
-`unpooled.models.pca.krylov`, which never form S. Every array is opened as a total over
-all silos only.
+S is the scatter, the cross-product matrix of all rows about their mean. Every array is
+opened as a total over all silos only. `PCA._fit` has these rounds; the other solvers
+lead to the same components another way, each in a file of this folder:
+
+    krylov        row partitions with many columns: products S V, never S
+    compression   S rounded to few bits, or of low rank
+    private       S with the noise of differential privacy
+    columns       column partitions: the Gram matrix, or its products with blocks
+    gossip        column partitions, summed among neighbours
+    update        rows appended or replaced, silos that joined or left
 
 References
 ----------
 Pooled Covariance PCA (P-COV) for Distributed/Federated Learning, sections 3 to 5.
 """
 
+import copy
 from typing import Any, final
 
 import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.pca import columns as pca_columns
-from unpooled.models.pca import compression, private, update
-from unpooled.models.pca import gossip as gossiping
-from unpooled.models.pca import gossip_steps as pca_gossip
-from unpooled.models.pca import rows as pca_rows
-from unpooled.models.pca.probabilistic import ProbabilisticPCA
-from unpooled.models.pca.solvers import solved
-from unpooled.models.pca.spectrum import Spectrum, whitening
-from unpooled.models.pca.updating import UpdatingPCA
+from unpooled.models.moments import local_scatter, local_squares, pooled_mean
+from unpooled.models.pca import columns, compression, gossip, krylov, private, update
+from unpooled.models.pca.check_axes import FITTED_BY, are_axes
+from unpooled.models.pca.spectrum import (
+    Iteration,
+    Spectrum,
+    Wanted,
+    check_rows_suffice,
+    leading_components,
+    mean_of_rest,
+    wanted_components,
+    whitening,
+)
 from unpooled.protocol.step import derived, public
+from unpooled.secure.noise import GaussianPrivacy
 
-# Silos look steps up under the name of the model that asks.
-local_spread, local_image = pca_rows.local_spread, pca_rows.local_image
-own_means, own_gram, own_image, own_loadings = pca_columns.STEPS[:4]
-own_scores, kept_scores, shown_loadings = pca_columns.STEPS[4:]
-gossip_begun, gossip_image, gossip_mixed, gossip_ready = pca_gossip.STEPS[:4]
-gossip_passed, gossip_found, gossip_loadings, gossip_shown = pca_gossip.STEPS[4:]
-local_rounded, local_factor = compression.pca_rounded, compression.pca_factor
-local_projected = compression.pca_projected
-local_private, local_moments = private.pca_private, update.pca_moments
+# Attributes of a fit by an iterative solver, with privacy, or after an update.
+_OF_SOME_FITS = ("n_iter_", "residuals_", "gap_", "privacy_", "origin_")
+_OF_SOME_FITS += ("signal_to_noise_", "mixing_steps_", "spectral_gap_")
+# Values of `svd_solver`, beside "auto", by partition.
+SOLVERS = {
+    "rows": ("covariance_eigh", "krylov"),
+    "columns": ("gram", "krylov", "gossip"),
+}
 
 
 @derived(
@@ -51,8 +67,8 @@ local_private, local_moments = private.pca_private, update.pca_moments
         ),
         "scale": public("k", "the number that each component's scores are divided by"),
     },
-    fitted_by=pca_rows.FITTED_BY,
-    follows=pca_rows.are_axes,
+    fitted_by=FITTED_BY,
+    follows=are_axes,
 )
 def projected(
     X: Float[Array, "n p"],
@@ -61,52 +77,88 @@ def projected(
     components: Float[Array, "k p"],
     scale: Float[Array, " k"],
 ) -> Float[Array, "n k"]:
-    """Return coordinates of rows along the components, divided by `scale`."""
+    """Return the scores of rows along the components, divided by `scale`."""
     return (X - mean) @ components.T / scale
 
 
-_OF_VARIANCE = ("explained_variance_", "explained_variance_ratio_")
-_OF_VARIANCE += ("singular_values_", "noise_variance_")
+def principal_components(
+    S: Float[Array, "p p"], N: int, mean: Float[Array, " p"], wanted: Wanted
+) -> Spectrum:
+    """Return the leading components of a scatter, which is overwritten.
+
+    Parameters
+    ----------
+    S : (p, p) array
+        Cross-products of all rows about their mean, undivided.
+    N : int
+        Sample size.
+    mean : (p,) array
+        Of all rows.
+    wanted : int, float or None
+        Number of components, share of variance, or all.
+    """
+    p = len(S)
+    S /= N - 1
+    total = float(S.trace())
+    # Eigenvalues in descending order; in each eigenvector the entry of largest
+    # magnitude is positive, so that silos and refits agree in signs.
+    k, variance, V = leading_components(S, wanted, min(N, p), total)
+    noise = 0.0
+    if k < min(N, p):
+        # Where only k pairs were computed, the trace gives the sum of the others.
+        rest = variance[k:] if len(variance) == p else total - variance.sum()
+        noise = mean_of_rest(float(rest.sum()), p - k)
+    return Spectrum(
+        N=N,
+        mean=mean,
+        variance=variance[:k].copy(),
+        axes=V[:, :k],
+        total=total,
+        noise=noise,
+    )
 
 
 @final
-class PCA(ProbabilisticPCA, UpdatingPCA, FederatedEstimator):
+class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator):
     """Principal component analysis over a federation: the pooled answer.
 
     Parameters
     ----------
     n_components : int, float in (0, 1) or None, default None
-        How many components: a number, the share of variance to explain, or all.
+        Number of components, or share of the variance that they are to explain; None
+        keeps all.
     svd_solver : {"auto", "covariance_eigh", "krylov", "gram", "gossip"}, default "auto"
-        "covariance_eigh" sums the scatter, p (p + 1) / 2 numbers per silo, in three
-        rounds. "krylov" sums its product with a block of k + 4 or so columns, in
-        rounds whose number depends on the spectrum, and nobody holds p × p numbers.
-        "auto" takes "krylov" where p is above 5,000 and k far below. On a column
-        partition "gram" sums products of every two people, N (N + 1) / 2 numbers, and
-        "krylov" their products with a block; "auto" takes what sends fewer bytes.
-        "gossip" sums such products among neighbours, without a coordinator.
+        "covariance_eigh" sums the scatter (the cross-product matrix about the mean),
+        p (p + 1) / 2 numbers per silo, in three rounds. "krylov" sums its products with
+        blocks of about k + 4 columns; the number of rounds depends on the spectrum, and
+        nobody holds p × p numbers. "auto" takes "krylov" where p is above 5,000 and k
+        is much smaller. On a column partition "gram" sums the Gram matrix of all rows,
+        N (N + 1) / 2 numbers, and "krylov" its products with blocks; "auto" takes the
+        one that sends fewer bytes. "gossip" sums such products among neighbours,
+        without a coordinator.
     tol : float, default 1e-9
-        Of solvers that iterate: largest sine of the angle between the components'
-        span and its limit, certified by residuals and the gap behind them.
+        Of iterative solvers: largest sine of the angle between the components' span
+        and its limit, certified by residuals and the gap behind the components.
     max_iter : int, default 100
-        Most rounds of such solvers.
+        Most rounds of iterative solvers.
     whiten : bool, default False
         Scale the coordinates to unit variance.
     privacy : GaussianPrivacy, optional
-        Noise in totals that hides any one row; see `unpooled.models.pca.private`.
+        Differential privacy: noise in the totals that hides any one row; see
+        `unpooled.models.pca.private`.
     bits : {64, 32, 16, 8}, default 64
-        In how many bits each number of the scatter travels, rounded without bias; see
+        Bits in which each number of the scatter is sent, rounded without bias; see
         `unpooled.models.pca.compression`.
     rank : int or None, default None
-        Each silo shows the `rank` directions in which its own rows vary most, instead
-        of its part of a sum: a disclosure, which every silo must allow.
+        Each silo discloses the `rank` directions in which its own rows vary most,
+        instead of its part of a sum. Every silo must allow it.
     topology : {"complete", "ring", "star"} or mapping, default "complete"
-        Of "gossip": who is whose neighbour, as of `Federation.exchange`.
+        Of "gossip": the neighbours of each silo, as in `Federation.exchange`.
     scores : {"coordinator", "parties"} or None, default "coordinator"
-        Who gets what `transform` makes on a column partition: the coordinator, the
-        silos alone, or nobody; on rows scores stay in the silos.
+        Who receives the scores on a column partition: the coordinator, the silos
+        alone, or nobody. On a row partition scores stay in the silos.
     random_state : int, RandomState or None, default None
-        Seed of the block that "krylov" starts with; None takes the federation's.
+        Seed of the starting block of iterative solvers; None takes the federation's.
 
     Attributes
     ----------
@@ -124,7 +176,7 @@ class PCA(ProbabilisticPCA, UpdatingPCA, FederatedEstimator):
     n_components_ : int
         k.
     n_samples_ : int
-        N, the rows of all silos.
+        N, the sample size over all silos.
     noise_variance_ : float
         Mean variance along the p - k other directions (probabilistic PCA), 0 when
         k = min(N, p). With "krylov" along min(N, p) - k of them, as scikit-learn has it
@@ -134,25 +186,26 @@ class PCA(ProbabilisticPCA, UpdatingPCA, FederatedEstimator):
     feature_names_in_ : (p,) array of str
         Names of the columns, where the silos' tables have names.
     n_iter_ : int
-        Only with "krylov": rounds in which a block was multiplied.
+        Only with iterative solvers: rounds in which a block was multiplied.
     residuals_ : (k,) array
         Only with "krylov": ``‖C v - λ v‖`` of each component v and its variance λ.
     gap_ : float
-        Only with "krylov": at least so much lies between variances k and k + 1.
-
+        Only with "krylov": lower bound on the difference of variances k and k + 1.
     privacy_ : dict
         Only with `privacy`: its parameters, the neighbouring relation ("neighbours"),
         the cost "rho", and "noise_edge", the largest variance that noise alone shows.
     signal_to_noise_ : (k,) array
-        Only with `privacy`: variances divided by that; near 1 a component is chance.
+        Only with `privacy`: variances divided by "noise_edge"; a component near 1 is
+        indistinguishable from noise.
     mixing_steps_ : int
-        Only with "gossip": messages to each neighbour until an average is everywhere;
-        `n_iter_` averages were made.
+        Only with "gossip": messages to each neighbour for one average; `n_iter_`
+        averages were made.
     spectral_gap_ : float
-        Only with "gossip": of the graph's Laplacian, the smallest eigenvalue above 0
-        over the largest; the smaller, the more messages.
+        Only with "gossip": smallest eigenvalue above 0 of the graph's Laplacian,
+        divided by the largest; the smaller, the more messages.
     origin_ : (p,) array
-        Only after `update`: the mean of the fit, about which silos keep their moments.
+        Only after `update`: the mean of the first fit, about which silos keep their
+        moments.
 
     Raises
     ------
@@ -167,23 +220,24 @@ class PCA(ProbabilisticPCA, UpdatingPCA, FederatedEstimator):
     mean, and the p × p scatter about it, or with "krylov" its products with public
     blocks. Never released: a row, or any silo's own count, mean or covariance.
 
-    On a column partition the totals are one number, the squared distances of all
-    columns from their means, and products between people: the N × N Gram matrix, or
-    with "krylov" its products with public blocks. Both are row-level, which every silo
-    must allow, and tell the coordinator the scores, whatever `scores` says. Each silo
-    keeps its means and loadings; asking for `components_` or `mean_` asks the silos to
-    disclose them. In each component the score of largest magnitude is positive.
+    On a column partition the totals are the sum of squares of all columns about their
+    means, one number, and the N × N Gram matrix, or with "krylov" its products with
+    public blocks. Both have entries for people, which every silo must allow, and
+    determine the scores for the coordinator, whatever `scores` says. Each silo keeps
+    its means and loadings; reading `components_` or `mean_` asks the silos to disclose
+    them. In each component the score of largest magnitude is positive.
 
-    With "gossip" the coordinator is told N and in each iteration how many silos are
-    certain, and carries what it cannot open. Every silo tells its neighbours its own
-    products with blocks of people, as they are, which every silo must allow
-    (`allow_disclosed`); as many as it has columns are its Gram matrix. Several steps of
-    mixing tell what lies further away too. All silos end with the same scores and
-    variances, each with its own loadings; asking for any has them disclosed.
+    With "gossip" the coordinator learns N and in each iteration the number of silos
+    whose components are certified, and relays what it cannot open. Every silo sends its
+    neighbours its own products with blocks of people, as they are, which every silo
+    must allow (`allow_disclosed`); as many as it has columns determine its Gram matrix.
+    Several steps of mixing reveal what lies further away too. All silos end with the
+    same scores and variances, each with its own loadings; reading any of these
+    attributes asks the silos to disclose them.
 
-    Columns may differ in scale by sixteen orders of magnitude and means may be 1e8
-    times the spread: the sums keep twelve digits of every entry's own bound, and small
-    eigenvalues of such graded matrices are found to their own digits.
+    Columns may differ in scale by sixteen orders of magnitude, and means may be 1e8
+    times the standard deviations: the sums keep twelve digits of every entry's own
+    bound, and small eigenvalues of such graded matrices are found to their own digits.
 
     See Also
     --------
@@ -197,8 +251,18 @@ class PCA(ProbabilisticPCA, UpdatingPCA, FederatedEstimator):
     mean_: Float[Array, " p"]
 
     _partitions = ("rows", "columns")
-    _steps = (moments.local_total, moments.local_squares, moments.local_scatter)
-    _kept_by_silos = ("components_", "mean_", *_OF_VARIANCE)
+    _kept_by_silos = (
+        "components_",
+        "mean_",
+        "explained_variance_",
+        "explained_variance_ratio_",
+        "singular_values_",
+        "noise_variance_",
+    )
+    _steps = (
+        *(moments.local_total, moments.local_squares, moments.local_scatter),
+        *(krylov, columns, gossip, compression, private, update),
+    )
 
     def __init__(
         self,
@@ -228,61 +292,161 @@ class PCA(ProbabilisticPCA, UpdatingPCA, FederatedEstimator):
         self.random_state = random_state
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        self._take(solved(self, federation))
+        wanted = self._check_parameters(federation)
+        solver = self._chosen_solver(federation, wanted)
+        if solver != "covariance_eigh":
+            self._set_attributes(self._solved_by(solver, federation, wanted))
+            return
+        # Round 1: the sample size and the mean of all rows.
+        N, mean = pooled_mean(federation)
+        check_rows_suffice(wanted, N, federation.n_features)
+        # Round 2: the sums of squares about the mean, the diagonal of S. By Cauchy and
+        # Schwarz |S_ij| <= sqrt(S_ii S_jj): every entry of S is sent in units of that.
+        squares = federation.sum(local_squares, mean=mean)["squares"]
+        # Round 3: the scatter S = Σ (x - mean) (x - mean)ᵀ, over all rows x. Silos form
+        # it about the mean, because Σ x xᵀ - N mean meanᵀ would lose digits.
+        S = federation.sum(local_scatter, squares=squares)["scatter"]
+        self._set_attributes(principal_components(S, N, mean, wanted))
 
-    def _take(self, found: Spectrum) -> None:
-        self.n_samples_, self.n_components_ = found.N, found.in_silos
+    def _set_attributes(self, spectrum: Spectrum) -> None:
+        """Set everything that ends in ``_``."""
         for name in _OF_SOME_FITS:
             self.__dict__.pop(name, None)
-        for name, value in found.told.items():
+        for name, value in spectrum.attributes.items():
             setattr(self, name, value)
-        if (pairs := found.certificate) is not None:
+        N = spectrum.N
+        self.n_samples_, self.n_components_ = N, spectrum.n_kept_in_silos
+        if (pairs := spectrum.certificate) is not None:
             self.n_iter_ = pairs.n_iter
-            self.residuals_ = pairs.residuals / (found.N - 1)
-            self.gap_ = pairs.gap / (found.N - 1)
-        self._describe(found)
+            self.residuals_ = pairs.residuals / (N - 1)
+            self.gap_ = pairs.gap / (N - 1)
+        self._set_kept_attributes(spectrum)
 
-    def _describe(self, found: Spectrum) -> None:
+    def _set_kept_attributes(self, spectrum: Spectrum) -> None:
+        """Set the attributes that the silos of a column partition may keep."""
         # On a column partition the silos keep these.
-        if found.mean is not None and found.axes is not None:
-            self.mean_ = found.mean
-            self.components_ = np.ascontiguousarray(found.axes.T)
+        if spectrum.mean is not None and spectrum.axes is not None:
+            self.mean_ = spectrum.mean
+            self.components_ = np.ascontiguousarray(spectrum.axes.T)
         # Without a coordinator they keep these too.
-        if (variance := found.variance) is not None:
+        if (variance := spectrum.variance) is not None:
             self.n_components_ = len(variance)
             self.explained_variance_ = variance
-            self.explained_variance_ratio_ = variance / (found.total or 1.0)
-            self.singular_values_ = np.sqrt((found.N - 1) * variance)
-            self.noise_variance_ = found.noise
+            self.explained_variance_ratio_ = variance / (spectrum.total or 1.0)
+            self.singular_values_ = np.sqrt((spectrum.N - 1) * variance)
+            self.noise_variance_ = spectrum.noise
+
+    def _check_parameters(self, federation: Federation) -> Wanted:
+        """Refuse parameters that do not exist or do not go together."""
+        solvers = SOLVERS[federation.partition]
+        if self.svd_solver not in ("auto", *solvers):
+            choices = ", ".join(f'"{name}"' for name in solvers)
+            raise DataError(
+                f'svd_solver={self.svd_solver!r}; choose "auto" or {choices} on '
+                f"{federation.partition}."
+            )
+        if self.privacy is not None:
+            GaussianPrivacy.of(self.privacy)
+        compression.check_compression(
+            self.bits,
+            self.rank,
+            n_components=self.n_components,
+            privacy=self.privacy,
+            svd_solver=self.svd_solver,
+        )
+        of_rows = self._is_compressed() or self.privacy is not None
+        if federation.partition == "columns" and of_rows:
+            raise DataError(
+                "bits, rank and privacy are about a row partition's scatter."
+            )
+        if self.scores not in ("coordinator", "parties", None):
+            raise DataError(
+                f'scores={self.scores!r}; choose "coordinator", "parties" or None.'
+            )
+        if not (0 < self.tol < 1 and self.max_iter >= 1):
+            raise DataError(
+                f"tol={self.tol!r} and max_iter={self.max_iter!r}: tol is a sine "
+                f"between 0 and 1, and max_iter at least 1."
+            )
+        return wanted_components(self.n_components, federation.n_features)
+
+    def _is_compressed(self) -> bool:
+        return self.bits != 64 or self.rank is not None
+
+    def _chosen_solver(self, federation: Federation, wanted: Wanted) -> str:
+        """Return the solver that the parameters and the federation's size call for."""
+        if self.privacy is not None:
+            return "private"
+        if self._is_compressed():
+            return "compressed"
+        if self.svd_solver != "auto":
+            return self.svd_solver
+        if federation.partition == "columns":
+            return columns.cheaper_solver(wanted, federation)
+        return "krylov" if krylov.is_cheaper(wanted, federation) else "covariance_eigh"
+
+    def _solved_by(
+        self, solver: str, federation: Federation, wanted: Wanted
+    ) -> Spectrum:
+        """Return the components by another solver than "covariance_eigh"."""
+        iteration = Iteration(self.tol, self.max_iter, self.random_state)
+        if solver == "private":
+            privacy = GaussianPrivacy.of(self.privacy)
+            return private.private(federation, wanted, privacy)
+        if solver == "compressed":
+            return compression.compressed(
+                federation, wanted, bits=self.bits, rank=self.rank
+            )
+        if solver == "gossip":
+            return gossip.gossip(federation, wanted, self.topology, iteration)
+        if solver == "gram":
+            return columns.gram(federation, wanted)
+        if federation.partition == "columns":
+            return columns.block_krylov(federation, wanted, iteration)
+        return krylov.block_krylov(federation, wanted, iteration)
 
     _n_features_out = property(lambda self: self.n_components_)
 
     def transform(self, X: Any) -> Any:
-        """Project an array, or every silo's rows, lazily.
+        """Return the scores of rows, or of every silo's rows, lazily.
 
         Parameters
         ----------
         X : (n, p) array-like or Federation
             A federation gives a view whose columns are pca0, pca1, ...; nothing leaves
             a silo. On a column partition scores are sums over silos: the coordinator
-            gets them, or (``scores="parties"``) the silos keep them.
+            receives them, or (``scores="parties"``) the silos keep them.
 
         Returns
         -------
         (n, k) array or Federation, or None where the silos keep the scores
         """
         if isinstance(X, Federation):
-            if X.partition == "columns":
-                return pca_columns.scored(self, self._check_view(X), self._scale())
-            view, names = self._check_view(X), list(self.get_feature_names_out())
-            return view.derive(projected, names, kept_of="", **self._axes())
-        return projected(self._check_rows(X), **self._axes())
+            view = self._check_view(X)
+            if view.partition == "columns":
+                return columns.scores(
+                    view, to=self.scores, kept_of=self.kept_, scale=self._scale()
+                )
+            names = list(self.get_feature_names_out())
+            return view.derive(projected, names, kept_of="", **self._projection())
+        return projected(self._check_rows(X), **self._projection())
 
-    def _gather(self, federation: Federation) -> None:
-        if "mixing_steps_" in vars(self):
-            self._describe(gossiping.gathered(self, federation))
-        else:
-            self.mean_, self.components_ = pca_columns.gathered(self, federation)
+    def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
+        """Return the rows of given scores, as far as k components determine them.
+
+        Parameters
+        ----------
+        X : (n, k) array-like
+            Scores as `transform` returns them.
+        """
+        projection = self._projection()
+        scores = self._check_transformed(X, len(self.components_)) * projection["scale"]
+        return scores @ self.components_ + self.mean_
+
+    def _projection(self) -> dict[str, Array]:
+        """Return the public arguments of `projected`."""
+        scale = self._scale()
+        return {"mean": self.mean_, "components": self.components_, "scale": scale}
 
     def _scale(self) -> Float[Array, " k"]:
         check_is_fitted(self)
@@ -290,23 +454,104 @@ class PCA(ProbabilisticPCA, UpdatingPCA, FederatedEstimator):
             return np.ones(self.n_components_)
         return whitening(self.explained_variance_)
 
-    def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
-        """Return the rows whose projections are given, as far as k components tell.
+    def _gather(self, federation: Federation) -> None:
+        if "mixing_steps_" in vars(self):
+            N, k = self.n_samples_, self.n_components_
+            spectrum = gossip.disclosed_spectrum(
+                federation, kept_of=self.kept_, N=N, k=k
+            )
+            self._set_kept_attributes(spectrum)
+            return
+        self.mean_, self.components_ = columns.disclosed_loadings(
+            federation, kept_of=self.kept_, variance=self.explained_variance_
+        )
+
+    def update(self, federation: Federation) -> "PCA":
+        """Refit to the present rows of the present silos, in one round.
 
         Parameters
         ----------
-        X : (n, k) array-like
-            Coordinates as `transform` gives them.
+        federation : Federation
+            The rows as they are now: some appended or replaced, silos joined or left.
+
+        Returns
+        -------
+        self
+            As `fit` on the same federation would make it, to 1e-10. Where an update
+            fails the model stays as it was.
+
+        Raises
+        ------
+        ReleaseRefusedError
+            Under `allow_roster_change` or `min_changed_rows`.
+        DataError
+            After a fit with `privacy`, `bits`, `rank` or by block Krylov.
+
+        Notes
+        -----
+        Released, as totals only: N, the p column sums and the p × p scatter about the
+        first fit's mean; next to earlier totals, those of the rows that changed.
         """
-        axes = self._axes()
-        coordinates = self._check_transformed(X, len(self.components_)) * axes["scale"]
-        return coordinates @ self.components_ + self.mean_
+        view = self._check_view(federation)
+        self._check_updatable(view)
+        wanted = self._check_parameters(view)
+        origin = getattr(self, "origin_", self.mean_)
+        with view.fitting():
+            N, mean, S = update.present_moments(view, origin)
+            check_rows_suffice(wanted, N, view.n_features)
+        if update.has_moved_far(N, mean, S, origin):
+            # A fit that fails clears its model; an update leaves this one as it was.
+            fitted = copy.copy(self).fit(view)
+            self._forget()
+            self.__dict__.update(vars(fitted))
+            return self
+        self._set_attributes(principal_components(S, N, mean, wanted))
+        self.origin_ = origin
+        return self
 
-    def _axes(self) -> dict[str, Array]:
-        scale = self._scale()
-        return {"mean": self.mean_, "components": self.components_, "scale": scale}
+    def _check_updatable(self, federation: Federation) -> None:
+        """Refuse fits whose moments were not exact, or were never formed."""
+        if federation.partition != "rows":
+            raise DataError("update is for silos with rows of their own; fit anew.")
+        if self.privacy is not None or self._is_compressed():
+            raise DataError(
+                "update takes exact moments: fit with privacy, bits and rank at their "
+                "defaults, or fit anew."
+            )
+        if hasattr(self, "n_iter_"):
+            raise DataError(
+                f'update sums a scatter, which svd_solver="{self.svd_solver}" never '
+                f"forms. Fit anew."
+            )
 
+    def get_covariance(self) -> Float[Array, "p p"]:
+        """Return the covariance matrix of the probabilistic model.
 
-# Attributes of a fit by a solver that iterates, or with privacy.
-_OF_SOME_FITS = ("n_iter_", "residuals_", "gap_", "privacy_", "origin_")
-_OF_SOME_FITS += ("signal_to_noise_", "mixing_steps_", "spectral_gap_")
+        References
+        ----------
+        Tipping and Bishop, Mixtures of probabilistic principal component analyzers,
+        Neural Computation 11 (1999).
+        """
+        return self.to_sklearn().get_covariance()
+
+    def get_precision(self) -> Float[Array, "p p"]:
+        """Return the inverse of `get_covariance`."""
+        return self.to_sklearn().get_precision()
+
+    def score_samples(self, X: Any) -> Float[Array, " n"]:
+        """Return the log-likelihood of each row under the probabilistic model."""
+        return self.to_sklearn().score_samples(self._check_rows(X))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean log-likelihood of rows under the probabilistic model."""
+        return float(np.mean(self.score_samples(X)))
+
+    def to_sklearn(self) -> Any:
+        """Return a fitted `sklearn.decomposition.PCA`, usable without this library."""
+        import sklearn.decomposition
+
+        check_is_fitted(self)
+        twin = sklearn.decomposition.PCA(
+            self.n_components, whiten=self.whiten, svd_solver="covariance_eigh"
+        )
+        return self._taught(twin)

@@ -1,57 +1,52 @@
-"""What solvers of PCA have in common: how many components, by which solver, and what.
-
-model, federation ── chosen_solver ──> "covariance_eigh", "krylov", ...
-a solver          ── Spectrum: mean, variances, axes, and what is left over
-"""
+"""What the solvers of PCA share: how many components, and what a solver returns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import leading_eigenpairs
-from unpooled.linalg.krylov import RitzPairs, block_width
+from unpooled.linalg.ritz import RitzPairs
 
+# `n_components` after it was checked: a number, a share of variance, or all.
 Wanted = int | float | None
 
 # Up to this size all eigenvalues cost no more than a few.
 _SMALL = 256
-# A scatter above this, at every end of the federation, is worth some more rounds.
-_LARGE_BYTES = 10**8
-# What block Krylov usually takes, generously.
-_USUAL_ROUNDS = 15
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """What a solver found.
+    """Principal components, as a solver returns them.
 
     Attributes
     ----------
     N : int
-        Rows of all silos.
+        Sample size, over all silos.
     mean : (p,) array or None
-        Their mean; None where silos keep the means of their own columns.
+        Mean of all rows; None where silos keep the means of their own columns.
     variance : (k,) array or None
-        Of the kept components, in descending order, with denominator N - 1; None where
-        silos keep that too.
+        Variances along the components, in descending order, with denominator N - 1;
+        None where silos keep them.
     axes : (p, k) array or None
-        Orthonormal columns, largest entry positive; None where silos keep loadings.
+        Orthonormal columns, in each the entry of largest magnitude positive; None where
+        silos keep the loadings.
     total : float
         Variance of all columns together.
     noise : float
         Mean variance of the directions that are not kept.
     certificate : RitzPairs, optional
-        Of a solver that iterates: residuals and gap, of the scatter.
-    told : mapping of str to value
-        What else the model tells, by the names of its attributes.
-    in_silos : int
-        How many components silos keep wholly to themselves.
+        Of an iterative solver: residuals and gap, in units of the scatter.
+    attributes : mapping of str to value
+        Further fitted attributes, by their names.
+    n_kept_in_silos : int
+        Number of components, where silos keep the variances too.
     """
 
     N: int
@@ -61,8 +56,41 @@ class Spectrum:
     total: float = 0.0
     noise: float = 0.0
     certificate: RitzPairs | None = None
-    told: Mapping[str, Any] = field(default_factory=dict)
-    in_silos: int = 0
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    n_kept_in_silos: int = 0
+
+
+@final
+@dataclass(frozen=True)
+class Iteration:
+    """Where an iterative solver starts and when it stops.
+
+    Attributes
+    ----------
+    tol : float
+        Largest sine of the angle between the components' span and its limit.
+    max_iter : int
+        Most rounds in which a block is multiplied.
+    random_state : int, RandomState or None
+        Seed of the starting block; None takes the federation's.
+    """
+
+    tol: float
+    max_iter: int
+    random_state: Any
+
+    def seed(self, federation: Federation) -> Any:
+        """Return the seed: the model's, or else the federation's."""
+        if self.random_state is None:
+            return federation.random_state
+        return self.random_state
+
+    def starting_block(
+        self, federation: Federation, rows: int, columns: int
+    ) -> Float[Array, "d l"]:
+        """Return a block of independent standard normal numbers."""
+        rng = check_random_state(self.seed(federation))
+        return rng.standard_normal((rows, columns))
 
 
 def wanted_components(n_components: Any, p: int) -> Wanted:
@@ -87,63 +115,45 @@ def check_rows_suffice(wanted: Wanted, N: int, p: int) -> None:
         raise DataError(f"n_components={wanted} must be between 1 and {most}.")
 
 
-def chosen_solver(svd_solver: str, wanted: Wanted, federation: Federation) -> str:
-    """Return what "auto" stands for on a row partition, and tell a plan why.
-
-    The scatter takes p (p + 1) / 2 numbers from each silo and p² in every memory, once;
-    block Krylov takes a few columns of it, several times.
-    """
-    if svd_solver != "auto":
-        return svd_solver
-    p = federation.n_features
-    scatter = 8 * (p * (p + 1) // 2)
-    if scatter <= _LARGE_BYTES or not isinstance(wanted, int):
-        return "covariance_eigh"
-    block = 8 * p * block_width(p, wanted)
-    if _USUAL_ROUNDS * block >= scatter:
-        return "covariance_eigh"
-    federation.coordinator.notes.append(
-        f"PCA chose the solver krylov: a scatter of {p:,} columns would be "
-        f"{scatter / 1e6:,.0f} MB from each silo, and {8 * p * p / 1e6:,.0f} MB in the "
-        f"memory of all; instead each sends {block / 1e6:,.1f} MB a round, usually 6 "
-        f"to {_USUAL_ROUNDS} times. The rounds planned are the most there can be."
-    )
-    return "krylov"
+def check_is_number(wanted: Wanted, svd_solver: str, most: int) -> int:
+    """Return the number of components; refuse a share of variance, and all."""
+    if not isinstance(wanted, int):
+        raise DataError(
+            f'n_components={wanted!r}: svd_solver="{svd_solver}" finds a number of '
+            f"components; give a whole number from 1 to {most}."
+        )
+    return wanted
 
 
-def leading(
-    C: Float[Array, "p p"], wanted: Wanted, most: int, total: float
+def components_for_share(
+    variance: Float[Array, " l"], total: float, share: float, most: int
+) -> int:
+    """Return how many components reach a cumulative share of the total variance."""
+    # Beside the same total as `explained_variance_ratio_`, so that asking for a sum of
+    # those gives the number of components that it was added from.
+    cumulative = np.cumsum(variance / (total or 1.0))
+    return min(int(np.searchsorted(cumulative, share, side="right")) + 1, most)
+
+
+def leading_components(
+    S: Float[Array, "p p"], wanted: Wanted, most: int, total: float
 ) -> tuple[int, Float[Array, " l"], Float[Array, "p l"]]:
-    """Return k and at least k eigenpairs; all p where that is as cheap."""
-    p = len(C)
+    """Return k and at least k eigenpairs of S; all p where that is as cheap."""
+    p = len(S)
     if isinstance(wanted, int):
-        return wanted, *leading_eigenpairs(C, wanted if p > _SMALL else p)
-    variance, axes = leading_eigenpairs(C, p)
+        return wanted, *leading_eigenpairs(S, wanted if p > _SMALL else p)
+    values, vectors = leading_eigenpairs(S, p)
     if wanted is None:
-        return most, variance, axes
-    # Of the same total as `explained_variance_ratio_`, so that asking for a sum of
-    # those gives the number of components that follows from them.
-    share = np.cumsum(variance / (total or 1.0))
-    k = int(np.searchsorted(share, wanted, side="right")) + 1
-    return min(k, most), variance, axes
+        return most, values, vectors
+    return components_for_share(values, total, wanted, most), values, vectors
+
+
+def mean_of_rest(rest: float, others: int) -> float:
+    """Return the mean variance of the directions that are not kept."""
+    return max(rest, 0.0) / others if others else 0.0
 
 
 def whitening(variance: Float[Array, " k"]) -> Float[Array, " k"]:
-    """Return what coordinates are divided by to have unit variance."""
+    """Return the standard deviations by which whitened scores are divided."""
     # A direction without variance is left at 0 rather than divided by it.
     return np.maximum(np.sqrt(variance), np.finfo(float).eps)
-
-
-def spectrum_of(
-    S: Float[Array, "p p"], N: int, mean: Float[Array, " p"], wanted: Wanted
-) -> Spectrum:
-    """Return the leading components of a scatter, which is overwritten."""
-    p = len(S)
-    S /= N - 1
-    total = float(S.trace())
-    k, variance, axes = leading(S, wanted, min(N, p), total)
-    noise = 0.0
-    if k < min(N, p):
-        rest = variance[k:] if len(variance) == p else total - variance.sum()
-        noise = max(float(rest.sum()), 0.0) / (p - k)
-    return Spectrum(N, mean, variance[:k].copy(), axes[:, :k], total, noise)

@@ -1,16 +1,17 @@
-"""A fit brought up to date: rows appended or replaced, silos that joined or left.
+"""The moments of an updated PCA: rows appended or replaced, silos joined or left.
 
     silos <── origin, a public point, the same in all updates of a model
-    silos ── N, sums and products of the distances from it; kept in the silo ──> totals
-    S = total products - N d dᵀ,  d = the mean's distance from the origin
+    silos ── N, sums and cross-products about it; each silo keeps its own ──> totals
+    S = total cross-products - N d dᵀ,  d = mean - origin
 
-One secure sum. A silo whose first rows are those of last time reads and adds only what
-came behind them. Each total is a sum over the present rows, never a difference to an
-earlier total, so that nothing drifts however often a model is updated. Distances are
-from the first fit's mean: subtracting N d dᵀ costs digits only once the mean has moved
-by many spreads, and then the model is fitted anew, about its new mean.
+One secure sum. A silo whose first rows are those of the last update reads and adds only
+the rows behind them. Each total is a sum over the present rows, never a difference to
+an earlier total, so that rounding errors do not add up over updates. The origin is the
+mean of the first fit: subtracting N d dᵀ costs digits only once the mean has moved by
+many standard deviations, and then the model is fitted anew, about its new mean.
 
-The products' size is not known before, so they travel in the wide code: 32 bytes each.
+No bound on the cross-products is known before, so they travel in the wide code, in
+32 bytes each.
 """
 
 from typing import Any
@@ -22,22 +23,17 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import column_sums, scatter
 from unpooled.models.moments import not_finite
-from unpooled.models.pca.spectrum import (
-    Spectrum,
-    Wanted,
-    check_rows_suffice,
-    spectrum_of,
-)
-from unpooled.protocol.step import LIBRARY, Fit, adopted, public, release, summed
+from unpooled.protocol.step import Fit, public, release, summed
 
-# N d² / S_jj above which an update is no longer as good as a fit: it loses as many
-# units in the last place of float64, 2e-12 here.
+# N d² / S_jj above which an update is less accurate than a fit: it loses as many units
+# in the last place of float64, 2e-12 here.
 _FAR = 1e4
 
-_TELLS = (
+_DISCLOSURE = (
     "An update tells more than a fit: next to the totals of the fit before, those of "
     "the rows that came, went or changed, and of one silo alone where only that one "
-    "did. Where the mean has moved by many spreads, three rounds of a fit follow."
+    "did. Where the mean has moved by many standard deviations, three rounds of a fit "
+    "follow."
 )
 
 
@@ -48,10 +44,8 @@ _TELLS = (
             "p", "the mean of each column at the first fit, subtracted from all rows"
         )
     },
-    count=release("", meaning="how many rows there are now"),
-    total=release(
-        "p", meaning="the sum of each column's distances from the first fit's mean"
-    ),
+    count=release("", meaning="sample size (number of rows), as of now"),
+    total=release("p", meaning="column sums about the first fit's mean"),
     scatter=release(
         "p p",
         symmetric=True,
@@ -62,7 +56,7 @@ _TELLS = (
 def local_moments(
     X: Float[Array, "n p"], *, origin: Float[Array, " p"]
 ) -> dict[str, Any]:
-    """Add this silo's present rows about a public origin."""
+    """Return the moments of this silo's present rows about a public origin."""
     total = column_sums(X) - len(X) * origin
     if not np.isfinite(total).all():
         raise not_finite(X)
@@ -73,26 +67,6 @@ def local_moments(
     }
 
 
-# `unpooled.models.pca.pca` has it too, where silos look it up.
-(pca_moments,) = adopted(f"{LIBRARY}pca", local_moments)
-
-
-def check_updatable(model: Any, federation: Federation) -> None:
-    """Refuse fits whose moments were not exact, or were never formed."""
-    if federation.partition != "rows":
-        raise DataError("update is for silos with rows of their own; fit anew.")
-    if model.privacy is not None or model.bits != 64 or model.rank is not None:
-        raise DataError(
-            "update takes exact moments: fit with privacy, bits and rank at their "
-            "defaults, or fit anew."
-        )
-    if hasattr(model, "n_iter_"):
-        raise DataError(
-            f'update sums a scatter, which svd_solver="{model.svd_solver}" never '
-            f"forms. Fit anew."
-        )
-
-
 def moments_of(fit: Fit) -> tuple[int, Float[Array, " p"], Float[Array, "p p"]]:
     """Return N, the mean, and the scatter about it that the totals give."""
     N = round(float(fit.totals["count"]))
@@ -101,19 +75,25 @@ def moments_of(fit: Fit) -> tuple[int, Float[Array, " p"], Float[Array, "p p"]]:
     return N, fit.public["origin"] + shift, S
 
 
-def updated(
-    federation: Federation, origin: Float[Array, " p"], wanted: Wanted
-) -> Spectrum | None:
-    """Return the answer for the present rows; None where the mean has moved too far."""
-    p = len(origin)
+def present_moments(
+    federation: Federation, origin: Float[Array, " p"]
+) -> tuple[int, Float[Array, " p"], Float[Array, "p p"]]:
+    """Return N, the mean and the scatter about it of the present rows; one round."""
     if federation.coordinator.planned:
-        federation.coordinator.notes.append(_TELLS)
-    totals = federation.sum(pca_moments, origin=origin)
+        federation.coordinator.notes.append(_DISCLOSURE)
+    totals = federation.sum(local_moments, origin=origin)
     N, mean, S = moments_of(Fit({"origin": origin}, totals))
     if N < 2:
         raise DataError("A variance needs at least 2 rows over all silos.")
-    check_rows_suffice(wanted, N, p)
+    return N, mean, S
+
+
+def has_moved_far(
+    N: int,
+    mean: Float[Array, " p"],
+    S: Float[Array, "p p"],
+    origin: Float[Array, " p"],
+) -> bool:
+    """Return whether the mean is so far from the origin that S has lost digits."""
     shift = mean - origin
-    if (N * shift**2 > _FAR * np.maximum(S.diagonal(), 0.0)).any():
-        return None
-    return spectrum_of(S, N, mean, wanted)
+    return bool((N * shift**2 > _FAR * np.maximum(S.diagonal(), 0.0)).any())

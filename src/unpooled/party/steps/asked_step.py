@@ -7,7 +7,7 @@ from typing import final
 
 from unpooled.party.rules.column_mixtures import mixtures_in
 from unpooled.party.rules.policy import Policy
-from unpooled.party.steps.private_noise import cost
+from unpooled.party.steps.add_noise import cost
 from unpooled.party.views.view import IdColumn, View
 from unpooled.protocol.request import Request
 from unpooled.protocol.step import Step

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.data.table import Block
+from unpooled.data.row_blocks import Block
 
 
 @np.errstate(all="ignore")

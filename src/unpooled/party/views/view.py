@@ -13,7 +13,8 @@ from typing import Any, final
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Float
-from unpooled.data.table import Block, Table, rows_per_block
+from unpooled.data.row_blocks import Block
+from unpooled.data.table import Table, rows_per_block
 from unpooled.errors import DataError
 from unpooled.ledger import canonical
 from unpooled.linalg.moments import column_sums

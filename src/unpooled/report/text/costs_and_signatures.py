@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from unpooled.coordinator.round_runner import RoundRecord
+from unpooled.coordinator.step_call import RoundRecord
 from unpooled.report.exhibits import Table
 from unpooled.report.facts import Facts
 from unpooled.report.text.phrases import duration

@@ -1,5 +1,5 @@
 """Sums over the parties of which only the total is opened.
 
 Read `secure_sum` (the interface), `masking` (the scheme), then `fixed_point` and
-`rounded_code` (numbers as ring elements). `plain` adds values in clear.
+`low_precision_code` (numbers as ring elements). `plain` adds values in clear.
 """

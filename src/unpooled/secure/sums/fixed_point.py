@@ -1,15 +1,15 @@
 """Numbers as words of a ring, so that they can be added under masks.
 
 Nothing is ever clipped or wrapped: a value that does not fit is refused, and so is a
-total outside the range. There are three codes, the last in `rounded_code`:
+total outside the range. There are three codes, the last in `low_precision_code`:
 
     WideCode     256 bits, quantum 2^-128, range ±2^126, for totals of unknown size
                  (counts, sums and squares: p numbers). 32 bytes a number.
     BoundedCode  64 bits, for values already divided by a public bound on the total, so
                  that they lie in [-1, 1]; quantum 2^-62 times the number of parties,
                  rounded up to a power of 2. 8 bytes a number.
-    RoundedCode  8, 16 or 32 bits for such values, where fewer bytes are worth fewer
-                 digits: rounded with a dither, so that the error has mean zero.
+    LowPrecisionCode  8, 16 or 32 bits for such values, where fewer bytes are worth
+                 fewer digits: rounded with a dither, so that the error has mean zero.
 
 Adding residues adds the signed values as long as the total stays in the ring. Each
 party's share of the headroom ensures that: parties which exceed the bound only in total

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unpooled.errors import AggregationError
+from unpooled.secure.sums.low_precision_code import LowPrecisionCode
 from unpooled.secure.sums.masking import MaskedSum
-from unpooled.secure.sums.rounded_code import RoundedCode
 
 WIDTHS = pytest.mark.parametrize("bits", [8, 16, 32])
 
@@ -21,11 +21,11 @@ def scale(bits, m):
 
 def total_of(parts, bits, context=b"context"):
     m = len(parts)
-    codes = [RoundedCode(m, bits, context, party) for party in range(m)]
+    codes = [LowPrecisionCode(m, bits, context, party) for party in range(m)]
     words = codes[0].encode(parts[0])
     for code, part in zip(codes[1:], parts[1:], strict=True):
         code.add(words, code.encode(part))
-    return RoundedCode(m, bits, context).decode(words)
+    return LowPrecisionCode(m, bits, context).decode(words)
 
 
 @WIDTHS
@@ -59,27 +59,27 @@ def test_errors_have_mean_zero_and_a_variance_that_no_value_changes(value):
 
 def test_dithers_differ_by_party_and_by_context():
     value = np.zeros(1000)
-    parts = [RoundedCode(3, 16, b"a", party)._dither(party) for party in range(3)]
+    parts = [LowPrecisionCode(3, 16, b"a", party)._dither(party) for party in range(3)]
     drawn = [next(part) for part in parts]
     for one, other in itertools.combinations(drawn, 2):
         assert abs(np.corrcoef(one, other)[0, 1]) < 0.05
     # Of another context: the total is opened with the wrong dithers taken away.
-    words = RoundedCode(1, 16, b"a").encode(value)
-    assert np.abs(RoundedCode(1, 16, b"b").decode(words)).max() > 0
+    words = LowPrecisionCode(1, 16, b"a").encode(value)
+    assert np.abs(LowPrecisionCode(1, 16, b"b").decode(words)).max() > 0
 
 
 @WIDTHS
 def test_encoding_twice_gives_the_same_bytes(bits):
     # Two roundings under one mask would differ by nothing but themselves, in clear.
     value = np.random.default_rng(2).uniform(-1, 1, 100)
-    first, second = (RoundedCode(3, bits, b"c", 1).encode(value) for _ in range(2))
+    first, second = (LowPrecisionCode(3, bits, b"c", 1).encode(value) for _ in range(2))
     np.testing.assert_array_equal(first, second)
 
 
 @WIDTHS
 @given(st.binary(max_size=12), st.integers(1, 40))
 def test_bytes_are_counted_as_they_travel(bits, context, d):
-    code = RoundedCode(3, bits, context)
+    code = LowPrecisionCode(3, bits, context)
     words = code.encode(np.zeros(d))
     assert words.dtype == code.word == f"uint{bits}"
     assert words.shape == code.shape(d)
@@ -89,10 +89,10 @@ def test_bytes_are_counted_as_they_travel(bits, context, d):
 @WIDTHS
 def test_masks_that_do_not_cancel_show(bits):
     keys = {peer: bytes([i]) * 32 for i, peer in enumerate("bc", 1)}
-    code = RoundedCode(3, bits, b"context", 0)
+    code = LowPrecisionCode(3, bits, b"context", 0)
     words = MaskedSum("a", keys).conceal(np.zeros(40), code, b"context")
     with pytest.raises(AggregationError, match="masks did not cancel"):
-        RoundedCode(3, bits, b"context").decode(words)
+        LowPrecisionCode(3, bits, b"context").decode(words)
 
 
 @WIDTHS
@@ -105,9 +105,9 @@ def test_masked_totals_are_those_in_clear(bits):
     concealed = []
     for place, name in enumerate(names):
         shared = {o: keys[min(name, o), max(name, o)] for o in names if o != name}
-        code = RoundedCode(4, bits, b"context", place)
+        code = LowPrecisionCode(4, bits, b"context", place)
         concealed.append(MaskedSum(name, shared).conceal(parts[place], code, b"x"))
-    total = MaskedSum().reveal(concealed, RoundedCode(4, bits, b"context"))
+    total = MaskedSum().reveal(concealed, LowPrecisionCode(4, bits, b"context"))
     np.testing.assert_array_equal(total, total_of(parts, bits))
 
 
@@ -115,16 +115,16 @@ def test_masked_totals_are_those_in_clear(bits):
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1.001, -1.001])
 def test_nothing_is_clipped(bits, bad):
     with pytest.raises(AggregationError, match="not finite or exceeds"):
-        RoundedCode(3, bits).encode(np.array([0.0, bad]))
+        LowPrecisionCode(3, bits).encode(np.array([0.0, bad]))
 
 
 @pytest.mark.parametrize("bits", [4, 64, 16.0, True, "16", None])
 def test_other_widths_are_refused(bits):
     with pytest.raises(AggregationError, match="8, 16, 32 or 64"):
-        RoundedCode(3, bits)
+        LowPrecisionCode(3, bits)
 
 
 def test_more_parties_than_rounding_has_room_for():
-    RoundedCode(63, 8)
+    LowPrecisionCode(63, 8)
     with pytest.raises(AggregationError, match=r"8 bits have no room .* use 16"):
-        RoundedCode(64, 8)
+        LowPrecisionCode(64, 8)

@@ -19,7 +19,7 @@ _GUARD = 16
 
 
 @final
-class RoundedCode(Code):
+class LowPrecisionCode(Code):
     """8, 16 or 32 bits for values divided by a public bound on the total.
 
     Parameters
