@@ -196,16 +196,16 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
 
     Notes
     -----
-    Released with ``comparison="mpc"``, as totals only: for each column the number of
-    observed cells and, at the final λ, the sums of the transformed values and of their
-    squares. The signs of comparisons are opened too: they reveal centre and spread of φ
-    coarsely, and the interval of λ.
+    Released, as totals only: for each column the number of observed cells and, at the
+    final λ, the sums of the transformed values and of their squares. With
+    ``comparison="mpc"`` the signs of comparisons are opened too: they reveal centre and
+    spread of φ coarsely, and the interval of λ.
 
-    Released with ``comparison="summed"``, as totals only: the same counts and sums; the
-    sum of φ and of its squared deviations from the mean; and for each candidate λ the
-    sums of φ, of the transformed values, their squares, their derivatives by λ, and
-    values times derivatives. A column has hundreds of these totals, far more than
-    (λ, mean, variance), and they reveal the shape of its pooled distribution.
+    With ``comparison="summed"`` more totals are released: the sum of φ and of its
+    squared deviations from the mean; and for each candidate λ the sums of φ, of the
+    transformed values, their squares, their derivatives by λ, and values times
+    derivatives. A column has hundreds of these totals, far more than (λ, mean,
+    variance), and they reveal the shape of its pooled distribution.
 
     Never released: a row, or any silo's own sum.
 

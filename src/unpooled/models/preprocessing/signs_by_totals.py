@@ -40,7 +40,7 @@ _ROUNDING = 16.0 * float(np.finfo(float).eps)
     count=release("p", meaning="how many rows have a value in each column"),
     total=release(
         "p",
-        meaning="the sum of each column's signed logarithms, sgn(x) log(1 + |x|)",
+        meaning="the sum of each column's signed logarithms, sgn(x) log(1 + abs(x))",
     ),
 )
 def local_log_sizes(X: Float[Array, "n p"]) -> dict[str, Any]:
