@@ -44,9 +44,9 @@ def test_deny_stops_a_study_also_while_it_runs(asked):
     asked.announce()
     for name in NAMES:
         command(asked, "approve", "heart", "--yes", silo=name)
-    federation = asked.fit(SimpleImputer())[1]
+    federation = asked.fit(SimpleImputer())[1].asked_by("imputer")
     federation.coordinator.enter()
-    from unpooled.models.preprocessing.imputer import local_observed
+    from unpooled.models.moments import local_observed
 
     federation.sum(local_observed)
     assert "does not take part" in command(asked, "deny", "heart")

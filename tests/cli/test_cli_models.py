@@ -130,9 +130,9 @@ def test_forget_deletes_models_and_never_the_log(heart):
 
 
 def test_forget_ends_the_sessions_of_a_running_process(heart):
-    from unpooled.models.preprocessing.imputer import local_observed
+    from unpooled.models.moments import local_observed
 
-    _, federation = heart.fit()
+    federation = heart.fit()[1].asked_by("imputer")
     federation.coordinator.enter()
     federation.sum(local_observed)
     command(heart, "forget", "heart")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unpooled.errors import AggregationError
-from unpooled.models.preprocessing import imputer, scaler
+from unpooled.models.preprocessing import scaler
 from unpooled.protocol.ledger_lines import ledger_lines
 from unpooled.protocol.message import decode, encode
 from unpooled.protocol.request import Request, Veiled, release_context, view_arrays
@@ -82,7 +82,7 @@ def test_both_ends_write_the_same_lines():
         (TOTAL, {}),
         (SQUARES, {"mean": np.zeros(3)}),
         (SCATTER, {"squares": np.ones(3)}),
-        (imputer.local_observed, {}),
+        (find_step("imputer.local_observed"), {}),
     ]:
         asked = request(step=step.name, public=public)
         sizes = step.sizes(3, public)

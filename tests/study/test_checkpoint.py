@@ -8,8 +8,8 @@ from numpy.testing import assert_array_equal
 
 from unpooled import PowerTransformer, Study
 from unpooled.errors import StudyError
-from unpooled.models.preprocessing.lambda_search import compared_search
 from unpooled.models.preprocessing.pooled_lambda import Columns, Progress
+from unpooled.models.preprocessing.signs_in_secret import SignsInSecret
 
 SLOPES = "power.local_slopes"
 
@@ -79,7 +79,7 @@ def test_a_file_that_is_no_progress_is_named(study):
 
 def test_a_record_is_the_progress_to_the_bit():
     columns = Columns(np.array([9, 9]), np.array([0.1, -3.0]), np.array([0.5, 0.0]))
-    progress = Progress(columns, compared_search(1, 2.0**-27), batches=2)
+    progress = Progress(columns, SignsInSecret().search(1, 2.0**-27), batches=2)
     progress.search.lo[0] = 1.0 / 3.0
     again = Progress.from_record(json.loads(json.dumps(progress.as_record())))
     assert again.as_record() == progress.as_record()

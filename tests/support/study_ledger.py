@@ -6,7 +6,8 @@ from sklearn.pipeline import make_pipeline
 import unpooled as up
 from unpooled.arrays import Array
 from unpooled.ledger import Ledger
-from unpooled.models.preprocessing.scaler import local_observed, local_squares
+from unpooled.models.moments import local_observed
+from unpooled.models.preprocessing.scaler import local_squares
 from unpooled.protocol.step import disclosed, kept
 from wire import Silos, rows, silos
 
@@ -29,7 +30,8 @@ def here() -> Silos:
     federation = made.federation
     make_pipeline(up.SimpleImputer(), up.StandardScaler(), up.PCA(2)).fit(federation)
     with federation.fitting():
-        veiled = federation.sum(local_observed, to="parties")["total"]
+        asked = federation.asked_by("scaler")
+        veiled = asked.sum(local_observed, to="parties")["total"]
         federation.sum(local_squares, mean=veiled)
         federation.collect(shown)
         federation.keep(stays_here)

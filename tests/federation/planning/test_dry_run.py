@@ -11,7 +11,8 @@ from unpooled.arrays import Array
 from unpooled.data import heart_disease
 from unpooled.errors import AggregationError, DataError
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.preprocessing.scaler import local_observed, local_squares
+from unpooled.models.moments import local_observed
+from unpooled.models.preprocessing.scaler import local_squares
 from unpooled.protocol.message import decode
 from unpooled.protocol.step import disclosed, kept
 from wire import Silos, kind, rows, silos
@@ -33,7 +34,7 @@ class Everything(FederatedEstimator):
     """Uses every verb, and a total that only the parties may open."""
 
     def _fit(self, federation: up.Federation, y: Any) -> None:
-        totals = federation.sum(local_observed, to="parties")
+        totals = federation.asked_by("scaler").sum(local_observed, to="parties")
         federation.sum(local_squares, mean=totals["total"])
         for values in federation.collect(shown).values():
             assert values["largest"].shape == (federation.n_features,)

@@ -7,7 +7,7 @@ import unpooled as up
 from chance import deviation
 from mmvfl_silos import SIZES, published, silos, three_kinds
 from unpooled.errors import DataError, ReleaseRefusedError
-from unpooled.models.mmvfl import pseudo_labels as label_sharing
+from unpooled.models.mmvfl import mmvfl
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_rows_are_refused_by_default(data):
 @pytest.mark.slow
 def test_a_slow_silo_rests_and_all_still_converge(data, monkeypatch):
     X, y = data
-    work, updates = label_sharing.row_sparse_weights, {"wide": 0, "others": 0}
+    work, updates = mmvfl.row_sparse_weights, {"wide": 0, "others": 0}
 
     class Clock:
         """Time passes while the wide silo works, and nowhere else."""
@@ -119,8 +119,8 @@ def test_a_slow_silo_rests_and_all_still_converge(data, monkeypatch):
         updates["wide" if wide else "others"] += 1
         return work(X, *args, **how)
 
-    monkeypatch.setattr(label_sharing, "time", clock)
-    monkeypatch.setattr(label_sharing, "row_sparse_weights", slow_where_wide)
+    monkeypatch.setattr(mmvfl, "time", clock)
+    monkeypatch.setattr(mmvfl, "row_sparse_weights", slow_where_wide)
     model = up.MMVFL(0.1, max_iter=30, tol=0.0, max_staleness=2)
     model.fit(silos(X, y), y="tree")
 

@@ -10,7 +10,7 @@ from optima import is_optimal
 from unpooled import Policy, PowerTransformer, partition_rows, plan, simulate
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.errors import AggregationError
-from unpooled.models.preprocessing import power
+from unpooled.models.preprocessing import signs_in_secret
 from unpooled.protocol.message import decode
 from unpooled.secure.keys.roster import Roster
 from wire import Rogue, silos
@@ -64,8 +64,8 @@ def test_goes_on_from_the_last_finished_batch(rows, monkeypatch):
     ask = type(federation).compare
 
     def compare(self, step, **public):
-        batches.append(step.name)
-        if batches.count("power.compared_slopes") == 2:
+        batches.append(step.function.__name__)
+        if batches.count("compared_slopes") == 2:
             _kill_a_process(federation)
         return ask(self, step, **public)
 
@@ -150,7 +150,7 @@ def test_many_silos_without_a_committee_are_refused(rows):
 
 
 def test_declared_polynomials_are_the_slope_of_the_likelihood():
-    declared = power.compared_slopes.polynomial
+    declared = signs_in_secret.compared_slopes.polynomial
     assert declared is not None
     assert declared.names == ("u", "psi", "squares", "slope", "products")
     means = {name: np.array([value]) for name, value in

@@ -11,7 +11,7 @@ import unpooled as up
 from unpooled.arrays import Array
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.errors import ReleaseRefusedError
-from unpooled.models.preprocessing.imputer import local_observed
+from unpooled.models.moments import local_observed
 from unpooled.protocol.message import decode
 from unpooled.protocol.request import Request, view_arrays
 from unpooled.protocol.view_operations import Derive, Rows, Select
@@ -246,8 +246,8 @@ def test_what_was_shown_needs_no_second_showing(here):
     view = up.SimpleImputer().fit(here.federation).transform(here.federation)
     here.wire.sent.clear()
     with view.fitting():
-        view.sum(local_observed)
-        view.sum(local_observed)
+        view.asked_by("imputer").sum(local_observed)
+        view.asked_by("imputer").sum(local_observed)
     asked = [data for _, data in here.wire.sent if kind(data) == "step"]
     assert ["evidence" in decode(data).header for data in asked] == [
         *[True] * 3,

@@ -13,7 +13,7 @@ from unpooled.data.row_blocks import Block
 from unpooled.data.sources.open_source import open_source
 from unpooled.data.table import Table
 from unpooled.errors import DataError, UnpooledError
-from unpooled.models.preprocessing.imputer import local_observed
+from unpooled.models.preprocessing.imputer import imputed
 from unpooled.party.views.view import View
 from unpooled.protocol import view_operations as operations_module
 from unpooled.protocol.view_operations import (
@@ -23,7 +23,7 @@ from unpooled.protocol.view_operations import (
 )
 from viewed_tables import NAMES, ROWS, table_of
 
-assert local_observed  # its module must be loaded for the transforms' names
+assert imputed  # its module must be loaded for the transforms' names
 
 
 def read(view: View) -> np.ndarray:

@@ -1,16 +1,28 @@
 """Multi-class learning and feature selection over columns, labels at one silo (MMVFL).
 
-    fit       Algorithm 1: `unpooled.models.mmvfl.pseudo_labels`; each silo keeps its
-              W_k
-    predict   silos ── X_k W_k, under masks ────> Σ X_k W_k, the largest tells the class
-    select    silos ── which columns have the largest rows of W_k ──> a view of them
+    once        silos ── class names, mixed in cells ─────────────────────────> names
+    each        silos <── Z, veiled ──  each fits its weights W_k to its own pseudo-
+    iteration   labels Z_k, moves Z_k towards Z (in the silo with labels towards Y
+                too), and sends Z_k / m under masks ─────────────────────────> Z, veiled
+                silos <── Z, veiled ──  silos ── their terms of the objective ──> total
+    predict     silos ── X_k W_k, under masks ──> Σ X_k W_k, largest for the class
+    select      silos ── which columns have the largest rows of W_k ──> a view of them
+
+Z is the mean of the silos' pseudo-labels. It is opened by the silos alone and is noise
+to the coordinator, because Z tends to the labels and argmax Z would reveal them. The
+silos do learn the labels: to share them is the purpose of the method.
 
 References
 ----------
-Multi-Participant Multi-Class Vertical Federated Learning.
+Multi-Participant Multi-Class Vertical Federated Learning, Algorithm 1 and equations (4)
+to (14). Its constraint Zᵀ Z = I, which a one-hot Y does not meet (section 4.4 says it
+does), plays no part in its updates.
 """
 
+import math
+import time
 import warnings
+from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
@@ -21,37 +33,210 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.row_sparse import row_norms
+from unpooled.linalg.row_sparse import row_norms, row_sparse_weights
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.discriminant import classes as names_of_classes
+from unpooled.models.discriminant import classes as class_names
 from unpooled.models.discriminant.classes import (
     agreed_names,
     check_label,
+    class_codes,
     class_values,
+    words_of,
 )
-from unpooled.models.mmvfl import local_weights as own_weights
-from unpooled.models.mmvfl import pseudo_labels as label_sharing
-from unpooled.models.mmvfl.pseudo_labels import (
-    SETTINGS,
-    check_parameters,
-    shared_labels,
-)
-from unpooled.protocol.step import adopted
+from unpooled.models.moments import complete
+from unpooled.protocol.bounds import Ceiling
+from unpooled.protocol.step import disclosed, public, release, stays, summed
 
-local_names, local_labels, local_objective = adopted(
-    __name__,
-    label_sharing.local_names,
-    label_sharing.local_labels,
-    label_sharing.local_objective,
+# A silo is slow when its last update took this many times the mean over all silos.
+_SLOW = 2.0
+_CLASSES = public("c w", "the names of the classes")
+_CONSENSUS = public(
+    "N c", "the mean of all pseudo-labels, which only the silos can open"
 )
-local_scores, local_hits, own_scores, shown_weights, chosen_columns = adopted(
-    __name__,
-    own_weights.local_scores,
-    own_weights.local_hits,
-    own_weights.own_scores,
-    own_weights.shown_weights,
-    own_weights.chosen_columns,
+
+# --- Steps of the fit ----------------------------------------------------------------
+
+
+@summed(
+    by="party",
+    takes={"salts": public("c", "random numbers that choose the cells of class names")},
+    cells=release(
+        "c 16",
+        meaning="class names and sizes, mixed in cells; from the silo with labels",
+    ),
 )
+def local_names(
+    y: Shaped[Array, " N"] | None, *, salts: Int[Array, " c"]
+) -> dict[str, Any]:
+    """Return the cells of the silo's class names; zeros without labels."""
+    if y is None:
+        return {"cells": np.zeros((len(salts), 16))}
+    return class_names.local_names(y, salts=salts)
+
+
+@summed(
+    by="party",
+    takes={
+        "classes": _CLASSES,
+        "consensus": _CONSENSUS,
+    },
+    consensus=release(
+        "N c",
+        bound=Ceiling("radius"),
+        meaning="the mean of all silos’ pseudo-labels, for the silos alone",
+    ),
+    weights=stays("p c", meaning="the weight of each own column for each class"),
+    target=stays("N c", until="fit", meaning="the silo’s own pseudo-labels"),
+    pace=stays(
+        "2",
+        until="fit",
+        meaning="iterations skipped in a row, and seconds of the last update",
+    ),
+)
+def local_labels(
+    X: Float[Array, "N p"],
+    y: Shaped[Array, " N"] | None,
+    kept: Any,
+    *,
+    classes: Int[Array, "c w"],
+    consensus: Float[Array, "N c"],
+    settings: Mapping[str, float],
+    radius: float,
+) -> dict[str, Any]:
+    """Return Z_k / m after an update of W_k by (7) and (8), and Z_k by (11) or (12).
+
+    A slow silo may skip the update, up to `max_staleness` times in a row.
+    """
+    if settings["first"]:
+        complete(X)
+        target, start, skipped, seconds = consensus, None, 0.0, 0.0
+    else:
+        target, start = kept["target"], kept["weights"]
+        skipped, seconds = kept["pace"]
+    slow = seconds > _SLOW * settings["pace"] > 0.0
+    if slow and skipped < settings["max_staleness"]:
+        weights, skipped = start, skipped + 1.0
+    else:
+        begun = time.perf_counter()
+        weights = row_sparse_weights(X, target, settings["beta"], start=start)
+        target = _pseudo_labels(X @ weights, consensus, _one_hot(y, classes), settings)
+        skipped, seconds = 0.0, time.perf_counter() - begun
+    return {
+        "consensus": target * settings["share"],
+        "weights": weights,
+        "target": target,
+        "pace": np.array([skipped, seconds]),
+    }
+
+
+@summed(
+    by="party",
+    takes={
+        "classes": _CLASSES,
+        "consensus": _CONSENSUS,
+    },
+    objective=release(
+        "",
+        meaning="the objective: squared residuals of all silos plus the penalties on "
+        "their weights",
+    ),
+    seconds=release("", meaning="the seconds that all silos’ last updates took"),
+)
+def local_objective(
+    X: Float[Array, "N p"],
+    y: Shaped[Array, " N"] | None,
+    kept: Any,
+    *,
+    classes: Int[Array, "c w"],
+    consensus: Float[Array, "N c"],
+    settings: Mapping[str, float],
+) -> dict[str, Any]:
+    """Return the silo's terms of the objective (4), and the seconds of its update."""
+    W, Z = kept["weights"], kept["target"]
+    value = np.square(X @ W - Z).sum() + settings["beta"] * row_norms(W).sum()
+    value += settings["zeta"] * np.square(Z - consensus).sum()
+    if y is not None:
+        value += settings["eta"] * np.square(Z - _one_hot(y, classes)).sum()
+    return {"objective": np.array(value), "seconds": np.array(kept["pace"][1])}
+
+
+# --- Steps on fitted weights --------------------------------------------------------
+
+
+@summed(
+    by="party",
+    takes={"classes": _CLASSES},
+    scores=release("N c", meaning="each row’s score for each class, over all silos"),
+)
+def local_scores(
+    X: Float[Array, "N p"], kept: Any, *, classes: Int[Array, "c w"]
+) -> dict[str, Any]:
+    """Return the silo's part of the rows' scores, X_k W_k."""
+    complete(X)
+    return {"scores": X @ kept["weights"]}
+
+
+@summed(
+    by="party",
+    takes={
+        "classes": _CLASSES,
+        "scores": public(
+            "N c", "each row's scores for each class, which only the silos can open"
+        ),
+    },
+    hits=release("", meaning="how many rows are classified correctly"),
+    judged=release("", meaning="how many rows have a label to compare with"),
+)
+def local_hits(
+    y: Shaped[Array, " N"] | None,
+    *,
+    classes: Int[Array, "c w"],
+    scores: Float[Array, "N c"],
+) -> dict[str, Any]:
+    """Return the number of rows classified correctly; zeros without labels."""
+    if y is None:
+        return {"hits": np.array(0.0), "judged": np.array(0.0)}
+    right = scores.argmax(axis=1) == class_codes(y, classes)
+    return {"hits": np.array(float(right.sum())), "judged": np.array(float(len(y)))}
+
+
+@disclosed(
+    by="party",
+    takes={"classes": _CLASSES},
+    scores=release("N c", meaning="each row’s score for each class, by this silo"),
+)
+def own_scores(
+    X: Float[Array, "N p"], kept: Any, *, classes: Int[Array, "c w"]
+) -> dict[str, Any]:
+    """Return the silo's part of the rows' scores, X_k W_k, to be disclosed."""
+    return local_scores(X, kept, classes=classes)
+
+
+@disclosed(
+    takes={"classes": _CLASSES},
+    weights=release(
+        "p c", meaning="the weight of each of the silo’s columns for each class"
+    ),
+)
+def shown_weights(kept: Any, *, classes: Int[Array, "c w"]) -> dict[str, Any]:
+    """Return W_k."""
+    return {"weights": kept["weights"]}
+
+
+@disclosed(
+    chosen=release("p", meaning="which of the silo’s columns have the largest weights")
+)
+def chosen_columns(kept: Any, *, percent: float) -> dict[str, Any]:
+    """Return 1 for the `percent` per cent of columns with the largest weights, else 0.
+
+    At least one column is 1.
+    """
+    importance = row_norms(kept["weights"])
+    number = max(math.ceil(round(percent * len(importance) / 100.0, 9)), 1)
+    chosen = np.zeros(len(importance))
+    # Stable, so that the first of equal columns is taken.
+    chosen[np.argsort(-importance, kind="stable")[:number]] = 1.0
+    return {"chosen": chosen}
 
 
 @final
@@ -61,38 +246,42 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
     Parameters
     ----------
     beta : float, default 0.1
-        How much the weights of a column cost; larger selects fewer.
+        Penalty on the norm of each column's weights; a larger one selects fewer
+        columns.
     zeta : float, default 1000.0
-        How strongly pseudo-labels are drawn towards their mean over the silos.
+        Penalty on the distance of a silo's pseudo-labels from their mean over silos.
     eta : float, default 1000.0
-        How strongly the owner's are drawn towards the labels.
+        Penalty on the distance of the pseudo-labels from the labels, in the silo that
+        has them.
     max_iter : int, default 100
-        Most iterations, of two rounds each.
+        Largest number of iterations, of two rounds each.
     tol : float, default 1e-6
-        Stop when the objective falls by less than this share of it; 0 runs all.
+        Stop when the objective falls by at most this share of it; 0 runs all
+        iterations.
     max_staleness : int, default 0
         How many iterations in a row a slow silo may send its last pseudo-labels again.
     random_state : int, optional
-        Seed of the first pseudo-labels; None: 0.
+        Seed of the first pseudo-labels; 0 when omitted.
 
     Attributes
     ----------
     classes_ : (c,) array
         Names of the classes, sorted.
     coef_ : dict of str to (p_k, c) array
-        Weights by silo, kept there; asking for them asks the silos to disclose them.
+        Weights of each silo's columns, kept there; reading the attribute requests that
+        the silos disclose them.
     feature_importances_ : dict of str to (p_k,) array
-        Norms of the rows of `coef_`, likewise.
+        Norms of the rows of `coef_`, disclosed with it.
     objective_ : list of float
         Equation (4) after each iteration; it never rises.
     n_iter_ : int
-        How many iterations.
+        Number of iterations.
     kept_ : str
-        Under which study and view the silos keep their weights.
+        The study and view under which the silos keep their weights.
     n_features_in_ : int
-        Columns of all silos.
+        Number of columns of all silos.
     feature_names_in_ : (p,) array of str
-        Their names, where the silos' tables have names.
+        Names of the columns, where the silos' tables have names.
 
     Raises
     ------
@@ -103,13 +292,13 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
     -----
     Released, as totals only: class names and sizes, the objective and the seconds of
     an iteration; and, to the silos alone, the mean pseudo-labels. Never released: the
-    data or weights of a silo, or its own pseudo-labels. The silos learn the labels: the
-    mean tends to them, and sharing them is the method's purpose. The coordinator sees
-    them as noise. `predict` releases scores of rows, `select` the names of columns, and
-    `score` a number.
+    data or weights of a silo, or its own pseudo-labels. The silos learn the labels,
+    because the mean tends to them; sharing them is the method's purpose. To the
+    coordinator the mean is noise. `predict` releases scores of rows, `select` the names
+    of columns, and `score` a number.
 
-    Every array over rows is row-level, so all silos must `allow_row_level`.
-    Columns are used as they are: no centring and no intercept, as in the paper.
+    Every array over rows is row-level, so that all silos must `allow_row_level`.
+    Columns are used as they are, without centring or intercept, as in the paper.
 
     References
     ----------
@@ -144,25 +333,61 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
         self.random_state = random_state
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        check_parameters(self)
+        self._check_parameters()
         check_label(federation, y)
         names = agreed_names(federation, local_names, None, 2)
         self.classes_ = class_values(names)
-        self.objective_ = []
-        settings = {name: float(getattr(self, name)) for name in SETTINGS}
+        N, c = federation.n_rows or 0, len(names)
+        settings = {
+            "beta": float(self.beta),
+            "zeta": float(self.zeta),
+            "eta": float(self.eta),
+            "max_staleness": float(self.max_staleness),
+            "share": 1.0 / len(federation.parties),
+            "pace": 0.0,
+            "first": 1.0,
+        }
+        # No Z_k has a larger norm: each is a mean, or a ridge fit, of such matrices.
+        radius = math.sqrt(max(N, c))
         planned = federation.coordinator.planned
-        steps = (local_labels, local_objective)
-        for value in shared_labels(
-            federation, steps, names, settings, self.random_state
-        ):
-            self.objective_.append(value)
+        consensus: Any = _orthonormal(N, c, self.random_state)
+        self.objective_ = []
+        while len(self.objective_) < self.max_iter:
+            consensus = federation.sum(
+                local_labels,
+                to="parties",
+                consensus=consensus,
+                radius=radius,
+                classes=names,
+                settings=settings,
+            )["consensus"]
+            totals = federation.sum(
+                local_objective, consensus=consensus, classes=names, settings=settings
+            )
+            self.objective_.append(float(totals["objective"]))
             if self._has_converged() and not planned:
                 break
-            if len(self.objective_) == self.max_iter:
-                if self.tol > 0 and not planned:
-                    self._warn()
-                break
+            pace = float(totals["seconds"]) * settings["share"]
+            settings = settings | {"pace": pace, "first": 0.0}
+        else:
+            if self.tol > 0 and not planned:
+                self._warn()
         self.n_iter_ = len(self.objective_)
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters out of range, before anything is released."""
+        for name in ("beta", "zeta", "eta"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not 0.0 < value < math.inf:
+                raise DataError(f"{name}={value!r}; choose a number above 0.")
+        for name, least in {"max_iter": 1, "max_staleness": 0}.items():
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or value < least:
+                raise DataError(
+                    f"{name}={value!r}; choose a whole number from {least}."
+                )
+        if not isinstance(self.tol, int | float) or not 0.0 <= self.tol < 1.0:
+            raise DataError(f"tol={self.tol!r}; choose a share from 0 to below 1.")
 
     def _has_converged(self) -> bool:
         if len(self.objective_) < 2 or self.tol == 0:
@@ -180,14 +405,16 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
         )
 
     def _gather(self, federation: Federation) -> None:
-        told = federation.collect(
-            shown_weights, kept_of=self.kept_, classes=self._names()
+        shown = federation.collect(
+            shown_weights, kept_of=self.kept_, classes=self._class_words()
         )
-        self.coef_ = {party: values["weights"] for party, values in told.items()}
+        self.coef_ = {party: values["weights"] for party, values in shown.items()}
         self.feature_importances_ = {p: row_norms(W) for p, W in self.coef_.items()}
 
     def decision_function(self, X: Any) -> Float[Array, "N c"]:
         """Return each row's score for each class, added over all silos.
+
+        The scores are released to the coordinator.
 
         Parameters
         ----------
@@ -196,21 +423,27 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
         """
         view = self._view(X)
         with view.fitting():
-            how = {"kept_of": self.kept_, "classes": self._names()}
-            return view.sum(local_scores, **how)["scores"]
+            totals = view.sum(
+                local_scores, kept_of=self.kept_, classes=self._class_words()
+            )
+        return totals["scores"]
 
     def predict(self, X: Any) -> Shaped[Array, " N"]:
-        """Return the class of each row, by all silos together.
+        """Return the class of each row, by the columns of all silos.
+
+        The rows' scores are released to the coordinator.
 
         Parameters
         ----------
         X : Federation
-            As of `decision_function`, which says what this releases.
+            As of `decision_function`.
         """
         return self.classes_[self.decision_function(X).argmax(axis=1)]
 
     def predict_by_party(self, X: Any) -> dict[str, Shaped[Array, " N"]]:
-        """Return the class of each row by each silo alone, which the silos disclose.
+        """Return the class of each row by the columns of each silo alone.
+
+        Every silo discloses its own scores of the rows.
 
         Parameters
         ----------
@@ -219,73 +452,79 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
         """
         view = self._view(X)
         with view.fitting():
-            how = {"kept_of": self.kept_, "classes": self._names()}
-            told = view.collect(own_scores, **how)
+            shown = view.collect(
+                own_scores, kept_of=self.kept_, classes=self._class_words()
+            )
         return {
             party: self.classes_[values["scores"].argmax(axis=1)]
-            for party, values in told.items()
+            for party, values in shown.items()
         }
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the share of rows that `predict` puts into their class.
+        """Return the accuracy: the share of rows that `predict` classifies correctly.
 
-        The scores are opened by the silos alone; the coordinator learns the share.
+        The scores are opened by the silos alone. Released to the coordinator are the
+        number of rows with a label, and of those that are classified correctly.
 
         Parameters
         ----------
         X : Federation
-            As of `decision_function`, with the label that the fit had.
+            As of `decision_function`, with the label of the fit.
         y : optional
-            The label's name, or None: the same.
+            Name of the label; that of the federation when omitted.
         sample_weight : None
-            Rows count alike.
+            Not supported; all rows have the same weight.
         """
         view = self._view(X)
         check_label(view, view.label if y is None else y)
         if sample_weight is not None:
             raise DataError("MMVFL.score takes no sample_weight; rows count alike.")
         with view.fitting():
-            how = {"kept_of": self.kept_, "classes": self._names()}
-            scores = view.sum(local_scores, to="parties", **how)["scores"]
-            told = view.sum(local_hits, classes=self._names(), scores=scores)
-        return float(told["hits"]) / max(float(told["judged"]), 1.0)
+            words = self._class_words()
+            scores = view.sum(
+                local_scores, to="parties", kept_of=self.kept_, classes=words
+            )["scores"]
+            totals = view.sum(local_hits, classes=words, scores=scores)
+        return float(totals["hits"]) / max(float(totals["judged"]), 1.0)
 
     def select(self, percent: float | int, X: Federation | None = None) -> Federation:
-        """Return a view of the columns that count most, of each silo its own share.
+        """Return a view of the columns with the largest weights in each silo.
 
         Every silo discloses which of its columns are among them, and nothing else.
 
         Parameters
         ----------
         percent : float
-            Of each silo's columns, above 0 and at most 100; rounded up, so at least
-            one.
+            Percentage of each silo's columns, above 0 and at most 100. The number of
+            columns is rounded up, so that every silo has at least one.
         X : Federation, optional
-            To select from; that of the fit when omitted.
+            The federation to select from; that of the fit when omitted.
         """
         if not 0.0 < percent <= 100.0:
             raise DataError(f"percent={percent!r}; choose above 0 and at most 100.")
-        given = self._silos if X is None else X
-        if given is None:
+        federation = self._silos if X is None else X
+        if federation is None:
             raise DataError(
                 "This MMVFL was read from a file; say which federation to select from: "
                 "select(percent, federation)."
             )
-        view = self._view(given)
+        view = self._view(federation)
         with view.fitting():
-            how = {"kept_of": self.kept_, "percent": float(percent)}
-            told = view.collect(chosen_columns, **how)
+            shown = view.collect(
+                chosen_columns, kept_of=self.kept_, percent=float(percent)
+            )
         columns = [
             column
             for party in view.parties
             for column, chosen in zip(
-                view.columns_of[party], told[party]["chosen"], strict=True
+                view.columns_of[party], shown[party]["chosen"], strict=True
             )
             if chosen
         ]
         return view.select(columns)
 
     def _view(self, X: Any) -> Federation:
+        """Return a federation with the fitted columns, in the fitted order."""
         check_is_fitted(self)
         if not isinstance(X, Federation):
             raise DataError(
@@ -294,5 +533,35 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
             )
         return self._check_view(X)
 
-    def _names(self) -> Int[Array, "c w"]:
-        return np.array([names_of_classes.words_of(v) for v in self.classes_.tolist()])
+    def _class_words(self) -> Int[Array, "c w"]:
+        """Return the names of the classes as words, which steps take."""
+        return np.array([words_of(value) for value in self.classes_.tolist()])
+
+
+def _one_hot(
+    y: Shaped[Array, " N"] | None, classes: Int[Array, "c w"]
+) -> Float[Array, "N c"] | None:
+    """Return the labels as rows of an identity matrix; None without labels."""
+    return None if y is None else np.eye(len(classes))[class_codes(y, classes)]
+
+
+def _pseudo_labels(
+    fit: Float[Array, "N c"],
+    consensus: Float[Array, "N c"],
+    labels: Float[Array, "N c"] | None,
+    settings: Mapping[str, float],
+) -> Float[Array, "N c"]:
+    """Return Z_k, a weighted mean of its fit, the consensus and the labels.
+
+    Equations (11) and, with labels, (12).
+    """
+    zeta, eta = settings["zeta"], settings["eta"]
+    if labels is None:
+        return (fit + zeta * consensus) / (1.0 + zeta)
+    return (fit + zeta * consensus + eta * labels) / (1.0 + zeta + eta)
+
+
+def _orthonormal(N: int, c: int, random_state: int | None) -> Float[Array, "N c"]:
+    """Return the first Z, random with orthonormal columns (Algorithm 1, line 1)."""
+    rng = np.random.default_rng(0 if random_state is None else random_state)
+    return np.linalg.qr(rng.standard_normal((max(N, c), c)))[0][:N]

@@ -1,10 +1,10 @@
-"""Whether a Yeo-Johnson transform is the one that a study's signs and totals gave.
+"""Checks that a Yeo-Johnson transform follows from the signs and totals of its fit.
 
     at each candidate for λ   five totals, or a sign that the computing silos signed
     so λ lies in a cell       positive at its lower end, not positive at its upper one
-    and at λ                  two totals ──> mean and deviation of what is transformed
+    and at λ                  two totals ──> mean and standard deviation after transform
 
-A coordinator chooses where in the cell λ lies, and no cell may be wide.
+The coordinator could choose λ anywhere in its cell, so that no cell may be wide.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from unpooled.protocol.step import Fit
 
 Fits = Mapping[str, Fit]
 
-# Of the cells: the coarsest that a silo takes, in units of max(1/spread, |λ|).
+# Width of the widest cell that a silo accepts, in units of max(1/spread, |λ|).
 WIDEST = 0.125
 _ROUNDING = 1e-9
 
@@ -71,9 +71,9 @@ def deviations(
     constant: Bool[Array, " p"],
     reference: Mapping[str, Array],
 ) -> Float[Array, " p"]:
-    """Return what transformed columns are divided by; flat ones by 1 in units of ψ.
+    """Return the standard deviations of columns transformed about the reference.
 
-    As scikit-learn does.
+    For columns without variance it is 1 in units of ψ, as in scikit-learn.
     """
     flat = constant | (variance == 0.0)
     factor = units(**reference)[0]
@@ -86,7 +86,7 @@ def _count(fits: Fits) -> Float[Array, " p"]:
 
 
 def _signs(fits: Fits, slopes: Fit, p: int) -> tuple[SignSearch, Bool[Array, " p"]]:
-    """Return the cells that the signs leave, and of which columns there are signs."""
+    """Return the cells that the signs leave, and the mask of columns with signs."""
     count, searched = _count(fits), np.zeros(p, bool)
     search = SignSearch(p, WIDEST, 1)
     for one in slopes.rounds:

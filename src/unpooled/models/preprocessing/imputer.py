@@ -1,10 +1,10 @@
-"""Filling missing cells with the federation's means.
+"""Mean imputation: missing cells are filled with the column means of all silos.
 
-    round 1   silos ── count and sum of the cells that are there, per column ──> total
+    round 1   silos ── count and sum of the observed cells of each column ──> totals
     mean_j = total_j / count_j
 
-A column without any value at one silo is no error while the federation has some. On a
-column partition each silo keeps the means of its own columns, and nothing leaves.
+A column without a value in one silo is no error, as long as another silo has some. On a
+column partition each silo keeps the means of its own columns, and nothing is released.
 """
 
 from collections.abc import Mapping
@@ -17,11 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
+from unpooled.models.moments import local_observed, own_observed
 from unpooled.protocol.step import (
     Fit,
-    adopted,
     derived,
     disclosed,
     kept,
@@ -30,14 +29,11 @@ from unpooled.protocol.step import (
     stays,
 )
 
-local_observed, own_observed = adopted(
-    __name__, moments.local_observed, moments.own_observed
-)
-
 
 def _are_means(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
-    # Bit by bit: the difference of two fillings of one person's cell, however small,
-    # is in proportion to that person's row.
+    # Exactly, without a tolerance: however small the difference between two values
+    # filled into one person's cell, it makes a total that is proportional to that
+    # person's row.
     return np.array_equal(public["statistics"], _means(**fits["local_observed"].totals))
 
 
@@ -52,14 +48,14 @@ def _are_means(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
 def imputed(
     X: Float[Array, "n p"], *, statistics: Float[Array, " p"]
 ) -> Float[Array, "n p"]:
-    """Put each column's statistic where its cells are missing."""
+    """Return the rows with each column's statistic in its missing cells."""
     missing = np.isnan(X)
     return np.where(missing, statistics, X) if missing.any() else X
 
 
 @kept(statistics=stays("p", meaning="the value that fills each of the silo's columns"))
 def own_statistics(kept: Any, *, keep_empty: bool) -> dict[str, Any]:
-    """Divide the sums that the silo keeps by its counts."""
+    """Return the means of the silo's own columns, from the kept sums and counts."""
     if not keep_empty and not kept["count"].all():
         raise DataError("A column has no value to take a mean of.", rule="empty_column")
     return {"statistics": kept["total"] / np.maximum(kept["count"], 1)}
@@ -67,7 +63,7 @@ def own_statistics(kept: Any, *, keep_empty: bool) -> dict[str, Any]:
 
 @derived(fitted_by=("imputer.own_statistics",), by_column=True)
 def own_imputed(X: Float[Array, "n p"], kept: Any) -> Float[Array, "n p"]:
-    """Put the silo's own statistics where cells are missing."""
+    """Return the rows with the silo's own statistics in their missing cells."""
     return imputed(X, statistics=kept["statistics"])
 
 
@@ -75,13 +71,13 @@ def own_imputed(X: Float[Array, "n p"], kept: Any) -> Float[Array, "n p"]:
     statistics=release("p", meaning="the value that fills each of the silo's columns")
 )
 def shown_statistics(kept: Any) -> dict[str, Any]:
-    """Disclose the statistics of the silo's own columns."""
+    """Return the statistics of the silo's own columns."""
     return {"statistics": kept["statistics"]}
 
 
 @derived(fitted_by=(), by_column="missing")
 def filled(X: Float[Array, "n p"], *, value: float) -> Float[Array, "n p"]:
-    """Put one number where cells are missing, whatever the column."""
+    """Return the rows with one number in all missing cells."""
     return np.where(np.isnan(X), value, X)
 
 
@@ -92,32 +88,33 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     Parameters
     ----------
     strategy : {"mean", "constant"}, default "mean"
-        "constant" fills with `fill_value` and asks the silos nothing.
+        "mean" fills with the column's mean over all silos. "constant" fills with
+        `fill_value`; nothing is computed in the silos or released by them.
     fill_value : float, optional
-        For ``strategy="constant"``; 0 when omitted.
+        The number for ``strategy="constant"``; 0 when omitted.
     keep_empty_features : bool, default False
-        Fill a column without a value in any silo with 0, where else it is an error.
-        With ``strategy="constant"`` columns are always kept.
+        Whether a column without a value in any silo is filled with 0; otherwise it is
+        an error. With ``strategy="constant"`` such columns are always filled.
 
     Attributes
     ----------
     statistics_ : (p,) array
         The value that fills each column.
     n_features_in_ : int
-        Columns seen in `fit`.
+        p, the number of columns seen in `fit`.
     feature_names_in_ : (p,) array of str
-        Their names, where the silos' tables have names.
+        Names of the columns, where the silos' tables have names.
 
     Notes
     -----
-    Released, as totals only: per column the number of cells that are there and their
+    Released, as totals only: the number of observed cells of each column and their
     sum. Never released: a row, which cells are missing, or any silo's own count or sum.
     On a column partition nothing is released: each silo keeps the statistics of its own
     columns, and `transform` uses them there.
 
     A column without a value in any silo has no mean. scikit-learn drops it with a
-    warning; here it is a `DataError`, because later steps, and the silos' owners, count
-    on the columns that were agreed upon.
+    warning; here it is a `DataError`, because later steps and the silos' owners rely on
+    the columns that were agreed upon.
 
     See Also
     --------
@@ -129,6 +126,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     _partitions = ("rows", "columns")
     _missing = True
     _kept_by_silos = ("statistics_",)
+    _steps = (local_observed, own_observed)
 
     def __init__(
         self,
@@ -143,7 +141,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
 
     def _fit(self, federation: Federation, y: Any) -> None:
         if self.strategy == "constant":
-            self.statistics_ = np.full(federation.n_features, self._fill())
+            self.statistics_ = np.full(federation.n_features, self._constant())
             return
         if self.strategy != "mean":
             raise DataError(
@@ -166,11 +164,11 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         self.statistics_ = _means(**totals)
 
     def _gather(self, federation: Federation) -> None:
-        told = federation.collect(shown_statistics, kept_of=self.kept_)
-        parts = [told[party]["statistics"] for party in federation.parties]
+        shown = federation.collect(shown_statistics, kept_of=self.kept_)
+        parts = [shown[party]["statistics"] for party in federation.parties]
         self.statistics_ = np.concatenate(parts)
 
-    def _fill(self) -> float:
+    def _constant(self) -> float:
         fill = 0.0 if self.fill_value is None else self.fill_value
         if not isinstance(fill, int | float | np.number) or not np.isfinite(fill):
             raise DataError(
@@ -180,19 +178,20 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         return float(fill)
 
     def transform(self, X: Any) -> Any:
-        """Fill missing cells of an array, or of every silo's rows, lazily.
+        """Return rows with their missing cells filled.
 
         Parameters
         ----------
         X : (n, p) array-like or Federation
-            A federation gives a view; nothing leaves a silo.
+            For a federation the result is a view of it: each silo fills its own rows
+            when they are read, and nothing is released.
         """
         if isinstance(X, Federation):
             view = self._check_view(X)
             by_columns = view.partition == "columns"
             if self.strategy == "constant":
                 names = None if by_columns else view.feature_names
-                return view.derive(filled, names, value=self._fill())
+                return view.derive(filled, names, value=self._constant())
             if by_columns:
                 return view.derive(own_imputed, kept_of=self.kept_)
             return view.derive(imputed, view.feature_names, statistics=self.statistics_)
@@ -213,5 +212,5 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
 
 
 def _means(count: Array, total: Float[Array, " p"]) -> Float[Array, " p"]:
-    """Return each column's mean, 0 for a column without values."""
+    """Return the mean of each column, 0 for a column without values."""
     return total / np.maximum(np.rint(count), 1)

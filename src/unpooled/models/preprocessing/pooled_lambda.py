@@ -1,13 +1,15 @@
 """The pooled maximum-likelihood λ of the Yeo-Johnson transform, column by column.
 
-    rounds 1, 2   count, mean of φ, squares about it ──> a reference: centre and spread
-    batch by batch
-        silos <── K candidates for each column's λ
-        silos ── Σ u, Σ ψ^, Σ ψ^², Σ ψ^', Σ ψ^ ψ^' at each ──> the sign of F there
-        the signs say in which of K + 1 cells λ is
+    reference        the coarse centre and spread of each column's φ
+    batch by batch   silos <── K candidates for each column's λ
+                     the sign of the likelihood's slope F at each candidate
+                     the signs say in which of K + 1 cells λ lies
 
 The likelihood is concave, so the signs at any candidates reveal the cell of λ and
-nothing else; `unpooled.linalg.yeo_johnson` says what F, u and ψ^ are.
+nothing else; `unpooled.linalg.yeo_johnson` defines φ and F. There are two ways to
+obtain signs: from totals that are opened (`signs_by_totals`) and by secure comparisons
+(`signs_in_secret`). The reference is estimated in the same way, or declared by the
+user (`reference_locations`).
 
 References
 ----------
@@ -16,6 +18,7 @@ Learning, NeurIPS 2022, sections 3 and 4. There K = 1 and λ itself is searched;
 candidates share a round, and λ is searched in units of 1/spread.
 """
 
+import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, final
@@ -25,87 +28,38 @@ import numpy as np
 from unpooled.arrays import Array, Bool, Float, Int, Shaped
 from unpooled.errors import ConvergenceError, DataError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.moments import observed_sums, squared_deviations
-from unpooled.linalg.root_search import SignSearch, candidate
-from unpooled.linalg.yeo_johnson import Column, Reference, log_size, slope_sign
-from unpooled.protocol.step import Step, public, release, summed
+from unpooled.linalg.root_search import SignSearch
+from unpooled.linalg.yeo_johnson import Reference
+from unpooled.protocol.step import release, summed
 
-# Candidates for each column in a batch of secure sums: 8 batches for 2^-27.
-_CANDIDATES = 15
 _NUMBERS = ("centre", "spread", "lo", "hi")
-# A spread of φ below this many units in the last place of φ is rounding.
-_ROUNDING = 16.0 * float(np.finfo(float).eps)
 
 
-@summed(
-    count=release("p", meaning="how many rows have a value in each column"),
-    total=release(
-        "p", meaning="the sum of the logarithms of 1 plus each column's absolute values"
-    ),
-)
-def local_log_sizes(X: Float[Array, "n p"]) -> dict[str, Any]:
-    """Count and add φ of the cells that are there."""
+@summed(count=release("p", meaning="how many rows have a value in each column"))
+def local_count(X: Float[Array, "n p"]) -> dict[str, Any]:
+    """Return the number of observed cells of each column."""
     check_finite(X)
-    count, total = observed_sums(log_size(X))
-    return {"count": count, "total": total}
+    return {"count": (~np.isnan(X)).sum(axis=0).astype(float)}
 
 
-@summed(
-    takes={"mean": public("p", "the mean of each column's logarithms over all silos")},
-    squares=release(
-        "p", meaning="squared distances of those logarithms from their mean, added"
-    ),
-)
-def local_log_squares(
-    X: Float[Array, "n p"], *, mean: Float[Array, " p"]
-) -> dict[str, Any]:
-    """Add squares of φ about the federation's mean of φ."""
-    return {"squares": squared_deviations(log_size(X), mean)}
-
-
-@summed(
-    takes={
-        "centre": public("p", "where each column lies, on a logarithmic scale"),
-        "spread": public("p", "how far each column is spread, on a logarithmic scale"),
-        "column": public("l", "which column each comparison is about"),
-        "lam": public("l", "candidate exponents of columns"),
-    },
-    sums=release(
-        "5 l",
-        meaning="five sums at each candidate for each column's λ: of logarithms, of "
-        "transformed values, their squares, their slopes, and values times slopes",
-    ),
-)
-def local_slopes(
-    X: Float[Array, "n p"],
-    *,
-    centre: Float[Array, " p"],
-    spread: Float[Array, " p"],
-    column: Int[Array, " l"],
-    lam: Float[Array, " l"],
-) -> dict[str, Any]:
-    """Add what the slope of the likelihood is made of, at each candidate."""
-    sums = np.empty((5, len(column)))
-    for j in np.unique(column):
-        rows = Column(X[:, j], Reference(float(centre[j]), float(spread[j])))
-        own = column == j
-        sums[:, own] = rows.slope_sums(lam[own])
-    return {"sums": sums}
+def pooled_count(federation: Federation) -> Int[Array, " p"]:
+    """Return the number of observed cells of each column; one round."""
+    return checked_count(federation.sum(local_count)["count"], federation)
 
 
 @final
 @dataclass(frozen=True)
 class Columns:
-    """What is public of the columns before λ is searched.
+    """Public figures of the columns that are known before λ is searched.
 
     Attributes
     ----------
     count : (p,) array of int
-        N, the cells that are there.
+        N, the number of observed cells.
     centre : (p,) array
-        Of φ, coarse; negative where the column is searched mirrored.
+        Coarse location of φ; negative where the column is searched mirrored.
     spread : (p,) array
-        Of φ, a power of two; 0 where the column is constant.
+        Coarse standard deviation of φ, a power of two; 0 where the column is constant.
     """
 
     count: Int[Array, " p"]
@@ -114,81 +68,83 @@ class Columns:
 
     @property
     def constant(self) -> Bool[Array, " p"]:
-        """Columns that have no λ of their own."""
+        """Mask of the columns that have no λ of their own."""
         return self.spread == 0.0
 
     @property
     def varying(self) -> Bool[Array, " p"]:
-        """Columns whose λ is searched."""
+        """Mask of the columns whose λ is searched."""
         return ~self.constant
 
     def reference(self, j: int) -> Reference:
-        """Return what column j is computed about."""
+        """Return the location and scale relative to which column j is computed."""
         return Reference(float(self.centre[j]), float(self.spread[j]))
 
 
-def summed_columns(federation: Federation, sizes: Step, squares: Step) -> Columns:
-    """Find counts and references by secure sums; two rounds.
+class Comparison(abc.ABC):
+    """A way to obtain the signs of the likelihood's slope, and references to begin."""
 
-    Parameters
-    ----------
-    federation : Federation
-        Rows, cells missing or not.
-    sizes, squares : Step
-        `local_log_sizes` and `local_log_squares` under the model's name (`adopted`).
-    """
-    totals = federation.sum(sizes)
-    count = checked_count(totals["count"], federation)
-    mean = totals["total"] / count
-    spread = np.sqrt(federation.sum(squares, mean=mean)["squares"] / count)
-    # Some rows' φ round to the other side of the mean of equal numbers.
-    constant = spread <= _ROUNDING * np.abs(mean)
-    spread = np.exp2(np.rint(np.log2(np.where(constant, 1.0, spread))))
-    return Columns(count, mean, np.where(constant, 0.0, spread))
+    @abc.abstractmethod
+    def references(self, federation: Federation) -> Columns:
+        """Return counts and references estimated from the silos' rows."""
 
+    @abc.abstractmethod
+    def fits(
+        self, federation: Federation, columns: Columns, factor: float
+    ) -> Bool[Array, " p"]:
+        """Return the mask of columns that lie where declared references say.
 
-def summed_signs(federation: Federation, columns: Columns, slopes: Step) -> Any:
-    """Return what tells, for columns and places, where the slope is positive.
+        Parameters
+        ----------
+        federation : Federation
+            Rows, cells missing or not.
+        columns : Columns
+            With declared references.
+        factor : float
+            The factor by which the root mean square distance of φ from the centre may
+            differ from the spread.
+        """
 
-    Parameters
-    ----------
-    federation, columns : Federation, Columns
-        As of `summed_columns`.
-    slopes : Step
-        `local_slopes` under the model's name; one round for each batch.
-    """
+    @abc.abstractmethod
+    def search(self, n_columns: int, tol: float) -> SignSearch:
+        """Return a search with as many candidates in a batch as suit the comparison."""
 
-    def positive(column: Int[Array, " l"], place: Float[Array, " l"]) -> Any:
-        sums = federation.sum(
-            slopes,
-            centre=columns.centre,
-            spread=columns.spread,
-            column=column,
-            lam=candidate(place) / columns.spread[column],
-        )["sums"]
-        return slope_sign(sums / columns.count[column]) > 0
+    @abc.abstractmethod
+    def positive(
+        self,
+        federation: Federation,
+        columns: Columns,
+        column: Int[Array, " l"],
+        place: Float[Array, " l"],
+    ) -> Bool[Array, " l"]:
+        """Return whether the likelihood rises at candidates of λ; one batch.
 
-    return positive
-
-
-def summed_search(d: int, tol: float) -> SignSearch:
-    """Return a search for secure sums."""
-    return SignSearch(d, tol, _CANDIDATES)
+        Parameters
+        ----------
+        federation : Federation
+            Rows, cells missing or not.
+        columns : Columns
+            Counts and references.
+        column : (l,) array of int
+            The column of each candidate.
+        place : (l,) array
+            Candidates of λ times spread, as places of a `SignSearch`.
+        """
 
 
 @final
 @dataclass
 class Progress:
-    """A search under way, which another fit may go on with.
+    """A search of every column's λ, which a later fit may go on with.
 
     Attributes
     ----------
     columns : Columns
-        Found first.
+        Counts and references.
     search : SignSearch
-        Of the columns that vary, narrowed by every batch that was finished.
+        The search for the columns that vary, narrowed by every finished batch.
     batches : int
-        How many were.
+        Number of finished batches.
     """
 
     columns: Columns
@@ -197,7 +153,7 @@ class Progress:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Progress":
-        """Read what `as_record` gave; a `ValueError` or the like if it did not."""
+        """Return the search that `as_record` wrote; raise ValueError or the like."""
         count, *rest = (record[name] for name in ("count", *_NUMBERS))
         centre, spread, lo, hi = (np.array(list(map(float.fromhex, x))) for x in rest)
         search = SignSearch(len(lo), float(record["tol"]), int(record["n_candidates"]))
@@ -209,7 +165,7 @@ class Progress:
         return cls(columns, search, int(record["batches"]))
 
     def as_record(self) -> dict[str, Any]:
-        """Return the progress as JSON values, exact to the bit."""
+        """Return the search as JSON values, exact to the bit."""
         columns, search = self.columns, self.search
         values = columns.centre, columns.spread, search.lo, search.hi
         # Hexadecimal, because open cells are infinite, which JSON lacks.
@@ -225,29 +181,37 @@ class Progress:
     def run(
         self,
         federation: Federation,
-        positive: Any,
+        comparison: Comparison,
         keep: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
-        """Search every column's λ by batches of signs.
+        """Narrow the cells of λ, batch by batch, to the tolerance.
 
         Parameters
         ----------
         federation : Federation
-            Names columns, and says whether rounds are only planned.
-        positive : callable
-            Takes columns and places, both (l,), and says where the slope is positive.
+            Rows, cells missing or not.
+        comparison : Comparison
+            The way to obtain signs.
         keep : callable, optional
-            Takes the record of what is reached, before the first batch and after each.
+            Called with `as_record` before the first batch and after each.
+
+        Raises
+        ------
+        ConvergenceError
+            When the likelihood of a column rises to the largest λ tried.
         """
         keep = keep or (lambda record: None)
         keep(self.as_record())
-        varying = np.flatnonzero(~self.columns.constant)
+        varying = np.flatnonzero(self.columns.varying)
         while len(self.search.active):
             function, place = self.search.places()
-            above = positive(varying[function], place)
-            # A plan learns no signs; it is made for columns whose λ is moderate.
-            planned = federation.coordinator.planned
-            self.search.narrow(function, place, place < 0 if planned else above)
+            positive = comparison.positive(
+                federation, self.columns, varying[function], place
+            )
+            if federation.coordinator.planned:
+                # A plan has no signs; it assumes columns whose λ is moderate.
+                positive = place < 0
+            self.search.narrow(function, place, positive)
             self.batches += 1
             keep(self.as_record())
         if (beyond := varying[self.search.beyond]).size:
@@ -257,27 +221,28 @@ class Progress:
                 f"rises at the largest λ tried. Leave such columns out."
             )
 
-    def prove(self, federation: Federation, counts: Step, positive: Any) -> None:
-        """Ask again what a later fit shall show: counts, and the ends of the cells.
+    def prove(self, federation: Federation, comparison: Comparison) -> None:
+        """Repeat the rounds by which silos check λ: counts, and signs at cells' ends.
 
-        Silos take a λ as proven by the rounds of one fit, and what came before is of
-        the fit that was stopped.
+        Silos accept a λ that follows from the rounds of a single fit, and a resumed
+        search has most of its rounds in the fit that was stopped.
         """
-        count = checked_count(federation.sum(counts)["count"], federation)
-        if not np.array_equal(count, self.columns.count):
+        if not np.array_equal(pooled_count(federation), self.columns.count):
             raise DataError("Rows changed since the fit was stopped: fit anew.")
         varying = np.flatnonzero(self.columns.varying)
         ends = np.stack([self.search.lo, self.search.hi], axis=1)
         function, side = np.nonzero(np.isfinite(ends))
         if len(function):
             place = ends[function, side]
-            above = positive(varying[function], place)
-            self.search.narrow(function, place, above)
+            positive = comparison.positive(
+                federation, self.columns, varying[function], place
+            )
+            self.search.narrow(function, place, positive)
 
     def lambdas(self) -> Float[Array, " p"]:
         """Return λ of every column; 1 for constant ones."""
         lambdas = np.ones(len(self.columns.count))
-        varying = np.flatnonzero(~self.columns.constant).tolist()
+        varying = np.flatnonzero(self.columns.varying).tolist()
         for j, root in zip(varying, self.search.roots(), strict=True):
             lam = float(root) / float(self.columns.spread[j])
             lambdas[j] = self.columns.reference(j).mirrored(lam)

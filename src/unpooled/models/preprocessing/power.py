@@ -1,7 +1,7 @@
-"""Making columns look normal by the federation's own Yeo-Johnson transform.
+"""The Yeo-Johnson power transform of every column, with λ of the pooled rows.
 
-    λ            by batches of signs, see `unpooled.models.preprocessing.pooled_lambda`
-    last round   silos <── λ ──   silos ── sums of transformed values, squares ──> mean
+    λ            by batches of signs: `unpooled.models.preprocessing.pooled_lambda`
+    last round   silos <── λ ──   silos ── sums of transformed values, squares ──> mean,
                                                                               variance
 
 References
@@ -22,45 +22,106 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.yeo_johnson import inverse, inverse_shifted_table
+from unpooled.linalg.yeo_johnson import (
+    inverse,
+    inverse_shifted_table,
+    shifted_table,
+    transform,
+    units,
+)
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.preprocessing import apply_power as transforming
-from unpooled.models.preprocessing import lambda_search as signs
-from unpooled.models.preprocessing import pooled_lambda as lambdas
-from unpooled.models.preprocessing.apply_power import means_and_scales, sklearn_twin
-from unpooled.models.preprocessing.likelihood_signs import (
-    by_totals,
-    check_search,
-    in_secret,
+from unpooled.models.preprocessing import (
+    pooled_lambda,
+    signs_by_totals,
+    signs_in_secret,
 )
-from unpooled.models.preprocessing.pooled_lambda import Columns, Progress
-from unpooled.protocol.step import Step, adopted
+from unpooled.models.preprocessing.check_lambda import (
+    are_exponents,
+    are_gaussianising,
+    deviations,
+)
+from unpooled.models.preprocessing.pooled_lambda import Columns, Comparison, Progress
+from unpooled.models.preprocessing.reference_locations import (
+    check_reference,
+    declared_columns,
+)
+from unpooled.models.preprocessing.signs_by_totals import SignsByTotals
+from unpooled.models.preprocessing.signs_in_secret import SignsInSecret
+from unpooled.protocol.step import Step, derived, public, release, summed
 
-local_log_sizes, local_log_squares, local_slopes = adopted(
-    __name__,
-    lambdas.local_log_sizes,
-    lambdas.local_log_squares,
-    lambdas.local_slopes,
+_COMPARISONS: Mapping[str, Comparison] = MappingProxyType(
+    {"mpc": SignsInSecret(), "summed": SignsByTotals()}
 )
-local_transformed, gaussianised, transformed = adopted(
-    __name__,
-    transforming.local_transformed,
-    transforming.gaussianised,
-    transforming.transformed,
+# Steps whose totals or signs determine λ.
+_FITTING_LAMBDA = (
+    "power.local_count",
+    "power.local_log_sizes",
+    "power.local_slopes",
+    "power.compared_slopes",
 )
-_SIGNS = adopted(
-    __name__,
-    signs.local_count,
-    signs.compared_lengths,
-    signs.compared_sides,
-    signs.compared_widths,
-    signs.compared_slopes,
+_LAMBDAS = public("p", "the exponent of each column's power transform")
+_CENTRE = public("p", "where each column lies, on a logarithmic scale")
+_SPREAD = public("p", "how far each column is spread, on a logarithmic scale")
+# scikit-learn's formula loses the digits by which the mean of ψ exceeds its standard
+# deviation.
+_MOST_MEAN = 1e9
+
+
+@summed(
+    takes={"lambdas": _LAMBDAS, "centre": _CENTRE, "spread": _SPREAD},
+    total=release("p", meaning="the sum of each column's transformed values"),
+    squares=release("p", meaning="the sum of their squares"),
 )
-local_count, compared_lengths, compared_sides, compared_widths, compared_slopes = _SIGNS
-_COMPARISONS = {
-    "mpc": in_secret(*_SIGNS),
-    "summed": by_totals(local_count, local_log_sizes, local_log_squares, local_slopes),
-}
+def local_transformed(
+    X: Float[Array, "n p"],
+    *,
+    lambdas: Float[Array, " p"],
+    centre: Float[Array, " p"],
+    spread: Float[Array, " p"],
+) -> dict[str, Any]:
+    """Return the sums of transformed values and squares, in units of the reference."""
+    # About the reference the mean is at most a few standard deviations, so that the sum
+    # of raw squares loses no digits.
+    values = shifted_table(X, lambdas, centre, spread)
+    return {
+        "total": np.nansum(values, axis=0),
+        "squares": np.nansum(values**2, axis=0),
+    }
+
+
+@derived(
+    takes={
+        "lambdas": _LAMBDAS,
+        "centre": _CENTRE,
+        "spread": _SPREAD,
+        "mean": public("p", "the mean of each transformed column over all silos"),
+        "scale": public(
+            "p", "the standard deviation of each transformed column over all silos"
+        ),
+    },
+    fitted_by=(*_FITTING_LAMBDA, "power.local_transformed"),
+    follows=are_gaussianising,
+)
+def gaussianised(
+    X: Float[Array, "n p"],
+    *,
+    lambdas: Float[Array, " p"],
+    centre: Float[Array, " p"],
+    spread: Float[Array, " p"],
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+) -> Float[Array, "n p"]:
+    """Return the rows transformed and standardised; NaN stay NaN."""
+    return (shifted_table(X, lambdas, centre, spread) - mean) / scale
+
+
+@derived(takes={"lambdas": _LAMBDAS}, fitted_by=_FITTING_LAMBDA, follows=are_exponents)
+def transformed(
+    X: Float[Array, "n p"], *, lambdas: Float[Array, " p"]
+) -> Float[Array, "n p"]:
+    """Return the rows transformed; NaN stay NaN."""
+    columns = [transform(x, float(lam)) for x, lam in zip(X.T, lambdas, strict=True)]
+    return np.stack(columns, axis=1)
 
 
 @final
@@ -72,21 +133,21 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
     standardize : bool, default True
         Give transformed columns mean 0 and variance 1.
     comparison : {"mpc", "summed"}, default "mpc"
-        How the slope of the likelihood is compared with zero. "mpc" computes its sign
-        in secret (three silos or more, the extra `mpc`): 14 rounds for a batch, and
-        nobody learns more than signs. "summed" opens its five sums at every candidate
-        λ as totals over all silos: one round for a batch, and everybody learns these
-        totals.
+        How the sign of the likelihood's slope is computed. "mpc" computes it by secure
+        multi-party computation, which needs three silos or more and the extra `mpc`;
+        nothing but signs is opened, and a batch of candidates takes 14 rounds. "summed"
+        opens five sums at every candidate λ as totals over all silos; a batch takes one
+        round, and everybody sees these totals.
     tol : float, default 7.450580596923828e-9
-        2^-27. Width of the last cell of λ, in units of max(1/spread, abs(λ)); the
-        spread is the deviation of log(1 + |x|).
+        Width of the interval that λ is narrowed to, in units of max(1/s, abs(λ)), where
+        s is the standard deviation of φ = sgn(x) log(1 + |x|). The default is 2^-27.
     allow_coordinator_party : bool, default False
         With two silos, let the coordinator be the third party that secure comparisons
-        need. It gets shares, which tell it nothing unless a silo joins with it.
+        need. It receives shares, which reveal nothing unless a silo colludes with it.
     reference : mapping of str to (float, float), optional
         A centre and a scale for each column by name, in the units of the data, from a
-        schema or the literature; a factor of 3 off will do, which is checked. By
-        default they are found: two rounds of sums, or three batches of signs.
+        schema or the literature. A factor of 3 is near enough, which is checked. By
+        default they are estimated, with two rounds of sums or three batches of signs.
 
     Attributes
     ----------
@@ -96,24 +157,25 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         Mean of the transformed column; only with `standardize`. Infinite where float64
         cannot hold it; `transform` does not use it.
     var_ : (p,) array
-        Its variance, with denominator N; only with `standardize`. Infinite or 0 where
-        float64 cannot hold it; `transform` does not use it.
+        Variance of the transformed column, with denominator N; only with `standardize`.
+        Infinite or 0 where float64 cannot hold it; `transform` does not use it.
     n_samples_seen_ : int or (p,) array of int
-        N; by column where cells are missing.
+        N, the number of observed cells; an array where it differs between columns.
     n_iter_ : int
-        Batches of candidates.
+        Number of batches of candidates.
     centre_ : (p,) array
-        The public reference: where sgn(x) log(1 + |x|) lies, coarsely. `transform`
-        computes about it, so that columns like 1e6 ± 10, whose λ is 1e5 and whose plain
-        transform overflows, keep their digits.
+        Coarse location of φ, public. `transform` computes relative to it, so that
+        columns like 1e6 ± 10, whose λ is 1e5 and whose plain transform overflows, keep
+        their digits.
     spread_ : (p,) array
-        How wide it is there, a power of two.
+        Coarse standard deviation of φ, a power of two, public.
     shifted_mean_ : (p,) array
-        Mean of what is transformed about the reference; only with `standardize`.
+        Mean of the column as transformed relative to `centre_` and `spread_`; only with
+        `standardize`.
     shifted_scale_ : (p,) array
-        Its deviation; only with `standardize`.
+        Standard deviation of the same, with denominator N; only with `standardize`.
     n_features_in_ : int
-        p.
+        p, the number of columns seen in `fit`.
     feature_names_in_ : (p,) array of str
         Names of the columns, where the silos' tables have names.
 
@@ -134,16 +196,18 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
 
     Notes
     -----
-    Released, as totals only: per column the number of cells that are there, the sum of
-    φ = sgn(x) log(1 + |x|) and of its squared distances from the mean; for each batch
-    and candidate λ the sums of φ, of the transformed values, their squares, their
-    derivatives by λ, and values times derivatives; at the final λ the sum of
-    transformed values and of their squares. Hundreds of totals of one column are far
-    more than (λ, mean, variance): whoever sees them learns about the shape of the
-    pooled column. With ``comparison="mpc"`` there
-    are, of all these, only the number of cells and the two sums at the final λ; the
-    rest are signs, which tell centre and spread of φ coarsely and the cell of λ. Never
-    released: a row, or any silo's own sum.
+    Released, as totals only: for each column the number of observed cells and, at the
+    final λ, the sums of the transformed values and of their squares. With
+    ``comparison="mpc"`` the signs of comparisons are opened too: they reveal centre and
+    spread of φ coarsely, and the interval of λ.
+
+    With ``comparison="summed"`` more totals are released: the sum of φ and of its
+    squared deviations from the mean; and for each candidate λ the sums of φ, of the
+    transformed values, their squares, their derivatives by λ, and values times
+    derivatives. A column has hundreds of these totals, far more than (λ, mean,
+    variance), and they reveal the shape of its pooled distribution.
+
+    Never released: a row, or any silo's own sum.
 
     Missing cells are left out, and stay missing in `transform`.
 
@@ -151,12 +215,14 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
     --------
     sklearn.preprocessing.PowerTransformer : its twin on pooled rows, method
         "yeo-johnson". It stops at the first digits of λ where rows are far from zero
-        beside their spread; this one does not.
+        relative to their standard deviation; this one does not.
     """
 
     _missing = True
     _ways = MappingProxyType({"comparison": ("mpc", "summed")})
-    # A search that stopped, and who keeps what it reached; never saved.
+    _steps = (pooled_lambda, signs_by_totals, signs_in_secret)
+    # A search that was stopped, whether the next fit goes on with it, and the callback
+    # of `continuing`; never saved.
     _progress: Progress | None = None
     _resuming = False
     _keep: Callable[[dict[str, Any]], None] | None = None
@@ -180,9 +246,15 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         self.reference = reference
 
     def _fit(self, federation: Federation, y: Any) -> None:
-        check_search(self.comparison, self.tol, self.reference)
+        self._check_parameters()
         progress = self._searched(federation)
         columns = progress.columns
+        self.lambdas_, self.n_iter_ = progress.lambdas(), progress.batches
+        count = columns.count
+        self.n_samples_seen_ = int(count[0]) if (count == count[0]).all() else count
+        # A constant column is transformed by the identity, about 0 in units of 1.
+        self.centre_ = np.where(columns.constant, 0.0, columns.centre)
+        self.spread_ = np.where(columns.constant, 1.0, columns.spread)
         if columns.constant.any():
             names = np.array(federation.feature_names)[columns.constant]
             warnings.warn(
@@ -192,24 +264,61 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         if self.standardize:
             self._standardise(federation, columns)
 
+    def _check_parameters(self) -> None:
+        if self.comparison not in tuple(_COMPARISONS):
+            raise DataError(
+                f'comparison={self.comparison!r}; choose "mpc" or "summed".'
+            )
+        if not 2.0**-40 <= self.tol < 1.0:
+            raise DataError(
+                f"tol={self.tol!r}; choose between 2^-40, where rounding begins, and 1."
+            )
+        check_reference(self.reference)
+
     def _searched(self, federation: Federation) -> Progress:
-        """Search λ, from the last finished batch where a fit is resumed."""
+        """Return the finished search of λ, begun anew or where a fit was stopped."""
         comparison = _COMPARISONS[self.comparison]
         if self.comparison == "mpc":
             federation.coordinator.begin_computing(self.allow_coordinator_party)
         progress = self._progress if self._resuming else None
         self._resuming, keep, self._keep = False, self._keep, None
-        resumed = progress is not None
         if progress is None:
-            progress = comparison.begun(federation, self.tol, self.reference)
-        self._progress = progress
-        signs_of = comparison.signs(federation, progress.columns)
-        if resumed and not federation.coordinator.planned:
-            progress.prove(federation, comparison.counts, signs_of)
-        progress.run(federation, signs_of, keep)
+            if self.reference is None:
+                columns = comparison.references(federation)
+            else:
+                columns = declared_columns(federation, comparison, self.reference)
+            search = comparison.search(int(columns.varying.sum()), self.tol)
+            self._progress = progress = Progress(columns, search)
+        elif not federation.coordinator.planned:
+            progress.prove(federation, comparison)
+        progress.run(federation, comparison, keep)
         self._progress = None
-        self._take(progress.columns, progress.lambdas(), progress.batches)
         return progress
+
+    def _standardise(self, federation: Federation, columns: Columns) -> None:
+        """Set means and standard deviations about the reference, and those of ψ."""
+        reference = self._reference()
+        totals = federation.sum(local_transformed, **reference)
+        mean = totals["total"] / columns.count
+        variance = np.maximum(totals["squares"] / columns.count - mean**2, 0.0)
+        self.shifted_mean_ = mean
+        self.shifted_scale_ = deviations(variance, columns.constant, reference)
+        # ψ = factor ψ^ + origin.
+        factor, origin = units(**reference)
+        flat = columns.constant | (variance == 0.0)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            # An origin that float64 cannot hold stays infinite, whatever is added.
+            infinite = np.isinf(origin)
+            self.mean_ = np.where(infinite, origin, origin + factor * mean)
+            self.var_ = np.where(flat, 0.0, factor**2 * variance)
+
+    def _reference(self) -> dict[str, Any]:
+        """Return λ, and the reference relative to which rows are transformed."""
+        return {
+            "lambdas": self.lambdas_,
+            "centre": self.centre_,
+            "spread": self.spread_,
+        }
 
     def resume(self, federation: Federation) -> "PowerTransformer":
         """Go on with a fit that an absent party stopped, from its last finished batch.
@@ -217,7 +326,8 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         Parameters
         ----------
         federation : Federation
-            The one of the fit, its parties back again; or another over the same rows.
+            The federation of the fit, once its parties are back, or another one over
+            the same rows.
         """
         if self._progress is None:
             raise DataError("No fit of this model was stopped in its search: use fit.")
@@ -233,47 +343,39 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
             self._progress, self._resuming = Progress.from_record(reached), True
         return self
 
-    def _take(self, columns: Columns, found: Float[Array, " p"], batches: int) -> None:
-        self.lambdas_, self.n_iter_ = found, batches
-        count = columns.count
-        self.n_samples_seen_ = int(count[0]) if (count == count[0]).all() else count
-        # A constant column is transformed by the identity, about 0 in units of 1.
-        self.centre_ = np.where(columns.constant, 0.0, columns.centre)
-        self.spread_ = np.where(columns.constant, 1.0, columns.spread)
-
-    def _standardise(self, federation: Federation, columns: Columns) -> None:
-        totals = federation.sum(local_transformed, **self._reference())
-        found = means_and_scales(totals, columns, self._reference())
-        self.shifted_mean_, self.shifted_scale_, self.mean_, self.var_ = found
-
-    def _reference(self) -> dict[str, Any]:
-        return {
-            "lambdas": self.lambdas_, "centre": self.centre_, "spread": self.spread_
-        }  # fmt: skip
-
     def transform(self, X: Any) -> Any:
-        """Transform an array, or every silo's rows, lazily.
+        """Return transformed rows.
 
         Parameters
         ----------
         X : (n, p) array-like or Federation
-            A federation gives a view; nothing leaves a silo.
+            For a federation the result is a view of it: each silo transforms its own
+            rows when they are read, and nothing is released.
         """
         if isinstance(X, Federation):
             view = self._check_view(X)
-            step, how = self._fitted()
-            return view.derive(step, view.feature_names, **how)
+            step, arguments = self._fitted_transform()
+            return view.derive(step, view.feature_names, **arguments)
         X = self._check_rows(X)
-        step, how = self._fitted()
-        return step(X, **how)
+        step, arguments = self._fitted_transform()
+        return step(X, **arguments)
+
+    def _fitted_transform(self) -> tuple[Step, dict[str, Any]]:
+        """Return the transform of rows and its public arguments."""
+        if not self.standardize:
+            return transformed, {"lambdas": self.lambdas_}
+        moments = {"mean": self.shifted_mean_, "scale": self.shifted_scale_}
+        return gaussianised, self._reference() | moments
 
     def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
-        """Return rows to the units of the data; NaN where no row is transformed so.
+        """Return transformed rows in the units of the data.
+
+        NaN stands where no value of the data has the transformed value.
 
         Parameters
         ----------
         X : (n, p) array-like
-            Rows as `transform` gives them.
+            Rows as returned by `transform`.
         """
         check_is_fitted(self)
         X = self._check_transformed(X, self.n_features_in_)
@@ -291,12 +393,37 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         DataError
             Where scikit-learn's formula would lose a column's digits: use `save`.
         """
-        check_is_fitted(self)
-        return sklearn_twin(self)
+        import sklearn.preprocessing
 
-    def _fitted(self) -> tuple[Step, dict[str, Any]]:
-        """Return the transform of rows, and its arguments."""
-        if not self.standardize:
-            return transformed, {"lambdas": self.lambdas_}
-        about = {"mean": self.shifted_mean_, "scale": self.shifted_scale_}
-        return gaussianised, self._reference() | about
+        check_is_fitted(self)
+        twin = sklearn.preprocessing.PowerTransformer(standardize=self.standardize)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(twin, name, getattr(self, name))
+        twin.lambdas_ = self.lambdas_.copy()
+        if self.standardize:
+            twin._scaler = self._sklearn_scaler()
+        return twin
+
+    def _sklearn_scaler(self) -> Any:
+        """Return the scaler that scikit-learn's PowerTransformer contains."""
+        import sklearn.preprocessing
+
+        scale = np.sqrt(self.var_)
+        with np.errstate(invalid="ignore"):
+            fits = np.isfinite(scale) & (np.abs(self.mean_) <= _MOST_MEAN * scale)
+        lost = ~(fits | (self.lambdas_ == 1.0))
+        if lost.any():
+            names = getattr(self, "feature_names_in_", np.arange(len(lost)))[lost]
+            raise DataError(
+                f"scikit-learn transforms a column about zero, where float64 has no "
+                f"digits left for {', '.join(map(str, names))}: subtract a constant "
+                f"near the middle in every silo, or use unpooled.save."
+            )
+        scaler = sklearn.preprocessing.StandardScaler(copy=False)
+        scaler.set_output(transform="default")
+        scaler.mean_, scaler.var_ = self.mean_.copy(), self.var_.copy()
+        scaler.scale_ = np.where(scale > 0, scale, 1.0)
+        scaler.n_samples_seen_ = self.n_samples_seen_
+        scaler.n_features_in_ = self.n_features_in_
+        return scaler

@@ -1,11 +1,11 @@
-"""Where each column lies, declared by the user in place of being found.
+"""The centre and scale of each column, declared by the user rather than estimated.
 
     reference={"age": (54, 9), ...}   a centre and a scale, in the units of the data
     one round, or one batch of signs  do the rows lie there, within a factor of about 3?
 
-What is declared is public, and stands in the ledger as the argument of every step that
-computes about it. It need only be near: λ is found from signs about any reference that
-fits, so that one which does not is refused rather than searched from.
+A declared reference is public, and the ledger lists it as an argument of every step
+that computes relative to it. It need only be near: any reference that fits leads to the
+same λ. One that does not fit is refused.
 """
 
 from collections.abc import Mapping
@@ -13,61 +13,56 @@ from typing import Any
 
 import numpy as np
 
-from unpooled.arrays import Array, Bool, Float
+from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.yeo_johnson import log_size
-from unpooled.models.preprocessing.pooled_lambda import Columns, checked_count
-from unpooled.protocol.step import Step
+from unpooled.models.preprocessing.pooled_lambda import (
+    Columns,
+    Comparison,
+    pooled_count,
+)
 
-Declared = Mapping[str, Any]
-# How far rows' root mean square distance from the centre may be from the spread, which
-# is rounded to a power of two: about a factor of 3 from the scale.
-_WITHIN = 4.0
+# The factor by which the rows' root mean square distance from the centre may differ
+# from the spread. The spread is rounded to a power of two, so that this is a factor of
+# about 3 from the scale.
+_FACTOR = 4.0
 
 
 def declared_columns(
-    federation: Federation, counts: Step, widths: Step, reference: Declared
+    federation: Federation, comparison: Comparison, reference: Mapping[str, Any]
 ) -> Columns:
-    """Take declared references; one batch of signs says whether they fit.
+    """Return counts and declared references, which one comparison checks.
 
     Parameters
     ----------
     federation : Federation
         Rows, cells missing or not.
-    counts, widths : Step
-        `local_count` and `compared_widths` under the model's name.
+    comparison : Comparison
+        The way to check them.
     reference : mapping of str to (float, float)
         As of `PowerTransformer`.
+
+    Raises
+    ------
+    DataError
+        Where the rows do not lie at their reference.
     """
     centre, spread = _as_logarithms(federation, reference)
-    count = checked_count(federation.sum(counts)["count"], federation)
-    column = np.repeat(np.arange(len(centre)), 2)
-    size = (spread[:, None] * [1.0 / _WITHIN, _WITHIN]).ravel()
-    narrower = federation.compare(
-        widths, count=count.astype(float), centre=centre, column=column, size=size
-    ).reshape(-1, 2)
-    _check(federation, ~narrower[:, 0] & narrower[:, 1])
-    return Columns(count, centre, spread)
-
-
-def declared_columns_summed(
-    federation: Federation, counts: Step, squares: Step, reference: Declared
-) -> Columns:
-    """Take declared references; a total of squares says whether they fit.
-
-    `squares` is `local_log_squares` under the model's name; see `declared_columns`.
-    """
-    centre, spread = _as_logarithms(federation, reference)
-    count = checked_count(federation.sum(counts)["count"], federation)
-    total = federation.sum(squares, mean=centre)["squares"]
-    ratio = np.sqrt(np.maximum(total, 0.0) / count) / spread
-    _check(federation, (ratio >= 1.0 / _WITHIN) & (ratio < _WITHIN))
-    return Columns(count, centre, spread)
+    columns = Columns(pooled_count(federation), centre, spread)
+    fits = comparison.fits(federation, columns, _FACTOR)
+    if not fits.all() and not federation.coordinator.planned:
+        names = np.array(federation.feature_names)[~fits]
+        raise DataError(
+            f"The reference of {', '.join(names)} does not fit the silos' rows: their "
+            f"root mean square distance from the centre is not within a factor of "
+            f"about 3 of the scale. Declare another, or None to have it found."
+        )
+    return columns
 
 
 def check_reference(reference: Any) -> None:
-    """Refuse what is not a centre and a positive scale for each name."""
+    """Refuse a reference that is not a centre and a positive scale for each name."""
     if reference is None:
         return
     if not isinstance(reference, Mapping):
@@ -89,9 +84,9 @@ def check_reference(reference: Any) -> None:
 
 
 def _as_logarithms(
-    federation: Federation, reference: Declared
+    federation: Federation, reference: Mapping[str, Any]
 ) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
-    """Return centres and spreads of φ, the spreads as powers of two."""
+    """Return centres and spreads of φ, the spreads rounded to powers of two."""
     names = federation.feature_names
     if absent := [name for name in names if name not in reference]:
         raise DataError(
@@ -99,21 +94,10 @@ def _as_logarithms(
         )
     pairs = np.array([[float(x) for x in reference[name]] for name in names])
     centre, scale = pairs.T
-    # Outwards, where φ is smooth: inwards a scale as large as the centre meets zero.
+    # Away from zero, because towards it a scale as large as the centre reaches zero.
     size = np.log1p(np.abs(centre) + scale) - np.log1p(np.abs(centre))
     federation.coordinator.notes.append(
         "Centre and scale of every column are declared (reference), not found; that "
         "they fit, within a factor of about 3, is checked."
     )
     return log_size(centre), np.exp2(np.rint(np.log2(size)))
-
-
-def _check(federation: Federation, fits: Bool[Array, " p"]) -> None:
-    if fits.all() or federation.coordinator.planned:
-        return
-    names = np.array(federation.feature_names)[~fits]
-    raise DataError(
-        f"The reference of {', '.join(names)} does not fit the silos' rows: their root "
-        f"mean square distance from the centre is not within a factor of about 3 of "
-        f"the scale. Declare another, or None to have it found."
-    )

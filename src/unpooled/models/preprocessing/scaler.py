@@ -1,11 +1,12 @@
-"""Standardising columns by the federation's means and deviations.
+"""Standardisation of columns by their means and standard deviations over all silos.
 
-    round 1   silos ── counts and sums, per column ───────────────────────> means
-    round 2   silos <── means ──  silos ── squares about them, per column ──> variances
+    round 1   silos ── counts and sums of each column ────────────────────> means
+    round 2   silos <── means ──  silos ── sums of squared deviations ────> variances
 
-Two rounds rather than one with raw squares: their difference would lose the digits of a
-column whose mean is large beside its spread. On a column partition each silo does both
-for its own columns, keeps the result, and nothing leaves.
+There are two rounds because the difference of raw squares, which one round would give,
+loses the digits of a column whose mean is large relative to its standard deviation. On
+a column partition each silo does both for its own columns and keeps the result; nothing
+is released.
 """
 
 from collections.abc import Mapping
@@ -19,11 +20,10 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import squared_deviations
-from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
+from unpooled.models.moments import local_observed, own_observed
 from unpooled.protocol.step import (
     Fit,
-    adopted,
     derived,
     disclosed,
     kept,
@@ -31,10 +31,6 @@ from unpooled.protocol.step import (
     release,
     stays,
     summed,
-)
-
-local_observed, own_observed = adopted(
-    __name__, moments.local_observed, moments.own_observed
 )
 
 
@@ -47,23 +43,24 @@ local_observed, own_observed = adopted(
 def local_squares(
     X: Float[Array, "n p"], *, mean: Float[Array, " p"]
 ) -> dict[str, Any]:
-    """Add squares about the federation's means."""
+    """Return the sums of squared deviations from the federation's means."""
     return {"squares": squared_deviations(X, mean)}
 
 
 def _are_moments(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
     sums = fits["local_observed"].totals
-    count, mean = np.rint(sums["count"]).astype(np.int64), _mean(sums)
+    count = np.rint(sums["count"]).astype(np.int64)
+    mean = _mean(sums["total"], count)
     scale = np.ones(len(mean))
     if squares := fits.get("local_squares"):
-        # About another mean the deviations would be somebody's choice.
+        # Deviations from any other values would be chosen by the coordinator.
         if not np.array_equal(squares.public["mean"], np.nan_to_num(mean)):
             return False
         scale = _scale(_variance(squares.totals["squares"], count), mean, count)
-    means = (mean, np.zeros(len(mean)))
-    scales = (scale, np.ones(len(mean)))
-    return any(_same(public["mean"], one) for one in means) and any(
-        _same(public["scale"], one) for one in scales
+    # Zeros without `with_mean`, ones without `with_std`.
+    means, scales = (mean, np.zeros(len(mean))), (scale, np.ones(len(mean)))
+    return any(_same(public["mean"], allowed) for allowed in means) and any(
+        _same(public["scale"], allowed) for allowed in scales
     )
 
 
@@ -79,26 +76,27 @@ def _are_moments(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
 def standardised(
     X: Float[Array, "n p"], *, mean: Float[Array, " p"], scale: Float[Array, " p"]
 ) -> Float[Array, "n p"]:
-    """Subtract and divide; missing cells stay missing."""
+    """Return the rows minus the mean, divided by the scale; NaN stay NaN."""
     return (X - mean) / scale
 
 
 @kept(squares=stays("p", meaning="each own column's squared deviations from its mean"))
 def own_squares(X: Float[Array, "n p"], kept: Any) -> dict[str, Any]:
-    """Add squares about the means of the silo's own columns."""
-    return {"squares": squared_deviations(X, np.nan_to_num(_mean(kept)))}
+    """Return the sums of squared deviations of the silo's own columns."""
+    mean = _mean(kept["total"], kept["count"])
+    return {"squares": squared_deviations(X, np.nan_to_num(mean))}
 
 
 @derived(fitted_by=("scaler.own_squares", "scaler.own_observed"), by_column=True)
 def own_standardised(
     X: Float[Array, "n p"], kept: Any, *, with_mean: bool, with_std: bool
 ) -> Float[Array, "n p"]:
-    """Standardise by what the silo itself keeps of its columns."""
-    mean, p = _mean(kept), X.shape[1]
-    scale = np.ones(p)
+    """Return the rows standardised by the kept moments of the silo's own columns."""
+    count = kept["count"]
+    mean, scale = _mean(kept["total"], count), np.ones(len(count))
     if with_std:
-        scale = _scale(_variance(kept["squares"], kept["count"]), mean, kept["count"])
-    return (X - (mean if with_mean else np.zeros(p))) / scale
+        scale = _scale(_variance(kept["squares"], count), mean, count)
+    return (X - (mean if with_mean else np.zeros(len(count)))) / scale
 
 
 @disclosed(
@@ -108,7 +106,7 @@ def own_standardised(
     total=release("p", meaning="the sum of each of the silo's columns"),
 )
 def shown_sums(kept: Any) -> dict[str, Any]:
-    """Disclose what the means of the silo's own columns follow from."""
+    """Return the counts and sums of the silo's own columns."""
     return {"count": kept["count"], "total": kept["total"]}
 
 
@@ -116,7 +114,7 @@ def shown_sums(kept: Any) -> dict[str, Any]:
     squares=release("p", meaning="each own column's squared deviations from its mean")
 )
 def shown_squares(kept: Any) -> dict[str, Any]:
-    """Disclose what the variances of the silo's own columns follow from."""
+    """Return the sums of squared deviations of the silo's own columns."""
     return {"squares": kept["squares"]}
 
 
@@ -134,27 +132,28 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
     Attributes
     ----------
     mean_ : (p,) array or None
-        Mean of the cells that are there; None if neither option needs it.
+        Mean of the observed cells; None without `with_mean` and `with_std`.
     var_ : (p,) array or None
-        Variance, with denominator N (the cells that are there); None without
+        Variance, with the number of observed cells as denominator; None without
         `with_std`.
     scale_ : (p,) array or None
-        ``sqrt(var_)``, and 1 for constant columns.
+        ``sqrt(var_)``, and 1 for constant columns; None without `with_std`.
     n_samples_seen_ : int or (p,) array of int
-        N; by column where cells are missing.
+        Number of observed cells; an array where it differs between columns.
     n_features_in_ : int
-        Columns seen in `fit`.
+        p, the number of columns seen in `fit`.
     feature_names_in_ : (p,) array of str
-        Their names, where the silos' tables have names.
+        Names of the columns, where the silos' tables have names.
 
     Notes
     -----
-    Released, as totals only: per column the number of cells that are there, their sum,
-    and their squared distances from the federation's mean. Never released: a row, or
-    any silo's own count, sum or squares. On a column partition nothing is released:
-    each silo keeps the figures of its own columns, and `transform` uses them there.
+    Released, as totals only: for each column the number of observed cells, their sum,
+    and the sum of their squared deviations from the federation's mean. Never released:
+    a row, or any silo's own count, sum or squares. On a column partition nothing is
+    released: each silo keeps the moments of its own columns, and `transform` uses them
+    there.
 
-    Missing cells are left out, and stay missing in `transform`.
+    Missing cells are left out of the moments, and stay missing in `transform`.
 
     See Also
     --------
@@ -168,6 +167,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
     _partitions = ("rows", "columns")
     _missing = True
     _kept_by_silos = ("mean_", "var_", "scale_", "n_samples_seen_")
+    _steps = (local_observed, own_observed)
 
     def __init__(self, *, with_mean: bool = True, with_std: bool = True) -> None:
         self.with_mean = with_mean
@@ -185,42 +185,46 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
             raise DataError("No silo has a single value in the columns selected.")
         squares = None
         if self.with_std:
-            mean = np.nan_to_num(_mean(totals))
+            mean = np.nan_to_num(_mean(totals["total"], count))
             squares = federation.sum(local_squares, mean=mean)["squares"]
         self._set(count, totals["total"], squares)
 
     def _set(
         self,
-        count: Float[Array, " p"],
+        count: Array,
         total: Float[Array, " p"],
         squares: Float[Array, " p"] | None,
     ) -> None:
-        seen = np.rint(count).astype(np.int64)
-        mean = _mean({"count": count, "total": total})
-        self.n_samples_seen_ = int(seen[0]) if (seen == seen[0]).all() else seen
+        """Set the fitted attributes from counts, sums and squared deviations."""
+        count = np.rint(count).astype(np.int64)
+        mean = _mean(total, count)
+        self.n_samples_seen_ = int(count[0]) if (count == count[0]).all() else count
         self.mean_ = mean if self.with_mean or self.with_std else None
         self.var_ = self.scale_ = None
         if squares is not None:
-            self.var_ = _variance(squares, seen)
-            self.scale_ = _scale(self.var_, mean, seen)
+            self.var_ = _variance(squares, count)
+            self.scale_ = _scale(self.var_, mean, count)
 
     def _gather(self, federation: Federation) -> None:
-        steps = [shown_sums, *([shown_squares] if self.with_std else [])]
-        told = [federation.collect(step, kept_of=self.kept_) for step in steps]
-        figures = {
-            name: np.concatenate([values[party][name] for party in federation.parties])
-            for values in told
-            for name in values[federation.parties[0]]
-        }
-        self._set(figures["count"], figures["total"], figures.get("squares"))
+        sums = federation.collect(shown_sums, kept_of=self.kept_)
+        count, total = (
+            np.concatenate([sums[party][name] for party in federation.parties])
+            for name in ("count", "total")
+        )
+        squares = None
+        if self.with_std:
+            shown = federation.collect(shown_squares, kept_of=self.kept_)
+            squares = np.concatenate([shown[p]["squares"] for p in federation.parties])
+        self._set(count, total, squares)
 
     def transform(self, X: Any) -> Any:
-        """Standardise an array, or every silo's rows, lazily.
+        """Return standardised rows.
 
         Parameters
         ----------
         X : (n, p) array-like or Federation
-            A federation gives a view; nothing leaves a silo.
+            For a federation the result is a view of it: each silo standardises its own
+            rows when they are read, and nothing is released.
         """
         if isinstance(X, Federation):
             view = self._check_view(X)
@@ -238,12 +242,12 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         return standardised(X, mean=mean, scale=scale)
 
     def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
-        """Return rows to the units of the data.
+        """Return standardised rows in the units of the data.
 
         Parameters
         ----------
         X : (n, p) array-like
-            Standardised rows.
+            Rows as returned by `transform`.
         """
         check_is_fitted(self)
         X = self._check_transformed(X, self.n_features_in_)
@@ -261,19 +265,20 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         return self._taught(twin)
 
     def _mean_and_scale(self) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
+        """Return what is subtracted and divided by; zeros and ones if neither is."""
         p = self.n_features_in_
         mean = self.mean_ if self.with_mean and self.mean_ is not None else np.zeros(p)
         return mean, np.ones(p) if self.scale_ is None else self.scale_
 
 
-def _mean(sums: Any) -> Float[Array, " p"]:
+def _mean(total: Float[Array, " p"], count: Array) -> Float[Array, " p"]:
     """Return the means, NaN for a column without any value, as in scikit-learn."""
-    count = sums["count"]
-    nowhere = np.full(len(count), np.nan)
-    return np.divide(sums["total"], count, out=nowhere, where=count > 0)
+    undefined = np.full(len(count), np.nan)
+    return np.divide(total, count, out=undefined, where=count > 0)
 
 
 def _variance(squares: Float[Array, " p"], count: Array) -> Float[Array, " p"]:
+    """Return the variances with denominator N, NaN for a column without any value."""
     return np.where(count > 0, squares / np.maximum(count, 1), np.nan)
 
 
@@ -284,7 +289,7 @@ def _same(one: Float[Array, " p"], other: Float[Array, " p"]) -> bool:
 def _scale(
     variance: Float[Array, " p"], mean: Float[Array, " p"], count: Array
 ) -> Float[Array, " p"]:
-    """Return the deviation, and 1 where it is nothing but rounding of a constant."""
+    """Return the standard deviation, and 1 for columns constant up to rounding."""
     eps = np.finfo(float).eps
     # The bound on the rounding error of a two-pass variance that scikit-learn uses.
     constant = variance <= count * eps * variance + (count * mean * eps) ** 2

@@ -1,0 +1,146 @@
+"""The signs of the Yeo-Johnson likelihood's slope, from totals over all silos.
+
+    rounds 1, 2   silos ── count, sum of φ, then squared deviations ──> centre, spread
+    each batch    silos <── K candidates for each column's λ
+                  silos ── Σ u, Σ ψ^, Σ ψ^², Σ ψ^', Σ ψ^ ψ^' at each ──> the sign of F
+
+The totals are opened, so everybody sees them. `unpooled.linalg.yeo_johnson` defines φ,
+u, ψ^ and F; `pooled_lambda` searches λ by the signs.
+
+References
+----------
+Marchand et al., SecureFedYJ: a safe feature Gaussianization protocol for Federated
+Learning, NeurIPS 2022, section 4.
+"""
+
+from typing import Any, final
+
+import numpy as np
+
+from unpooled.arrays import Array, Bool, Float, Int
+from unpooled.federation.federation import Federation
+from unpooled.linalg.moments import observed_sums, squared_deviations
+from unpooled.linalg.root_search import SignSearch, candidate
+from unpooled.linalg.yeo_johnson import Column, Reference, log_size, slope_sign
+from unpooled.models.preprocessing.pooled_lambda import (
+    Columns,
+    Comparison,
+    check_finite,
+    checked_count,
+)
+from unpooled.protocol.step import public, release, summed
+
+# Candidates for each column in a batch: 8 batches for 2^-27.
+_CANDIDATES = 15
+# A standard deviation of φ below this many units in the last place of φ is rounding.
+_ROUNDING = 16.0 * float(np.finfo(float).eps)
+
+
+@summed(
+    count=release("p", meaning="how many rows have a value in each column"),
+    total=release(
+        "p",
+        meaning="the sum of each column's signed logarithms, sgn(x) log(1 + abs(x))",
+    ),
+)
+def local_log_sizes(X: Float[Array, "n p"]) -> dict[str, Any]:
+    """Return the number of observed cells and the sums of their φ."""
+    check_finite(X)
+    count, total = observed_sums(log_size(X))
+    return {"count": count, "total": total}
+
+
+@summed(
+    takes={
+        "mean": public(
+            "p", "the mean of each column's signed logarithms over all silos"
+        )
+    },
+    squares=release(
+        "p",
+        meaning="the squared deviations of those logarithms from their mean, added",
+    ),
+)
+def local_log_squares(
+    X: Float[Array, "n p"], *, mean: Float[Array, " p"]
+) -> dict[str, Any]:
+    """Return the sums of squared deviations of φ from the federation's mean of φ."""
+    return {"squares": squared_deviations(log_size(X), mean)}
+
+
+@summed(
+    takes={
+        "centre": public("p", "where each column lies, on a logarithmic scale"),
+        "spread": public("p", "how far each column is spread, on a logarithmic scale"),
+        "column": public("l", "the column of each candidate"),
+        "lam": public("l", "candidate exponents λ"),
+    },
+    sums=release(
+        "5 l",
+        meaning="five sums at each candidate for each column's λ: of logarithms, of "
+        "transformed values, their squares, their derivatives by λ, and values times "
+        "derivatives",
+    ),
+)
+def local_slopes(
+    X: Float[Array, "n p"],
+    *,
+    centre: Float[Array, " p"],
+    spread: Float[Array, " p"],
+    column: Int[Array, " l"],
+    lam: Float[Array, " l"],
+) -> dict[str, Any]:
+    """Return the five sums that determine the likelihood's slope at each candidate."""
+    sums = np.empty((5, len(column)))
+    for j in np.unique(column):
+        rows = Column(X[:, j], Reference(float(centre[j]), float(spread[j])))
+        own = column == j
+        sums[:, own] = rows.slope_sums(lam[own])
+    return {"sums": sums}
+
+
+@final
+class SignsByTotals(Comparison):
+    """Signs from totals that are opened; one round for each batch."""
+
+    def references(self, federation: Federation) -> Columns:
+        """Return counts and references from the moments of φ; two rounds."""
+        totals = federation.sum(local_log_sizes)
+        count = checked_count(totals["count"], federation)
+        mean = totals["total"] / count
+        squares = federation.sum(local_log_squares, mean=mean)["squares"]
+        spread = np.sqrt(squares / count)
+        # The mean of equal numbers may differ from them by rounding.
+        constant = spread <= _ROUNDING * np.abs(mean)
+        spread = np.exp2(np.rint(np.log2(np.where(constant, 1.0, spread))))
+        return Columns(count, mean, np.where(constant, 0.0, spread))
+
+    def fits(
+        self, federation: Federation, columns: Columns, factor: float
+    ) -> Bool[Array, " p"]:
+        """Return the columns near their declared references; one round."""
+        total = federation.sum(local_log_squares, mean=columns.centre)["squares"]
+        distance = np.sqrt(np.maximum(total, 0.0) / columns.count)
+        ratio = distance / columns.spread
+        return (ratio >= 1.0 / factor) & (ratio < factor)
+
+    def search(self, n_columns: int, tol: float) -> SignSearch:
+        """Return a search with 15 candidates for each column in a batch."""
+        return SignSearch(n_columns, tol, _CANDIDATES)
+
+    def positive(
+        self,
+        federation: Federation,
+        columns: Columns,
+        column: Int[Array, " l"],
+        place: Float[Array, " l"],
+    ) -> Bool[Array, " l"]:
+        """Return whether the likelihood rises at candidates of λ; one round."""
+        sums = federation.sum(
+            local_slopes,
+            centre=columns.centre,
+            spread=columns.spread,
+            column=column,
+            lam=candidate(place) / columns.spread[column],
+        )["sums"]
+        return slope_sign(sums / columns.count[column]) > 0
