@@ -78,7 +78,7 @@ def test_a_party_that_dies_is_waited_for_and_no_batch_is_repeated(consortium, tm
 
     with (
         as_soon_as(late, kill_process),
-        pytest.raises(AggregationError, match=r"comparison .* go on with resume"),
+        pytest.raises(AggregationError, match=r"comparison .* continue with resume"),
     ):
         begin(consortium, study)
     before = entries(consortium, "va", study.name)

@@ -255,7 +255,7 @@ def test_a_member_that_dies_is_waited_for_and_no_batch_is_repeated(six, exact):
 
     with (
         as_soon_as(lambda: entries(six, outsider, name) >= 6, kill_process),
-        pytest.raises(AggregationError, match=r"comparison .* go on with resume"),
+        pytest.raises(AggregationError, match=r"comparison .* continue with resume"),
     ):
         comparing(six, name)
     before = entries(six, outsider, name)

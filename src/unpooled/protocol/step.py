@@ -35,7 +35,7 @@ from unpooled.protocol.fitted_round import Fit, Follows
 from unpooled.secure.comparison.polynomial import Polynomial
 
 # Everything that an author of steps needs.
-__all__ = ["LIBRARY", "Declared", "Fit", "Polynomial", "Step", "adopted"]
+__all__ = ["LIBRARY", "Declared", "Fit", "Polynomial", "Step"]
 __all__ += ["check_installed", "compared", "derived", "disclosed", "exchanged"]
 __all__ += ["find_step", "kept", "named_for", "public", "release", "stays"]
 __all__ += ["steps_of", "summed"]
@@ -259,24 +259,6 @@ def derived(
         return replace(step, follows=follows, by_column=by_column, further=further)
 
     return declare
-
-
-def adopted(module: str, *steps: Step) -> tuple[Step, ...]:
-    """Give a model's module steps that stand in another, under the model's name.
-
-    Ledger, plan, report and policies then say which model asks.
-
-    Parameters
-    ----------
-    module : str
-        The ``__name__`` of the module whose names the steps are bound to.
-    *steps : Step
-        Their functions' names are kept.
-    """
-    home = home_of(module)
-    return tuple(
-        replace(step, name=f"{home}.{step.name.rpartition('.')[2]}") for step in steps
-    )
 
 
 def home_of(module: str) -> str:

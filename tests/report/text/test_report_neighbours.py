@@ -36,7 +36,9 @@ def test_neighbours_are_named(text):
 def test_what_neighbours_saw_comes_first(text):
     first = section(text, "Read this first", "What was fitted")
     assert "Neighbouring silos saw, silo by silo and not only as a total" in first
-    assert "as many as the silo has columns determine its rows, up to a rotation" in first
+    assert (
+        "as many as the silo has columns determine its rows, up to a rotation" in first
+    )
 
 
 def test_every_silo_took_part_in_every_round(text):
