@@ -93,8 +93,9 @@ def test_sentence_is_made_from_the_declaration(heart):
 
 def test_releases_stand_under_what_they_are_for(heart):
     assert [chapter.title for chapter in what_left(heart)] == [
-        "Filling missing cells with the federation’s means",
-        "Standardising columns by the federation’s means and deviations",
+        "Mean imputation: missing cells are filled with the column means of all silos",
+        "Standardisation of columns by their means and standard deviations over all "
+        "silos",
         "Principal component analysis of rows that stay in their silos",
     ]
     # A fitted transform is told in the round of the step that needs it.
@@ -159,7 +160,7 @@ def test_what_was_shown_is_not_said_to_be_a_total():
 
     said = what_stayed(facts_of(model, federation))[0].passages[0].sentences[0]
 
-    assert said.text.startswith("How each own column counts towards each class")
+    assert said.text.startswith("The weight of each own column for each class")
     assert "Only its total" not in said.fate
     assert "It was sent to the coordinator as it is, in round" in said.fate
     (people,) = [
