@@ -42,6 +42,7 @@ def main() -> None:
 
     runtime.pickle = _NoPickle()
     sent = _count_messages(asyncoro)
+    asyncoro.MessageExchanger.connection_lost = _end
     runtime.mpc.run(_serve(runtime.mpc, sent, answers))
 
 
@@ -104,6 +105,13 @@ def _unseal_keys(password: str) -> None:
         read(self, certificate, keyfile, password)
 
     ssl.SSLContext.load_cert_chain = unsealed  # type: ignore[method-assign]
+
+
+def _end(exchanger: Any, error: Exception | None) -> None:
+    """End this process, because a peer's process has ended."""
+    # MPyC raises in a callback of the event loop, where nothing catches it, and then
+    # waits for the peer's shares for ever.
+    os._exit(1)
 
 
 def _count_messages(asyncoro: Any) -> list[int]:
