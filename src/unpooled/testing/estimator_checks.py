@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array
+from unpooled.coordinator.step_call import RoundRunner, StepCall
 from unpooled.errors import DataError, UnpooledError
 from unpooled.federation.federation import Federation
 from unpooled.federation.local import simulate
@@ -26,8 +27,8 @@ from unpooled.models.files.model_file import load, save
 from unpooled.models.preprocessing.scaler import StandardScaler
 from unpooled.party.rules.policy import Policy
 from unpooled.protocol.request import Veiled
-from unpooled.protocol.step import Step, find_step, home_of
-from unpooled.protocol.view_operations import Operation, Select
+from unpooled.protocol.step import find_step, home_of
+from unpooled.protocol.view_operations import Select
 from unpooled.report.html import report
 from unpooled.testing.step_checks import check_step
 
@@ -350,19 +351,19 @@ def check_steps(trial: Trial) -> None:
     if trial.partition == "columns":
         return
     federation = trial.federation()
-    recorder: Any = _Recorder(federation.coordinator)
+    recorder = _Recorder(federation.coordinator)
     trial.fitted(federation.over(recorder))
-    for step, operations, public in recorder.asked:
+    assert recorder.calls or not federation.ledger, "the steps went unnoticed"
+    for call in recorder.calls:
+        step, selection = call.step, call.operations[0]
         from_rows = {"X", "y"} & set(step.reads) and "kept" not in step.reads
-        selection = operations[0]
-        plain = len(operations) == 1 and isinstance(selection, Select)
-        if not (from_rows and plain) or step.polynomial is not None:
+        if not from_rows or step.polynomial is not None or len(call.operations) > 1:
+            continue
+        if any(isinstance(value, Veiled) for value in call.public.values()):
             continue
         assert isinstance(selection, Select)
-        if any(isinstance(value, Veiled) for value in public.values()):
-            continue
-        columns = list(selection.columns)
-        check_step(step, trial.frame[columns].to_numpy(), trial.labels, **public)
+        rows = trial.frame[list(selection.columns)].to_numpy()
+        check_step(step, rows, trial.labels, **call.public)
 
 
 def check_policies(trial: Trial) -> None:
@@ -449,20 +450,33 @@ CHECKS: tuple[Callable[[Trial], None], ...] = (
 
 
 @final
-class _Recorder:
-    """The coordinator's end of rounds, which notes what is asked for."""
+class _Recorder(RoundRunner):
+    """The coordinator of a federation, which notes the steps that it is to run."""
 
-    def __init__(self, rounds: Any) -> None:
-        self._rounds = rounds
-        self.asked: list[tuple[Step, tuple[Operation, ...], dict[str, Any]]] = []
+    def __init__(self, runner: RoundRunner) -> None:
+        self._runner = runner
+        self.calls: list[StepCall] = []
+        self.parties, self.study = runner.parties, runner.study
+        self.protection, self.planned = runner.protection, runner.planned
+        self.ledger, self.records = runner.ledger, runner.records
+        self.notes = runner.notes
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._rounds, name)
+    def enter(self) -> None:
+        """Begin a fit."""
+        self._runner.enter()
 
-    def ask(self, step: Step, operations: Any, *others: Any, **more: Any) -> Any:
-        public = more["public"] if "public" in more else others[2]
-        self.asked.append((step, tuple(operations), dict(public)))
-        return self._rounds.ask(step, operations, *others, **more)
+    def exit(self) -> None:
+        """End a fit."""
+        self._runner.exit()
+
+    def begin_computing(self, allow_coordinator_party: bool = False) -> None:
+        """Prepare comparisons."""
+        self._runner.begin_computing(allow_coordinator_party)
+
+    def run_step(self, call: StepCall) -> dict[str, Any]:
+        """Note the call, and run it."""
+        self.calls.append(call)
+        return self._runner.run_step(call)
 
 
 @final
