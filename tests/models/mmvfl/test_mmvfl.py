@@ -119,7 +119,9 @@ def test_the_score_opens_no_row_to_the_coordinator(data):
     ]
 
 
-@pytest.mark.parametrize(("percent", "kept"), [(1, 1), (20, 1), (40, 2), (100, 5)])
+@pytest.mark.parametrize(
+    ("percent", "kept"), [(1, 1), (20, 1), (21, 2), (40, 2), (100, 5)]
+)
 def test_a_share_of_each_silos_columns_is_selected(data, percent, kept):
     X, y = data
     model = up.MMVFL(0.5, max_iter=30, tol=0.0).fit(silos(X, y), y="tree")

@@ -24,6 +24,7 @@ from policy_steps import (
 )
 from unpooled.errors import ReleaseRefusedError
 from unpooled.party.rules.policy import Policy
+from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.view_operations import Derive, Rows, Select
 from wire import COLUMNS, Rogue, rows, silos
 
@@ -117,6 +118,35 @@ def test_min_rows_per_class():
     here.federation.sum(totals)
     here = silos(tables, label="diagnosis", policy={"min_rows_per_class": 4})
     assert ask().tolist() == [76.0, 14.0]
+
+
+@pytest.mark.parametrize(
+    ("few", "refused"), [(0, False), (1, True), (4, True), (5, False)]
+)
+def test_a_class_of_one_row_is_as_rare_as_one_of_four(few, refused):
+    """Class sizes below the minimum are refused; a class that is absent is not."""
+    if not refused:
+        Policy(min_rows_per_class=5).check_classes([30, few])
+        return
+    with pytest.raises(Refusal, match="min_rows_per_class"):
+        Policy(min_rows_per_class=5).check_classes([30, few])
+
+
+@pytest.mark.parametrize(
+    ("verb", "to", "protection", "shown"),
+    [
+        ("summed", "parties", "masked", True),
+        # Without masks the coordinator would see what the parties open.
+        ("summed", "parties", "plain", False),
+        ("summed", "coordinator", "masked", False),
+        ("exchanged", "coordinator", "masked", True),
+    ],
+)
+def test_people_are_for_the_parties_alone(verb, to, protection, shown):
+    policy = Policy(allow_row_level="parties")
+    assert policy._shows(verb, to, protection) is shown
+    assert Policy(allow_row_level=True)._shows(verb, to, protection)
+    assert not Policy()._shows(verb, to, protection)
 
 
 def test_max_feature_ratio():
