@@ -29,10 +29,10 @@ def __getattr__(name: str) -> Any:
         return _load(name)
     if name[:1].isupper():
         # An estimator is public by its file being there, listed above or not.
-        from unpooled.models.files.catalogue import estimators
+        from unpooled.models.files.catalogue import estimator
 
-        if name in (found := estimators()):
-            return found[name]
+        if (kind := estimator(name)) is not None:
+            return kind
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
