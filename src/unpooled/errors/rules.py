@@ -179,6 +179,11 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the study's parties are not the ones on this silo's roster",
             "Exchange public keys again, so that all silos pin the same roster.",
         ),
+        "wrong_total": (
+            "a total is not the sum of what the parties sent",
+            "Nothing further leaves the silo. Ask who runs the coordinator; silos that "
+            "run different versions show this too.",
+        ),
         "out_of_order": (
             "a message does not belong to the current round",
             "Start the fit again: every fit agrees on new keys.",
