@@ -43,6 +43,8 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     # Attributes that the silos of a column partition keep until one is read.
     _kept_by_silos: tuple[str, ...] = ()
     _silos: Federation | None = None
+    # Fitted attributes that `update` starts from.
+    updates_from: tuple[str, ...] = ()
     # Steps of other files that this model runs under its own name, such as
     # "pca.local_total"; a module stands for all steps that it declares.
     _steps: tuple[Step | ModuleType, ...] = ()
@@ -75,7 +77,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
                 f"{' and '.join(self._partitions)}, not by {federation.partition}."
             )
         try:
-            with federation.fitting():
+            with federation.calling(self, **({} if y is None else {"y": y})):
                 self._fit(federation, y)
             inputs = self._inputs(federation, y)
         except BaseException:
@@ -133,7 +135,8 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
                 f"read from a file. Ask for {name} before saving, where the silos "
                 f"allow it."
             )
-        self._gather(self._silos)
+        with self._silos.calling(self, "_gather"):
+            self._gather(self._silos)
         return vars(self)[name]
 
     def __getstate__(self) -> dict[str, Any]:

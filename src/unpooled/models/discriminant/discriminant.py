@@ -407,7 +407,7 @@ class LinearDiscriminantAnalysis(
         if self.solver == "exact":
             raise DataError("An exact answer has no error to diagnose.")
         federation, ridge = check_federation(self, federation), roots(self.ridge)
-        with federation.fitting():
+        with federation.calling(self, "diagnose"):
             M = dgep.names_and_sum(federation, ridge["ridge"], len(self.classes_))[1]
             pair = matrix_pairs.local_discriminant
             return diagnosis_of(federation, pair, {}, self.scalings_, M)

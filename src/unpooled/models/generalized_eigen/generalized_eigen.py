@@ -256,7 +256,7 @@ class GeneralizedEigen(
         if self.solver == "exact":
             raise DataError("An exact answer has no error to diagnose.")
         pair, public = _pair_of(self.pair), self.public or {}
-        with federation.fitting():
+        with federation.calling(self, "diagnose"):
             federation.keep(pair, **public)
             M = federation.sum(local_whitened, **roots(self.ridge))["M"]
             return diagnosis_of(federation, pair, public, self.eigenvectors_, M)

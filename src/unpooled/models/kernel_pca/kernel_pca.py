@@ -369,7 +369,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
     def _scores_of_columns(self, view: Federation) -> Float[Array, "n k"] | None:
         """Return the scores of aligned rows, or None where the silos keep them."""
         method = self._method(view.n_features)
-        with view.fitting():
+        with view.calling(self, "transform"):
             totals = view.sum(
                 columns.own_extent, kept_of=self.kept_, centred=method.centred
             )

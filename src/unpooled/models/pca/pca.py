@@ -251,6 +251,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     mean_: Float[Array, " p"]
 
     _partitions = ("rows", "columns")
+    updates_from = ("mean_", "origin_", "n_features_in_", "feature_names_in_")
     _kept_by_silos = (
         "components_",
         "mean_",
@@ -425,6 +426,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             view = self._check_view(X)
             if view.partition == "columns":
                 return columns.scores(
+                    self,
                     view, to=self.scores, kept_of=self.kept_, scale=self._scale()
                 )
             names = list(self.get_feature_names_out())
@@ -496,7 +498,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         self._check_updatable(view)
         wanted = self._check_parameters(view)
         origin = getattr(self, "origin_", self.mean_)
-        with view.fitting():
+        with view.calling(self, "update"):
             N, mean, S = update.present_moments(view, origin)
             check_rows_suffice(wanted, N, view.n_features)
         if update.has_moved_far(N, mean, S, origin):

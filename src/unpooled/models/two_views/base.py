@@ -233,7 +233,7 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
                 'scores=None: nobody may have them; choose scores="coordinator".'
             )
         view, sizes = check_federation(self, X), np.ones(int(self.n_components))
-        with view.fitting():
+        with view.calling(self, "transform"):
             disclosed = view.collect(shown_scores, kept_of=self.kept_, sizes=sizes)
         return {party: arrays["scores"] for party, arrays in disclosed.items()}
 
