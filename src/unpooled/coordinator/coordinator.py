@@ -26,7 +26,6 @@ from unpooled.coordinator.comparisons import (
     computing_note,
     computing_parties,
 )
-from unpooled.coordinator.telling import Telling, words_by_party
 from unpooled.coordinator.open_totals import (
     added_words,
     disclosed_values,
@@ -42,6 +41,7 @@ from unpooled.coordinator.replies import (
     raise_refusals,
 )
 from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
+from unpooled.coordinator.telling import Telling, words_by_party
 from unpooled.errors import UnpooledError
 from unpooled.ledger import Ledger, Release
 from unpooled.protocol.following import SIGNS, Call

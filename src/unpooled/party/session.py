@@ -258,9 +258,7 @@ class Session:
     def _is_masked(self) -> bool:
         return self.protection == "masked"
 
-    def _checks(
-        self, request: Request, arrays: Mapping[str, Array]
-    ) -> dict[str, str]:
+    def _checks(self, request: Request, arrays: Mapping[str, Array]) -> dict[str, str]:
         """Return sealed sums of the words that leave, by which peers check totals."""
         checks, key = {}, self._key_of_group()
         for name, words in arrays.items():

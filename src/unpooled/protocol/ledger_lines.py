@@ -169,18 +169,18 @@ def _following_lines(request: Request, line: _Line) -> Iterator[tuple[Release, s
             yield received, name
     for place, told in enumerate(request.told):
         verb = find_step(told.step).verb
-        for name, value in told.arrays(place).items():
-            total = name.startswith(WORDS)
+        for key, value in told.arrays(place).items():
+            total = key.startswith(WORDS)
             wide = total and verb == "summed" and value.ndim == 2
             received = line(
                 step=told.step,
-                name=name,
+                name=key.rpartition(".")[2] if total else key.partition(".")[2],
                 shape=value.shape[:1] if wide else value.shape,
                 dtype="uint256" if wide else str(value.dtype),
                 bytes=value.nbytes,
                 visibility=verb if total else "public",
             )
-            yield received, name
+            yield received, key
 
 
 def lines_of_all(

@@ -37,12 +37,11 @@ from unpooled.models.base import FederatedEstimator
 from unpooled.models.kernel_pca import columns
 from unpooled.models.kernel_pca.kernel import APPROXIMATIONS, Method
 from unpooled.models.moments import pooled_mean, pooled_scatter
-from unpooled.models.pca.check_axes import are_axes
 from unpooled.models.pca.spectrum import check_rows_suffice, leading_components
 from unpooled.protocol.step import derived, public
 
 
-@derived(fitted_by=())
+@derived()
 def fourier(
     X: Float[Array, "n p"], *, seed: int, gamma: float, size: int
 ) -> Float[Array, "n l"]:
@@ -57,12 +56,6 @@ def fourier(
         "components": public("k p", "the principal components of the random features"),
         "scale": public("k", "the number that each component's scores are divided by"),
     },
-    fitted_by=(
-        "kernel_pca.local_total",
-        "kernel_pca.local_squares",
-        "kernel_pca.local_scatter",
-    ),
-    follows=are_axes,
 )
 def projected(
     X: Float[Array, "n p"],

@@ -35,7 +35,6 @@ from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.moments import local_scatter, local_squares, pooled_mean
 from unpooled.models.pca import columns, compression, gossip, krylov, private, update
-from unpooled.models.pca.check_axes import FITTED_BY, are_axes
 from unpooled.models.pca.spectrum import (
     Iteration,
     Spectrum,
@@ -67,8 +66,6 @@ SOLVERS = {
         ),
         "scale": public("k", "the number that each component's scores are divided by"),
     },
-    fitted_by=FITTED_BY,
-    follows=are_axes,
 )
 def projected(
     X: Float[Array, "n p"],
@@ -426,8 +423,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             view = self._check_view(X)
             if view.partition == "columns":
                 return columns.scores(
-                    self,
-                    view, to=self.scores, kept_of=self.kept_, scale=self._scale()
+                    self, view, to=self.scores, kept_of=self.kept_, scale=self._scale()
                 )
             names = list(self.get_feature_names_out())
             return view.derive(projected, names, kept_of="", **self._projection())
