@@ -225,6 +225,19 @@ class Federation:
         return self.coordinator.run_step(call)
 
     @contextmanager
+    def fitting(self) -> Iterator["Federation"]:
+        """Hold one session, with keys of its own, for all rounds within.
+
+        For steps that are run one by one: silos that follow answer none of them. An
+        estimator's method holds one by `calling`.
+        """
+        self.coordinator.enter()
+        try:
+            yield self
+        finally:
+            self.coordinator.exit()
+
+    @contextmanager
     def calling(
         self, model: Any, method: str = "fit", **arguments: Any
     ) -> Iterator["Federation"]:

@@ -63,12 +63,9 @@ def agree_on_rows(federation: Federation) -> None:
     matching, coordinator = federation.layout.matching, federation.coordinator
     if not matching or not isinstance(coordinator, Coordinator):
         return
-    coordinator.enter()
-    try:
+    with federation.fitting():
         rows = RowMatching(coordinator)
         n_rows = rows.check() if matching == "aligned" else rows.match()
-    finally:
-        coordinator.exit()
     federation.layout = federation.layout.matched(n_rows)
 
 

@@ -75,6 +75,8 @@ class Party:
         Studies that the silo remembers, each with its own ledger.
     aligned_rows : AlignedRows
         The rows of the silo that its studies read.
+    audit_log : AuditLog
+        The silo's audit log.
     """
 
     def __init__(
@@ -97,7 +99,7 @@ class Party:
         self.partition = partition
         self._identity, self._roster = identity, roster
         self._plain = plain
-        audit_log = audit_log or AuditLog()
+        self.audit_log = audit_log = audit_log or AuditLog()
         self._studies = Studies(policy, identity, audit_log, approval, models)
         self._following = follow and Following(follow, policy, audit_log)
         self.aligned_rows = AlignedRows(policy, identity, self._studies, matches)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from test_transform_checks import altered, proofs, refused_by_all, shown
+from unpooled.protocol.evidence import Evidence
 
 import unpooled as up
 from unpooled.arrays import Array
 from unpooled.models.preprocessing.pooled_lambda import Progress
-from unpooled.protocol.evidence import Evidence
 from wire import Silos, silos
 
 pytest.importorskip("mpyc")
