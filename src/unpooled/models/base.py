@@ -43,8 +43,6 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     # Attributes that the silos of a column partition keep until one is read.
     _kept_by_silos: tuple[str, ...] = ()
     _silos: Federation | None = None
-    # Fitted attributes that `update` starts from.
-    updates_from: tuple[str, ...] = ()
     # Steps of other files that this model runs under its own name, such as
     # "pca.local_total"; a module stands for all steps that it declares.
     _steps: tuple[Step | ModuleType, ...] = ()

@@ -96,6 +96,10 @@ class StudyText:
     ----------
     calls : tuple of mapping
         "method", "class", "parameters" and "arguments" of each.
+    parties : tuple of str
+        Sorted.
+    protection : {"masked", "plain"}
+        How totals travel.
     columns : tuple of str or None
         The columns of the first view; None: those that all silos have.
     label, random_state
@@ -103,6 +107,8 @@ class StudyText:
     """
 
     calls: tuple[Mapping[str, Any], ...]
+    parties: tuple[str, ...]
+    protection: str
     columns: tuple[str, ...] | None
     label: str | None
     random_state: int | None
@@ -283,7 +289,7 @@ class Following:
         call = request.call
         if call is None:
             raise Refusal("not_followed")
-        self._check_call(request.study, call)
+        self._check_call(request.study, call, session)
         if (before := self._running.pop(request.study, None)) is not None:
             before.program.close()
         program = self._follow.program(
@@ -311,7 +317,7 @@ class Following:
         view = outcome.view
         note = {
             "study": study,
-            "call": _call_digest(call),
+            "call": digest(canonical(_asked(call, {"method": call.method}))),
             "view": digest(canonical(list(call.view))),
             "model": outcome.model,
             "made": "" if view is None else digest(canonical(list(view))),
@@ -319,14 +325,18 @@ class Following:
         }
         self._audit_log.note(FOLLOWED, note)
 
-    def _check_call(self, study: str, call: Call) -> None:
+    def _check_call(self, study: str, call: Call, session: Mapping[str, Any]) -> None:
         notes = self._audit_log.notes(FOLLOWED)
         self._check_view(call, notes)
         self._check_model(call, notes)
         text = self._audit_log.study(study).text
         if text:
+            announced = self._follow.text(text)
+            here = announced.parties, announced.protection
+            if (session["parties"], session["protection"]) != here:
+                raise Refusal("not_followed")
             own = [note for note in notes if note["study"] == study]
-            _check_text(self._follow.text(text), call, own)
+            _check_text(announced, call, own)
         elif not self._follow.interactive:
             raise Refusal("not_announced")
 
@@ -350,7 +360,10 @@ class Following:
         # An update starts from numbers that were arguments of followed requests.
         known = self._audit_log.known_arguments()
         arrays = {array_digest(array) for array in call.arrays.values()}
-        if call.method != "update" or not arrays <= known:
+        # A silo that joins later never followed the fit. The others did: where it was
+        # sent other numbers than they, no masks cancel.
+        joins = self._policy.allow_roster_change
+        if call.method != "update" or not (joins or arrays <= known):
             raise Refusal("model_not_followed")
 
 
@@ -368,7 +381,7 @@ def _check_text(
             return
         before = text.calls[place - 1] if place else None
         if before is not None and any(
-            note["made"] == view and note["call"] == _digest_of_asked(before)
+            note["made"] == view and note["call"] == digest(canonical(dict(before)))
             for note in notes
         ):
             return
@@ -376,23 +389,18 @@ def _check_text(
 
 
 def _asked(call: Call, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a call as texts have it; an update has no parameters there."""
-    record = {
-        "method": call.method,
+    """Return a call as texts have it.
+
+    Of a model to update, texts have the file: its parameters are in the model, and it
+    is fitted anew where the mean has moved far.
+    """
+    updates = asked["method"] == "update" and call.method in ("update", "fit")
+    return {
+        "method": "update" if updates else call.method,
         "class": call.model.get("class"),
-        "parameters": call.model.get("parameters"),
+        "parameters": None if updates else call.model.get("parameters"),
         "arguments": dict(call.arguments),
     }
-    return record | ({"parameters": None} if asked["parameters"] is None else {})
-
-
-def _call_digest(call: Call) -> str:
-    updates = call.method == "update"
-    return _digest_of_asked(_asked(call, {"parameters": None if updates else {}}))
-
-
-def _digest_of_asked(asked: Mapping[str, Any]) -> str:
-    return digest(canonical(dict(asked)))
 
 
 def _is_first_view(call: Call, columns: tuple[str, ...] | None) -> bool:

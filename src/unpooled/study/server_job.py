@@ -121,6 +121,7 @@ def _carry_out(
             ledger=ledger,
             first_round=first_round,
             partition=study.partition,
+            follows=True,
         )
         _announce(study, coordinator, require_approval=action != "plan")
         return federation_of(study, coordinator), {}

@@ -248,7 +248,6 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     mean_: Float[Array, " p"]
 
     _partitions = ("rows", "columns")
-    updates_from = ("mean_", "origin_", "n_features_in_", "feature_names_in_")
     _kept_by_silos = (
         "components_",
         "mean_",
@@ -493,7 +492,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         view = self._check_view(federation)
         self._check_updatable(view)
         wanted = self._check_parameters(view)
-        origin = getattr(self, "origin_", self.mean_)
+        origin = self.origin_ if hasattr(self, "origin_") else self.mean_
         with view.calling(self, "update"):
             N, mean, S = update.present_moments(view, origin)
             check_rows_suffice(wanted, N, view.n_features)
@@ -506,6 +505,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         self._set_attributes(principal_components(S, N, mean, wanted))
         self.origin_ = origin
         return self
+
+    @property
+    def updates_from(self) -> tuple[str, ...]:
+        """Names of the fitted attributes that `update` starts from."""
+        origin = "origin_" if hasattr(self, "origin_") else "mean_"
+        return origin, "n_features_in_", "feature_names_in_"
 
     def _check_updatable(self, federation: Federation) -> None:
         """Refuse fits whose moments were not exact, or were never formed."""
