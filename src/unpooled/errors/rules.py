@@ -200,6 +200,10 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Nothing further leaves the silo. Ask who runs the coordinator; silos that "
             "run different versions show this too.",
         ),
+        "hint": (
+            "a decomposition that the coordinator sent does not fit the totals",
+            "Run the same version of the library, NumPy and SciPy at all ends.",
+        ),
         "out_of_order": (
             "a message does not belong to the current round",
             "Start the fit again: every fit agrees on new keys.",

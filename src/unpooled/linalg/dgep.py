@@ -15,8 +15,9 @@ import scipy.linalg
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
-from unpooled.linalg.eigen import with_positive_peaks
+from unpooled.linalg.eigen import symmetric_eigenpairs, with_positive_peaks
 from unpooled.linalg.generalized_eigen import inverse_root, largest_sine
+from unpooled.linalg.settled import orthonormal_basis
 
 
 def top_eigenvectors(M: Float[Array, "p p"], k: int) -> Float[Array, "p k"]:
@@ -24,9 +25,7 @@ def top_eigenvectors(M: Float[Array, "p p"], k: int) -> Float[Array, "p k"]:
 
     In each, the entry of largest magnitude is positive.
     """
-    p = len(M)
-    V = scipy.linalg.eigh(M, subset_by_index=[p - k, p - 1])[1]
-    return with_positive_peaks(V[:, ::-1])
+    return symmetric_eigenpairs(M, k)[1]
 
 
 def power_eigenvectors(
@@ -49,9 +48,9 @@ def power_eigenvectors(
     max_iter : int
         Number of steps.
     """
-    W = scipy.linalg.qr(start, mode="economic")[0]
+    W = orthonormal_basis(start)
     for _ in range(max_iter):
-        W = scipy.linalg.qr(apply(W), mode="economic")[0]
+        W = orthonormal_basis(apply(W))
     return with_positive_peaks(W)
 
 

@@ -26,6 +26,7 @@ import scipy.linalg
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import squared_deviations
+from unpooled.linalg.settled import Arrays, is_orthonormal, near, settled
 from unpooled.protocol.bounds import CauchySchwarzImage
 from unpooled.protocol.step import derived, public, release, summed
 from unpooled.protocol.view_operations import Derive, Operation, Select
@@ -176,9 +177,31 @@ def _range(
     image: Float[Array, "p q"], most: int
 ) -> tuple[Float[Array, "p l"], Float[Array, " l"]]:
     """Return an orthonormal basis of a range, and relative singular values."""
-    U, s, _ = scipy.linalg.svd(image, full_matrices=False)
-    k = min(most, int((s > _ROUNDING * s[0]).sum()))
-    return U[:, :k], s[:k] / s[0]
+
+    def rank(s: Float[Array, " l"]) -> int:
+        return min(most, int((s > _ROUNDING * s[0]).sum()))
+
+    def solve() -> dict[str, Array]:
+        U, s, _ = scipy.linalg.svd(image, full_matrices=False)
+        return {"values": s, "left": U[:, : rank(s)]}
+
+    def accept(found: Arrays, own: Arrays) -> bool:
+        s, U, rows = found["values"], found["left"], len(image)
+        if s.shape != own["values"].shape or U.shape != (rows, rank(s)):
+            return False
+        top = float(own["values"][0])
+        along = U.T @ image
+        squares = np.diag((s[: U.shape[1]] / top) ** 2)
+        return (
+            near(s, own["values"], top, rows)
+            and is_orthonormal(U)
+            and near(U @ along, image, top, rows)
+            and near((along / top) @ (along / top).T, squares, 1.0, rows)
+        )
+
+    found = settled("span of the rows", solve, accept, ranked=True)
+    s, U = found["values"], found["left"]
+    return U, s[: U.shape[1]] / s[0]
 
 
 Basis = tuple[Float[Array, "p q"], Float[Array, " q"]]

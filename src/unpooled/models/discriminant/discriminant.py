@@ -47,7 +47,8 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.dgep import Diagnosis
 from unpooled.linalg.eigen import with_positive_peaks
-from unpooled.linalg.generalized_eigen import leading_pencil_pairs
+from unpooled.linalg.generalized_eigen import leading_pencil_pairs, solved
+from unpooled.linalg.settled import product
 from unpooled.models import moments, row_space
 from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.discriminant import (
@@ -304,12 +305,12 @@ class LinearDiscriminantAnalysis(
         else:
             # Rounds 3 and 4: the covariances within classes and of all rows.
             Sw, St = self._covariances(federation, groups, self.shrinkage)
-            # S_b v = λ S_w v. Vᵀ S_w V is the identity, and V Vᵀ the inverse of S_w.
-            ratios, V = leading_pencil_pairs(St - Sw, Sw, p)
+            # S_b v = λ S_w v, and Vᵀ S_w V is the identity.
+            ratios, V = leading_pencil_pairs(St - Sw, Sw, p, k)
             self.covariance_ = Sw
-            self.scalings_ = np.ascontiguousarray(V[:, :k])
+            self.scalings_ = V
             self.explained_variance_ratio_ = ratios[:k] / (ratios.sum() or 1.0)
-            self._set_decision_functions(means @ V @ V.T)
+            self._set_decision_functions(solved(Sw, means.T).T)
         if self.scores is not None:
             self._collect_people(federation, names)
 
@@ -326,12 +327,14 @@ class LinearDiscriminantAnalysis(
             return
         p, s, mean = federation.n_features, float(self.shrinkage), groups.mean
         Z = row_space.row_space(federation, mean, self.n_samples_, p)
-        inside = Classes(groups.names, groups.count, (groups.means - mean) @ Z)
+        means = product(groups.means - mean, Z)
+        inside = Classes(groups.names, groups.count, means)
         view = row_space.coordinates(federation, mean, Z)
         Sw, St = self._covariances(view, inside, shrinkage=None)
         Sb = St - Sw
-        ratios, V = leading_pencil_pairs(*shrunk_in_span(Sb, Sw, s, p), len(Sw))
-        self.scalings_ = with_positive_peaks(Z @ V[:, :k])
+        Sb_in, Sw_in = shrunk_in_span(Sb, Sw, s, p)
+        ratios, V = leading_pencil_pairs(Sb_in, Sw_in, len(Sw), k)
+        self.scalings_ = with_positive_peaks(product(Z, V))
         # In each of the p - r directions across the span of r dimensions the ratio is
         # that of the multiples of the identity.
         total = ratios.sum() + (p - len(Sw)) * Sb.trace() / Sw.trace()
@@ -339,7 +342,7 @@ class LinearDiscriminantAnalysis(
         # There the inverse of the covariance is p / (s tr S_w) times the identity.
         along = groups.means @ Z
         across = (groups.means - along @ Z.T) * (p / s / Sw.trace())
-        self._set_decision_functions(along @ V @ V.T @ Z.T + across)
+        self._set_decision_functions(solved(Sw_in, along.T).T @ Z.T + across)
 
     def _covariances(
         self, federation: Federation, groups: Classes, shrinkage: Any
@@ -348,7 +351,7 @@ class LinearDiscriminantAnalysis(
         N = groups.count.sum()
         if isinstance(shrinkage, str):
             by_class, St = ledoit_wolf.ledoit_wolf_covariances(federation, groups)
-            return np.tensordot(self.priors_, by_class, 1), St
+            return ledoit_wolf.weighted_sum(self.priors_, by_class), St
         # The weights of the classes are 1 where the priors are their shares of rows.
         Sw = pooled_within(federation, groups, self.priors_ * N / groups.count) / N
         if self.priors is None:

@@ -32,8 +32,8 @@ from unpooled.linalg.dgep import (
     starting_block,
     top_eigenvectors,
 )
-from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.generalized_eigen import inverse_root, leading_pencil_pairs
+from unpooled.linalg.partial_least_squares import leading_singular_pairs
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.parameter_checks import check_choice
 from unpooled.protocol.step import (
@@ -119,7 +119,7 @@ class OneShotSolver:
     ) -> Float[Array, "p k"]:
         """Return the leading eigenvectors of ``F Fᵀ``, which is never formed."""
         if self.solver == "dgep-eigh":
-            return with_positive_peaks(np.linalg.svd(F, full_matrices=False)[0][:, :k])
+            return leading_singular_pairs(F, k)[0]
         return self._by_power_method(lambda W: F @ (F.T @ W), len(F), k)
 
     def _by_power_method(

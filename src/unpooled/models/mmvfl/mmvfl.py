@@ -34,6 +34,7 @@ from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.row_sparse import row_norms, row_sparse_weights
+from unpooled.linalg.settled import orthonormal_basis
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.discriminant import classes as class_names
 from unpooled.models.discriminant.classes import (
@@ -564,4 +565,4 @@ def _pseudo_labels(
 def _orthonormal(N: int, c: int, random_state: int | None) -> Float[Array, "N c"]:
     """Return the first Z, random with orthonormal columns (Algorithm 1, line 1)."""
     rng = np.random.default_rng(0 if random_state is None else random_state)
-    return np.linalg.qr(rng.standard_normal((max(N, c), c)))[0][:N]
+    return orthonormal_basis(rng.standard_normal((max(N, c), c)))[:N]

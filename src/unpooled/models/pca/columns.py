@@ -159,11 +159,15 @@ def gram(federation: Federation, wanted: Wanted) -> Spectrum:
     squares = total_squares(federation)
     G = federation.sum(own_gram, squares=squares)["gram"]
     most = min(N, p)
-    values, U = leading_eigenpairs(G, wanted if isinstance(wanted, int) else most)
-    k = len(values)
-    if isinstance(wanted, float):
-        k = components_for_share(values, squares, wanted, most)
-    return _spectrum(federation, values[:k], U[:, :k], squares)
+
+    def count(values: Float[Array, " l"]) -> int:
+        if not isinstance(wanted, float):
+            return len(values)
+        return components_for_share(values, squares, wanted, most)
+
+    k = wanted if isinstance(wanted, int) else most
+    values, U = leading_eigenpairs(G, k, count)
+    return _spectrum(federation, values[: U.shape[1]], U, squares)
 
 
 def block_krylov(

@@ -19,12 +19,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.eigen import with_positive_peaks
+from unpooled.linalg.eigen import symmetric_eigenpairs
 from unpooled.models.pca.spectrum import Spectrum, Wanted, components_for_share
 from unpooled.party.steps.add_noise import check_inputs, honest_shares
 from unpooled.protocol.bounds import LATTICE, Lattice, lattice_steps
@@ -123,10 +122,10 @@ def private(
         )
     mean, C = _noisy_covariance(N, centre, totals)
     # Noise makes some eigenvalues negative, which are set to zero.
-    variance, axes = scipy.linalg.eigh(C)
-    variance, axes = np.maximum(variance[::-1], 0.0), axes[:, ::-1]
-    total = float(variance.sum())
     k = wanted if isinstance(wanted, int) else p
+    variance, axes = symmetric_eigenpairs(C, k, p)
+    variance = np.maximum(variance, 0.0)
+    total = float(variance.sum())
     if isinstance(wanted, float):
         k = components_for_share(variance, total, wanted, p)
     noise = float(variance[k:].mean()) if k < p else 0.0
@@ -144,7 +143,7 @@ def private(
         N=N,
         mean=mean,
         variance=variance[:k].copy(),
-        axes=with_positive_peaks(axes[:, :k]),
+        axes=axes[:, :k].copy(),
         total=total,
         noise=noise,
         attributes=attributes,

@@ -137,15 +137,23 @@ def components_for_share(
 
 def leading_components(
     S: Float[Array, "p p"], wanted: Wanted, most: int, total: float
-) -> tuple[int, Float[Array, " l"], Float[Array, "p l"]]:
-    """Return k and at least k eigenpairs of S; all p where that is as cheap."""
+) -> tuple[int, Float[Array, " l"], Float[Array, "p k"]]:
+    """Return k, at least k eigenvalues of S, all p where that is as cheap, k vectors.
+
+    `most` is how many there are; `total` the trace of S.
+    """
     p = len(S)
     if isinstance(wanted, int):
-        return wanted, *leading_eigenpairs(S, wanted if p > _SMALL else p)
-    values, vectors = leading_eigenpairs(S, p)
-    if wanted is None:
-        return most, values, vectors
-    return components_for_share(values, total, wanted, most), values, vectors
+        values, vectors = leading_eigenpairs(S, wanted if p > _SMALL else p, wanted)
+        return wanted, values, vectors
+
+    def count(values: Float[Array, " p"]) -> int:
+        if wanted is None:
+            return most
+        return components_for_share(values, total, wanted, most)
+
+    values, vectors = leading_eigenpairs(S, p, count)
+    return count(values), values, vectors
 
 
 def mean_of_rest(rest: float, others: int) -> float:
