@@ -99,10 +99,6 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the request reads a fitted model whose numbers this silo never followed",
             "Fit the model with this silo first.",
         ),
-        "hint": (
-            "a decomposition that the coordinator computed does not fit the totals",
-            "Run the same versions of the library, NumPy and SciPy at all ends.",
-        ),
         "unknown_columns": (
             "the silo's table lacks a column that the study names",
             "Compare the study's columns with those of the silo.",

@@ -10,6 +10,7 @@ the study (`StudyText`), or in a simulation by what earlier calls gave: a view's
 transforms must be those of a model that was fitted before the silo's eyes.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, final
@@ -34,6 +35,8 @@ from unpooled.protocol.view_operations import (
 from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.keys.roster import Roster
 from unpooled.secure.sums.total_check import check_total
+
+log = logging.getLogger("unpooled.party")
 
 # Kind of the audit log's notes about calls that were followed to their end.
 FOLLOWED = "followed"
@@ -307,10 +310,14 @@ class Following:
             raise Refusal("not_followed")
         running.last.check(told)
         self._ended[study] = told.session
-        if running.program.advance(told) is not None:
-            # The coordinator ended it before its end.
+        try:
+            rest = running.program.advance(told)
+        except Refusal as failed:
+            # It may have failed at both ends; what it gave is not known here.
+            log.info("A call was not followed to its end: %s", failed.__cause__)
             return
-        if (outcome := running.program.outcome()) is not None:
+        # Otherwise the coordinator ended it before its end.
+        if rest is None and (outcome := running.program.outcome()) is not None:
             self._note(study, running.call, outcome)
 
     def _note(self, study: str, call: Call, outcome: Outcome) -> None:

@@ -153,7 +153,7 @@ class Told:
             "sealed": {party: dict(sums) for party, sums in self.sealed.items()},
             "signed": signed,
             "hints": [
-                [name, sorted(arrays)]
+                [name, {key: np.shape(value) for key, value in arrays.items()}]
                 for hint in self.hints
                 for name, arrays in hint.items()
             ],
@@ -181,14 +181,17 @@ class Told:
                 str(party): (front.encode("ascii"), bytes.fromhex(signature))
                 for party, (front, signature) in record["signed"].items()
             },
+            # A number travels as an array of one.
             hints=[
                 {
                     str(name): {
-                        str(key): arrays[f"{_HINT}{place}.{number}.{name}.{key}"]
-                        for key in keys
+                        str(key): arrays[
+                            f"{_HINT}{place}.{number}.{name}.{key}"
+                        ].reshape(shape)
+                        for key, shape in shapes.items()
                     }
                 }
-                for number, (name, keys) in enumerate(record["hints"])
+                for number, (name, shapes) in enumerate(record["hints"])
             ],
         )
 
