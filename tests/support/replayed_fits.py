@@ -16,6 +16,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -36,7 +37,7 @@ from unpooled.protocol.request import view_arrays
 Program = Callable[[Federation], Any]
 
 
-class Diverged(AssertionError):
+class Diverged(AssertionError):  # noqa: N818 - reads as what happened
     """A request differs from the recorded one."""
 
 
@@ -70,10 +71,8 @@ def difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
         b = theirs[name]
         if isinstance(a, str):
             if a != b:
-                start = next(i for i, (x, y) in enumerate(zip(a, b)) if x != y) - 60
-                return (
-                    f"{name}: …{a[start : start + 150]} not …{b[start : start + 150]}"
-                )
+                at = next(i for i in range(len(a)) if a[: i + 1] != b[: i + 1])
+                return f"{name}: {a[at : at + 90]} rather than {b[at : at + 90]}"
         elif a.tobytes() != b.tobytes() or a.shape != b.shape:
             apart = np.abs(a - b).max() if a.shape == b.shape else np.inf
             return f"{name} by {apart:.1e}"
@@ -88,6 +87,7 @@ class Transcript:
     requests: list[dict[str, Any]] = field(default_factory=list)
     results: list[Any] = field(default_factory=list)
     hints: list[Hint] = field(default_factory=list)
+    seed: int = 0
 
 
 class _Runner(RoundRunner):
@@ -110,6 +110,9 @@ class _Runner(RoundRunner):
 
     def begin_computing(self, allow_coordinator_party: bool = False) -> None:
         self.live.begin_computing(allow_coordinator_party)
+
+    def seed(self) -> int:
+        return self.transcript.seed
 
 
 @final
@@ -155,7 +158,8 @@ class Replayer(_Runner):
 
 def recorded(make: Callable[[], Federation], program: Program) -> Transcript:
     """Run a program, and return what a silo would have of it."""
-    federation, transcript = make(), Transcript()
+    federation = make()
+    transcript = Transcript(seed=federation.coordinator.seed())
     with recording() as hints:
         program(federation.over(Recorder(federation.coordinator, transcript)))
     transcript.hints = hints
@@ -189,11 +193,12 @@ def _simulated(parties: Mapping[str, Any], **options: Any) -> Federation:
     )
 
 
-def _hospitals(complete: bool = True) -> Federation:
+def _hospitals(complete: bool = True, **options: Any) -> Federation:
     tables = {name: t.to_pandas().astype(float) for name, t in load().items()}
     if complete:
         tables = {n: t.fillna(t.median()).fillna(0.0) for n, t in tables.items()}
-    return _simulated({n: tables[n] for n in list(tables)[:3]}, label="num")
+    silos = {name: tables[name] for name in list(tables)[:3]}
+    return _simulated(silos, label="num", **options)
 
 
 def _columns(parties: int = 3, label: str | None = "num") -> Federation:
@@ -220,6 +225,10 @@ def _tables(
         s[rank:] = 0.0
     X = U * s @ np.linalg.qr(rng.standard_normal((p, p)))[0].T
     return {f"silo{k}": part for k, part in enumerate(np.array_split(X, 3))}
+
+
+def _of_rows(**how: Any) -> Federation:
+    return _simulated(_tables(**how))
 
 
 def _of_columns(
@@ -323,6 +332,9 @@ def cases() -> dict[str, Case]:
     }
     for name, program in rows.items():
         found[name] = _hospitals, program
+    unseeded = partial(_hospitals, random_state=None)
+    for name in ("pca krylov", "lda power", "cca power", "kernel fourier", "folds"):
+        found[f"{name} without seed"] = unseeded, rows[name]
     found["pipeline"] = lambda: _hospitals(complete=False), _pipeline
     columns: dict[str, Program] = {
         "columns pca gram": _fit(up.PCA(2, svd_solver="gram")),
@@ -361,8 +373,7 @@ def cases() -> dict[str, Case]:
         "close": {"apart": 1e-7},
         "of low rank": {"rank": 12},
     }.items():
-        tables: Callable[[], Federation] = lambda how=how: _simulated(_tables(**how))
-        by_columns: Callable[[], Federation] = lambda how=how: _of_columns(**how)
+        tables, by_columns = partial(_of_rows, **how), partial(_of_columns, **how)
         found[f"pca {name}"] = tables, _fit(up.PCA(4), then=scaler)
         found[f"pca all {name}"] = tables, _fit(up.PCA(whiten=True), then=scaler)
         krylov = up.PCA(2, svd_solver="krylov")

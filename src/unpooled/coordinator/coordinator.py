@@ -48,6 +48,7 @@ from unpooled.protocol.following import SIGNS, Call
 from unpooled.protocol.ledger_lines import lines_of_all
 from unpooled.protocol.message import Message, encode
 from unpooled.protocol.request import Request
+from unpooled.secure.keys.agreement import session_seed
 from unpooled.secure.keys.roster import Roster
 from unpooled.secure.sums.masking import MaskedSum
 from unpooled.secure.sums.plain import PlainSum
@@ -119,7 +120,7 @@ class Coordinator(RoundRunner):
         self.policies: Mapping[str, Mapping[str, Any]] | None = None
         self._telling = Telling()
         self._round = first_round - 1
-        self._session, self._depth = "", 0
+        self._session, self._seed, self._depth = "", 0, 0
         # Keys of view arrays that this session's parties have.
         self._sent: set[str] = set()
         self._has_group_key = False
@@ -141,6 +142,12 @@ class Coordinator(RoundRunner):
         if self._depth == 0:
             self._telling.end()
             self._leave()
+
+    def seed(self) -> int:
+        """Return the seed that follows from the fresh keys of all parties."""
+        if not self._session:
+            self._join()
+        return self._seed
 
     def run_step(self, call: StepCall) -> dict[str, Any]:
         """Run a step at every party; see `RoundRunner.run_step`."""
@@ -338,6 +345,11 @@ class Coordinator(RoundRunner):
             party: [reply.header["key"], reply.header["signature"]]
             for party, reply in offers.items()
         }
+        keys = {
+            party: (bytes.fromhex(key), bytes.fromhex(signature))
+            for party, (key, signature) in signed.items()
+        }
+        self._seed = session_seed(self.study, session["session"], keys)
         self.send({"kind": "agree", **session, "offers": signed})
         self._session = session["session"]
 

@@ -174,6 +174,13 @@ class RoundRunner(abc.ABC):
         """
 
     @abc.abstractmethod
+    def seed(self) -> int:
+        """Return the public seed of this session, which nobody chose.
+
+        Where no session is open, one begins: the seed is made of its keys.
+        """
+
+    @abc.abstractmethod
     def run_step(self, call: StepCall) -> dict[str, Any]:
         """Run a step at every party.
 

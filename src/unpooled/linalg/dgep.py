@@ -54,10 +54,12 @@ def power_eigenvectors(
     return with_positive_peaks(W)
 
 
-def starting_block(init: Any, p: int, k: int, random_state: Any) -> Float[Array, "p k"]:
-    """Return `init` as a block of k columns; a normal random one when it is None."""
+def starting_block(
+    init: Any, p: int, k: int, seed: Callable[[], Any]
+) -> Float[Array, "p k"]:
+    """Return `init` as a block of k columns; by `seed`, a normal one if it is None."""
     if init is None:
-        return np.random.default_rng(random_state).standard_normal((p, k))
+        return np.random.default_rng(seed()).standard_normal((p, k))
     block = np.asarray(init, dtype=float)
     block = block[:, None] if block.ndim == 1 else block
     if block.shape != (p, k) or not np.isfinite(block).all():

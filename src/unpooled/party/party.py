@@ -29,7 +29,7 @@ from unpooled.protocol.computing_party import STAGES
 from unpooled.protocol.message import Bytes, Framed, Message, decode, digest, framed
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request
-from unpooled.secure.keys.agreement import Agreement
+from unpooled.secure.keys.agreement import Agreement, session_seed
 from unpooled.secure.keys.roster import Identity, Roster
 
 log = logging.getLogger("unpooled.party")
@@ -250,7 +250,9 @@ class Party:
             name: (bytes.fromhex(key), bytes.fromhex(signature))
             for name, (key, signature) in message.header["offers"].items()
         }
-        self._session(message).agree(offers)
+        session = self._session(message)
+        session.agree(offers)
+        session.seed = session_seed(*session_of(message), offers)
         return {"kind": "agreed"}, {}
 
     def _offer_group_key(self, message: Message) -> Answer:

@@ -106,6 +106,11 @@ class Session:
         Hands a message of secure comparisons for a peer to the relay.
     follows : bool, default False
         Whether the silo follows the program, and seals sums that check totals.
+
+    Attributes
+    ----------
+    seed : int
+        The session's public seed, once the keys are agreed.
     """
 
     def __init__(
@@ -129,7 +134,7 @@ class Session:
         self._views = SessionViews(
             party, roster.part(parties).committee, table, policy, study, partition
         )
-        self._follows, self._seed = follows, 0
+        self._follows, self.seed = follows, 0
         self._agreement, self._neighbours = agreement, Neighbours(party, parties)
         self._keys: dict[str, bytes] = {}
         # None until the keys are agreed: before that nothing may leave.
@@ -274,7 +279,7 @@ class Session:
             "protection": self.protection,
             "party": self.party,
             "columns": self._table.columns,
-            "seed": self._seed,
+            "seed": self.seed,
         }
 
     def answered_round(

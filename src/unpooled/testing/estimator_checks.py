@@ -471,6 +471,10 @@ class _Recorder(RoundRunner):
         """Prepare comparisons."""
         self._runner.begin_computing(allow_coordinator_party)
 
+    def seed(self) -> int:
+        """Return the session's seed."""
+        return self._runner.seed()
+
     def run_step(self, call: StepCall) -> dict[str, Any]:
         """Note the call, and run it."""
         self.calls.append(call)

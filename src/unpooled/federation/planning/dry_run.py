@@ -112,6 +112,10 @@ class DryRun(RoundRunner):
         if note not in ("", *self.notes):
             self.notes.append(note)
 
+    def seed(self) -> int:
+        """Return 0: no keys were agreed, and no result depends on a plan's seed."""
+        return 0
+
     def run_step(self, call: StepCall) -> dict[str, Any]:
         """Write the lines of the round and return placeholders of the right shapes."""
         step, sizes = call.step, call.sizes(self.parties)

@@ -370,9 +370,7 @@ class LinearDiscriminantAnalysis(
 
     def _collect_people(self, federation: Federation, names: Int[Array, "c w"]) -> None:
         """Set coordinates and classes of people, which every silo discloses."""
-        random_state = self.random_state
-        if random_state is None:
-            random_state = federation.random_state
+        random_state = federation.seed(self.random_state)
         by_party = federation.collect(
             shown_people,
             classes=names,
@@ -389,7 +387,12 @@ class LinearDiscriminantAnalysis(
     def _fit_in_one_shot(self, federation: Federation) -> None:
         """Set the directions by a published one-shot algorithm."""
         n_planned, ridge = self._n_planned(), roots(self.ridge)["ridge"]
-        solver = OneShotSolver(self.solver, self.max_iter, self.init, self.random_state)
+        solver = OneShotSolver(
+            self.solver,
+            self.max_iter,
+            self.init,
+            lambda: federation.seed(self.random_state),
+        )
         p = federation.n_features
         if self.factors:
             names = agreed_names(

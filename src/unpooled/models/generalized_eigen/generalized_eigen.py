@@ -99,14 +99,14 @@ class OneShotSolver:
         Number of steps of the power method.
     init : (p, k) array or None
         Where it starts; drawn at random when None.
-    random_state : int or None
-        Seed of that draw.
+    seed : callable
+        Returns the seed of that draw.
     """
 
     solver: str
     max_iter: int
     init: Any
-    random_state: int | None
+    seed: Callable[[], Any]
 
     def eigenvectors(self, M: Float[Array, "p p"], k: int) -> Float[Array, "p k"]:
         """Return the leading eigenvectors of M."""
@@ -128,7 +128,7 @@ class OneShotSolver:
         p: int,
         k: int,
     ) -> Float[Array, "p k"]:
-        start = starting_block(self.init, p, k, self.random_state)
+        start = starting_block(self.init, p, k, self.seed)
         return power_eigenvectors(apply, start, self.max_iter)
 
 
@@ -221,12 +221,15 @@ class GeneralizedEigen(
             )
             return
         M = federation.sum(local_whitened, **roots(self.ridge))["M"]
-        self.eigenvectors_ = self._one_shot().eigenvectors(M, int(k))
+        solver = OneShotSolver(
+            self.solver,
+            self.max_iter,
+            self.init,
+            lambda: federation.seed(self.random_state),
+        )
+        self.eigenvectors_ = solver.eigenvectors(M, int(k))
         W = self.eigenvectors_
         self.eigenvalues_ = np.einsum("pk,pk->k", W, M @ W)
-
-    def _one_shot(self) -> OneShotSolver:
-        return OneShotSolver(self.solver, self.max_iter, self.init, self.random_state)
 
     def diagnose(self, federation: Federation) -> Diagnosis:
         """Compare a one-shot answer with the exact one; releases Σ A_i and Σ B_i.

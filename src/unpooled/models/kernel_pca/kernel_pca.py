@@ -270,8 +270,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
         """Return the public seed of landmarks or features; 0 where none are drawn."""
         if self.approximation is None:
             return 0
-        seed = self.random_state
-        seed = federation.random_state if seed is None else seed
+        seed = federation.seed(self.random_state)
         if isinstance(seed, int | np.integer):
             return int(seed)
         return int(check_random_state(seed).randint(2**31 - 1))

@@ -79,17 +79,11 @@ class Iteration:
     max_iter: int
     random_state: Any
 
-    def seed(self, federation: Federation) -> Any:
-        """Return the seed: the model's, or else the federation's."""
-        if self.random_state is None:
-            return federation.random_state
-        return self.random_state
-
     def starting_block(
         self, federation: Federation, rows: int, columns: int
     ) -> Float[Array, "d l"]:
         """Return a block of independent standard normal numbers."""
-        rng = check_random_state(self.seed(federation))
+        rng = check_random_state(federation.seed(self.random_state))
         return rng.standard_normal((rows, columns))
 
 

@@ -199,7 +199,7 @@ def krylov_eigenpairs(
         Seed of the first block; None: the federation's.
     """
     N, c = int(federation.n_rows or 0), regularisation
-    state = federation.random_state if random_state is None else random_state
+    state = federation.seed(random_state)
     start = check_random_state(state).standard_normal((N, block_width(N, k)))
     # Along any direction a party's whitened rows have squares of at most 1 / (1 - c).
     squares = len(federation.parties) / (1.0 - c) if c < 1.0 else 0.0
