@@ -19,9 +19,7 @@ PLAIN = {
 MACHINES = {"haswell": HASWELL, "prescott": PRESCOTT, "without vectors": PLAIN}
 # One of each kind of decomposition; the slow test has all.
 FEW = (
-    "pca krylov",
     "pca all of low rank",
-    "lda auto",
     "cca power without seed",
     "plsregression",
     "columns krylov close",
