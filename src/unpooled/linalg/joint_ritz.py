@@ -21,6 +21,7 @@ import numpy as np
 import scipy.linalg
 
 from unpooled.arrays import Array, Float
+from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.ritz import FLOOR
 from unpooled.linalg.settled import Arrays, near, product, settled
 
@@ -88,7 +89,7 @@ class JointRitz:
             )
 
         found = settled("joint Ritz pairs", solve, accept)
-        return found["theta"], found["Y"]
+        return found["theta"].copy(), with_positive_peaks(found["Y"])
 
     def continuation(
         self, overlap: Float[Array, "q l"], squares: Float[Array, "l l"], floor: float
@@ -134,7 +135,7 @@ class JointRitz:
                 and near(R.T @ R, own["root"].T @ own["root"], both * both.max())
             )
 
-        root = settled("next directions", solve, accept)["root"]
+        root = with_positive_peaks(settled("next directions", solve, accept)["root"])
         return back, unit[:, None] * root
 
 

@@ -33,6 +33,7 @@ import scipy.linalg
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import ConvergenceError
+from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.ritz import FLOOR, RitzPairs, certificate, residual_norm
 from unpooled.linalg.settled import (
     Arrays,
@@ -151,41 +152,27 @@ class _Basis:
     def extend(self, image: Float[Array, "d l"]) -> None:
         """Add the image of `block`; its new directions become the next block."""
         Q, now = self._vectors[:, : self._size], slice(self.done, self._size)
+        sizes = []
+
+        def solve() -> dict[str, Array]:
+            new, H, size = _extension(Q, image)
+            sizes.append(size)
+            return {"new": new, "H": H}
+
         found = settled(
             "Krylov block",
-            lambda: self._extension(Q, image),
-            lambda found, own: _is_extension(Q, image, found, own),
+            solve,
+            lambda found, own: _is_extension(Q, image, found, own, sizes[0]),
             ranked=True,
         )
-        new = found["new"]
+        # Of either sign, so the peaks decide.
+        new = with_positive_peaks(found["new"])
+        signs = np.where((new == found["new"]).all(axis=0), 1.0, -1.0)
         later = self._size + new.shape[1]
-        self._H[:later, now] = found["H"]
+        self._H[: self._size, now] = found["H"][: self._size]
+        self._H[self._size : later, now] = signs[:, None] * found["H"][self._size :]
         self._vectors[:, self._size : later] = new
         self.done, self._size = self._size, later
-
-    def _extension(
-        self, Q: Float[Array, "d j"], image: Float[Array, "d l"]
-    ) -> dict[str, Array]:
-        """Return new directions, and H with ``image = [Q, new] H``."""
-        coefficients = np.zeros((Q.shape[1], image.shape[1]))
-        rest = np.array(image, order="F")
-        # Twice, because the first pass leaves rounding errors along the basis.
-        for _ in range(2):
-            along = Q.T @ rest
-            rest -= Q @ along
-            coefficients += along
-        new, R, pivots = scipy.linalg.qr(rest, mode="economic", pivoting=True)
-        scale = max(np.abs(coefficients).max(), np.abs(R).max())
-        # What is at rounding level carries no information, and has no direction.
-        size = np.abs(R.diagonal()) / (scale or 1.0)
-        rank = min(int((size > _DIRECTION).sum()), len(Q) - Q.shape[1])
-        # A small direction, computed as the difference of large vectors, has a part
-        # along the basis, which is removed once more.
-        new = new[:, :rank] - Q @ (Q.T @ new[:, :rank])
-        new, again = scipy.linalg.qr(new, mode="economic")
-        below = np.zeros((rank, image.shape[1]))
-        below[:, pivots] = again @ R[:rank]
-        return {"new": new, "H": np.vstack([coefficients, below]), "size": size}
 
     def ritz_values(self, k: int) -> "_RitzValues":
         """Return the k leading values, and whether they can improve no further."""
@@ -263,15 +250,44 @@ class _RitzValues:
     is_at_floor: bool
 
 
+def _extension(
+    Q: Float[Array, "d j"], image: Float[Array, "d l"]
+) -> tuple[Float[Array, "d r"], Float[Array, "_ l"], Float[Array, " l"]]:
+    """Return new directions, H with ``image = [Q, new] H``, and relative sizes."""
+    coefficients = np.zeros((Q.shape[1], image.shape[1]))
+    rest = np.array(image, order="F")
+    # Twice, because the first pass leaves rounding errors along the basis.
+    for _ in range(2):
+        along = Q.T @ rest
+        rest -= Q @ along
+        coefficients += along
+    new, R, pivots = scipy.linalg.qr(rest, mode="economic", pivoting=True)
+    scale = max(np.abs(coefficients).max(), np.abs(R).max())
+    # What is at rounding level carries no information, and has no direction.
+    size = np.abs(R.diagonal()) / (scale or 1.0)
+    rank = min(int((size > _DIRECTION).sum()), len(Q) - Q.shape[1])
+    # A small direction, computed as the difference of large vectors, has a part
+    # along the basis, which is removed once more.
+    new = new[:, :rank] - Q @ (Q.T @ new[:, :rank])
+    new, again = scipy.linalg.qr(new, mode="economic")
+    below = np.zeros((rank, image.shape[1]))
+    below[:, pivots] = again @ R[:rank]
+    return new, np.vstack([coefficients, below]), size
+
+
 def _is_extension(
-    Q: Float[Array, "d j"], image: Float[Array, "d l"], found: Arrays, own: Arrays
+    Q: Float[Array, "d j"],
+    image: Float[Array, "d l"],
+    found: Arrays,
+    own: Arrays,
+    size: Float[Array, " l"],
 ) -> bool:
     """Whether an extension of the basis is this machine's, up to rounding."""
-    new, H, size = found["new"], found["H"], own["size"]
+    new, H = found["new"], found["H"]
     rank, ours = new.shape[1], own["new"].shape[1]
     if len(new) != len(Q) or H.shape != (Q.shape[1] + rank, image.shape[1]):
         return False
-    if rank > len(Q) - Q.shape[1] or found["size"].shape != size.shape:
+    if rank > len(Q) - Q.shape[1]:
         return False
     # Ranks may differ only where a direction is as small as the threshold itself.
     between = size[min(rank, ours) : max(rank, ours)]

@@ -25,6 +25,7 @@ import scipy.linalg
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
+from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.moments import squared_deviations
 from unpooled.linalg.settled import Arrays, is_orthonormal, near, settled
 from unpooled.protocol.bounds import CauchySchwarzImage
@@ -200,7 +201,7 @@ def _range(
         )
 
     found = settled("span of the rows", solve, accept, ranked=True)
-    s, U = found["values"], found["left"]
+    s, U = found["values"], with_positive_peaks(found["left"])
     return U, s[: U.shape[1]] / s[0]
 
 
