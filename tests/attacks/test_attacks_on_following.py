@@ -79,9 +79,7 @@ def test_a_record_by_thresholds(argument):
 
 def test_a_columns_largest_value_by_a_large_exponent():
     """(16) Of any λ, the transformed column's total is its largest value's."""
-    view = asking(
-        federation(), "power.local_slopes", lam=lambda honest: honest + 300.0
-    )
+    view = asking(federation(), "power.local_slopes", lam=lambda honest: honest + 300.0)
 
     with pytest.raises(ReleaseRefusedError, match="not_followed"):
         up.PowerTransformer(comparison="summed", tol=0.01).fit(view)
@@ -183,7 +181,9 @@ def test_a_total_whose_parts_nobody_committed_to(monkeypatch, lie):
     here = federation()
     telling(here, monkeypatch, lie)
 
-    with pytest.raises((AggregationError, ReleaseRefusedError), match=r"_total|_follow"):
+    with pytest.raises(
+        (AggregationError, ReleaseRefusedError), match=r"_total|_follow"
+    ):
         up.PCA(2).fit(here)
 
 

@@ -6,7 +6,6 @@ from integration.matrix import CASES, RULES, text_of
 from integration.rows import WRITERS
 from server_end import ServerEnd
 
-
 # The others take two minutes.
 FEW = ("PCA", "LinearDiscriminantAnalysis", "StandardScaler-columns")
 

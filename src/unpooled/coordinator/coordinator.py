@@ -42,7 +42,7 @@ from unpooled.coordinator.replies import (
 )
 from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
 from unpooled.coordinator.telling import Telling, words_by_party
-from unpooled.errors import UnpooledError
+from unpooled.errors import AggregationError, UnpooledError
 from unpooled.ledger import Ledger, Release
 from unpooled.protocol.following import SIGNS, Call
 from unpooled.protocol.ledger_lines import lines_of_all
@@ -345,11 +345,7 @@ class Coordinator(RoundRunner):
             party: [reply.header["key"], reply.header["signature"]]
             for party, reply in offers.items()
         }
-        keys = {
-            party: (bytes.fromhex(key), bytes.fromhex(signature))
-            for party, (key, signature) in signed.items()
-        }
-        self._seed = session_seed(self.study, session["session"], keys)
+        self._seed = session_seed(self.study, session["session"], _as_bytes(signed))
         self.send({"kind": "agree", **session, "offers": signed})
         self._session = session["session"]
 
@@ -375,3 +371,16 @@ class Coordinator(RoundRunner):
         self._session, self._has_group_key, self._comparisons = "", False, None
         self._sent.clear()
         self._relay.clear()
+
+
+def _as_bytes(signed: Mapping[str, list[Any]]) -> dict[str, tuple[bytes, bytes]]:
+    """Return offers as bytes, of which parties sent hexadecimal texts."""
+    try:
+        return {
+            party: (bytes.fromhex(key), bytes.fromhex(signature))
+            for party, (key, signature) in signed.items()
+        }
+    except (TypeError, ValueError) as wrong:
+        raise AggregationError(
+            "A party did not send a key.", rule="malformed_message"
+        ) from wrong
