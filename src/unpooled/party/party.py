@@ -101,7 +101,9 @@ class Party:
         self._plain = plain
         self.audit_log = audit_log = audit_log or AuditLog()
         self._studies = Studies(policy, identity, audit_log, approval, models)
-        self._following = follow and Following(follow, policy, audit_log)
+        self._following = (
+            None if follow is None else Following(follow, policy, audit_log)
+        )
         self.aligned_rows = AlignedRows(policy, identity, self._studies, matches)
         self.studies = self._studies.studies
         # Hands (session, peer, message) of secure comparisons on, between machines.
