@@ -202,7 +202,8 @@ def _with_small_ones(
     from scipy.linalg.lapack import dgejsv, dpstrf
 
     p, k = vectors.shape
-    scale = np.sqrt(A.diagonal())
+    # A column without variance may have a little less than none, by rounding.
+    scale = np.sqrt(np.maximum(A.diagonal(), 0.0))
     divisor = np.where(scale > 0, scale, 1.0)
     factor, pivots, rank, _ = dpstrf(
         A / divisor / divisor[:, None],
