@@ -111,7 +111,9 @@ class Coordinator(RoundRunner):
         self.policies: Mapping[str, Mapping[str, Any]] | None = None
         self.fit_evidence = FitEvidence()
         self._round = first_round - 1
-        self._session, self._seed, self._depth = "", 0, 0
+        self._session, self._depth = "", 0
+        # Of this session, by party: a fresh public key and its signature, as hex.
+        self._offers: dict[str, list[str]] = {}
         # Keys of view arrays, and names of evidence, that this session's parties have.
         self._sent: set[str] = set()
         self._has_group_key = False
@@ -135,7 +137,11 @@ class Coordinator(RoundRunner):
         """Return the seed that follows from the fresh keys of all parties."""
         if not self._session:
             self._join()
-        return self._seed
+        offers = {
+            party: (bytes.fromhex(key), bytes.fromhex(signature))
+            for party, (key, signature) in self._offers.items()
+        }
+        return session_seed(self.study, self._session, offers)
 
     def run_step(self, call: StepCall) -> dict[str, Any]:
         """Run a step at every party; see `RoundRunner.run_step`."""
@@ -317,13 +323,9 @@ class Coordinator(RoundRunner):
             party: [reply.header["key"], reply.header["signature"]]
             for party, reply in offers.items()
         }
-        keys = {
-            party: (bytes.fromhex(key), bytes.fromhex(signature))
-            for party, (key, signature) in signed.items()
-        }
-        self._seed = session_seed(self.study, session["session"], keys)
         self.send({"kind": "agree", **session, "offers": signed})
-        self._session = session["session"]
+        # Every party has checked them.
+        self._session, self._offers = session["session"], signed
 
     def _share_group_key(self) -> None:
         """Have the first party make a key for all parties, sealed to each other one."""
