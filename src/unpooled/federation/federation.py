@@ -10,6 +10,7 @@ applies to its own rows, lazily.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from unpooled.arrays import Array
 from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
 from unpooled.errors import DataError
+from unpooled.federation.calls import call_of
 from unpooled.federation.layout import Layout
 from unpooled.federation.splits import checked_seed, fold_rows, split_rows
 from unpooled.ledger import Ledger
@@ -224,8 +226,34 @@ class Federation:
 
     @contextmanager
     def fitting(self) -> Iterator["Federation"]:
-        """Hold one session, with keys of its own, for all rounds of a fit."""
+        """Hold one session, with keys of its own, for all rounds within.
+
+        For steps that are run one by one: silos that follow answer none of them. An
+        estimator's method holds one by `calling`.
+        """
         self.coordinator.enter()
+        try:
+            yield self
+        finally:
+            self.coordinator.exit()
+
+    @contextmanager
+    def calling(
+        self, model: Any, method: str = "fit", **arguments: Any
+    ) -> Iterator["Federation"]:
+        """Hold one session, with keys of its own, for all rounds of a call.
+
+        Parameters
+        ----------
+        model : estimator
+            As it is before the call.
+        method : str, default "fit"
+            The method that was called, whose rounds are to follow. Silos that follow
+            make the same call.
+        **arguments : JSON values
+            Its arguments, beside this view.
+        """
+        self.coordinator.enter(partial(call_of, model, method, self, arguments))
         try:
             yield self
         finally:

@@ -16,7 +16,7 @@ References
 Halko, Martinsson and Tropp, Finding structure with randomness, SIAM Review 53 (2011).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -29,7 +29,7 @@ from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.moments import squared_deviations
 from unpooled.linalg.settled import Arrays, is_orthonormal, near, settled
 from unpooled.protocol.bounds import CauchySchwarzImage
-from unpooled.protocol.step import Fit, derived, public, release, summed
+from unpooled.protocol.step import derived, public, release, summed
 from unpooled.protocol.view_operations import Derive, Operation, Select
 
 # Singular values of the image below this share of the largest are rounding errors.
@@ -205,28 +205,6 @@ def _range(
     return U, s[: U.shape[1]] / s[0]
 
 
-def _is_row_space(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
-    """Whether a basis is the one that `row_space` or `scaled_row_space` returns."""
-    N, mean, size = _count_and_mean(fits)
-    spread, rounds = fits["local_spread"], fits["local_span"].rounds
-    # A mean of class means differs in its last digit from computer to computer.
-    if (np.abs(public["mean"] - mean) > _SAME_MEAN * size).any():
-        return False
-    asked = {"mean": public["mean"], "squares": spread.totals["squares"]}
-    for one in (spread, *rounds):
-        shared = asked.keys() & one.public.keys()
-        if not all(np.array_equal(one.public[name], asked[name]) for name in shared):
-            return False
-    blocks = [one.public["V"] for one in rounds]
-    images = [one.totals["image"] for one in rounds]
-    scale = deviations(asked["squares"], mean, N)
-    if len(rounds) == 1 and np.array_equal(blocks[0], _scaled_block(scale, N)):
-        U, shares = _range(images[0] / scale[:, None], N - 1)
-        return _same_basis(public["basis"] * scale[:, None], U, shares)
-    found = _unscaled(blocks, images, N)
-    return found is not None and _same_basis(public["basis"], *found)
-
-
 Basis = tuple[Float[Array, "p q"], Float[Array, " q"]]
 
 
@@ -252,40 +230,11 @@ def _unscaled(blocks: list[Array], images: list[Array], N: int) -> Basis | None:
     return basis, np.concatenate([shares for _, shares in bases])
 
 
-def _same_basis(
-    basis: Float[Array, "p _"], wanted: Float[Array, "p q"], shares: Float[Array, " q"]
-) -> bool:
-    """Whether bases are equal up to rounding; it is larger for small directions."""
-    if basis.shape != wanted.shape:
-        return False
-    apart = np.abs(basis - wanted).max(axis=0)
-    return bool((apart <= _SAME_BASIS / shares).all())
-
-
-def _count_and_mean(
-    fits: Mapping[str, Fit],
-) -> tuple[int, Float[Array, " p"], Float[Array, " p"]]:
-    """Return N, the mean of all rows, and the mean magnitude of its summands."""
-    fit = fits.get("local_total") or fits["local_class_totals"]
-    count, total = fit.totals["count"], np.atleast_2d(fit.totals["total"])
-    N = round(float(count.sum()))
-    return N, total.sum(axis=0) / N, np.abs(total).sum(axis=0) / N
-
-
 @derived(
     takes={
         "mean": public("p", "the mean of each column over all silos"),
         "basis": public("p q", "a basis of the space that all rows span"),
     },
-    fitted_by=(
-        "discriminant.local_class_totals",
-        "discriminant.local_spread",
-        "discriminant.local_span",
-        "cca.local_total",
-        "cca.local_spread",
-        "cca.local_span",
-    ),
-    follows=_is_row_space,
 )
 def spanned(
     X: Float[Array, "n p"], *, mean: Float[Array, " p"], basis: Float[Array, "p q"]

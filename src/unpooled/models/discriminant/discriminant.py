@@ -52,13 +52,11 @@ from unpooled.linalg.settled import product
 from unpooled.models import moments, row_space
 from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.discriminant import (
-    check_projection,
     classes,
     dgep,
     ledoit_wolf,
     within_scatter,
 )
-from unpooled.models.discriminant.check_projection import discriminated
 from unpooled.models.discriminant.classes import (
     Classes,
     agreed_names,
@@ -82,7 +80,7 @@ from unpooled.models.generalized_eigen.generalized_eigen import (
 )
 from unpooled.models.moments import pooled_scatter
 from unpooled.models.parameter_checks import check_choice
-from unpooled.protocol.step import disclosed, public, release
+from unpooled.protocol.step import derived, disclosed, public, release
 
 SOLVERS = ("exact", "dgep-eigh", "dgep-power")
 # People of each silo in a picture: more could not be distinguished.
@@ -124,6 +122,18 @@ def shown_people(
     scores[: len(chosen)] = X[chosen] @ scalings
     codes[: len(chosen)] = class_codes(y, classes)[chosen]
     return {"scores": scores, "codes": codes.astype(float)}
+
+
+@derived(
+    takes={
+        "scalings": public("p k", "the discriminant directions (weights of columns)")
+    }
+)
+def discriminated(
+    X: Float[Array, "n p"], *, scalings: Float[Array, "p k"]
+) -> Float[Array, "n k"]:
+    """Return coordinates of rows along the discriminant directions."""
+    return X @ scalings
 
 
 @final
@@ -236,7 +246,7 @@ class LinearDiscriminantAnalysis(
     intercept_: Float[Array, " q"]
 
     _steps = (
-        *(classes, within_scatter, ledoit_wolf, dgep, check_projection),
+        *(classes, within_scatter, ledoit_wolf, dgep),
         *(moments.local_squares, moments.local_scatter),
         *(row_space.local_spread, row_space.local_span),
         matrix_pairs.local_discriminant,
@@ -413,7 +423,7 @@ class LinearDiscriminantAnalysis(
         if self.solver == "exact":
             raise DataError("An exact answer has no error to diagnose.")
         federation, ridge = check_federation(self, federation), roots(self.ridge)
-        with federation.fitting():
+        with federation.calling(self, "diagnose"):
             M = dgep.names_and_sum(federation, ridge["ridge"], len(self.classes_))[1]
             pair = matrix_pairs.local_discriminant
             return diagnosis_of(federation, pair, {}, self.scalings_, M)
@@ -449,17 +459,10 @@ class LinearDiscriminantAnalysis(
             A federation gives a view whose columns are lineardiscriminantanalysis0,
             ...; nothing leaves a silo.
         """
-        # Silos solve for the scalings again, to verify them, and need the options.
-        given = self.priors is not None and hasattr(self, "priors_")
-        arguments = {
-            "scalings": self.scalings_,
-            "shrinkage": self.shrinkage,
-            "priors": self.priors_.tolist() if given else None,
-        }
         if isinstance(X, Federation):
             view, names = self._check_view(X), list(self.get_feature_names_out())
-            return view.derive(discriminated, names, **arguments)
-        return discriminated(self._check_rows(X), **arguments)
+            return view.derive(discriminated, names, scalings=self.scalings_)
+        return discriminated(self._check_rows(X), scalings=self.scalings_)
 
     def decision_function(self, X: Any) -> Float[Array, "..."]:
         """Return each row's score for each class; with two, for the second alone.

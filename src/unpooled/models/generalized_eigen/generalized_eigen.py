@@ -32,13 +32,11 @@ from unpooled.linalg.dgep import (
     starting_block,
     top_eigenvectors,
 )
-from unpooled.linalg.eigen import same_columns
 from unpooled.linalg.generalized_eigen import inverse_root, leading_pencil_pairs
 from unpooled.linalg.partial_least_squares import leading_singular_pairs
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.parameter_checks import check_choice
 from unpooled.protocol.step import (
-    Fit,
     Step,
     derived,
     disclosed,
@@ -78,20 +76,8 @@ def local_radii(kept: Any) -> dict[str, Any]:
     return {"radii": spectral_radii(kept["A"], kept["B"])}
 
 
-def _are_eigenvectors(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
-    V = public["vectors"]
-    if "local_pair" in fits:
-        totals = fits["local_pair"].totals
-        found = leading_pencil_pairs(totals["A"], totals["B"], V.shape[1])[1]
-    else:
-        found = top_eigenvectors(fits["local_whitened"].totals["M"], V.shape[1])
-    return same_columns(V, found)
-
-
 @derived(
     takes={"vectors": public("p k", "the eigenvectors (weights of all columns)")},
-    fitted_by=("eigenproblem.local_pair", "eigenproblem.local_whitened"),
-    follows=_are_eigenvectors,
 )
 def projected(
     X: Float[Array, "n p"], *, vectors: Float[Array, "p k"]
@@ -260,7 +246,7 @@ class GeneralizedEigen(
         if self.solver == "exact":
             raise DataError("An exact answer has no error to diagnose.")
         pair, public = _pair_of(self.pair), self.public or {}
-        with federation.fitting():
+        with federation.calling(self, "diagnose"):
             federation.keep(pair, **public)
             M = federation.sum(local_whitened, **roots(self.ridge))["M"]
             return diagnosis_of(federation, pair, public, self.eigenvectors_, M)

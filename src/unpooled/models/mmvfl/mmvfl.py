@@ -423,7 +423,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
             With the silos and columns of the fit, on the same or on new rows.
         """
         view = self._view(X)
-        with view.fitting():
+        with view.calling(self, "decision_function"):
             totals = view.sum(
                 local_scores, kept_of=self.kept_, classes=self._class_words()
             )
@@ -452,7 +452,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
             As of `decision_function`.
         """
         view = self._view(X)
-        with view.fitting():
+        with view.calling(self, "predict_by_party"):
             shown = view.collect(
                 own_scores, kept_of=self.kept_, classes=self._class_words()
             )
@@ -480,7 +480,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
         check_label(view, view.label if y is None else y)
         if sample_weight is not None:
             raise DataError("MMVFL.score takes no sample_weight; rows count alike.")
-        with view.fitting():
+        with view.calling(self, "score", **({} if y is None else {"y": y})):
             words = self._class_words()
             scores = view.sum(
                 local_scores, to="parties", kept_of=self.kept_, classes=words
@@ -510,7 +510,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
                 "select(percent, federation)."
             )
         view = self._view(federation)
-        with view.fitting():
+        with view.calling(self, "select", percent=percent):
             shown = view.collect(
                 chosen_columns, kept_of=self.kept_, percent=float(percent)
             )

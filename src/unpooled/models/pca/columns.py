@@ -226,12 +226,19 @@ def cheaper_solver(wanted: Wanted, federation: Federation) -> str:
 
 
 def scores(
-    view: Federation, *, to: str | None, kept_of: str, scale: Float[Array, " k"]
+    model: Any,
+    view: Federation,
+    *,
+    to: str | None,
+    kept_of: str,
+    scale: Float[Array, " k"],
 ) -> Float[Array, "n k"] | None:
     """Return the scores of aligned rows, or None where the silos keep them.
 
     Parameters
     ----------
+    model : PCA
+        The one whose scores they are.
     view : Federation
         The rows, on a column partition.
     to : {"coordinator", "parties"} or None
@@ -246,7 +253,7 @@ def scores(
             "scores=None: nobody is to see the scores of these people. Choose "
             'scores="coordinator" or scores="parties".'
         )
-    with view.fitting():
+    with view.calling(model, "transform"):
         totals = view.sum(own_scores, to=to, kept_of=kept_of, scale=scale)
         if to == "coordinator":
             return totals["scores"]

@@ -28,7 +28,7 @@ from unpooled.models.pca.spectrum import Spectrum, Wanted, components_for_share
 from unpooled.party.steps.add_noise import check_inputs, honest_shares
 from unpooled.protocol.bounds import LATTICE, Lattice, lattice_steps
 from unpooled.protocol.refusal import Refusal
-from unpooled.protocol.step import Fit, public, release, summed
+from unpooled.protocol.step import public, release, summed
 from unpooled.secure.noise import GaussianPrivacy, Noise, rho_of
 
 NEIGHBOURS = "one row more or less, in any silo"
@@ -148,25 +148,6 @@ def private(
         noise=noise,
         attributes=attributes,
     )
-
-
-def proven_private(
-    fit: Fit, axes: Float[Array, "p k"]
-) -> tuple[Float[Array, " p"], Float[Array, " k"]] | None:
-    """Return mean and variances along axes that a private fit proves, or None.
-
-    For `follows` of a derived step. Noise is the same in all directions, so a residual
-    is judged beside the largest eigenvalue.
-    """
-    N = round(float(fit.totals["count"]))
-    mean, C = _noisy_covariance(N, fit.public["centre"], fit.totals)
-    image = C @ axes
-    values = np.einsum("ij,ij->j", axes, image)
-    misfits = [
-        np.abs(axes.T @ axes - np.eye(axes.shape[1])).max(),
-        np.abs(image - values * axes).max() / np.linalg.norm(C),
-    ]
-    return (mean, np.maximum(values, 0.0)) if max(misfits) <= 1e-9 else None
 
 
 def _noisy_covariance(
