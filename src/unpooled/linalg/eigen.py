@@ -6,7 +6,7 @@ import numpy as np
 import scipy.linalg
 
 from unpooled.arrays import Array, Float
-from unpooled.linalg.settled import Arrays, completed, eigenpairs_of, settled
+from unpooled.linalg.settled import Arrays, completed, eigenpairs_of, settled, untied
 
 # `eigh` has an error of about eps λ_1 in every eigenvalue, so that eigenvalues below
 # this share of λ_1 would keep fewer than the nine digits promised.
@@ -43,7 +43,7 @@ def leading_eigenpairs(
     V : (p, l) array
         Orthonormal columns. In each, the entry of largest magnitude is positive, so
         that two runs, or two silos, agree (scikit-learn's rule for PCA). Those of
-        eigenvalues 0 are made from the others.
+        eigenvalues 0 are made from the others, those of equal ones from their span.
     """
 
     def count(values: Float[Array, " k"]) -> int:
@@ -61,11 +61,12 @@ def leading_eigenpairs(
 
     def accept(found: Arrays, own: Arrays) -> bool:
         values, V = found["values"], found["vectors"]
-        enough = V.shape[1] == directions(values) and (values >= 0.0).all()
-        return enough and eigenpairs_of(A)(found, own)
+        if V.shape[1] != directions(values) or (values < 0.0).any():
+            return False
+        return eigenpairs_of(A)(found, own)
 
     found = settled("leading eigenpairs", solve, accept, ranked=True)
-    values, V = found["values"], found["vectors"]
+    values, V = found["values"], untied(found["values"], found["vectors"])
     return values.copy(), with_positive_peaks(completed(V, count(values)))
 
 
@@ -97,7 +98,8 @@ def symmetric_eigenpairs(
         return {"values": values[::-1], "vectors": vectors[:, : -k - 1 : -1]}
 
     found = settled("symmetric eigenpairs", solve, eigenpairs_of(A))
-    return found["values"].copy(), with_positive_peaks(found["vectors"])
+    V = untied(found["values"], found["vectors"])
+    return found["values"].copy(), with_positive_peaks(V)
 
 
 def _eigenpairs(
@@ -155,7 +157,8 @@ def _with_small_ones(
     from scipy.linalg.lapack import dgejsv, dpstrf
 
     p, k = vectors.shape
-    scale = np.sqrt(A.diagonal())
+    # A column without variance may have a little less than none, by rounding.
+    scale = np.sqrt(np.maximum(A.diagonal(), 0.0))
     divisor = np.where(scale > 0, scale, 1.0)
     factor, pivots, rank, _ = dpstrf(
         A / divisor / divisor[:, None],
