@@ -29,7 +29,9 @@ from unpooled.party.rules.differencing import DifferencingRules
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.privacy_budget import check_budget
 from unpooled.party.rules.refusal_limit import check_refusals, record_refusal
+from unpooled.party.rules.table_cuts import TableCuts
 from unpooled.party.steps.asked_step import AskedStep
+from unpooled.party.views.view import View
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY, Lines
 from unpooled.protocol.message import Message, digest
@@ -64,9 +66,13 @@ class Studies:
         Whether a person must approve each study before the silo joins it.
     models : Path or None
         The folder of delivered models, one folder for each study.
+    cut_key : bytes, optional
+        The secret of the cuts; by default derived from the identity.
 
     Attributes
     ----------
+    cuts : TableCuts
+        The blocks of the silo's rows, of which every selection is a union.
     studies : dict of str to StudyMemory
         The studies that the silo remembers, by name.
     """
@@ -78,6 +84,7 @@ class Studies:
         audit_log: AuditLog,
         approval: str,
         models: Path | None,
+        cut_key: bytes | None = None,
     ) -> None:
         if approval not in APPROVALS:
             raise StudyError(
@@ -93,6 +100,8 @@ class Studies:
         # Of this use alone, and the same after a restart.
         key = hashlib.sha256(b"row digests" + identity.private_bytes()).digest()
         self._differencing = DifferencingRules(audit_log, key)
+        cut_key = cut_key or identity.derived(b"blocks of rows")
+        self.cuts = TableCuts(cut_key, audit_log, policy)
         self.studies: dict[str, StudyMemory] = {}
         for name in audit_log.studies():
             if audit_log.study(name).lines:
@@ -246,6 +255,8 @@ class Studies:
             check=check_again,
         )
         self._differencing.record(self._policy, asked)
+        if isinstance(asked.view, View) and asked.view.cut is not None:
+            self.cuts.record(asked.view.table)
         study.ledger = ledger
         seals = [line.seals[party] for line in sealed]
         return [[seal.sequence, seal.digest, seal.signature] for seal in seals]
