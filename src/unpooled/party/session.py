@@ -205,12 +205,8 @@ class Session:
         policy.check_columns([*view.source_columns, *label])
         policy.check_rows(view.fewest_rows)
         check_inputs(step, request.operations)
-        # On a row partition as many rows of every silo as of this one: the one with the
-        # fewest is right.
-        alike = len(self.parties) if self.partition == "rows" else 1
         for declared in step.leaves.values():
-            p, left_out = len(view.columns), alike * view.left_out
-            policy.check_features(declared, p, view.n_rows, left_out)
+            policy.check_features(declared, len(view.columns), view.n_rows)
         # On a column partition one silo has the label, for all.
         if "y" in step.reads and not label and self.partition == "rows":
             raise Refusal("unknown_columns")

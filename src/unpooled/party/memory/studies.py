@@ -31,7 +31,6 @@ from unpooled.party.rules.privacy_budget import check_budget
 from unpooled.party.rules.refusal_limit import check_refusals, record_refusal
 from unpooled.party.rules.table_cuts import TableCuts
 from unpooled.party.steps.asked_step import AskedStep
-from unpooled.party.views.view import View
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY, Lines
 from unpooled.protocol.message import Message, digest
@@ -185,6 +184,7 @@ class Studies:
         if self._asks_people and not self._audit_log.study(study).approves(step):
             raise Refusal("approval")
         self._differencing.check(self._policy, asked, parties)
+        self.cuts.check(asked, len(parties))
         check_budget(self._policy, self._audit_log, asked.rho)
         return n_entries
 
@@ -196,6 +196,7 @@ class Studies:
         Rules about fitted numbers are left out: a plan has placeholders for them.
         """
         self._differencing.check_parties(self._policy, asked.view, parties)
+        self.cuts.check(asked, len(parties))
         # Columns are planned before rows are matched, and answered about afterwards.
         if partition == "rows":
             self._differencing.check_rows(self._policy, asked.view)
@@ -255,8 +256,7 @@ class Studies:
             check=check_again,
         )
         self._differencing.record(self._policy, asked)
-        if isinstance(asked.view, View) and asked.view.cut is not None:
-            self.cuts.record(asked.view.table)
+        self.cuts.record(asked)
         study.ledger = ledger
         seals = [line.seals[party] for line in sealed]
         return [[seal.sequence, seal.digest, seal.signature] for seal in seals]

@@ -37,8 +37,7 @@ class Policy:
     max_feature_ratio : float, default 0.33
         Largest ratio of features to the silo's rows in a release over pairs of
         features; with more features than rows a covariance can be solved for records.
-        It holds as well for the rows that a fold or split leaves out, as many in every
-        silo as in this one.
+        It holds too for the rows, over all silos, by which folds and splits differ.
         Beyond the ratio a coordinator may choose mixtures of features: over all
         requests at most this ratio of the features or of the rows, and never more than
         rows.
@@ -215,22 +214,13 @@ class Policy:
         if n_rows < self.min_rows:
             raise Refusal("min_rows")
 
-    def check_features(
-        self, declared: Declared, n_features: int, n_rows: int, left_out: int = 0
-    ) -> None:
+    def check_features(self, declared: Declared, n_features: int, n_rows: int) -> None:
         """Refuse pairs of features where features are too many for the rows.
 
-        Parameters
-        ----------
-        n_rows : int
-            Rows of this silo; none where its part of a total is zero.
-        left_out : int
-            Rows of all silos that the view leaves out, which are the difference of the
-            release and one of all rows.
+        A silo without rows in the view has nothing that could be solved for.
         """
-        for rows in (n_rows, left_out):
-            if declared.pairs_features and rows:
-                self.check_made(n_features, rows)
+        if declared.pairs_features and n_rows:
+            self.check_made(n_features, n_rows)
 
     def check_made(self, n_columns: int, n_rows: int) -> None:
         """Refuse made-up columns where they are too many for the rows."""

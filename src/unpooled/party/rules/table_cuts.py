@@ -21,6 +21,7 @@ after some were appended is cut anew as well; let it sort them by when they came
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, final
 
@@ -30,10 +31,12 @@ from unpooled.arrays import Array, Int, Shaped, UInt8, UInt64
 from unpooled.data.table import Table
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.rules.policy import Policy
+from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.cut import Cut, stratified_blocks
+from unpooled.party.views.view import View
 from unpooled.protocol.common_blocks import MOST_BLOCKS
 
-_KIND = "blocks"
+_CUT, _SELECTED = "blocks", "selected"
 
 
 @final
@@ -59,9 +62,61 @@ class TableCuts:
         """Return the cut of a table's rows."""
         return self._made(table)[0]
 
-    def record(self, table: Table) -> None:
-        """Remember that an answer was about some blocks of the table."""
-        self._audit_log.note(_KIND, self._made(table)[1])
+    def check(self, asked: AskedStep, n_parties: int) -> None:
+        """Refuse pairs of features of blocks that too few rows tell from others.
+
+        Totals of two selections subtract to those of the blocks that one of them has,
+        and those of several to the blocks that are in the same of them. All such blocks
+        together must have the rows that `max_feature_ratio` asks for, over all silos
+        with as many as this one: the silo with the fewest decides.
+        """
+        if (now := self._selection(asked)) is None:
+            return
+        assert isinstance(asked.view, View)
+        assert asked.view.cut is not None
+        cut, p = asked.view.cut, now["features"]
+        alike = n_parties if cut.key else 1
+        earlier = [
+            (min(p, note["features"], len(common)), note["blocks"])
+            for note in self._audit_log.notes(_SELECTED)
+            if note["version"] == now["version"]
+            and (common := {*note["columns"]} & {*now["columns"]})
+        ]
+        for q in {p, *(q for q, _ in earlier)}:
+            kept = [now["blocks"], *(blocks for p, blocks in earlier if p >= q)]
+            rows = Counter[tuple[bool, ...]]()
+            for block, size in enumerate(cut.sizes):
+                rows[tuple(block in blocks for blocks in kept)] += alike * size
+            self._policy.check_made(q, min(rows.values()))
+
+    def record(self, asked: AskedStep) -> None:
+        """Remember the blocks that an answer was about; a view of all rows has none."""
+        view = asked.view
+        if not isinstance(view, View) or view.cut is None:
+            return
+        if view.cut.key:
+            self._audit_log.note(_CUT, self._made(view.table)[1])
+        if (now := self._selection(asked)) is not None:
+            self._audit_log.note(_SELECTED, now)
+
+    def _selection(self, asked: AskedStep) -> dict[str, Any] | None:
+        """Return the note of a release over pairs of features of some blocks."""
+        view, leaves = asked.view, asked.step.leaves.values()
+        pairs = any(declared.pairs_features for declared in leaves)
+        if not pairs or not isinstance(view, View) or view.cut is None:
+            return None
+        # Blocks keep their numbers where rows were appended.
+        first = (
+            self._made(view.table)[1]["parts"][0]
+            if view.cut.key
+            else [view.table.n_rows]
+        )
+        return {
+            "version": first[-1],
+            "blocks": list(view.kept_blocks),
+            "columns": sorted(view.source_columns),
+            "features": len(view.columns),
+        }
 
     def _made(self, table: Table) -> tuple[Cut, dict[str, Any]]:
         if self._cut is None or table is not self._table:
@@ -73,7 +128,7 @@ class TableCuts:
 
     def _note_of(self, table: Table, digests: UInt64[Array, " n"]) -> dict[str, Any]:
         """Return the note of the version: label, rows of a block, and its parts."""
-        notes = self._audit_log.notes(_KIND)
+        notes = self._audit_log.notes(_CUT)
         for note in sorted(notes, key=lambda note: -_n_rows(note["parts"])):
             known = _n_rows(note["parts"])
             if known > len(digests) or self._parts(digests, note["parts"]) is None:

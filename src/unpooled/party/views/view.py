@@ -72,6 +72,10 @@ class View:
         The table's columns that are read for it.
     left_out : int
         Number of rows of the table that are not in the view.
+    cut : Cut or None
+        The blocks of the table's rows; None where the view has all rows.
+    kept_blocks : tuple of int
+        Those of the cut that are in the view.
     """
 
     def __init__(
@@ -94,10 +98,11 @@ class View:
         self._rows = [o for o in operations if isinstance(o, Rows)]
         self._operations = [o for o in operations if not isinstance(o, Rows)]
         self.cut = cut(table) if self._rows else None
+        self.kept_blocks: tuple[int, ...] = ()
         self.n_rows = table.n_rows
         if self.cut is not None:
-            self._blocks = self._chosen(self.cut)
-            self.n_rows = sum(self.cut.sizes[block] for block in self._blocks)
+            self.kept_blocks = self._chosen(self.cut)
+            self.n_rows = sum(self.cut.sizes[block] for block in self.kept_blocks)
         self.left_out = table.n_rows - self.n_rows
         self.columns = self.source_columns
         for operation in self._operations:
@@ -135,7 +140,7 @@ class View:
         """Return a mask of the table's rows that the view keeps."""
         if self.cut is None:
             return np.ones(self.table.n_rows, bool)
-        return np.isin(self.cut.block_of, self._blocks)
+        return np.isin(self.cut.block_of, self.kept_blocks)
 
     def source(self) -> "View":
         """Return the same rows of the source columns, before any transform."""
