@@ -95,9 +95,12 @@ class TableCuts:
         if not isinstance(view, View) or view.cut is None:
             return
         if view.cut.key:
-            self._audit_log.note(_CUT, self._made(view.table)[1])
+            self._note(view.table)
         if (now := self._selection(asked)) is not None:
             self._audit_log.note(_SELECTED, now)
+
+    def _note(self, table: Table) -> None:
+        self._audit_log.note(_CUT, self._made(table)[1])
 
     def _selection(self, asked: AskedStep) -> dict[str, Any] | None:
         """Return the note of a release over pairs of features of some blocks."""
@@ -200,8 +203,6 @@ def row_digests(table: Table, key: bytes) -> UInt64[Array, " n"]:
                 hashed.update(_cell(other))
             hashed.update(row[place:].tobytes())
             found.append(hashed.digest())
-    if not found:
-        return np.zeros(0, np.uint64)
     return np.frombuffer(b"".join(found), "<u8").astype(np.uint64)
 
 
