@@ -166,17 +166,21 @@ class TableCuts:
     def _blocks(
         self, table: Table, digests: UInt64[Array, " n"], note: dict[str, Any]
     ) -> UInt8[Array, " n"]:
-        classes = _classes(table, note["label"], note["fewest"][1])
+        fewest, fewest_of_class = note["fewest"]
+        classes = _classes(table, note["label"], fewest_of_class)
+        if classes is None:
+            classes, fewest_of_class = np.zeros(len(digests), int), 0
         blocks, start = np.zeros(len(digests), np.uint8), 0
         for n, version in note["parts"]:
             part = slice(start, start + n)
             # Of the version, so that another one has another order.
             odd = np.uint64(int(version[:16], 16) | 1)
             order = np.argsort(digests[part] * odd, kind="stable")
-            new = stratified_blocks(order, classes[part], *note["fewest"])
+            new = stratified_blocks(order, classes[part], fewest, fewest_of_class)
             if start:
                 known = (blocks[:start], classes[:start])
-                new = _added(known, (new, classes[part]), note["fewest"])
+                appended = new, classes[part]
+                new = _added(known, appended, (fewest, fewest_of_class))
             blocks[part] = new
             start += n
         return blocks
@@ -215,19 +219,18 @@ def _cell(value: Any) -> bytes:
     return (np.float64(np.nan) if np.isnan(number) else number + 0.0).tobytes()
 
 
-def _classes(table: Table, label: str, fewest: int) -> Int[Array, " n"]:
-    """Return the class of each row, all 0 without a label or where it has no classes.
+def _classes(table: Table, label: str, fewest: int) -> Int[Array, " n"] | None:
+    """Return the class of each row; None without a label or where it has no classes.
 
     A label with few rows of each value, such as a measurement, is no class.
     """
-    none = np.zeros(table.n_rows, int)
     if not label or label not in {*table.columns, table.label}:
-        return none
+        return None
     read = table.blocks((), [label])
     values = [_cell(value) for block in read for value in block.extra[label].tolist()]
     distinct = {value: c for c, value in enumerate(sorted(set(values)))}
     if len(distinct) * max(fewest, 2) > len(values):
-        return none
+        return None
     return np.array([distinct[value] for value in values], int)
 
 
