@@ -6,7 +6,7 @@ from typing import final
 
 from unpooled.arrays import Array
 from unpooled.errors import DataError
-from unpooled.protocol.common_blocks import COMMON_ROWS, common_sizes
+from unpooled.protocol.shared_blocks import SHARED_ROWS, shared_sizes
 from unpooled.protocol.sizes import ViewSize
 from unpooled.protocol.view_operations import Rows
 
@@ -124,12 +124,12 @@ class Layout:
         """Return the layout of a fold, or of one side of a split."""
         if self.n_rows is None:
             return self
-        before = common_sizes(self.n_rows) if self.blocks is None else self.blocks
+        before = shared_sizes(self.n_rows) if self.blocks is None else self.blocks
         blocks = {block: before[block] for block in part.chosen(tuple(before))}
         if not blocks:
             raise DataError(
                 f"No row is left: the {self.n_rows} rows of this view are in "
-                f"{len(before)} block(s) of at least {COMMON_ROWS} rows. Choose fewer "
+                f"{len(before)} block(s) of at least {SHARED_ROWS} rows. Choose fewer "
                 f"folds."
             )
         return replace(self, n_rows=sum(blocks.values()), blocks=blocks)

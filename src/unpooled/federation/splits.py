@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from unpooled.errors import DataError
-from unpooled.protocol.common_blocks import MOST_BLOCKS
+from unpooled.protocol.shared_blocks import MOST_BLOCKS
 from unpooled.protocol.view_operations import Rows
 
 

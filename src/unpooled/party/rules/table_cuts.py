@@ -34,7 +34,7 @@ from unpooled.party.rules.policy import Policy
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.cut import Cut, stratified_blocks
 from unpooled.party.views.view import View
-from unpooled.protocol.common_blocks import MOST_BLOCKS
+from unpooled.protocol.shared_blocks import MOST_BLOCKS
 
 _CUT, _SELECTED = "blocks", "selected"
 

@@ -24,7 +24,7 @@ from typing import final
 import numpy as np
 
 from unpooled.arrays import Array, Int, UInt8
-from unpooled.protocol.common_blocks import common_blocks, n_blocks
+from unpooled.protocol.shared_blocks import n_blocks, shared_blocks
 
 
 @final
@@ -49,9 +49,9 @@ class Cut:
         return tuple(map(int, np.bincount(self.block_of)))
 
 
-def common_cut(n_rows: int) -> Cut:
+def shared_cut(n_rows: int) -> Cut:
     """Return the cut of tables with the same rows in the same order."""
-    return Cut(common_blocks(n_rows))
+    return Cut(shared_blocks(n_rows))
 
 
 def stratified_blocks(

@@ -19,7 +19,7 @@ from unpooled.errors import DataError
 from unpooled.ledger import canonical
 from unpooled.linalg.moments import column_sums
 from unpooled.party.memory.kept_arrays import KeptArrays
-from unpooled.party.views.cut import Cut, common_cut
+from unpooled.party.views.cut import Cut, shared_cut
 from unpooled.party.views.dominance import row_shares
 from unpooled.protocol.message import digest
 from unpooled.protocol.step import Step, find_step
@@ -40,7 +40,7 @@ def nothing_kept(address: str) -> KeptArrays:
 
 def shared_by_all(table: Table) -> Cut:
     """Return the cut that silos with the same rows in the same order share."""
-    return common_cut(table.n_rows)
+    return shared_cut(table.n_rows)
 
 
 @final

@@ -18,7 +18,7 @@ from unpooled.arrays import Array, UInt8
 # Totals over all unions of K blocks have at most K independent ones.
 MOST_BLOCKS = 20
 # Rows of a common block; a silo whose policy asks for more refuses selections.
-COMMON_ROWS = 10
+SHARED_ROWS = 10
 
 
 def n_blocks(n_rows: int, fewest: int) -> int:
@@ -28,13 +28,13 @@ def n_blocks(n_rows: int, fewest: int) -> int:
     return max(1, min(MOST_BLOCKS, n_rows // max(fewest, 1)))
 
 
-def common_blocks(n_rows: int) -> UInt8[Array, " n"]:
+def shared_blocks(n_rows: int) -> UInt8[Array, " n"]:
     """Return the block of each row of tables with the same rows in the same order."""
-    places = np.arange(n_rows) % max(n_blocks(n_rows, COMMON_ROWS), 1)
+    places = np.arange(n_rows) % max(n_blocks(n_rows, SHARED_ROWS), 1)
     return places.astype(np.uint8)
 
 
-def common_sizes(n_rows: int) -> Mapping[int, int]:
+def shared_sizes(n_rows: int) -> Mapping[int, int]:
     """Return the number of rows of each common block."""
-    K = n_blocks(n_rows, COMMON_ROWS)
+    K = n_blocks(n_rows, SHARED_ROWS)
     return {block: len(range(block, n_rows, K)) for block in range(K)}
