@@ -75,7 +75,7 @@ class TableCuts:
         assert isinstance(asked.view, View)
         assert asked.view.cut is not None
         cut, p = asked.view.cut, now["features"]
-        alike = n_parties if cut.key else 1
+        alike = 1 if cut.shared else n_parties
         earlier = [
             (min(p, note["features"], len(common)), note["blocks"])
             for note in self._audit_log.notes(_SELECTED)
@@ -94,7 +94,7 @@ class TableCuts:
         view = asked.view
         if not isinstance(view, View) or view.cut is None:
             return
-        if view.cut.key:
+        if not view.cut.shared:
             self._note(view.table)
         if (now := self._selection(asked)) is not None:
             self._audit_log.note(_SELECTED, now)
@@ -108,14 +108,12 @@ class TableCuts:
         pairs = any(declared.pairs_features for declared in leaves)
         if not pairs or not isinstance(view, View) or view.cut is None:
             return None
-        # Blocks keep their numbers where rows were appended.
-        first = (
-            self._made(view.table)[1]["parts"][0]
-            if view.cut.key
-            else [view.table.n_rows]
-        )
+        version = view.table.n_rows
+        if not view.cut.shared:
+            # Of the first rows: blocks keep their numbers where others were appended.
+            version = self._made(view.table)[1]["parts"][0][1]
         return {
-            "version": first[-1],
+            "version": version,
             "blocks": list(view.kept_blocks),
             "columns": sorted(view.source_columns),
             "features": len(view.columns),
@@ -126,7 +124,7 @@ class TableCuts:
             digests = row_digests(table, self._key)
             note = self._note_of(table, digests)
             blocks = self._blocks(table, digests, note)
-            self._table, self._cut = table, (Cut(blocks, self._key), note)
+            self._table, self._cut = table, (Cut(blocks), note)
         return self._cut
 
     def _note_of(self, table: Table, digests: UInt64[Array, " n"]) -> dict[str, Any]:
