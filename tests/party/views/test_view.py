@@ -69,8 +69,6 @@ def test_all_silos_keep_blocks_of_the_same_numbers():
     assert set(kept[0]) < set(kept[1]) < set(kept[2])
     for some, K in zip(kept[:2], (3, 8), strict=True):
         assert set(some) == set(kept[2]) & set(range(K))
-        for k, K in zip(kept[:2], (3, 8), strict=True)
-    )
 
 
 @given(st.permutations(NAMES), st.integers(1, 3), st.lists(ROWS, max_size=3))
