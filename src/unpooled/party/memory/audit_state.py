@@ -126,7 +126,7 @@ class AuditState:
         self.studies: dict[str, LoggedStudy] = {}
         self.answered_columns = AnsweredColumns()
         self.notes: dict[str, list[dict[str, Any]]] = {
-            kind: [] for kind in ("version", "filled", "blocks", "selected")
+            kind: [] for kind in ("version", "filled", "followed", "blocks", "selected")
         }
         self.spent = 0.0
 
