@@ -193,18 +193,18 @@ def row_digests(table: Table, key: bytes) -> UInt64[Array, " n"]:
     names = sorted({*table.columns, *label} - {table.ids})
     features = tuple(name for name in names if name in table.columns)
     extra = [name for name in label if name not in table.columns]
+    place = 8 * names.index(extra[0]) if extra else 0
     found: list[bytes] = []
     for block in table.blocks(features, extra):
         # One form for zero and one for cells that are missing.
         X = np.where(np.isnan(block.X), np.nan, block.X + 0.0)
-        others = block.extra[extra[0]] if extra else [None] * len(X)
-        place = names.index(extra[0]) if extra else 0
-        for row, other in zip(X, others, strict=True):
-            hashed = hashlib.blake2b(row[:place].tobytes(), digest_size=8, key=key)
+        cells = [_cell(value) for value in block.extra[extra[0]]] if extra else []
+        data, width = X.tobytes(), 8 * X.shape[1]
+        for i in range(len(X)):
+            row = data[i * width : (i + 1) * width]
             if extra:
-                hashed.update(_cell(other))
-            hashed.update(row[place:].tobytes())
-            found.append(hashed.digest())
+                row = row[:place] + cells[i] + row[place:]
+            found.append(hashlib.blake2b(row, digest_size=8, key=key).digest())
     return np.frombuffer(b"".join(found), "<u8").astype(np.uint64)
 
 
