@@ -62,7 +62,7 @@ def test_a_made_up_column_is_refused_even_by_a_silo_that_asks_for_no_fit():
     here = silos(MARKED, policy={"allowed_steps": ["*"]})
     mean = {"mean": np.zeros(4)}
     rules = Rogue(here).enter().rules("pca.local_squares", mean, person_and_columns())
-    assert rules["b"] == "max_row_share"
+    assert rules["b"] == "max_leverage"
 
 
 def test_control_a_made_up_column_rebuilds_a_record():
@@ -83,7 +83,7 @@ def test_a_made_up_filling_does_not_rebuild_a_record():
     assert set(fitted.values()) == {"transform_not_fitted"}
     listed = silos(HOLED, policy={"allowed_steps": ["*"]})
     rules = Rogue(listed).enter().rules("pca.local_squares", mean, filled(1e4))
-    assert rules["b"] == "max_row_share"
+    assert rules["b"] == "max_leverage"
 
 
 def test_control_a_made_up_filling_rebuilds_a_record():

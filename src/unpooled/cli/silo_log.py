@@ -134,6 +134,11 @@ def _event(entry: Entry) -> str:
     if entry.kind == "filled":
         columns = count(len(record["columns"]), "column")
         return f"answered about {columns} with imputed cells"
+    if entry.kind == "leverage":
+        most = f"at most {record['at_most']:.2f}"
+        if record["columns"]:
+            most = f"{record['at_least']:.2f} in {', '.join(record['columns'])}"
+        return f"largest leverage of a row: {most}"
     if entry.kind == "refused":
         return f"refused {record['asked']}: {record['rule']}"
     return entry.kind

@@ -315,6 +315,8 @@ class Party:
         self._answered[key] = (request.round, "", b"")
         asked = session.check(request)
         n_entries = self._studies.check(asked, session.parties)
+        session.check_transforms(asked)
+        self._studies.check_leverage(asked)
         released = session.answer(asked)
         digests = {name: digest(array.data) for name, array in released.arrays.items()}
         # From here on it counts as released; before, nothing may leave.

@@ -207,13 +207,17 @@ class Session:
             raise Refusal("unknown_columns")
         return AskedStep(request, step, view, policy)
 
+    def check_transforms(self, asked: AskedStep) -> None:
+        """Refuse a view with transforms that the study did not fit."""
+        assert isinstance(asked.view, View), "matching of rows is no step"
+        self._views.check_transforms(asked.request, asked.view)
+
     def answer(self, asked: AskedStep) -> Released:
-        """Run a step that `check` accepted."""
+        """Run a step that `check` and `check_transforms` accepted."""
         if self._sum is None:
             raise Refusal("out_of_order")
         step, view = asked.step, asked.view
         assert isinstance(view, View), "matching of rows is no step"
-        self._views.check_transforms(asked.request, view)
         request, public = self._open_arguments(asked.request)
         request, inbox = self._neighbours.open_inbox(step, request)
         n_rows = view.n_rows if self.partition == "columns" else None

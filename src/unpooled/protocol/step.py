@@ -245,9 +245,10 @@ def derived(
         step's function, for each step in `fitted_by` of which one fit had rounds; judge
         them as chosen by somebody who would like other arguments. Without it a silo
         only knows that one of the steps ran.
-    by_column : bool or "missing", default False
-        Each column is made of the one in its place alone, so that it may be as
-        dominated as that one is; with "missing" it differs in missing cells only.
+    by_column : bool, "missing" or "affine", default False
+        Each column is made of the one in its place alone; with "missing" it differs in
+        missing cells only, with "affine" by a shift and a scale, which leave the
+        leverage of every row as it is.
     further : bool, default False
         The fit may have read more columns, or a transform: `follows` judges which.
     """

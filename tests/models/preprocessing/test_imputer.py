@@ -108,9 +108,8 @@ def test_constants_ask_the_silos_nothing(holes, fill_value):
 
 def test_constants_fill_views_though_no_step_fitted_them(holes):
     silos = partition_rows(holes, 3)
-    policy = {"max_row_share": 1.0}  # few cells are there: one row may stand out
     constant = SimpleImputer("constant", fill_value=2.0)
-    view = constant.fit_transform(simulate(silos, policy=policy))
+    view = constant.fit_transform(simulate(silos))
 
     after = SimpleImputer().fit(view)
 

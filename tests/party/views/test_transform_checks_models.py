@@ -22,7 +22,7 @@ from wire import Rogue, Silos, silos
 NAMES = tuple(f"x{j}" for j in range(6))
 SECOND = ["x4", "x5"]
 # More columns than rows need a silo that allows them.
-WIDE = {"max_feature_ratio": np.inf, "max_row_share": 1.0, "min_rows": 2}
+WIDE = {"max_feature_ratio": np.inf, "max_leverage": 1.0, "min_rows": 2}
 WIDE |= {"min_rows_per_class": 1}
 
 

@@ -116,7 +116,7 @@ class AuditState:
     answered_columns : AnsweredColumns
         Answers by column, over all studies.
     notes : dict of str to list
-        Notes about the table, so of no study: "version" and "filled".
+        Notes about the table, so of no study: "version", "filled" and "leverage".
     spent : float
         The ρ of all private releases together.
     """
@@ -124,7 +124,8 @@ class AuditState:
     def __init__(self) -> None:
         self.studies: dict[str, LoggedStudy] = {}
         self.answered_columns = AnsweredColumns()
-        self.notes: dict[str, list[dict[str, Any]]] = {"version": [], "filled": []}
+        kinds = ("version", "filled", "leverage")
+        self.notes: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
         self.spent = 0.0
 
     def see(self, entry: Entry) -> None:

@@ -113,5 +113,5 @@ class SessionViews:
         )
 
     def check_transforms(self, request: Request, view: View) -> None:
-        """Refuse transforms that were not fitted, or that single a row out."""
+        """Refuse transforms that the study did not fit."""
         self._transforms.check(request, view)

@@ -2,8 +2,7 @@
 
 A column that a coordinator made up turns a covariance into somebody's record (Huth et
 al., Bioinformatics 2023). So a transform comes with evidence of its fit, which each
-party checks by itself, and what is left over is judged by its effect: a derived column
-must not be one person's, unless the silo's own column is that already.
+party checks by itself. What one row carries is judged by `max_leverage`.
 """
 
 import json
@@ -26,9 +25,6 @@ from unpooled.protocol.step import Fit, Step, find_step
 from unpooled.protocol.view_operations import Derive, Operation, Rows, Select
 from unpooled.secure.keys.roster import Roster
 
-# Columns scale by rounding: a share may grow by this much of itself and be the same.
-_SAME = 1.0 + 1e-9
-
 
 @final
 class Transforms:
@@ -49,7 +45,6 @@ class Transforms:
     ) -> None:
         self._policy, self._study, self._committee = policy, study, committee
         self._accepted: set[str] = set()
-        self._judged: set[str] = set()
 
     def check(self, request: Request, view: View) -> None:
         """Refuse a view with a transform that the study did not fit."""
@@ -66,10 +61,6 @@ class Transforms:
                     # Whoever asks chooses such columns, and as many as he likes.
                     self._policy.check_made(len(operation.columns), view.n_rows)
             before += (transform.name,)
-        key = request.view_digest
-        if before and self._policy.max_row_share < 1.0 and key not in self._judged:
-            self._check_dominance(view)
-            self._judged.add(key)
 
     def _check_fitted(
         self, request: Request, position: int, step: Step, before: tuple[str, ...]
@@ -144,24 +135,6 @@ class Transforms:
                 raise Refusal("transform_not_fitted")
         return asked
 
-    def _check_dominance(self, view: View) -> None:
-        """Refuse a column that one row dominates, unless the data had it so.
-
-        Rare categories and heavy tails give a source column a dominant row too, and
-        scaling or filling that column keeps it: with numbers that nobody chose it may
-        even grow a little. A column that mixes several has no such excuse.
-        """
-        shares, limit = view.row_shares(), self._policy.max_row_share
-        if shares.max(initial=0.0) <= limit:
-            return
-        source = view.source()
-        natural = dict(zip(source.columns, source.row_shares(), strict=True))
-        proven = all(map(_is_proven, view.transforms))
-        for share, origin in zip(shares, view.origins(), strict=True):
-            own = natural.get(origin, 0.0)
-            if share > _SAME * own and not (proven and own > limit):
-                self._policy.check_dominance(share)
-
 
 def _begins_with_own(further: Sequence[Operation], before: Sequence[Operation]) -> bool:
     """Whether more columns, if there are, stand behind those that a transform reads."""
@@ -169,11 +142,6 @@ def _begins_with_own(further: Sequence[Operation], before: Sequence[Operation]) 
         return True
     own = [o.columns for o in before if not isinstance(o, Rows)]
     return bool(own) and further[0].columns[: len(own[-1])] == own[-1]
-
-
-def _is_proven(name: str) -> bool:
-    step = find_step(name)
-    return step.follows is not None or "kept" in step.reads
 
 
 def _request(front: bytes, signs: bool) -> str:
