@@ -72,7 +72,7 @@ class Step:
         and bind letters that no table knows, such as k.
     sparse : bool
         Whether X may be a SciPy array in CSR form; others get dense blocks.
-    fitted_by, follows, by_column, further : see `derived`
+    fitted_by, follows, by_column, affine, further : see `derived`
     polynomial : Polynomial or None, whose sign is learned of a compared step
     reuses : bool
         The silo keeps the totals, and runs the step on new rows only.
@@ -90,6 +90,7 @@ class Step:
     sparse: bool = False
     follows: Follows | None = None
     by_column: bool | str = False
+    affine: bool = False
     polynomial: Polynomial | None = None
     reuses: bool = False
     further: bool = False
@@ -225,6 +226,7 @@ def derived(
     fitted_by: tuple[str, ...],
     follows: Follows | None = None,
     by_column: bool | str = False,
+    affine: bool = False,
     further: bool = False,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a transform of rows that views apply inside the silo.
@@ -245,10 +247,11 @@ def derived(
         step's function, for each step in `fitted_by` of which one fit had rounds; judge
         them as chosen by somebody who would like other arguments. Without it a silo
         only knows that one of the steps ran.
-    by_column : bool, "missing" or "affine", default False
+    by_column : bool or "missing", default False
         Each column is made of the one in its place alone; with "missing" it differs in
-        missing cells only, with "affine" by a shift and a scale, which leave the
-        leverage of every row as it is.
+        missing cells only.
+    affine : bool, default False
+        Each column is shifted and scaled, which leaves the leverage of rows as it is.
     further : bool, default False
         The fit may have read more columns, or a transform: `follows` judges which.
     """
@@ -257,7 +260,9 @@ def derived(
 
     def declare(function: Callable[..., Any]) -> Step:
         step = _declaring("derived", "rows", takes, {}, fitted_by)(function)
-        return replace(step, follows=follows, by_column=by_column, further=further)
+        return replace(
+            step, follows=follows, by_column=by_column, affine=affine, further=further
+        )
 
     return declare
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from twins import RTOL, assert_close
-from unpooled import Policy, SimpleImputer, partition_rows, simulate
+from unpooled import PCA, Policy, SimpleImputer, partition_rows, simulate
 from unpooled.errors import DataError, ReleaseRefusedError
 
 N, P = 90, 5
@@ -122,8 +122,8 @@ def test_absurd_constants_single_nobody_out(holes):
     view = SimpleImputer("constant", fill_value=1e9).fit_transform(
         simulate(partition_rows(few, 3))
     )
-    with pytest.raises(ReleaseRefusedError, match="max_row_share"):
-        SimpleImputer().fit(view)
+    with pytest.raises(ReleaseRefusedError, match="max_leverage"):
+        PCA().fit(view)
 
 
 @pytest.mark.parametrize("fill_value", ["x", [1.0], np.nan, np.inf, None])

@@ -71,7 +71,8 @@ def _are_moments(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
     },
     fitted_by=("scaler.local_squares", "scaler.local_observed"),
     follows=_are_moments,
-    by_column="affine",
+    by_column=True,
+    affine=True,
 )
 def standardised(
     X: Float[Array, "n p"], *, mean: Float[Array, " p"], scale: Float[Array, " p"]
@@ -87,7 +88,9 @@ def own_squares(X: Float[Array, "n p"], kept: Any) -> dict[str, Any]:
     return {"squares": squared_deviations(X, np.nan_to_num(mean))}
 
 
-@derived(fitted_by=("scaler.own_squares", "scaler.own_observed"), by_column="affine")
+@derived(
+    fitted_by=("scaler.own_squares", "scaler.own_observed"), by_column=True, affine=True
+)
 def own_standardised(
     X: Float[Array, "n p"], kept: Any, *, with_mean: bool, with_std: bool
 ) -> Float[Array, "n p"]:

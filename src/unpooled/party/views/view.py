@@ -128,7 +128,7 @@ class View:
             elif isinstance(operation, Derive):
                 made, before = self._made(operation, columns), columns
                 columns = made
-                if find_step(operation.step).by_column == "affine" and made == before:
+                if find_step(operation.step).affine and made == before:
                     continue
                 # It reads the units that the scales before it made.
                 kept = operations[:place]
