@@ -53,6 +53,9 @@ class DryRun(RoundRunner):
         One for each step and view, for the silos' rules.
     lines : list of Release
         The ledger lines of all rounds.
+    narrowed : bool
+        Whether the fit leaves out columns that only its totals tell. Then silos are not
+        asked about products of columns, which the fit may not have.
     fit_evidence : FitEvidence
         Rounds that fitted transforms, run or planned.
     roster : Roster or None
@@ -69,6 +72,7 @@ class DryRun(RoundRunner):
     records: list[RoundRecord] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     planned: bool = True
+    narrowed: bool = False
     fit_evidence: FitEvidence = field(default_factory=FitEvidence)
     roster: Roster | None = None
     _relay: Relay = field(default_factory=Relay)
@@ -122,7 +126,8 @@ class DryRun(RoundRunner):
         )
         self.fit_evidence.expect(request, call.extents, self.protection)
         key = step.name, call.to, request.view_digest
-        if key not in self._requested:
+        products = any(len(declared.letters) > 1 for declared in step.leaves.values())
+        if key not in self._requested and not (self.narrowed and products):
             self._requested.add(key)
             self.requests.append(request)
         inboxes = self._relay.deliver(step)
