@@ -23,6 +23,8 @@ from unpooled.protocol.step import Step
 
 NOTEWORTHY = 0.5
 _MOST_NAMES = 10
+# With more columns a step that forms no p × p matrix is left alone: leverage needs one.
+_MOST_FACTORISED = 4096
 
 log = logging.getLogger("unpooled.party")
 
@@ -50,7 +52,7 @@ class LeverageRule:
         p, limit = len(view.columns), policy.max_leverage
         # With as many columns as rows every leverage is 1, whatever the data are: that
         # is for `max_feature_ratio` to allow.
-        if not tells_pairs(step) or limit >= 1.0 or p + 1 >= view.n_rows:
+        if not tells_pairs(step, p) or limit >= 1.0 or p + 1 >= view.n_rows:
             return
         found = self._of(view.up_to_scale(), limit)
         if found["at_least"] > limit:
@@ -84,16 +86,18 @@ class LeverageRule:
         return found
 
 
-def tells_pairs(step: Step) -> bool:
-    """Whether a step releases sums over pairs of columns, or products with directions.
+def tells_pairs(step: Step, p: int) -> bool:
+    """Whether a step releases sums over pairs of p columns, or such with directions.
 
-    Noise hides any one row, also one that carries a direction.
+    Noise hides any one row, also one that carries a direction. Products with a few
+    directions of very many columns tell as few numbers of such a row.
     """
     # As ``image`` (p, l) of directions ``V`` (p, l), by the covariance.
     directions = {a.axes for a in step.takes.values() if len(a.axes.split()) == 2}
+    few = p <= _MOST_FACTORISED
     return any(
         declared.noise is None
-        and (declared.pairs_features or declared.axes in directions)
+        and (declared.pairs_features or (few and declared.axes in directions))
         for declared in step.leaves.values()
     )
 
