@@ -41,6 +41,8 @@ _PROJECTIONS, _LEAST_SHARE = 32, 0.22
 _FEWEST, _PER_COLUMN, _ONE_OF = 2048, 1.5, 32
 # Directions of a pass, and rows that join for each of them, twice as many every time.
 _DIRECTIONS, _JOINING = 32, 64
+# Bytes of rows that are kept from pass to pass.
+_IN_MEMORY = 2**27
 # Rows that are mapped at once.
 _SLICE = 4096
 
@@ -95,6 +97,10 @@ def largest_leverage(
         if len(rows):
             columns = base.heaviest(base.mapped(rows[[shares.argmax()]])[0])
         return Leverage(largest, largest, columns)
+    if 8 * n * p <= _IN_MEMORY:
+        # Converted once, and not for every pass.
+        kept = list(blocks())
+        blocks = lambda: iter(kept)  # noqa: E731
     rng = np.random.default_rng(0)
     places = np.sort(rng.choice(n, size, replace=False))
     base = _Base(_chosen(blocks(), places, p))
