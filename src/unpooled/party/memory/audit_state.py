@@ -124,7 +124,7 @@ class AuditState:
     def __init__(self) -> None:
         self.studies: dict[str, LoggedStudy] = {}
         self.answered_columns = AnsweredColumns()
-        kinds = ("version", "filled", "leverage")
+        kinds = ("version", "filled", "followed", "leverage")
         self.notes: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
         self.spent = 0.0
 

@@ -183,10 +183,7 @@ class Studies:
         return n_entries
 
     def check_leverage(self, asked: AskedStep) -> None:
-        """Refuse pairs of columns of which one row carries a direction.
-
-        After the checks of transforms: numbers of somebody's choosing would ask.
-        """
+        """Refuse pairs of columns of which one row carries a direction."""
         if isinstance(asked.view, View):
             self._leverage.check(self._policy, asked.step, asked.view)
 
@@ -255,7 +252,6 @@ class Studies:
             parties=parties,
             session=asked.request.session,
             rho=asked.rho,
-            mixtures=asked.mixtures,
             check=check_again,
         )
         self._differencing.record(self._policy, asked)
