@@ -41,9 +41,11 @@ def twins_up_to_scale() -> dict[str, Array]:
     return tables
 
 
-def products(tables: dict[str, Array], policy: dict[str, float] | None) -> Array:
+def products(
+    tables: dict[str, Array], policy: dict[str, float] | None, follow: bool
+) -> Array:
     """Return the scatter about zero, from an ordinary fit of all components."""
-    model = up.PCA().fit(up.simulate(tables, policy=policy))
+    model = up.PCA().fit(up.simulate(tables, policy=policy, follow=follow))
     axes, variance, mean = (
         model.components_,
         model.explained_variance_,
@@ -53,9 +55,13 @@ def products(tables: dict[str, Array], policy: dict[str, float] | None) -> Array
     return axes.T @ np.diag((N - 1) * variance) @ axes + N * np.outer(mean, mean)
 
 
-def record(tables: dict[str, Array], policy: dict[str, float] | None = None) -> Array:
+def record(
+    tables: dict[str, Array],
+    policy: dict[str, float] | None = None,
+    follow: bool = False,
+) -> Array:
     """Return the person's record from the one direction that it carries."""
-    S = products(tables, policy)
+    S = products(tables, policy, follow)
     if tables["b"][0, 1] == tables["b"][0, 0]:
         return S[1] - S[0]
     if not tables["b"][0, 0]:
@@ -71,10 +77,11 @@ ATTACKS = {
 }
 
 
+@pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("tables", ATTACKS.values(), ids=ATTACKS.keys())
-def test_a_covariance_does_not_show_the_person_who_carries_a_direction(tables):
+def test_a_covariance_does_not_show_the_person_who_carries_a_direction(tables, follow):
     with pytest.raises(ReleaseRefusedError) as refused:
-        record(tables)
+        record(tables, follow=follow)
     assert (refused.value.party, refused.value.rule) == ("b", "max_leverage")
 
 
