@@ -26,7 +26,6 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-import scipy.linalg
 
 from unpooled.arrays import Array, Float, Int
 from unpooled.linalg.moments import Rows
@@ -179,9 +178,7 @@ class _Base:
 
     def mapped(self, rows: Float[Array, "b p"]) -> Float[Array, "b q"]:
         """Return ``[1, X] R⁻¹``, whose squared row norms are leverages in the base."""
-        return scipy.linalg.solve_triangular(
-            self._R, self._columns(rows).T, trans="T", check_finite=False
-        ).T
+        return _solved(self._R, self._columns(rows).T, trans="T").T
 
     def shares(self, rows: Float[Array, "b p"]) -> Float[Array, " b"]:
         """Return the leverages of rows of the base among its rows."""
@@ -190,13 +187,13 @@ class _Base:
 
     def lines(self, directions: Float[Array, "q k"]) -> "_Lines":
         """Return ``mapped(rows) @ directions`` as a linear function of rows."""
-        W = scipy.linalg.solve_triangular(self._R, directions, check_finite=False)
+        W = _solved(self._R, directions)
         weights = W[1:] / self._scale[:, None]
         return _Lines(weights, self._one * W[0] - self._fill @ weights, self._fill)
 
     def heaviest(self, direction: Float[Array, " q"]) -> Int[Array, " l"]:
         """Return the columns with large weights in a direction of mapped rows."""
-        weights = scipy.linalg.solve_triangular(self._R, direction)[1:]
+        weights = _solved(self._R, direction)[1:]
         # In units of each column's spread, those at a tenth of the heaviest.
         order = np.argsort(-np.abs(weights), kind="stable")
         size = np.abs(weights)[order]
@@ -254,6 +251,13 @@ def _not_cleared(
             found.append(start + part[exact > most[part]])
         start = stop
     return np.concatenate(found)
+
+
+def _solved(R: Array, B: Array, trans: str = "N") -> Array:
+    # SciPy takes long to import, and simulations need it only here.
+    from scipy.linalg import solve_triangular
+
+    return solve_triangular(R, B, trans=trans, check_finite=False)
 
 
 def _all(
