@@ -54,7 +54,7 @@ def test_every_step_has_its_name_and_declaration(name):
     for key in CHECKS:
         found.pop(key, None)
         old.pop(key, None)
-    if step.verb == "derived":
+    if step.verb == "derived" and "public" in old:
         old["public"] = [n for n in old["public"] if n not in FOR_CHECKS]
     assert found == old
 
