@@ -129,6 +129,8 @@ class RoundRunner(abc.ABC):
         Reasons for choices that models made, for plan and report.
     planned : bool
         Whether answers are placeholders and nothing leaves a silo.
+    n_rows : int
+        In a plan, what stands for the number of rows of all silos.
     """
 
     parties: tuple[str, ...]
@@ -138,6 +140,7 @@ class RoundRunner(abc.ABC):
     records: list[RoundRecord]
     notes: list[str]
     planned: bool
+    n_rows: int = 0
 
     @abc.abstractmethod
     def enter(self) -> None:

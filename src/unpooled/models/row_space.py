@@ -26,6 +26,7 @@ import scipy.linalg
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import squared_deviations
+from unpooled.models.discriminant.classes import proven_class_sizes
 from unpooled.protocol.bounds import CauchySchwarzImage
 from unpooled.protocol.step import Fit, derived, public, release, summed
 from unpooled.protocol.view_operations import Derive, Operation, Select
@@ -243,8 +244,8 @@ def _count_and_mean(
 ) -> tuple[int, Float[Array, " p"], Float[Array, " p"]]:
     """Return N, the mean of all rows, and the mean magnitude of its summands."""
     fit = fits.get("local_total") or fits["local_class_totals"]
-    count, total = fit.totals["count"], np.atleast_2d(fit.totals["total"])
-    N = round(float(count.sum()))
+    count = fit.totals["count"] if "local_total" in fits else proven_class_sizes(fits)
+    N, total = round(float(count.sum())), np.atleast_2d(fit.totals["total"])
     return N, total.sum(axis=0) / N, np.abs(total).sum(axis=0) / N
 
 
@@ -254,6 +255,8 @@ def _count_and_mean(
         "basis": public("p q", "a basis of the space that all rows span"),
     },
     fitted_by=(
+        "discriminant.local_names",
+        "discriminant.local_class_counts",
         "discriminant.local_class_totals",
         "discriminant.local_spread",
         "discriminant.local_span",

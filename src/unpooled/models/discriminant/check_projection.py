@@ -15,7 +15,7 @@ from unpooled.arrays import Array, Float
 from unpooled.linalg.dgep import top_eigenvectors
 from unpooled.linalg.eigen import same_columns, with_positive_peaks
 from unpooled.linalg.generalized_eigen import leading_pencil_pairs
-from unpooled.models.discriminant.classes import Classes
+from unpooled.models.discriminant.classes import Classes, proven_class_sizes
 from unpooled.models.discriminant.ledoit_wolf import (
     SpanCovariances,
     shrunk_covariances,
@@ -34,6 +34,8 @@ from unpooled.protocol.view_operations import Operation
 FITTED_BY = tuple(
     f"discriminant.local_{name}"
     for name in (
+        "names",
+        "class_counts",
         "class_totals",
         "within_squares",
         "within_scatter",
@@ -63,7 +65,7 @@ def are_discriminants(fits: Fits, public: Mapping[str, Any]) -> bool:
         M = fits["local_whitened"].totals["M"]
         return same_columns(V, top_eigenvectors(M, k))
     sums, shrinkage = fits["local_class_totals"], public["shrinkage"]
-    count = np.rint(sums.totals["count"])
+    count = proven_class_sizes(fits)
     means = sums.totals["total"] / count[:, None]
     found = Classes(sums.public["classes"], count, means)
     span = fits["local_within_scatter"].further
@@ -119,7 +121,8 @@ def discriminated(
 def _inside(fits: Fits, outside: Sequence[str]) -> list[Fit]:
     """Return the rounds that the directions were found in."""
     names = {name.rpartition(".")[2] for name in FITTED_BY}
-    names -= {"local_class_totals", "local_spread", *outside}
+    names -= {"local_class_totals", "local_spread", "local_names", *outside}
+    names -= {"local_class_counts"}
     return [one for name in names & fits.keys() for one in fits[name].rounds]
 
 

@@ -37,7 +37,7 @@ from unpooled.linalg.row_sparse import row_norms, row_sparse_weights
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.discriminant import classes as class_names
 from unpooled.models.discriminant.classes import (
-    agreed_names,
+    agreed_classes,
     check_label,
     class_codes,
     class_values,
@@ -335,7 +335,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
     def _fit(self, federation: Federation, y: Any) -> None:
         self._check_parameters()
         check_label(federation, y)
-        names = agreed_names(federation, local_names, None, 2)
+        names, _ = agreed_classes(federation, local_names, None, 2)
         self.classes_ = class_values(names)
         N, c = federation.n_rows or 0, len(names)
         settings = {

@@ -81,8 +81,7 @@ def deviations(
 
 
 def _count(fits: Fits) -> Float[Array, " p"]:
-    sums = fits.get("local_count") or fits["local_log_sizes"]
-    return np.rint(sums.totals["count"])
+    return np.rint(fits["local_count"].totals["count"])
 
 
 def _signs(fits: Fits, slopes: Fit, p: int) -> tuple[SignSearch, Bool[Array, " p"]]:
@@ -94,12 +93,13 @@ def _signs(fits: Fits, slopes: Fit, p: int) -> tuple[SignSearch, Bool[Array, " p
         for name in ("centre", "spread"):
             if not np.array_equal(one.public[name], slopes.public[name]):
                 raise ValueError("candidates about another reference")
-        if "sums" in one.totals:
-            above = slope_sign(one.totals["sums"] / count[column]) > 0
-        elif np.array_equal(one.public["count"], count):
-            above = ~one.totals["falling"]
-        else:
-            raise ValueError("means over another number of rows")
+        if not np.array_equal(one.public["count"], count):
+            raise ValueError("sums over another number of rows")
+        above = (
+            slope_sign(one.totals["sums"] / count[column]) > 0
+            if "sums" in one.totals
+            else ~one.totals["falling"]
+        )
         place = place_of(lam * slopes.public["spread"][column])
         order = np.lexsort((place, column))
         search.narrow(column[order], place[order], above[order])

@@ -72,6 +72,7 @@ class View:
     ) -> None:
         self.table, self._kept, self._partition = table, kept, partition
         self._sums: Float[Array, " p"] | None = None
+        self._class_sizes: list[int] | None = None
         self.source_columns = tuple(table.columns)
         while operations and isinstance(operations[0], Select):
             # Unread columns of a file larger than memory are never loaded.
@@ -184,12 +185,15 @@ class View:
 
     def class_sizes(self, label: str) -> list[int]:
         """Return the number of rows of each class that the view has, in no order."""
-        sizes = Counter[object]()
-        for block in self.blocks([label]):
-            # A missing label (None, NaN) is no class; a step refuses it itself.
-            labels = block.extra[label].tolist()
-            sizes.update(x for x in labels if x is not None and x == x)
-        return list(sizes.values())
+        if self._class_sizes is None:
+            sizes = Counter[object]()
+            # Transforms change no label.
+            for block in self.source().blocks([label]):
+                # A missing label (None, NaN) is no class; a step refuses it itself.
+                labels = block.extra[label].tolist()
+                sizes.update(x for x in labels if x is not None and x == x)
+            self._class_sizes = list(sizes.values())
+        return self._class_sizes
 
     def origins(self) -> list[str]:
         """Return the source column of each column; empty where several are mixed."""
