@@ -26,6 +26,8 @@ from unpooled.study.reporting import report_of
 
 OLD = Path(__file__).parents[1] / "fixtures" / "7de5e95"
 STEPS = json.loads((OLD / "steps.json").read_text())
+# Since then sums take counts that were opened before: see fixtures/counts_first.json.
+STEPS |= json.loads((OLD.parent / "counts_first.json").read_text())
 MODELS = sorted(path.stem for path in (OLD / "models").glob("*.unpooled"))
 LEDGERS = {"rows": "summed", "columns": "summed", "exchange": "exchanged"}
 
@@ -136,24 +138,14 @@ def test_a_finished_run_is_read(study, fitted):
     assert run.ledger.verify()
 
 
-def test_a_killed_run_goes_on_to_the_same_end(study, fitted):
-    before = Ledger.from_json((study / "killed" / "ledger.jsonl").read_text())
-    assert before[-1].step.startswith("pca.")
+def test_a_killed_run_is_not_continued_by_another_program(study):
+    """Its imputer and scaler sent counts and sums in one round, which none do now."""
+    before = (study / "killed" / "ledger.jsonl").read_text()
 
-    run = up.Study.from_file(study / "study.toml").resume(study / "killed")
+    with pytest.raises(up.errors.DataError, match=r"imputer.local_observed takes"):
+        up.Study.from_file(study / "study.toml").resume(study / "killed")
 
-    own = {n: value for n, value in fitted.items() if not n.startswith("updated.")}
-    check_fitted(run, own)
-    assert run.ledger[: len(before)] == before
-    assert run.ledger.verify()
-    # What was finished before is not asked for again.
-    assert {line.step for line in run.ledger[len(before) :]} <= {
-        "pca.local_total",
-        "pca.local_squares",
-        "pca.local_scatter",
-        "imputer.imputed",
-        "scaler.standardised",
-    }
+    assert (study / "killed" / "ledger.jsonl").read_text() == before
 
 
 def test_a_model_is_brought_up_to_date(study, fitted):
@@ -202,7 +194,8 @@ def test_settings_and_policy_are_read(silos):
     text = silo.policy.read_text()
 
     assert silo.rules() == up.Policy(**tomllib.loads(text))
-    assert set(tomllib.loads(text)) == set(up.Policy.__dataclass_fields__)
+    newer = set(up.Policy.__dataclass_fields__) - set(tomllib.loads(text))
+    assert newer == {"min_own_cells"}
     assert (silo.name, silo.label, silo.partition) == ("b", "kind", "rows")
     assert (silo.block_mb, silo.audit_pages) == (32, 5000)
     assert silo.approval == "each-study"
