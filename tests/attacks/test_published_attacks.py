@@ -161,17 +161,18 @@ def test_control_two_constants_subtract_to_a_record():
 @pytest.mark.parametrize("complement", [False, True])
 def test_one_row_cannot_be_picked(complement):
     rogue = Rogue(silos(TABLES)).enter()
-    rogue.totals("scaler.local_observed")
-    rules = rogue.rules("scaler.local_observed", None, first_row(complement))
+    rogue.observed("scaler")
+    rules = rogue.rules("scaler.local_counts", None, first_row(complement))
     assert set(rules.values()) == {"min_rows"}
 
 
 @pytest.mark.parametrize("complement", [False, True])
 def test_control_one_row_of_each_silo_is_picked(complement):
-    rogue = Rogue(silos(TABLES, policy={"min_rows": 0})).enter()
-    picked = rogue.totals("scaler.local_observed", None, first_row(complement))["total"]
+    rules = {"min_rows": 0, "min_own_cells": 0}
+    rogue = Rogue(silos(TABLES, policy=rules)).enter()
+    picked = rogue.observed("scaler", first_row(complement))["total"]
     if complement:
-        picked = rogue.totals("scaler.local_observed")["total"] - picked
+        picked = rogue.observed("scaler")["total"] - picked
     firsts = sum(X[0] for X in TABLES.values())
     assert_allclose(picked, firsts, rtol=1e-12)
 
@@ -188,7 +189,7 @@ def test_rows_cannot_be_weighed():
     """An array over people where the transform takes one over columns."""
     here = silos(TABLES)
     up.StandardScaler().fit(here.federation)
-    rules = Rogue(here).enter().rules("scaler.local_observed", None, weighing_rows())
+    rules = Rogue(here).enter().rules("scaler.local_counts", None, weighing_rows())
     assert set(rules.values()) == {"arguments"}
 
 

@@ -109,7 +109,7 @@ def test_rows_operations_compose():
     rogue = Rogue(here).enter()
     train, fold = Rows(0, 0, 0.4, True, -1), Rows(1, 2, 0.0, False, -1)
     chain = (Select(("x1", "x0")), train, fold)
-    totals = rogue.totals("scaler.local_observed", operations=chain)
+    totals = rogue.observed("scaler", chain)
     assert totals["count"].tolist() == [27.0, 27.0]
     # 30 rows: the first 12 are left out, then every second of the other 18.
     expected = sum(X[12:][1::2][:, [1, 0]].sum(axis=0) for X in TABLES.values())

@@ -27,13 +27,13 @@ def test_a_transform_is_applied_only_after_its_fit(here):
         return set(rogue.rules("pca.local_total", operations=chain).values())
 
     assert rules(scaled) == {"transform_not_fitted"}
-    rogue.totals("scaler.local_observed")
+    rogue.observed("scaler")
     assert rules(scaled) == {""}
     # The order is the pipeline's: nothing was fitted behind another transform.
     assert rules(scaled, filled) == {"transform_not_fitted"}
     assert rules(filled, scaled) == {"transform_not_fitted"}
     # A step that is no transform, and one that is not there.
-    for name in ("pca.local_total", "scaler.local_observed", "os.system"):
+    for name in ("pca.local_total", "scaler.local_counts", "os.system"):
         refused = rules(Derive(name, COLUMNS, {"mean": mean, "scale": scale}))
         assert refused <= {"transform_not_fitted", "allowed_steps", "arguments"}
         assert refused
@@ -41,7 +41,7 @@ def test_a_transform_is_applied_only_after_its_fit(here):
 
 def test_another_studys_fit_does_not_count(here):
     first = Rogue(here, study="one").enter()
-    first.totals("imputer.local_observed")
+    first.observed("imputer")
     filled = Derive("imputer.imputed", COLUMNS, {"statistics": np.zeros(3)})
     chain = (Select(COLUMNS), filled)
     second = Rogue(here, study="two").enter()
@@ -83,9 +83,9 @@ PER_ROW = np.arange(30.0)[:, None] + np.zeros(3)
 )
 def test_a_transform_takes_the_axes_that_it_declares(here, public):
     rogue = Rogue(here).enter()
-    rogue.totals("scaler.local_observed")
+    rogue.observed("scaler")
     chain = (Select(COLUMNS), Derive("scaler.standardised", COLUMNS, public))
-    rules = rogue.rules("scaler.local_observed", operations=chain)
+    rules = rogue.rules("scaler.local_counts", operations=chain)
     assert set(rules.values()) == {"arguments"}
 
 
@@ -97,12 +97,12 @@ def test_transforms_that_divide_by_zero_pick_no_rows_out():
     """(x - c) / 0 is NaN where x is c and infinite elsewhere: a question about c."""
     c, here = TABLES["a"][4], silos(TABLES, policy=LISTED)
     rogue = Rogue(here).enter()
-    rogue.totals("scaler.local_observed")
+    rogue.observed("scaler")
     chain = (
         Select(COLUMNS),
         Derive("scaler.standardised", COLUMNS, {"mean": c, "scale": np.zeros(3)}),
     )
-    for step in ("imputer.local_observed", "scaler.local_observed"):
+    for step in ("imputer.local_counts", "scaler.local_counts"):
         rules = rogue.rules(step, operations=chain)
         assert set(rules.values()) == {"infinite_values"}
 
@@ -115,17 +115,17 @@ def test_a_transform_that_overflows_is_refused():
         "scale": np.ones(1),
     }
     chain = (Select(COLUMNS), Derive("pca.projected", ("y",), public))
-    rules = rogue.rules("imputer.local_observed", operations=chain)
+    rules = rogue.rules("imputer.local_counts", operations=chain)
     assert set(rules.values()) == {"infinite_values"}
 
 
 def test_a_transform_gives_the_columns_that_it_names():
     rogue = Rogue(silos(TABLES, policy=LISTED)).enter()
-    rogue.totals("imputer.local_observed")
+    rogue.observed("imputer")
     for columns in (("x0",), (), (*COLUMNS, "x3")):
         chain = (
             Select(COLUMNS),
             Derive("imputer.imputed", columns, {"statistics": np.zeros(3)}),
         )
-        rules = rogue.rules("imputer.local_observed", operations=chain)
+        rules = rogue.rules("imputer.local_counts", operations=chain)
         assert set(rules.values()) == {"failed_in_silo"}

@@ -46,17 +46,22 @@ def test_pca_releases_what_its_docstring_says():
 
 def test_scaler_releases_what_its_docstring_says():
     assert fitted(up.StandardScaler()) == [
-        (1, "scaler.local_observed", "count", (3,), WIDE, 96, "summed", "out"),
-        (1, "scaler.local_observed", "total", (3,), WIDE, 96, "summed", "out"),
-        (2, "scaler.local_squares", "mean", (3,), FLOAT, 24, "public", "in"),
-        (2, "scaler.local_squares", "squares", (3,), WIDE, 96, "summed", "out"),
+        (1, "scaler.local_counts", "count", (3,), WIDE, 96, "summed", "out"),
+        (1, "scaler.local_counts", "total", (3,), FLOAT, 0, "kept", "in"),
+        (2, "scaler.local_observed", "count", (3,), FLOAT, 24, "public", "in"),
+        (2, "scaler.local_observed", "total", (3,), WIDE, 96, "summed", "out"),
+        (3, "scaler.local_squares", "count", (3,), FLOAT, 24, "public", "in"),
+        (3, "scaler.local_squares", "mean", (3,), FLOAT, 24, "public", "in"),
+        (3, "scaler.local_squares", "squares", (3,), WIDE, 96, "summed", "out"),
     ]
 
 
 def test_imputer_releases_what_its_docstring_says():
     assert fitted(up.SimpleImputer()) == [
-        (1, "imputer.local_observed", "count", (3,), WIDE, 96, "summed", "out"),
-        (1, "imputer.local_observed", "total", (3,), WIDE, 96, "summed", "out"),
+        (1, "imputer.local_counts", "count", (3,), WIDE, 96, "summed", "out"),
+        (1, "imputer.local_counts", "total", (3,), FLOAT, 0, "kept", "in"),
+        (2, "imputer.local_observed", "count", (3,), FLOAT, 24, "public", "in"),
+        (2, "imputer.local_observed", "total", (3,), WIDE, 96, "summed", "out"),
     ]
 
 
@@ -67,24 +72,32 @@ def test_a_pipeline_sends_each_transform_once_per_fit():
     # fitted it, and the arguments of those rounds.
     filled = [
         ("imputer.imputed", "statistics", "public"),
-        ("imputer.imputed", "imputer.local_observed.count", "summed"),
+        ("imputer.imputed", "imputer.local_counts.count", "summed"),
+        ("imputer.imputed", "imputer.local_observed.count", "public"),
         ("imputer.imputed", "imputer.local_observed.total", "summed"),
     ]
     standardised = [
         ("scaler.standardised", "mean", "public"),
         ("scaler.standardised", "scale", "public"),
-        ("scaler.standardised", "scaler.local_observed.count", "summed"),
+        ("scaler.standardised", "scaler.local_counts.count", "summed"),
+        ("scaler.standardised", "scaler.local_observed.count", "public"),
         ("scaler.standardised", "scaler.local_observed.total", "summed"),
+        ("scaler.standardised", "scaler.local_squares.count", "public"),
         ("scaler.standardised", "scaler.local_squares.mean", "public"),
         ("scaler.standardised", "scaler.local_squares.squares", "summed"),
     ]
     assert came == [
-        *[(2, *line) for line in filled],
-        (3, "scaler.local_squares", "mean", "public"),
-        *[(4, *line) for line in (*filled, *standardised)],
-        (5, "pca.local_squares", "mean", "public"),
-        (5, "pca.local_squares", "scatter", "kept"),
-        (6, "pca.local_scatter", "squares", "public"),
+        (1, "imputer.local_counts", "total", "kept"),
+        (2, "imputer.local_observed", "count", "public"),
+        *[(3, *line) for line in filled],
+        (3, "scaler.local_counts", "total", "kept"),
+        (4, "scaler.local_observed", "count", "public"),
+        (5, "scaler.local_squares", "count", "public"),
+        (5, "scaler.local_squares", "mean", "public"),
+        *[(6, *line) for line in (*filled, *standardised)],
+        (7, "pca.local_squares", "mean", "public"),
+        (7, "pca.local_squares", "scatter", "kept"),
+        (8, "pca.local_scatter", "squares", "public"),
     ]
     words = [line for line in lines if line[6:] == ("summed", "in")]
     assert {line[3] for line in words} == {(4, 3)}
@@ -121,7 +134,7 @@ def test_ledgers_are_sequences_that_grow(here):
     with pytest.raises(TypeError):
         hash(ledger)
     assert ledger != first
-    assert repr(ledger) == "<Ledger: 4 lines, 2 rounds, 384 bytes out per silo>"
-    assert len(str(ledger).splitlines()) == 5
+    assert repr(ledger) == "<Ledger: 8 lines, 4 rounds, 384 bytes out per silo>"
+    assert len(str(ledger).splitlines()) == 9
     assert "30" not in str(ledger)
     assert np.all([line.time for line in ledger])

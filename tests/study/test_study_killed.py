@@ -75,7 +75,7 @@ def test_a_run_goes_on_from_wherever_it_was_killed(study, whole):
 @pytest.mark.parametrize(
     ("finished", "last"),
     [
-        (1, "imputer.local_observed"),
+        (1, "imputer.local_counts"),
         (2, "scaler.local_squares"),
         (3, "pca.local_scatter"),
     ],

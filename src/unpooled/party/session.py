@@ -220,8 +220,9 @@ class Session:
         request, inbox = self._neighbours.open_inbox(step, request)
         n_rows = view.n_rows if self.partition == "columns" else None
         sizes = ViewSize(len(view.columns), n_rows).sizes(step, public)
-        if "y" in step.reads and self._table.label is not None:
-            self._counts.check_classes(view.class_sizes(self._table.label))
+        label = self._table.label
+        if label is not None:
+            self._counts.check_classes(step, lambda: view.class_sizes(label))
         # What is not finite is refused when it is encoded; a warning would be noise.
         with np.errstate(all="ignore"):
             totals = self._run(step, view, request, inbox, public)

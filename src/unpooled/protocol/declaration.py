@@ -42,9 +42,10 @@ class Declared:
     until : str
         How long a kept array stays: to the end of the "fit" or of the "study".
     counts : str
-        What a silo's own entries count: observed "cells" of each column, or rows of
-        each of the "classes". Empty where they are no such counts. The silo refuses to
-        go on where one person is alone in it: `unpooled.party.rules.counts_first`.
+        What the entries count: observed "cells" of each column, rows of each of the
+        "classes", or with "names" classes whose names are mixed with their sizes. Empty
+        where they are no counts. The silo refuses to go on where one person is alone in
+        it: `unpooled.party.rules.counts_first`.
     """
 
     axes: str

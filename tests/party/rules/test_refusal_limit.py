@@ -24,13 +24,13 @@ def test_bisecting_ends_with_the_study():
     here = silos(TABLES, policy={"min_rows": 10})
     rogue = Rogue(here).enter()
     asked = [
-        rogue.rules("imputer.local_observed", None, few(0.1))["a"]
+        rogue.rules("imputer.local_counts", None, few(0.1))["a"]
         for _ in range(MOST_REFUSALS + 2)
     ]
     assert asked == ["min_rows"] * MOST_REFUSALS + ["refusals"] * 2
     # Nor is what was allowed before, nor in another session of the study.
     whole = (Select(COLUMNS),)
-    assert Rogue(here).enter().rules("imputer.local_observed", None, whole)["a"]
+    assert Rogue(here).enter().rules("imputer.local_counts", None, whole)["a"]
 
 
 def test_control_bisecting_tells_the_number_of_rows():
@@ -38,7 +38,7 @@ def test_control_bisecting_tells_the_number_of_rows():
     low, high = 0.0, 0.5
     for _ in range(8):
         rogue, middle = Rogue(silos(TABLES)).enter(), (low + high) / 2
-        rule = rogue.rules("imputer.local_observed", None, few(middle))["a"]
+        rule = rogue.rules("imputer.local_counts", None, few(middle))["a"]
         low, high = (middle, high) if rule else (low, middle)
     assert low == pytest.approx(0.3, abs=0.01)
 
@@ -46,7 +46,7 @@ def test_control_bisecting_tells_the_number_of_rows():
 def test_plans_count():
     here = silos({**TABLES, "a": rows(5)}, policy={"min_rows": 10})
     rogue = Rogue(here).enter()
-    header, _ = rogue.request("imputer.local_observed").as_message()
+    header, _ = rogue.request("imputer.local_counts").as_message()
     header |= {"kind": "plan", "parties": list(TABLES)}
     said = [rogue.say("a", header).header["rule"] for _ in range(MOST_REFUSALS + 1)]
     assert said == ["min_rows"] * MOST_REFUSALS + ["refusals"]
@@ -56,7 +56,7 @@ def test_refusals_that_say_nothing_of_rows_do_not_count():
     rogue = Rogue(silos(TABLES)).enter()
     for _ in range(MOST_REFUSALS + 1):
         assert set(rogue.rules("no.step").values()) == {"allowed_steps"}
-    assert np.isfinite(rogue.totals("imputer.local_observed")["total"]).all()
+    assert np.isfinite(rogue.observed("imputer")["total"]).all()
 
 
 def test_a_log_counts_over_restarts(tmp_path):

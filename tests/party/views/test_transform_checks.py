@@ -11,7 +11,7 @@ import unpooled as up
 from unpooled.arrays import Array
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.errors import ReleaseRefusedError
-from unpooled.models.moments import local_observed
+from unpooled.models.moments import local_counts
 from unpooled.protocol.message import decode
 from unpooled.protocol.request import Request, view_arrays
 from unpooled.protocol.view_operations import Derive, Rows, Select
@@ -39,7 +39,7 @@ def shown(here: Silos, view: up.Federation, **changed: Any) -> dict[str, str]:
     evidence = changed.pop("evidence", None)
     if evidence is None:
         evidence = proofs(here).evidence(view.operations, set())[0]
-    asked = rogue.request("imputer.local_observed", None, view.operations)
+    asked = rogue.request("imputer.local_counts", None, view.operations)
     values = {name: getattr(asked, name) for name in Request.__dataclass_fields__}
     values |= {"evidence": tuple(evidence), **changed}
     header, arrays = Request(**values).as_message()
@@ -80,7 +80,8 @@ def test_evidence_is_in_the_ledger_as_planned(here):
     ]
     # Three silos' words, for the first request of the scaler's session alone.
     assert came == [
-        ("imputer.imputed", "imputer.local_observed.count", (3, 3), "summed"),
+        ("imputer.imputed", "imputer.local_counts.count", (3, 3), "summed"),
+        ("imputer.imputed", "imputer.local_observed.count", (3,), "public"),
         ("imputer.imputed", "imputer.local_observed.total", (3, 3), "summed"),
     ]
     assert ledger.verify()
@@ -200,7 +201,7 @@ def test_a_fit_about_another_mean_turns_no_direction(here):
 @pytest.mark.parametrize("what", ["word", "absent", "signer", "public", "step"])
 def test_evidence_that_was_tampered_with_is_none(here, what):
     view = up.StandardScaler().fit(here.federation).transform(here.federation)
-    first, second = proofs(here).evidence(view.operations, set())[0]
+    *first, second = proofs(here).evidence(view.operations, set())[0]
     values = {n: getattr(second, n) for n in type(second).__dataclass_fields__}
     if what == "word":
         words = second.words["squares"].copy()
@@ -212,10 +213,10 @@ def test_evidence_that_was_tampered_with_is_none(here, what):
     elif what == "signer":
         values["signed"] = {**second.signed, "a": second.signed["b"]}
     elif what == "public":
-        values["public"] = {"mean": second.public["mean"] + 1.0}
+        values["public"] = {**second.public, "mean": second.public["mean"] + 1.0}
     elif what == "step":
-        values["step"] = "scaler.local_observed"
-    evidence = [first, type(second)(**values)]
+        values["step"] = "scaler.local_counts"
+    evidence = [*first, type(second)(**values)]
     assert refused_by_all(shown(here, view, evidence=evidence))
 
 
@@ -225,7 +226,7 @@ def test_replies_of_another_study_are_no_evidence():
     view = model.transform(here.federation)
     evidence = proofs(here).evidence(view.operations, set())[0]
     rogue = Rogue(here, study="another").enter()
-    asked = rogue.request("imputer.local_observed", None, view.operations)
+    asked = rogue.request("imputer.local_counts", None, view.operations)
     values = {name: getattr(asked, name) for name in Request.__dataclass_fields__}
     header, arrays = Request(**values | {"evidence": evidence}).as_message()
     said = {p: rogue.say(p, header, arrays).header for p in rogue.names}
@@ -246,8 +247,8 @@ def test_what_was_shown_needs_no_second_showing(here):
     view = up.SimpleImputer().fit(here.federation).transform(here.federation)
     here.wire.sent.clear()
     with view.fitting():
-        view.asked_by("imputer").sum(local_observed)
-        view.asked_by("imputer").sum(local_observed)
+        view.asked_by("imputer").sum(local_counts)
+        view.asked_by("imputer").sum(local_counts)
     asked = [data for _, data in here.wire.sent if kind(data) == "step"]
     assert ["evidence" in decode(data).header for data in asked] == [
         *[True] * 3,

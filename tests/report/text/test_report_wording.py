@@ -46,11 +46,12 @@ def test_every_array_that_came_in_or_stayed_has_its_sentence(heart, page):
         for one in passage.sentences
     ]
 
-    # Seven arguments and what stayed, and with the transforms their evidence: twice
-    # the imputer's two totals, and the scaler's three totals and the mean it was about.
+    # Ten arguments and what stayed, thrice, and with the transforms their evidence:
+    # twice the imputer's two totals and the counts told, and the scaler's three totals,
+    # the counts that were told twice and the mean.
     evidence = [line for line in lines if line.name.startswith(("imputer.", "scaler."))]
-    assert (len(lines), len(evidence)) == (16, 8)
-    assert len(written) == 16
+    assert (len(lines), len(evidence)) == (25, 12)
+    assert len(written) == 25
     assert all(text in page.text for text in written)
     assert not any("the array “" in text for text in written)
 
@@ -78,7 +79,7 @@ def test_evidence_is_said_to_be_what_its_protection_makes_it(how, fate, exposed)
 
 def test_sentence_is_made_from_the_declaration(heart):
     scatter = next(
-        line for line in heart.ledger if (line.name, line.round) == ("scatter", 6)
+        line for line in heart.ledger if (line.name, line.round) == ("scatter", 8)
     )
 
     said = sentence(heart, scatter)
@@ -99,18 +100,19 @@ def test_releases_stand_under_what_they_are_for(heart):
         "Principal component analysis of rows that stay in their silos",
     ]
     # A fitted transform is told in the round of the step that needs it.
-    assert [passage.label for passage in what_came_in(heart)[0].passages] == [
-        "Round 2",
+    assert [passage.label for passage in what_came_in(heart)[1].passages] == [
         "Round 3",
+        "Round 4",
+        "Round 5",
     ]
 
 
 def test_what_is_kept_says_how_long_and_where_it_went(heart):
-    ((passage,),) = [chapter.passages for chapter in what_stayed(heart)]
+    *_, (passage,) = [chapter.passages for chapter in what_stayed(heart)]
 
     assert passage.sentences[0].fate == (
         "Kept in the silo and deleted at the end of the fit. Only its total over all "
-        "silos was opened, in round 6."
+        "silos was opened, in round 8."
     )
 
 

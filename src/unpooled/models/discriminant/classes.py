@@ -46,6 +46,7 @@ CELLS = release(
     "c 16",
     meaning="class names and sizes, added into the cells of a table that is read after "
     "it is added over all silos (invertible Bloom lookup table)",
+    counts="names",
 )
 
 

@@ -542,7 +542,9 @@ def _one_hot(
     y: Shaped[Array, " N"] | None, classes: Int[Array, "c w"]
 ) -> Float[Array, "N c"] | None:
     """Return the labels as rows of an identity matrix; None without labels."""
-    return None if y is None else np.eye(len(classes))[class_codes(y, classes)]
+    if y is None:
+        return None
+    return (class_codes(y, classes)[:, None] == np.arange(len(classes))).astype(float)
 
 
 def _pseudo_labels(

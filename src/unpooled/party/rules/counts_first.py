@@ -14,7 +14,7 @@ they are no smaller than its own: that follows where every silo runs the study's
 program.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -42,15 +42,27 @@ class CountsFirst:
         # The silo's own counts, by view and by what they count.
         self._own: dict[tuple[str, str], Array] = {}
 
-    def check_classes(self, sizes: Iterable[int]) -> None:
-        """Refuse a step that reads labels where one of the silo's classes is too small.
+    def check_classes(self, step: Step, sizes: Callable[[], Sequence[int]]) -> None:
+        """Refuse a step by class where one of the silo's own classes is too small.
 
         All of its classes, whatever a request names: a refusal does not tell which.
+
+        Parameters
+        ----------
+        step : Step
+            The step that is to run.
+        sizes : callable
+            Returns how many rows of each of its classes the silo has, if it has labels.
         """
-        sizes = list(sizes)
-        self._policy.check_own_cells(sizes)
-        if self._alone:
-            self._policy.check_classes(sizes)
+        declared = [*step.declared.values(), *step.takes.values()]
+        if "y" not in step.reads or not any("c" in d.axes.split() for d in declared):
+            return
+        own = sizes()
+        self._policy.check_own_cells(own)
+        # A step that neither counts nor takes counts has the silo's own to rely on.
+        judged = any(one.counts in ("classes", "names") for one in declared)
+        if self._alone or not judged:
+            self._policy.check_classes(own)
 
     def check(
         self,
@@ -82,7 +94,7 @@ class CountsFirst:
         # What a silo discloses, or has alone, no other silo adds to.
         alone = self._alone or step.verb not in ("summed", "compared")
         for name, declared in step.declared.items():
-            if declared.counts:
+            if declared.counts in ("cells", "classes"):
                 if name not in totals:
                     raise Refusal("declaration")
                 own = np.asarray(totals[name], dtype=float)
