@@ -21,7 +21,7 @@ Goodrich and Mitzenmacher, Invertible Bloom lookup tables, Allerton 2011.
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -32,7 +32,7 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import column_sums
 from unpooled.models.moments import not_finite
-from unpooled.protocol.step import Fit, Step, public, release, stays, summed
+from unpooled.protocol.step import Step, public, release, stays, summed
 
 # A name has one byte for its kind and up to 44 more, three to a word: float64 holds the
 # product of a word and the size of a class exactly, for sizes up to 2^29.
@@ -139,7 +139,7 @@ class Classes:
     @property
     def mean(self) -> Float[Array, " p"]:
         """The mean of all rows."""
-        return self.count @ self.means / self.count.sum()
+        return np.add.reduce(self.count[:, None] * self.means) / self.count.sum()
 
 
 def agreed_classes(
@@ -219,24 +219,6 @@ def pooled_class_means(
     """
     totals = federation.sum(local_class_totals, classes=classes, count=count)
     return totals["total"] / count[:, None]
-
-
-def proven_class_sizes(fits: Mapping[str, Fit]) -> Float[Array, " c"]:
-    """Return the sizes of the classes, for `follows` of a derived step."""
-    sums = fits["local_class_totals"].public
-    if "local_class_counts" in fits:
-        counts = fits["local_class_counts"]
-        same = np.array_equal(counts.public["classes"], sums["classes"])
-        count = np.rint(counts.totals["count"])
-    else:
-        names = fits["local_names"]
-        cells = np.rint(names.totals["cells"])
-        found = peeled(cells, names.public["salts"]) or {}
-        same = len(found) == len(sums["classes"])
-        count = np.array([float(found[tuple(w)]) for w in sums["classes"].tolist()])
-    if not same or not np.array_equal(sums["count"], count):
-        raise ValueError("sums after other counts than those that were opened")
-    return count
 
 
 def check_label(federation: Federation, y: Any) -> None:

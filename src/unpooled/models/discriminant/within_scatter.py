@@ -18,6 +18,7 @@ from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import scatter
+from unpooled.linalg.settled import product
 from unpooled.models.discriminant.classes import (
     NAMES,
     OWN_SIZES,
@@ -127,7 +128,7 @@ def between(
 ) -> Float[Array, "p p"]:
     """Return ``Σ shares_k (means_k - mean)(means_k - mean)ᵀ``."""
     deviations = np.sqrt(shares)[:, None] * (means - mean)
-    return deviations.T @ deviations
+    return product(deviations.T, deviations)
 
 
 def shrunk(S: Float[Array, "p p"], shrinkage: float) -> Float[Array, "p p"]:

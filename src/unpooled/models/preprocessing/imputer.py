@@ -10,7 +10,6 @@ another silo has some. On a column partition each silo keeps the means of its ow
 columns, and nothing is released.
 """
 
-from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
@@ -26,10 +25,8 @@ from unpooled.models.moments import (
     local_observed,
     own_observed,
     pooled_sums,
-    proven_sums,
 )
 from unpooled.protocol.step import (
-    Fit,
     derived,
     disclosed,
     kept,
@@ -39,19 +36,11 @@ from unpooled.protocol.step import (
 )
 
 
-def _are_means(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
-    # Exactly, without a tolerance: however small the difference between two values
-    # filled into one person's cell, it makes a total that is proportional to that
-    # person's row.
-    return np.array_equal(public["statistics"], _means(*proven_sums(fits)))
-
-
 @derived(
     takes={
         "statistics": public("p", "the value that fills each column's missing cells")
     },
-    fitted_by=("imputer.local_counts", "imputer.local_observed"),
-    follows=_are_means,
+    fitted_by=("imputer.local_observed",),
     by_column="missing",
 )
 def imputed(
