@@ -12,8 +12,8 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "policy. With two parties, each can subtract its own value from a total.",
         ),
         "min_rows": (
-            "the release would cover too few of the silo's rows, or all but a few, or "
-            "a column in which too few rows of all silos have a value",
+            "the release, or a block of a fold or split, would cover too few of the "
+            "silo's rows, or a column in which too few rows of all silos have a value",
             "Leave this silo, or such a column, out of the study, or let the silo "
             "lower min_rows in its policy.",
         ),
@@ -28,10 +28,11 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "lower min_own_cells.",
         ),
         "max_feature_ratio": (
-            "the silo has too few rows for a release over pairs of features, or for "
-            "the number of linear combinations of features released so far",
-            "Select fewer columns, use the same random_state as before, or let the "
-            "silo raise max_feature_ratio.",
+            "the silo has too few rows for a release over pairs of features, also by "
+            "which folds and splits differ, or for the number of linear combinations "
+            "of features released so far",
+            "Select fewer columns, use the same random_state as before, fewer folds or "
+            "a larger part, or let the silo raise max_feature_ratio.",
         ),
         "max_row_share": (
             "one row dominates a derived column",

@@ -30,19 +30,20 @@ class Policy:
     min_parties : int, default 3
         Fewest parties in a study. With two, a total gives each the other's value.
     min_rows : int, default 10
-        Fewest of the silo's rows behind a release, and fewest that a fold or split may
-        leave out. In a sum over the observed cells of a column, also the fewest rows of
-        all silos together that have a value there.
+        Fewest rows behind a release, and fewest of a block: folds and splits are made
+        of the blocks that a silo cuts its rows into. In a sum over the observed cells
+        of a column, also the fewest rows of all silos together with a value there.
     min_rows_per_class : int, default 5
         Fewest rows of any class that is present, over all silos together, in a release
-        by class. Of what a silo discloses by itself, and where it alone has the label,
-        the fewest of its own.
+        by class. Of what a silo discloses by itself, where it alone has the label, and
+        in a block, the fewest of its own.
     min_own_cells : int, default 2
         Fewest of the silo's own values in a column, and fewest of its own rows of a
         class, if there are any: with one, a sum would hold that person's value alone.
     max_feature_ratio : float, default 0.33
         Largest ratio of features to the silo's rows in a release over pairs of
         features; with more features than rows a covariance can be solved for records.
+        It holds too for the rows, over all silos, by which folds and splits differ.
         Beyond the ratio a coordinator may choose mixtures of features: over all
         requests at most this ratio of the features or of the rows, and never more than
         rows.
@@ -216,15 +217,17 @@ class Policy:
         """Whether a source column may be read."""
         return self.allowed_columns is None or _listed(column, self.allowed_columns)
 
-    def check_rows(self, n_rows: int, left_out: Sequence[int] = ()) -> None:
-        """Refuse a release over few rows, or one whose complement is few rows."""
-        counts = [n_rows, *(count for count in left_out if count)]
-        if min(counts) < self.min_rows:
+    def check_rows(self, n_rows: int) -> None:
+        """Refuse a release over few rows, or over blocks of few rows."""
+        if n_rows < self.min_rows:
             raise Refusal("min_rows")
 
     def check_features(self, declared: Declared, n_features: int, n_rows: int) -> None:
-        """Refuse pairs of features where features are too many for the rows."""
-        if declared.pairs_features:
+        """Refuse pairs of features where features are too many for the rows.
+
+        A silo without rows in the view has nothing that could be solved for.
+        """
+        if declared.pairs_features and n_rows:
             self.check_made(n_features, n_rows)
 
     def check_made(self, n_columns: int, n_rows: int) -> None:

@@ -22,7 +22,7 @@ _POLICY = """\
 # allowed is refused; every key has the library's default.
 
 min_parties = 3             # with two, a total gives each the other's value
-min_rows = 10               # behind a release, and left out by a fold or split
+min_rows = 10               # behind a release, and in a block of a fold or split
 min_rows_per_class = 5      # over all silos
 min_own_cells = 2           # own values in a column, own rows of a class, if any
 max_feature_ratio = 0.33    # features to rows, where pairs of features leave
