@@ -42,7 +42,9 @@ class CountsFirst:
         # The silo's own counts, by view and by what they count.
         self._own: dict[tuple[str, str], Array] = {}
 
-    def check_classes(self, step: Step, sizes: Callable[[], Sequence[int]]) -> None:
+    def check_classes(
+        self, step: Step, sizes: Callable[[], Sequence[tuple[int, int]]]
+    ) -> None:
         """Refuse a step by class where one of the silo's own classes is too small.
 
         All of its classes, whatever a request names: a refusal does not tell which.
@@ -52,17 +54,19 @@ class CountsFirst:
         step : Step
             The step that is to run.
         sizes : callable
-            Returns how many rows of each of its classes the silo has, if it has labels.
+            Returns the rows of each of the silo's classes, in each part of the table
+            by which selections differ, and in the whole table.
         """
         declared = [*step.declared.values(), *step.takes.values()]
         if "y" not in step.reads or not any("c" in d.axes.split() for d in declared):
             return
         own = sizes()
-        self._policy.check_own_cells(own)
-        # A step that neither counts nor takes counts has the silo's own to rely on.
+        # A step that neither counts nor takes counts has the silo's own to rely on, and
+        # so has the difference of two selections, which nobody counts beforehand.
         judged = any(one.counts in ("classes", "names") for one in declared)
-        if self._alone or not judged:
-            self._policy.check_classes(own)
+        every = self._alone or not judged
+        self._policy.check_classes(n for n, whole in own if every or n < whole)
+        self._policy.check_own_cells(n for n, _ in own)
 
     def check(
         self,

@@ -25,7 +25,7 @@ TELLING = frozenset(
         "min_rows_per_class",
         "min_own_cells",
         "max_feature_ratio",
-        "max_row_share",
+        "max_leverage",
         "min_changed_rows",
         "another_filling",
         "public_bound",
