@@ -13,6 +13,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import unpooled as up
+from cheating import asking
 from unpooled.arrays import Array
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models.discriminant.classes import names_of
@@ -108,6 +109,19 @@ def test_nobody_was_counted_is_no_way_round(model):
     assert set(few.values()) == {"min_rows"}
     none = rogue.rules(*sums(model, np.array([90.0, 0.0, 90.0])))
     assert none["b"] == "public_bound"
+
+
+def test_counts_that_were_not_opened_are_refused_where_silos_follow():
+    """Ten values are enough, if a silo is told that there are ten."""
+    frames = {
+        name: pd.DataFrame(X, columns=list(COLUMNS))
+        for name, X in observed_in(a=3, b=2, c=4).items()
+    }
+    federation = up.simulate(frames, follow=True)
+    count = np.array([90.0, 10.0, 90.0])
+    view = asking(federation, "imputer.local_observed", count=count)
+    with pytest.raises(ReleaseRefusedError, match="not_followed"):
+        up.SimpleImputer().fit(view)
 
 
 def test_a_slope_or_a_square_takes_the_counts_too():
