@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 import unpooled as up
 from unpooled.arrays import Array
 from unpooled.errors import AggregationError, ReleaseRefusedError
-from unpooled.models.discriminant.classes import agreed_names, local_names
+from unpooled.models.discriminant.classes import agreed_classes, names_of
 from unpooled.models.mmvfl import mmvfl
 from unpooled.models.pca import columns, krylov
 from unpooled.models.vertical_pca import projection
@@ -78,8 +78,8 @@ def within_one(victim: str) -> Array:
     }
     here = silos(tables, label="ill")
     rogue = Rogue(here).enter()
-    names = agreed_names(here.federation, local_names, [0, 1], 2)
-    how = {"classes": names, "means": np.full((2, 3), 5.0), "weights": np.ones(2)}
+    how = {"classes": names_of([0, 1]), "count": np.full(2, 45.0)}
+    how |= {"means": np.full((2, 3), 5.0), "weights": np.ones(2)}
     real = rogue.request("discriminant.local_within_squares", how)
     blank = replace(real, public=how | {"weights": np.zeros(2)})
     for party in rogue.names:
@@ -130,7 +130,7 @@ def length_of(federation: up.Federation, person: int) -> float:
 def ill(federation: up.Federation, person: int) -> bool:
     """Compare the hits of two guesses that differ in one person."""
     with federation.fitting():
-        names = agreed_names(federation, mmvfl.local_names, None, 2)
+        names, _ = agreed_classes(federation, mmvfl.local_names, None, 2)
         hits = []
         for guess in (0, 1):
             scores = np.eye(2)[np.zeros(N, int)]

@@ -56,7 +56,7 @@ def test_a_retry_never_reuses_a_mask():
     """A one-time pad used twice is no pad (Bonawitz et al. 2017, section 4)."""
     here = silos(TABLES)
     rogue, door = Rogue(here).enter(), here.parties["b"].handle
-    step = "scaler.local_squares"
+    step = "pca.local_squares"
 
     def in_first_round(mean: float) -> bytes:
         rogue.round = 0
@@ -81,7 +81,7 @@ def test_a_round_that_failed_has_spent_its_masks():
     rogue = Rogue(here).enter()
     for mean, rule in ((np.nan, "arguments"), (0.0, "replayed")):
         rogue.round = 0
-        rules = rogue.rules("scaler.local_squares", {"mean": np.full(3, mean)})
+        rules = rogue.rules("pca.local_squares", {"mean": np.full(3, mean)})
         assert set(rules.values()) == {rule}
 
 

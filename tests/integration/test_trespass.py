@@ -78,17 +78,17 @@ def test_a_request_that_no_study_makes(doors, guarded, what):
 def test_a_fitted_transform_with_other_numbers(doors, guarded):
     """The study fits a scaler; another mean is not what it fitted."""
     rogue = visitor(doors, "scaled").enter()
-    observed = rogue.totals("scaler.local_observed")
+    observed = rogue.observed("scaler")
     mean = observed["total"] / observed["count"]
-    rogue.totals("scaler.local_squares", {"mean": mean})
+    rogue.totals("scaler.local_squares", {"count": observed["count"], "mean": mean})
     made_up = {"mean": mean + 1.0, "scale": np.ones(3)}
     view = (Select(COLUMNS), Derive("scaler.standardised", COLUMNS, made_up))
 
-    replies = rogue.step("scaler.local_observed", None, view)
+    replies = rogue.step("scaler.local_counts", None, view)
 
     for silo in SILOS:
         assert_only_the_rule(replies[silo], "transform_not_fitted")
-    assert_written(guarded, "scaled", "transform_not_fitted", "scaler.local_observed")
+    assert_written(guarded, "scaled", "transform_not_fitted", "scaler.local_counts")
 
 
 def say(doors, data, **more):
@@ -138,7 +138,7 @@ def test_two_gigabytes(doors, guarded):
 
     assert_only_the_rule(decode(reply, doors.roster, "va"), "arguments")
     assert_written(guarded, "large", "arguments", "pca.local_squares", ["va"])
-    assert set(rogue.rules("scaler.local_observed").values()) == {""}
+    assert set(rogue.rules("scaler.local_counts").values()) == {""}
 
 
 # --- who takes part -------------------------------------------------------------------
@@ -210,7 +210,7 @@ def test_a_replayed_study(doors, guarded):
     """Every message of a study, byte for byte, to the same doors and to new ones."""
     recorder = Recorder(doors)
     rogue = visitor(recorder, "replayed").enter()
-    rogue.totals("scaler.local_observed")
+    rogue.observed("scaler")
     rogue.totals("scaler.local_squares", {"mean": np.zeros(3)})
     rogue.ask_all({"kind": "leave"})
 

@@ -8,8 +8,8 @@ import pytest
 from session_silos import POOLED, TABLES, block_sizes, here, keeps_for_the_fit, projects
 from unpooled.arrays import Array
 from unpooled.errors import DataError, ReleaseRefusedError
+from unpooled.models.moments import local_squares
 from unpooled.models.preprocessing.imputer import imputed
-from unpooled.models.preprocessing.scaler import local_squares
 from unpooled.protocol.message import decode
 from unpooled.protocol.request import Veiled
 from unpooled.protocol.step import disclosed, release, stays, summed

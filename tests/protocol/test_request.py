@@ -82,7 +82,7 @@ def test_both_ends_write_the_same_lines():
         (TOTAL, {}),
         (SQUARES, {"mean": np.zeros(3)}),
         (SCATTER, {"squares": np.ones(3)}),
-        (find_step("imputer.local_observed"), {}),
+        (find_step("imputer.local_counts"), {}),
     ]:
         asked = request(step=step.name, public=public)
         sizes = step.sizes(3, public)

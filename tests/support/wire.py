@@ -253,6 +253,14 @@ class Rogue:
             for name in declared.leaves
         }
 
+    def observed(
+        self, model: str, operations: tuple[Operation, ...] | None = None
+    ) -> dict[str, Array]:
+        """Run the first two rounds of an imputer or scaler: counts, then sums."""
+        counts = self.totals(f"{model}.local_counts", None, operations)
+        told = {"count": np.rint(counts["count"])}
+        return told | self.totals(f"{model}.local_observed", told, operations)
+
 
 def _opened(
     rogue: Rogue, replies: list[Message], name: str, declared: Any, request: Request

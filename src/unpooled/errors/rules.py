@@ -13,12 +13,19 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "min_rows": (
             "the release, or a block of a fold or split, would cover too few of the "
-            "silo's rows",
-            "Leave this silo out of the study, or let it lower min_rows in its policy.",
+            "silo's rows, or a column in which too few rows of all silos have a value",
+            "Leave this silo, or such a column, out of the study, or let the silo "
+            "lower min_rows in its policy.",
         ),
         "min_rows_per_class": (
-            "a class has too few rows in this silo",
+            "a class has too few rows",
             "Merge rare classes, or let the silo lower min_rows_per_class.",
+        ),
+        "min_own_cells": (
+            "too few of the silo's rows, such as one, have a value in a column, or are "
+            "of a class",
+            "Leave the column out with select, merge rare classes, or let the silo "
+            "lower min_own_cells.",
         ),
         "max_feature_ratio": (
             "the silo has too few rows for a release over pairs of features, also by "
@@ -146,10 +153,6 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "label_values": (
             "the label has too many distinct values, or too long ones, for class names",
             "Choose another label, or recode it in the silo's source.",
-        ),
-        "classes": (
-            "the label has values that are not among the study's classes",
-            "Name every class, or have the silos send them (classes=None).",
         ),
         "singular": (
             "a matrix that the step inverts is singular",

@@ -13,6 +13,7 @@ from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
 from unpooled.party.following import AnsweredRound
 from unpooled.party.memory.study_memory import StudyMemory
+from unpooled.party.rules.counts_first import CountsFirst
 from unpooled.party.rules.policy import Policy
 from unpooled.party.steps.add_noise import check_inputs, honest_shares, noised
 from unpooled.party.steps.asked_step import AskedStep
@@ -138,6 +139,7 @@ class Session:
         self._views = SessionViews(
             party, committee, table, policy, study, partition, cut
         )
+        self._counts = CountsFirst(policy, partition)
         self._follows, self.seed = follows, 0
         self._agreement, self._neighbours = agreement, Neighbours(party, parties)
         self._keys: dict[str, bytes] = {}
@@ -236,11 +238,13 @@ class Session:
         request, inbox = self._neighbours.open_inbox(step, request)
         n_rows = view.n_rows if self.partition == "columns" else None
         sizes = ViewSize(len(view.columns), n_rows).sizes(step, public)
-        if _by_class(step) and self._table.label is not None:
-            self._policy.check_classes(view.class_sizes(self._table.label))
+        label = self._table.label
+        if label is not None:
+            self._counts.check_classes(step, lambda: view.class_sizes(label))
         # What is not finite is refused when it is encoded; a warning would be noise.
         with np.errstate(all="ignore"):
             totals = self._run(step, view, request, inbox, public)
+        self._counts.check(step, request.view_digest, public, totals)
         arrays: dict[str, Array] = {}
         header: dict[str, Any] = {"origins": self._views.origins.digest()}
         forms = {
@@ -411,12 +415,3 @@ class Session:
         if self._group_key is None:
             raise Refusal("out_of_order")
         return self._group_key
-
-
-def _by_class(step: Step) -> bool:
-    """Whether a step may release arrays of a single class.
-
-    Either its arrays have the axis c, or it has arguments by class, as weights may be.
-    """
-    axes = [d.axes for d in (*step.leaves.values(), *step.takes.values())]
-    return "y" in step.reads and any("c" in letters.split() for letters in axes)

@@ -207,14 +207,14 @@ def test_releases_only_what_the_docstring_says(rows):
         if line.direction == "out"
     ]
 
-    last = 3 + model.n_iter_
+    last = 4 + model.n_iter_
     assert out == [
-        (1, "power.local_log_sizes", "count", (5,), "summed"),
-        (1, "power.local_log_sizes", "total", (5,), "summed"),
-        (2, "power.local_log_squares", "squares", (5,), "summed"),
+        (1, "power.local_count", "count", (5,), "summed"),
+        (2, "power.local_log_sizes", "total", (5,), "summed"),
+        (3, "power.local_log_squares", "squares", (5,), "summed"),
         *[
             (round_, "power.local_slopes", "sums", (5, 75), "summed")
-            for round_ in range(3, last)
+            for round_ in range(4, last)
         ],
         (last, "power.local_transformed", "total", (5,), "summed"),
         (last, "power.local_transformed", "squares", (5,), "summed"),
@@ -227,7 +227,7 @@ def test_a_plan_tells_the_rounds_of_the_fit(rows):
     before = len(federation.ledger)
     summed().fit(federation)
     lines = list(federation.ledger)[before:]
-    assert expected.rounds == len({line.round for line in lines}) == 11
+    assert expected.rounds == len({line.round for line in lines}) == 12
     assert [x.shape for x in expected.releases] == [x.shape for x in lines]
 
 
@@ -289,4 +289,4 @@ def test_a_plan_says_where_one_way_is_closed(rows):
     two = open_silos(rows, 2)
     told = "\n".join(plan(summed(), two).notes)
     assert 'comparison="mpc": not here. 2 parties cannot compare in secret' in told
-    assert 'comparison="summed": 11 rounds' in told
+    assert 'comparison="summed": 12 rounds' in told

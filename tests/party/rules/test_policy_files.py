@@ -17,6 +17,7 @@ def test_defaults_fail_closed():
         "min_parties": 3,
         "min_rows": 10,
         "min_rows_per_class": 5,
+        "min_own_cells": 2,
         "max_feature_ratio": 0.33,
         "max_leverage": 0.95,
         "allow_disclosed": False,

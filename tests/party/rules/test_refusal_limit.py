@@ -24,27 +24,27 @@ def test_bisecting_ends_with_the_study():
     here = silos({**TABLES, "a": rows(9)}, policy={"min_rows": 10})
     rogue = Rogue(here).enter()
     asked = [
-        rogue.rules("imputer.local_observed", None, split(0.1))["a"]
+        rogue.rules("imputer.local_counts", None, split(0.1))["a"]
         for _ in range(MOST_REFUSALS + 2)
     ]
     assert asked == ["min_rows"] * MOST_REFUSALS + ["refusals"] * 2
     # Nor is what was allowed before, nor in another session of the study.
     whole = (Select(COLUMNS),)
-    assert Rogue(here).enter().rules("imputer.local_observed", None, whole)["a"]
+    assert Rogue(here).enter().rules("imputer.local_counts", None, whole)["a"]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.1, 0.3, 0.5, 0.99, 1.0])
 def test_no_share_of_a_split_is_refused(share):
     """The share at which ten of thirty rows are left out told the number of rows."""
     rogue = Rogue(silos(TABLES)).enter()
-    said = rogue.rules("imputer.local_observed", None, split(share))
+    said = rogue.rules("imputer.local_counts", None, split(share))
     assert set(said.values()) == {""}
 
 
 def test_plans_count():
     here = silos({**TABLES, "a": rows(5)}, policy={"min_rows": 10})
     rogue = Rogue(here).enter()
-    header, _ = rogue.request("imputer.local_observed").as_message()
+    header, _ = rogue.request("imputer.local_counts").as_message()
     header |= {"kind": "plan", "parties": list(TABLES)}
     said = [rogue.say("a", header).header["rule"] for _ in range(MOST_REFUSALS + 1)]
     assert said == ["min_rows"] * MOST_REFUSALS + ["refusals"]
@@ -54,7 +54,7 @@ def test_refusals_that_say_nothing_of_rows_do_not_count():
     rogue = Rogue(silos(TABLES)).enter()
     for _ in range(MOST_REFUSALS + 1):
         assert set(rogue.rules("no.step").values()) == {"allowed_steps"}
-    assert np.isfinite(rogue.totals("imputer.local_observed")["total"]).all()
+    assert np.isfinite(rogue.observed("imputer")["total"]).all()
 
 
 def test_a_log_counts_over_restarts(tmp_path):

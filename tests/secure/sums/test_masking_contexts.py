@@ -29,7 +29,7 @@ CHANGES = [
     {"session": "s2"},
     {"round": 2},
     {"round": 11},
-    {"step": "scaler.local_observed"},
+    {"step": "scaler.local_counts"},
     {"to": "parties"},
     {"operations": (Select(("b", "a")),)},
     {"operations": (Select(("a", "b")), Rows(0, 5, 0.0, False, 1))},

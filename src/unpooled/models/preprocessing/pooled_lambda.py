@@ -25,7 +25,7 @@ from typing import Any, final
 
 import numpy as np
 
-from unpooled.arrays import Array, Bool, Float, Int, Shaped
+from unpooled.arrays import Array, Bool, Float, Int
 from unpooled.errors import ConvergenceError, DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.root_search import SignSearch
@@ -35,7 +35,11 @@ from unpooled.protocol.step import release, summed
 _NUMBERS = ("centre", "spread", "lo", "hi")
 
 
-@summed(count=release("p", meaning="how many rows have a value in each column"))
+@summed(
+    count=release(
+        "p", meaning="how many rows have a value in each column", counts="cells"
+    )
+)
 def local_count(X: Float[Array, "n p"]) -> dict[str, Any]:
     """Return the number of observed cells of each column."""
     check_finite(X)
@@ -43,8 +47,12 @@ def local_count(X: Float[Array, "n p"]) -> dict[str, Any]:
 
 
 def pooled_count(federation: Federation) -> Int[Array, " p"]:
-    """Return the number of observed cells of each column; one round."""
-    return checked_count(federation.sum(local_count)["count"], federation)
+    """Return the number of observed cells, at least one in each column; one round."""
+    count = np.rint(federation.sum(local_count)["count"]).astype(np.int64)
+    if not count.all():
+        names = [federation.feature_names[j] for j in np.flatnonzero(count == 0)]
+        raise DataError(f"No silo has a single value in {', '.join(names)}.")
+    return count
 
 
 @final
@@ -247,17 +255,6 @@ class Progress:
             lam = float(root) / float(self.columns.spread[j])
             lambdas[j] = self.columns.reference(j).mirrored(lam)
         return lambdas
-
-
-def checked_count(
-    count: Shaped[Array, " p"], federation: Federation
-) -> Int[Array, " p"]:
-    """Return the counts of cells as whole numbers, at least one in each column."""
-    whole = np.rint(count).astype(np.int64)
-    if not whole.all():
-        names = [federation.feature_names[j] for j in np.flatnonzero(whole == 0)]
-        raise DataError(f"No silo has a single value in {', '.join(names)}.")
-    return whole
 
 
 def check_finite(X: Float[Array, "n p"]) -> None:

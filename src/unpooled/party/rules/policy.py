@@ -37,9 +37,15 @@ class Policy:
         Fewest parties in a study. With two, a total gives each the other's value.
     min_rows : int, default 10
         Fewest rows behind a release, and fewest of a block: folds and splits are made
-        of the blocks that a silo cuts its rows into.
+        of the blocks that a silo cuts its rows into. In a sum over the observed cells
+        of a column, also the fewest rows of all silos together with a value there.
     min_rows_per_class : int, default 5
-        Fewest rows of any class that is present, in a release by class and in a block.
+        Fewest rows of any class that is present, over all silos together, in a release
+        by class. Of what a silo discloses by itself, where it alone has the label, and
+        in a block, the fewest of its own.
+    min_own_cells : int, default 2
+        Fewest of the silo's own values in a column, and fewest of its own rows of a
+        class, if there are any: with one, a sum would hold that person's value alone.
     max_feature_ratio : float, default 0.33
         Largest ratio of features to the silo's rows in a release over pairs of
         features; with more features than rows a covariance can be solved for records.
@@ -83,6 +89,7 @@ class Policy:
     min_parties: int = 3
     min_rows: int = 10
     min_rows_per_class: int = 5
+    min_own_cells: int = 2
     max_feature_ratio: float = 0.33
     max_leverage: float = 0.95
     allow_disclosed: bool = False
@@ -107,6 +114,7 @@ class Policy:
             min_parties=1,
             min_rows=0,
             min_rows_per_class=0,
+            min_own_cells=0,
             max_feature_ratio=math.inf,
             max_leverage=1.0,
             allow_disclosed=True,
@@ -255,7 +263,17 @@ class Policy:
         # Not turned round: without a limit and without rows the product is no number.
         return not n_features > self.max_feature_ratio * n_rows
 
-    def check_classes(self, counts: Sequence[int]) -> None:
+    def check_own_cells(self, counts: Iterable[float]) -> None:
+        """Refuse where one person alone has a value in a column, or is of a class."""
+        if any(0 < count < self.min_own_cells for count in counts):
+            raise Refusal("min_own_cells")
+
+    def check_cells(self, counts: Iterable[float]) -> None:
+        """Refuse a sum over the observed cells of a column where they are few."""
+        if any(0 < count < self.min_rows for count in counts):
+            raise Refusal("min_rows")
+
+    def check_classes(self, counts: Iterable[float]) -> None:
         """Refuse a release by class where a class that is present has few rows."""
         if any(0 < count < self.min_rows_per_class for count in counts):
             raise Refusal("min_rows_per_class")

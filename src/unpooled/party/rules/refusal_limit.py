@@ -23,6 +23,7 @@ TELLING = frozenset(
     {
         "min_rows",
         "min_rows_per_class",
+        "min_own_cells",
         "max_feature_ratio",
         "max_leverage",
         "min_changed_rows",

@@ -23,7 +23,8 @@ _POLICY = """\
 
 min_parties = 3             # with two, a total gives each the other's value
 min_rows = 10               # behind a release, and in a block of a fold or split
-min_rows_per_class = 5
+min_rows_per_class = 5      # over all silos
+min_own_cells = 2           # own values in a column, own rows of a class, if any
 max_feature_ratio = 0.33    # features to rows, where pairs of features leave
 max_leverage = 0.95         # of one row, where pairs of features leave
 allow_disclosed = false     # this silo's own values, not only totals

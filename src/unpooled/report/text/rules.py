@@ -14,6 +14,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "min_parties": "Fewest silos in a study",
     "min_rows": "Fewest rows behind any array that leaves",
     "min_rows_per_class": "Fewest rows of a class, in totals by class",
+    "min_own_cells": "Fewest values in a column, or rows of a class, if there are any",
     "max_feature_ratio": "Most columns per row, in totals over pairs of columns",
     "max_leverage": "Largest leverage of one row, in totals over pairs of columns",
     "allow_disclosed": "May the silo’s own values be seen, not only totals?",
