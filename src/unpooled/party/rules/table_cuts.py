@@ -33,7 +33,7 @@ from unpooled.data.table import Table
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.rules.policy import Policy
 from unpooled.party.steps.asked_step import AskedStep
-from unpooled.party.views.cut import Cut, stratified_blocks
+from unpooled.party.views.cut import Cut, brought_together, stratified_blocks
 from unpooled.party.views.view import View
 from unpooled.protocol.shared_blocks import MOST_BLOCKS
 
@@ -176,9 +176,8 @@ class TableCuts:
             # Of the version, so that another one has another order.
             odd = np.uint64(int(version[:16], 16) | 1)
             order = np.argsort(digests[part] * odd, kind="stable")
-            # First in each class, so that the same blocks have them.
-            order = order[np.argsort(~rare[part][order], kind="stable")]
             new = stratified_blocks(order, classes[part], fewest, fewest_of_class)
+            new = brought_together(new, classes[part], rare[part], order)
             if start:
                 known = (blocks[:start], classes[:start])
                 appended = new, classes[part]
@@ -236,28 +235,24 @@ def _classes(table: Table, label: str, fewest: int) -> Int[Array, " n"] | None:
     return np.array([distinct[value] for value in values], int)
 
 
-def _rare_rows(table: Table, fewest: int) -> Bool[Array, " n"]:
-    """Return which rows have a cell that fewer than `fewest` rows of a column have.
+def _rare_rows(table: Table, fewest: int) -> Bool[Array, "n q"]:
+    """Return, for each column with rare cells, which rows have them.
 
-    That is a cell that was observed where nearly all are missing, the reverse, or
-    another value than nearly all have. Apart from each other such rows would be alone
-    in what a selection has of the column.
+    A cell is rare where it was observed and nearly all are missing, or the reverse, or
+    where nearly all rows have one other value. A row with it that a selection has
+    without the others would be alone in what it has of the column.
     """
     blocks = [block.X for block in table.blocks(table.columns)]
-    n_rows, first = sum(map(len, blocks)), blocks[0][: 2 * fewest + 1]
-    rare, usual = np.zeros(n_rows, bool), np.full(len(table.columns), np.nan)
+    first, usual = blocks[0][: 2 * fewest + 1], np.full(len(table.columns), np.nan)
     for j, column in enumerate(first.T):
         # A value that all but a few rows have is the most frequent one of the first.
         values, counts = np.unique(column, return_counts=True)
         usual[j] = values[counts.argmax()] if len(values) else np.nan
-    start, other = 0, np.zeros(len(usual), int)
+    other = np.zeros(len(usual), int)
     for X in blocks:
         other += (~_same(X, usual)).sum(axis=0)
     few = (other > 0) & (other < fewest)
-    for X in blocks:
-        rare[start : start + len(X)] = (~_same(X, usual))[:, few].any(axis=1)
-        start += len(X)
-    return rare
+    return np.concatenate([~_same(X[:, few], usual[few]) for X in blocks])
 
 
 def _same(X: Float[Array, "n p"], usual: Float[Array, " p"]) -> Bool[Array, "n p"]:
