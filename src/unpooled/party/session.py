@@ -11,8 +11,10 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
+from unpooled.errors import AggregationError
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.refusal_limit import BOUNDS
 from unpooled.party.steps.add_noise import check_inputs, honest_shares, noised
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.steps.incremental import run_incrementally
@@ -24,6 +26,7 @@ from unpooled.protocol.answered import Answered
 from unpooled.protocol.computing_party import ComputingParty
 from unpooled.protocol.ledger_lines import Lines, ledger_lines
 from unpooled.protocol.neighbour_messages import Inbox
+from unpooled.protocol.opened_numbers import Opened, opened_by
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request, Veiled, view_arrays
 from unpooled.protocol.sizes import ViewSize
@@ -56,11 +59,18 @@ class Released:
         The arrays of the reply.
     header : dict
         Further entries of the reply's header.
+    opened : Opened
+        The numbers that the round opens.
+    marked : str
+        The rule by which a value had no code, so that noise leaves in its place; empty
+        where all values have one.
     """
 
     lines: Lines
     arrays: dict[str, Array]
     header: dict[str, Any]
+    opened: Opened
+    marked: str
 
 
 @final
@@ -128,6 +138,8 @@ class Session:
         self._computing: ComputingParty | None = None
         self._view_arrays: dict[str, Array] = {}
         self._veiled: dict[tuple[int, str], _VeiledTotal] = {}
+        # The rule by which the present round's values have no code.
+        self._marked = ""
 
     @property
     def known_arrays(self) -> Mapping[str, Array]:
@@ -223,7 +235,7 @@ class Session:
         # What is not finite is refused when it is encoded; a warning would be noise.
         with np.errstate(all="ignore"):
             totals = self._run(step, view, request, inbox, public)
-        arrays: dict[str, Array] = {}
+        self._marked, arrays = "", dict[str, Array]()
         header: dict[str, Any] = {"origins": self._views.origins.digest()}
         if step.polynomial is not None:
             context = self._views.origins.bound(request.context(""))
@@ -240,7 +252,8 @@ class Session:
         lines = ledger_lines(
             request, step, sizes, self.protection, self.parties, self.party
         )
-        return Released(lines, arrays, header)
+        opened = opened_by(step, asked.request, sizes, self.parties, totals)
+        return Released(lines, arrays, header, opened, self._marked)
 
     def answered(self, asked: AskedStep) -> Answered:
         """Return the record of a request that was answered."""
@@ -338,11 +351,21 @@ class Session:
         form: WireFormat,
         value: Float[Array, "..."],
     ) -> Array:
-        """Return one array, encoded and masked."""
+        """Return one array, encoded and masked; noise where a value has no code.
+
+        A refusal would say of this silo alone that it has a value beyond a bound, which
+        anybody could move up and down; so the total is made unreadable.
+        """
         context, place = request.context(name), self.parties.index(self.party)
         code = form.code(len(self.parties), context, place)
         bound = self._views.origins.bound(context)
-        words = secure_sum.conceal(form.flattened(value), code, bound)
+        try:
+            words = secure_sum.conceal(form.flattened(value), code, bound)
+        except AggregationError as beyond:
+            if self.protection != "masked" or beyond.rule not in BOUNDS:
+                raise
+            self._marked = beyond.rule
+            return code.noise(form.n_numbers)
         veiled = request.to == "parties" and self.protection == "masked"
         if veiled and self.party == self.parties[0]:
             veil(words, code, self._key_of_group(), context)

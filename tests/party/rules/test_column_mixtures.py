@@ -12,7 +12,7 @@ from unpooled.arrays import Array
 from unpooled.errors import ReleaseRefusedError
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.protocol.view_operations import Derive, Operation, Select
-from wire import COLUMNS, Rogue, Silos, rows, silos
+from wire import COLUMNS, PATIENT, Rogue, Silos, rows, silos
 
 P = 40
 NAMES = tuple(f"x{j}" for j in range(P))
@@ -101,7 +101,7 @@ def test_directions_asked_again_tell_nothing_more():
 def test_where_the_covariance_is_allowed_directions_are_not_counted():
     """A fit by default on many rows, again and again."""
     few = {name: X[:, :15] for name, X in TABLES.items()}
-    federation = up.simulate(few)
+    federation = up.simulate(few, policy=PATIENT)
     fits = [
         up.PCA(2, svd_solver="krylov", random_state=seed).fit(federation)
         for seed in range(4)

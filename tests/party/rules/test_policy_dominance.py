@@ -11,7 +11,7 @@ from policy_steps import TABLES, ran, refuses, squares
 from unpooled.arrays import Array
 from unpooled.errors import ReleaseRefusedError
 from unpooled.protocol.view_operations import Derive, Select
-from wire import COLUMNS, Rogue, silos
+from wire import COLUMNS, PATIENT, Rogue, silos
 
 
 def cancelling(seed: int) -> Array:
@@ -106,7 +106,7 @@ def test_dominance_is_seen_behind_later_transforms_and_selections():
     tables["b"][8, 1] = np.nan
     listed = trusting("imputer.imputed", "scaler.standardised")
     # Without min_rows another filling than the fitted one would be refused as such.
-    here = silos(tables, policy=listed | {"min_rows": 0})
+    here = silos(tables, policy={**PATIENT, **listed, "min_rows": 0})
     scaler, imputer = up.StandardScaler(), up.SimpleImputer()
     make_pipeline(imputer, scaler).fit(here.federation)
     imputer.statistics_ = np.array([0.0, 1e6, 0.0])

@@ -17,12 +17,12 @@ from unpooled.arrays import Array
 from unpooled.errors import ReleaseRefusedError
 from unpooled.party.rules.policy import Policy
 from unpooled.protocol.view_operations import Derive, Operation, Select
-from wire import Rogue, Silos, silos
+from wire import PATIENT, Rogue, Silos, silos
 
 NAMES = tuple(f"x{j}" for j in range(6))
 SECOND = ["x4", "x5"]
 # More columns than rows need a silo that allows them.
-WIDE = {"max_feature_ratio": np.inf, "max_row_share": 1.0, "min_rows": 2}
+WIDE = {**PATIENT, "max_feature_ratio": np.inf, "max_row_share": 1.0, "min_rows": 2}
 WIDE |= {"min_rows_per_class": 1}
 
 
@@ -42,7 +42,7 @@ def tables(n: int = 40, p: int = 6, seed: int = 0) -> dict[str, pd.DataFrame]:
     return found
 
 
-def here_with(policy: Any = None, **shape: int) -> Silos:
+def here_with(policy: Any = PATIENT, **shape: int) -> Silos:
     return silos(tables(**shape), label="kind", policy=policy)
 
 

@@ -43,6 +43,8 @@ CELLS = release(
     "c 16",
     meaning="class names and sizes, added into the cells of a table that is read after "
     "it is added over all silos (invertible Bloom lookup table)",
+    # The words of a cell are its count times the words of a name.
+    repeats=1 + _WORDS,
 )
 
 

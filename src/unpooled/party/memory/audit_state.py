@@ -8,6 +8,8 @@ from typing import Any, final
 from unpooled.errors import StudyError
 from unpooled.party.memory.hash_chain import Entry
 from unpooled.party.rules.answered_columns import AnsweredColumns
+from unpooled.party.rules.refusal_limit import Refusals
+from unpooled.party.rules.released_share import OpenedNumbers
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.message import digest
 
@@ -41,8 +43,6 @@ class LoggedStudy:
         SHA-256 of the models that were delivered, by name, since it was forgotten.
     forgotten : int
         How often a person had the study forgotten.
-    refusals : int
-        How many refusals depended on rows.
     """
 
     lines: int = 0
@@ -54,7 +54,6 @@ class LoggedStudy:
     decision: Mapping[str, Any] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
     forgotten: int = 0
-    refusals: int = 0
 
     @property
     def approval(self) -> str:
@@ -117,6 +116,10 @@ class AuditState:
         Answers by column, over all studies.
     notes : dict of str to list
         Notes about the table, so of no study: "version" and "filled".
+    refusals : Refusals
+        Refusals that depended on rows, over all studies.
+    opened : OpenedNumbers
+        The numbers that were opened, over all studies.
     spent : float
         The ρ of all private releases together.
     """
@@ -125,6 +128,7 @@ class AuditState:
         self.studies: dict[str, LoggedStudy] = {}
         self.answered_columns = AnsweredColumns()
         self.notes: dict[str, list[dict[str, Any]]] = {"version": [], "filled": []}
+        self.refusals, self.opened = Refusals(), OpenedNumbers()
         self.spent = 0.0
 
     def see(self, entry: Entry) -> None:
@@ -151,8 +155,16 @@ class AuditState:
                 record.get("mixtures", {}),
             )
             self.spent += record.get("rho", 0.0)
+            if "opened" in record:  # likewise
+                self.opened.see(record["columns"], record["opened"])
         elif entry.kind == "refused":
-            study.refusals += bool(record.get("telling"))
+            if record.get("telling"):
+                # An earlier version wrote no question.
+                asked = f"{record['asked']} {record['rule']}"
+                question = record.get("question", asked)
+                self.refusals.see(question, record["rule"], entry.time)
+        elif entry.kind == "pardoned":
+            self.refusals.forget()
         elif entry.kind == "joined":
             study.sessions.add(record["session"])
         elif entry.kind == "announced":
