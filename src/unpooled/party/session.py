@@ -11,7 +11,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
-from unpooled.errors import AggregationError
+from unpooled.errors import AggregationError, DataError
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.refusal_limit import BOUNDS
@@ -337,6 +337,10 @@ class Session:
                 code = form.code(len(self.parties), context)
                 veiled = _VeiledTotal(form, code, context)
                 self._veiled[request.round, name] = veiled
+        assert isinstance(asked.view, View), "matching of rows is no step"
+        if self._marked and asked.view.source().has_infinite():
+            # This is about the table alone, whatever the arguments are.
+            raise DataError("Input X contains infinity.", rule="infinite_values")
         if for_neighbours:
             arrays |= self._neighbours.seal_for_neighbours(
                 self._keys, request, for_neighbours, self._views.origins
@@ -365,7 +369,7 @@ class Session:
             if self.protection != "masked" or beyond.rule not in BOUNDS:
                 raise
             self._marked = beyond.rule
-            return code.noise(form.n_numbers)
+            words = code.noise(form.n_numbers)
         veiled = request.to == "parties" and self.protection == "masked"
         if veiled and self.party == self.parties[0]:
             veil(words, code, self._key_of_group(), context)

@@ -8,17 +8,21 @@ what neighbours exchange (`allow_disclosed`).
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
 from unpooled.arrays import Array
+from unpooled.errors import ReleaseRefusedError
 from unpooled.ledger import Release, canonical
 from unpooled.protocol.declaration import Declared
 from unpooled.protocol.request import Request
-from unpooled.protocol.step import Step
+from unpooled.protocol.step import Step, find_step
 
+# The default of `max_released_share`.
+SHARE = 0.33
 _BITS = 64
 
 
@@ -76,15 +80,17 @@ def opened_by(
     return Opened(numbers, people, question.digest())
 
 
-def numbers_of_lines(lines: Iterable[Release], declared: Any) -> tuple[float, int]:
-    """Return how many numbers lines of a ledger open: of totals, and of people.
-
-    `declared` finds a line's declaration by step and name, or returns None.
-    """
+def numbers_of_lines(lines: Iterable[Release]) -> tuple[float, int]:
+    """Return how many numbers lines of a ledger open: of totals, and of people."""
     numbers, people = 0.0, 0
     for line in lines:
-        found = declared(line.step, line.name)
-        if line.direction == "in" or found is None or found.kept:
+        if line.direction == "in" or line.visibility == "kept":
+            continue
+        found = None
+        # A stage of matching is no step, and one of an earlier version may be gone.
+        with suppress(ReleaseRefusedError):
+            found = find_step(line.step).declared.get(line.name)
+        if found is None:
             continue
         verb = line.visibility if line.visibility != "veiled" else "summed"
         count = _numbers(verb, found, line.shape)

@@ -198,7 +198,7 @@ def test_saves_and_loads(rows, tmp_path):
 
 
 def test_releases_only_what_the_docstring_says(rows):
-    federation = simulate(partition_rows(rows, 3))
+    federation = simulate(partition_rows(rows, 3), policy={"max_released_share": 1.0})
     model = summed(tol=2.0**-10).fit(federation)
 
     out = [

@@ -34,8 +34,9 @@ from unpooled.protocol.step import Step, public, release, summed
 # A name has one byte for its kind and up to 44 more, three to a word: float64 holds the
 # product of a word and the size of a class exactly, for sizes up to 2^29.
 _WORDS, _BYTES = 15, 3
-# Numbers of cells in a first, second and third attempt: 64 suffice for some 40 classes.
-SIZES = (64, 256, 1024)
+# Numbers of cells in a first and further attempts: 16 suffice for some 8 classes, 64
+# for some 40. Every cell is a number that is opened, so few are tried first.
+SIZES = (16, 64, 256, 1024)
 # Number of cells that each class is added into.
 _PLACES = 3
 
@@ -56,7 +57,8 @@ def local_names(y: Shaped[Array, " n"], *, salts: Int[Array, " c"]) -> dict[str,
     """Add the names and sizes of this silo's classes into the cells of a table."""
     cells = np.zeros((len(salts), 1 + _WORDS))
     counts = Counter(_present(y).tolist())
-    if len(counts) > len(salts):
+    # A smaller table cannot be read, and a larger one is asked for.
+    if len(counts) > SIZES[-1]:
         raise DataError("The label has too many values.", rule="label_values")
     for value, count in counts.items():
         words = words_of(value)

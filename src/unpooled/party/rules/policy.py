@@ -16,6 +16,7 @@ from typing import Any, final
 
 from unpooled.errors import StudyError
 from unpooled.protocol.declaration import ROW_AXES, Declared
+from unpooled.protocol.opened_numbers import SHARE
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
 
@@ -80,7 +81,7 @@ class Policy:
     min_rows: int = 10
     min_rows_per_class: int = 5
     max_feature_ratio: float = 0.33
-    max_released_share: float = 0.33
+    max_released_share: float = SHARE
     max_row_share: float = 0.5
     allow_disclosed: bool = False
     allow_row_level: bool | str = False

@@ -178,6 +178,10 @@ class View:
             self._sums.flags.writeable = False
         return self._sums
 
+    def has_infinite(self) -> bool:
+        """Whether a cell is infinite."""
+        return any(np.isinf(block.X).any() for block in self.blocks())
+
     def row_shares(self) -> Float[Array, " q"]:
         """Return the largest share of each column's scatter that one row carries."""
         return row_shares(self.blocks(), len(self.columns))

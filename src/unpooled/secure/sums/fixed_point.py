@@ -236,7 +236,8 @@ OUTSIDE = (
     "a silo has a value that is not finite, or too large for the code or for the bound "
     "that follows from earlier totals: its own log says so, and nothing else does. Or "
     "the masks did not cancel: a party is missing, answered for another round, or does "
-    "not share the others' keys. Nothing was learned; run the fit again."
+    "not share the others' keys. Nothing was learned: rescale columns beyond 1e15, or "
+    "run the fit again with fresh keys."
 )
 
 
