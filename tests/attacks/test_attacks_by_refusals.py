@@ -19,6 +19,7 @@ from wire import COLUMNS, PATIENT, Rogue, Silos, rows, silos
 
 TABLES = {name: rows(40 + 9 * i, 3, seed=i) for i, name in enumerate("abc")}
 QUESTIONS = 60
+NOW = "2026-01-01T00:00:00+00:00"
 
 
 def bisect(low: float, high: float, refused: Callable[[float], bool]) -> float:

@@ -259,7 +259,6 @@ class Studies:
             parties=parties,
             session=asked.request.session,
             rho=asked.rho,
-            mixtures=asked.mixtures,
             opened=None if opened is None else numbers,
             check=check_again,
         )
