@@ -362,7 +362,8 @@ class Party:
     def _pooled_rows(self, session: Session, asked: AskedStep) -> int:
         """Return N, over which the budget of numbers is counted."""
         assert isinstance(asked.view, View), "matching of rows is no step"
-        own, known = asked.view.table.n_rows, 0
+        own, parties, known = asked.view.table.n_rows, session.parties, 0
         if self._following is not None:
-            known = self._following.pooled_rows(session.parties)
-        return pooled_rows(own, len(session.parties), self.partition, known)
+            known = self._following.pooled_rows(parties)
+        columns = len(asked.view.source_columns)
+        return pooled_rows(own, len(parties), self.partition, columns, known)

@@ -89,7 +89,9 @@ def check_share(policy: Policy, share: float, opened: Opened) -> None:
         raise Refusal("max_released_share")
 
 
-def pooled_rows(own: int, n_parties: int, partition: str, known: int = 0) -> int:
+def pooled_rows(
+    own: int, n_parties: int, partition: str, n_columns: int, known: int = 0
+) -> int:
     """Return N for the budget, or what is certainly no more for the smallest silo.
 
     Parameters
@@ -99,12 +101,15 @@ def pooled_rows(own: int, n_parties: int, partition: str, known: int = 0) -> int
     n_parties : int
         Number of silos, of the pinned roster: a coordinator cannot invent any.
     partition : {"rows", "columns"}
-        On a column partition all silos have the same people.
+        On a column partition all silos have the same people, and totals are about a
+        column at least of each other silo too, as if one column had more rows.
+    n_columns : int
+        Number of the silo's columns that a round is about.
     known : int, default 0
         N, where the silo has verified an opened count; 0 where it has not.
     """
     if partition == "columns":
-        return own
+        return own * (n_columns + n_parties - 1) // max(n_columns, 1)
     return max(known, own) if known else n_parties * rounded_down(own)
 
 
