@@ -37,7 +37,7 @@ from unpooled.party.rules.policy import Policy
 from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.view_operations import Derive, Operation, Select
-from wire import PATIENT, COLUMNS, Rogue, rows, silos
+from wire import COLUMNS, PATIENT, Rogue, rows, silos
 
 TABLES = tables_of("abc")
 MARKED, HOLED = marked(TABLES), with_a_hole(TABLES)
