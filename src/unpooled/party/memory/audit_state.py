@@ -115,7 +115,8 @@ class AuditState:
     answered_columns : AnsweredColumns
         Answers by column, over all studies.
     notes : dict of str to list
-        Notes about the table, so of no study: "version" and "filled".
+        Notes about the table, so of no study: "version", "filled", "followed",
+        "blocks", "selected" and "leverage".
     refusals : Refusals
         Refusals that depended on rows, over all studies.
     opened : OpenedNumbers
@@ -127,9 +128,8 @@ class AuditState:
     def __init__(self) -> None:
         self.studies: dict[str, LoggedStudy] = {}
         self.answered_columns = AnsweredColumns()
-        self.notes: dict[str, list[dict[str, Any]]] = {
-            kind: [] for kind in ("version", "filled", "followed")
-        }
+        kinds = ("version", "filled", "followed", "blocks", "selected", "leverage")
+        self.notes: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
         self.refusals, self.opened = Refusals(), OpenedNumbers()
         self.spent = 0.0
 

@@ -16,7 +16,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "min_rows_per_class": "Fewest rows of a class, in totals by class",
     "max_feature_ratio": "Most columns per row, in totals over pairs of columns",
     "max_released_share": "Most numbers opened about a column, as a share of its cells",
-    "max_row_share": "Largest share of a derived column that one row may contribute",
+    "max_leverage": "Largest leverage of one row, in totals over pairs of columns",
     "allow_disclosed": "May the silo’s own values be seen, not only totals?",
     "allow_row_level": "May arrays with entries for single people leave?",
     "allow_roster_change": "May the same totals be released again with other silos?",
