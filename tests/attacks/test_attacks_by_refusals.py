@@ -42,7 +42,7 @@ def planned(rogue: Rogue, share: float) -> str:
 
 
 def test_plans_alone_do_not_tell_the_number_of_rows():
-    """The share that is `min_rows` of b's rows told their number; no share is refused."""
+    """The share that is `min_rows` of b told its rows: now no share is refused."""
     rogue = Rogue(silos(TABLES, policy={}))
     assert {planned(rogue, share) for share in np.linspace(0.01, 0.99, 25)} == {""}
 

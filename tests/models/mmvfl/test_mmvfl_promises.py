@@ -75,7 +75,7 @@ def test_ledger_of_a_fit_is_what_the_docstring_says(data):
         ("mmvfl.local_objective", "objective", (), "summed"),
         ("mmvfl.local_objective", "seconds", (), "summed"),
     ]
-    names = ("mmvfl.local_names", "cells", (16, 16), "summed")
+    names = ("mmvfl.local_names", "cells", (20, 16), "summed")
     assert out == [names, *iteration, *iteration]
     assert model.n_iter_ == 2
 

@@ -34,9 +34,9 @@ from unpooled.protocol.step import Step, public, release, summed
 # A name has one byte for its kind and up to 44 more, three to a word: float64 holds the
 # product of a word and the size of a class exactly, for sizes up to 2^29.
 _WORDS, _BYTES = 15, 3
-# Numbers of cells in a first and further attempts: 16 suffice for some 8 classes, 64
+# Numbers of cells in a first and further attempts: 20 suffice for some 10 classes, 64
 # for some 40. Every cell is a number that is opened, so few are tried first.
-SIZES = (16, 64, 256, 1024)
+SIZES = (20, 64, 256, 1024)
 # Number of cells that each class is added into.
 _PLACES = 3
 

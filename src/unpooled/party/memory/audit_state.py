@@ -43,6 +43,8 @@ class LoggedStudy:
         SHA-256 of the models that were delivered, by name, since it was forgotten.
     forgotten : int
         How often a person had the study forgotten.
+    refusals : int
+        How many refusals depended on rows.
     """
 
     lines: int = 0
@@ -54,6 +56,7 @@ class LoggedStudy:
     decision: Mapping[str, Any] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
     forgotten: int = 0
+    refusals: int = 0
 
     @property
     def approval(self) -> str:
@@ -160,6 +163,7 @@ class AuditState:
             if "opened" in record:  # likewise
                 self.opened.see(record["columns"], record["opened"])
         elif entry.kind == "refused":
+            study.refusals += bool(record.get("telling"))
             if record.get("telling"):
                 # An earlier version wrote no question.
                 asked = f"{record['asked']} {record['rule']}"
