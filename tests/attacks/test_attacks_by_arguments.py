@@ -108,6 +108,7 @@ def test_control_without_origins_in_the_masks_one_silo_answers_alone(monkeypatch
 
 N = 30
 WISHED = {"allow_row_level": True, "allow_disclosed": True, "min_rows_per_class": 1}
+WISHED |= {"max_released_share": 10.0}
 
 
 def federate(**rules: Any) -> up.Federation:

@@ -37,7 +37,7 @@ from unpooled.party.rules.policy import Policy
 from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.view_operations import Derive, Operation, Select
-from wire import COLUMNS, Rogue, rows, silos
+from wire import COLUMNS, PATIENT, Rogue, rows, silos
 
 TABLES = tables_of("abc")
 MARKED, HOLED = marked(TABLES), with_a_hole(TABLES)
@@ -229,7 +229,7 @@ def test_a_wide_covariance_is_refused():
 
 
 def test_control_a_wide_covariance_is_the_rows_up_to_a_rotation():
-    here = silos(WIDE, policy={"max_feature_ratio": np.inf})
+    here = silos(WIDE, policy={**PATIENT, "max_feature_ratio": np.inf})
     S = scatter(Rogue(here).enter(), ALL_40, 40)
     X = np.vstack(list(WIDE.values()))
 

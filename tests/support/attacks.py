@@ -129,7 +129,8 @@ def unmixed(
     for c in ABOUT:
         about = {"mean": np.full(MANY, c)}
         for reply in rogue.step("pca.local_squares", about).values():
-            seen.append(reply.arrays["squares"].reshape(MANY, -1).astype(float))
+            words = reply.arrays["squares"][:MANY]  # behind them is a guard word
+            seen.append(words.reshape(MANY, -1).astype(float))
     ica = FastICA(n_components, max_iter=25, random_state=0)
     with warnings.catch_warnings():
         # On noise it has nothing to converge to.

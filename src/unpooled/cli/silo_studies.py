@@ -47,6 +47,13 @@ def log(
         list[str] | None,
         typer.Option("--former-key", help="An earlier public key of this silo."),
     ] = None,
+    reset_refusals: Annotated[
+        bool,
+        typer.Option(
+            "--reset-refusals",
+            help="Forget the refusals that depended on rows, so that the silo answers.",
+        ),
+    ] = False,
     kit: Kit = Path(),
 ) -> None:
     """Show what left this silo, when, for which study, and with which parties."""
@@ -58,7 +65,9 @@ def log(
     silo = _silo(kit)
     _check_has_log(silo)
     journal = AuditLog(silo.audit)
-    show_log(console(), journal, study, decides=silo.approval != "none")
+    if reset_refusals:
+        journal.pardoned(getpass.getuser())
+    show_log(console(), journal, study, silo.rules(), decides=silo.approval != "none")
     if not (verify or against):
         return
     # The public key that is pinned: the person who checks may not have the private one.

@@ -41,6 +41,12 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "one row only, which the silo finds in its log; or let it raise "
             "max_leverage.",
         ),
+        "max_released_share": (
+            "the numbers opened so far, over all studies, are too many for the cells "
+            "of the columns that they are about",
+            "Ask for fewer totals (fewer folds, fits or columns), or let the silo "
+            "raise max_released_share.",
+        ),
         "allow_disclosed": (
             "the step would disclose this silo's own value, not only a total",
             "Use a method that needs totals only, or let the silo set allow_disclosed.",
@@ -226,8 +232,11 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             'people) or "rows" into its silo.toml, as the study has it.',
         ),
         "refusals": (
-            "the silo has used up the refusals that it may give in one study",
-            "Look at the plan first; run the study under another name.",
+            "the silo has given as many refusals that depend on its rows as it may "
+            "in a period, over all studies",
+            "Wait until the period ends, or let the silo forget them: unpooled silo "
+            "log --reset-refusals. Look at the plan first: the same refusal of the "
+            "same question counts once.",
         ),
         "foreign_job": (
             "the job is not a study's: it brings files or names other classes",
@@ -275,5 +284,39 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the step failed in the silo",
             "The reason is in the silo's own log, which does not leave it.",
         ),
+    }
+)
+
+# Of each rule whose verdict depends on the silo's rows: what else it depends on, which
+# is the question that a refusal answers.
+#     "selection"  the columns, their number, and the rows that are selected
+#     "view"       these, and all transforms
+#     "request"    these, the step and its arguments
+DATA_RULES: Mapping[str, str] = MappingProxyType(
+    {
+        "min_rows": "selection",
+        "min_rows_per_class": "selection",
+        "min_own_cells": "selection",
+        "max_feature_ratio": "selection",
+        "min_changed_rows": "selection",
+        "missing_labels": "selection",
+        "label_values": "selection",
+        "missing_ids": "selection",
+        "duplicate_ids": "selection",
+        "no_common_rows": "selection",
+        "max_released_share": "selection",
+        "max_leverage": "view",
+        "another_filling": "view",
+        "missing_values": "view",
+        "empty_column": "view",
+        "no_variance": "request",
+        "infinite_values": "request",
+        "factor_columns": "request",
+        "singular": "request",
+        "indefinite_kernel": "request",
+        "fixed_point_range": "request",
+        "public_bound": "request",
+        "averages": "request",
+        "failed_in_silo": "request",
     }
 )

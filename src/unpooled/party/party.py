@@ -24,7 +24,10 @@ from unpooled.party.memory.kept_arrays import KeptStore, share_kept
 from unpooled.party.memory.studies import Answer, Studies, session_of
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.released_share import pooled_rows
 from unpooled.party.session import Session
+from unpooled.party.steps.asked_step import AskedStep
+from unpooled.party.views.view import View
 from unpooled.protocol.computing_party import STAGES
 from unpooled.protocol.message import Bytes, Framed, Message, decode, digest, framed
 from unpooled.protocol.refusal import Refusal
@@ -134,7 +137,7 @@ class Party:
             session.carried(peer, message)
 
     def _handle(self, request: Bytes) -> Framed:
-        header: dict[str, Any] = {}
+        message, header = Message({}, {}, {}), dict[str, Any]()
         try:
             message = decode(request)
             header = message.header
@@ -166,7 +169,7 @@ class Party:
             except (KeyError, TypeError, ValueError, AttributeError) as wrong:
                 raise Refusal("malformed_message") from wrong
         except Exception as reason:
-            return self._refusal(request, header, reason)
+            return self._refusal(request, message, reason)
         return self._reply(digest(request), answer, arrays)
 
     def _reply(
@@ -181,15 +184,13 @@ class Party:
         header = {"party": self.name, "request": request, **header}
         return framed(header, arrays, self._identity, digests)
 
-    def _refusal(
-        self, request: Bytes, header: dict[str, Any], reason: Exception
-    ) -> Framed:
+    def _refusal(self, request: Bytes, message: Message, reason: Exception) -> Framed:
         if isinstance(reason, Refusal | UnpooledError):
             log.info("%s refused a request: %s", self.name, reason)
         else:
             log.error("%s failed on a request", self.name, exc_info=reason)
         error, rule = crossing(reason)
-        self._studies.refused(header, rule)
+        self._studies.refused(message.header, rule, message.digests)
         reply = {"kind": "refused", "error": error, "rule": rule}
         return self._reply(digest(request), reply, {})
 
@@ -288,18 +289,19 @@ class Party:
             cut=self._studies.cuts.of,
         )
         try:
-            self._studies.check_refusals(str(header["study"]))
+            self._studies.check_refusals()
             self._check_partition(message)
             asked = session.check(Request.from_message(message, {}))
             self._studies.foresee(asked, session.parties, self.partition)
         except (Refusal, ReleaseRefusedError) as refusal:
-            self._studies.refused(header, refusal.rule)
+            self._studies.refused(header, refusal.rule, message.digests)
             return {"kind": "planned", "rule": refusal.rule}, {}
         return {"kind": "planned", "rule": ""}, {}
 
     def _match(self, message: Message) -> Answer:
         if self.partition != "columns":
             raise Refusal("partition")
+        self._studies.check_refusals()
         session = self._session(message)
         return self.aligned_rows.answer(
             message,
@@ -319,7 +321,7 @@ class Party:
     def _handle_step(self, message: Message, data: Bytes) -> Framed:
         key, session = session_of(message), self._session(message)
         study = key[0]
-        self._studies.check_refusals(study)
+        self._studies.check_refusals()
         if self._studies.was_forgotten(study):
             self._sessions = {k: s for k, s in self._sessions.items() if k[0] != study}
             raise Refusal("nothing_kept")
@@ -341,6 +343,9 @@ class Party:
         self._studies.check_leverage(asked)
         released = session.answer(asked)
         digests = {name: digest(array.data) for name, array in released.arrays.items()}
+        if released.marked:
+            # What nobody else may know is one of the silo's refusals all the same.
+            self._studies.refused(message.header, released.marked, message.digests)
         # From here on it counts as released; before, nothing may leave.
         seals = self._studies.write_round(
             asked,
@@ -351,6 +356,8 @@ class Party:
             request=request_digest,
             digests={**message.digests, **digests},
             n_entries=n_entries,
+            opened=released.opened,
+            n_rows=self._pooled_rows(session, asked),
         )
         session.proceed(request_digest)
         if self._following is not None:
@@ -360,3 +367,12 @@ class Party:
         reply = self._reply(request_digest, header, released.arrays, digests)
         self._answered[key] = (request.round, request_digest, reply)
         return reply
+
+    def _pooled_rows(self, session: Session, asked: AskedStep) -> int:
+        """Return N, over which the budget of numbers is counted."""
+        assert isinstance(asked.view, View), "matching of rows is no step"
+        own, parties, known = asked.view.table.n_rows, session.parties, 0
+        if self._following is not None:
+            known = self._following.pooled_rows(parties)
+        columns = len(asked.view.source_columns)
+        return pooled_rows(own, len(parties), self.partition, columns, known)

@@ -11,10 +11,12 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
+from unpooled.errors import AggregationError, DataError
 from unpooled.party.following import AnsweredRound
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.counts_first import CountsFirst
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.refusal_limit import BOUNDS
 from unpooled.party.steps.add_noise import check_inputs, honest_shares, noised
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.steps.incremental import run_incrementally
@@ -26,6 +28,7 @@ from unpooled.protocol.answered import Answered
 from unpooled.protocol.computing_party import ComputingParty
 from unpooled.protocol.ledger_lines import Lines, ledger_lines
 from unpooled.protocol.neighbour_messages import Inbox
+from unpooled.protocol.opened_numbers import Opened, opened_by
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request, Veiled, view_arrays
 from unpooled.protocol.sizes import ViewSize
@@ -61,12 +64,19 @@ class Released:
         Further entries of the reply's header.
     forms : mapping of str to WireFormat
         The form in which each array leaves.
+    opened : Opened
+        The numbers that the round opens.
+    marked : str
+        The rule by which a value had no code, so that noise leaves in its place; empty
+        where all values have one.
     """
 
     lines: Lines
     arrays: dict[str, Array]
     header: dict[str, Any]
     forms: Mapping[str, WireFormat]
+    opened: Opened
+    marked: str
 
 
 @final
@@ -149,6 +159,8 @@ class Session:
         self._computing: ComputingParty | None = None
         self._view_arrays: dict[str, Array] = {}
         self._veiled: dict[tuple[int, str], _VeiledTotal] = {}
+        # The rule by which the present round's values have no code.
+        self._marked = ""
 
     @property
     def known_arrays(self) -> Mapping[str, Array]:
@@ -245,7 +257,7 @@ class Session:
         with np.errstate(all="ignore"):
             totals = self._run(step, view, request, inbox, public)
         self._counts.check(step, request.view_digest, public, totals)
-        arrays: dict[str, Array] = {}
+        self._marked, arrays = "", dict[str, Array]()
         header: dict[str, Any] = {"origins": self._views.origins.digest()}
         forms = {
             name: WireFormat.of(declared, sizes, public)
@@ -264,8 +276,9 @@ class Session:
         lines = ledger_lines(
             request, step, sizes, self.protection, self.parties, self.party
         )
+        opened = opened_by(step, asked.request, sizes, self.parties, totals)
         leaves = {name: forms[name] for name in step.leaves}
-        return Released(lines, arrays, header, leaves)
+        return Released(lines, arrays, header, leaves, opened, self._marked)
 
     @property
     def _is_masked(self) -> bool:
@@ -387,6 +400,10 @@ class Session:
                 code = form.code(len(self.parties), context)
                 veiled = _VeiledTotal(form, code, context)
                 self._veiled[request.round, name] = veiled
+        assert isinstance(asked.view, View), "matching of rows is no step"
+        if self._marked and asked.view.source().has_infinite():
+            # This is about the table alone, whatever the arguments are.
+            raise DataError("Input X contains infinity.", rule="infinite_values")
         if for_neighbours:
             arrays |= self._neighbours.seal_for_neighbours(
                 self._keys, request, for_neighbours, self._views.origins
@@ -401,11 +418,21 @@ class Session:
         form: WireFormat,
         value: Float[Array, "..."],
     ) -> Array:
-        """Return one array, encoded and masked."""
+        """Return one array, encoded and masked; noise where a value has no code.
+
+        A refusal would say of this silo alone that it has a value beyond a bound, which
+        anybody could move up and down; so the total is made unreadable.
+        """
         context, place = request.context(name), self.parties.index(self.party)
         code = form.code(len(self.parties), context, place)
         bound = self._views.origins.bound(context)
-        words = secure_sum.conceal(form.flattened(value), code, bound)
+        try:
+            words = secure_sum.conceal(form.flattened(value), code, bound)
+        except AggregationError as beyond:
+            if self.protection != "masked" or beyond.rule not in BOUNDS:
+                raise
+            self._marked = beyond.rule
+            words = code.noise(form.n_numbers)
         veiled = request.to == "parties" and self.protection == "masked"
         if veiled and self.party == self.parties[0]:
             veil(words, code, self._key_of_group(), context)

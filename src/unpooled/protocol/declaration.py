@@ -37,6 +37,8 @@ class Declared:
     bits : str
         The public argument that holds the number of bits in which a bounded total
         travels; 64 bits where none is named.
+    repeats : int
+        How many entries tell one number, where the others follow from it.
     kept : bool
         Whether the array stays in the silo and is never sent.
     until : str
@@ -54,6 +56,7 @@ class Declared:
     bound: Bound | None = None
     bits: str = ""
     noise: Noise | None = None
+    repeats: int = 1
     kept: bool = False
     until: str = "study"
     counts: str = ""
@@ -133,9 +136,12 @@ def release(
     bits: str = "",
     noise: Noise | None = None,
     counts: str = "",
+    repeats: int = 1,
 ) -> Declared:
     """Declare an array that leaves the silo; see `Declared`."""
-    return Declared(axes, meaning, symmetric, bound, bits, noise, counts=counts)
+    return Declared(
+        axes, meaning, symmetric, bound, bits, noise, counts=counts, repeats=repeats
+    )
 
 
 def stays(

@@ -216,4 +216,4 @@ def test_a_plan_reads_well(here):
     text = str(plan)
     assert text.startswith("3 parties, 3 rounds, each sends")
     assert "(masked)" in text
-    assert len(text.splitlines()) == 2 + len(plan.releases)
+    assert len(text.splitlines()) == 3 + len(plan.releases)

@@ -169,7 +169,7 @@ def test_releases_only_what_the_docstring_says(data):
         if line.direction == "out"
     ]
     assert left == [
-        ("discriminant.local_names", "cells", (64, 16), "summed"),
+        ("discriminant.local_names", "cells", (20, 16), "summed"),
         ("discriminant.local_class_totals", "total", (3, P), "summed"),
         ("discriminant.local_within_squares", "squares", (P,), "summed"),
         ("discriminant.local_within_scatter", "scatter", (P, P), "summed"),

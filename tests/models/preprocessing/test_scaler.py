@@ -235,5 +235,5 @@ def test_scales_beyond_what_is_promised(scale):
 def test_columns_too_large_for_the_code_are_refused_with_the_remedy():
     # Squares of 1e20 are beyond 2^126.
     X = np.random.default_rng(0).standard_normal((N, 2)) * [1, 1e20]
-    with pytest.raises(AggregationError, match=r"silo1 .*rescale columns beyond 1e15"):
+    with pytest.raises(AggregationError, match="rescale columns beyond 1e15"):
         StandardScaler().fit(open_silos(X))

@@ -37,8 +37,9 @@ from unpooled.protocol.step import Step, public, release, stays, summed
 # A name has one byte for its kind and up to 44 more, three to a word: float64 holds the
 # product of a word and the size of a class exactly, for sizes up to 2^29.
 _WORDS, _BYTES = 15, 3
-# Numbers of cells in a first, second and third attempt: 64 suffice for some 40 classes.
-SIZES = (64, 256, 1024)
+# Numbers of cells in a first and further attempts: 20 suffice for some 10 classes, 64
+# for some 40. Every cell is a number that is opened, so few are tried first.
+SIZES = (20, 64, 256, 1024)
 # Number of cells that each class is added into.
 _PLACES = 3
 
@@ -47,6 +48,8 @@ CELLS = release(
     meaning="class names and sizes, added into the cells of a table that is read after "
     "it is added over all silos (invertible Bloom lookup table)",
     counts="names",
+    # The words of a cell are its count times the words of a name.
+    repeats=1 + _WORDS,
 )
 
 
@@ -58,7 +61,8 @@ def local_names(y: Shaped[Array, " n"], *, salts: Int[Array, " c"]) -> dict[str,
     """Add the names and sizes of this silo's classes into the cells of a table."""
     cells = np.zeros((len(salts), 1 + _WORDS))
     counts = Counter(_present(y).tolist())
-    if len(counts) > len(salts):
+    # What the first table cannot hold is asked for again, in a larger one.
+    if len(counts) > max(len(salts), SIZES[1]):
         raise DataError("The label has too many values.", rule="label_values")
     for value, count in counts.items():
         words = words_of(value)

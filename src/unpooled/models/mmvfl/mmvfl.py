@@ -64,6 +64,7 @@ _CONSENSUS = public(
     cells=release(
         "c 16",
         meaning="class names and sizes, mixed in cells; from the silo with labels",
+        repeats=16,
     ),
 )
 def local_names(

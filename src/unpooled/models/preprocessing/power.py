@@ -214,7 +214,7 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
     With ``comparison="summed"`` more totals are released: the sum of φ and of its
     squared deviations from the mean; and for each candidate λ the sums of φ, of the
     transformed values, their squares, their derivatives by λ, and values times
-    derivatives. A column has hundreds of these totals, far more than (λ, mean,
+    derivatives. A column has 50 to 100 of these totals, far more than (λ, mean,
     variance), and they reveal the shape of its pooled distribution.
 
     Never released: a row, or any silo's own sum.

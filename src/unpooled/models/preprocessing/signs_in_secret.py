@@ -243,7 +243,7 @@ class SignsInSecret(Comparison):
             K = candidates_for(tol, batches)
         return SignSearch(n_columns, tol, K)
 
-    def positive(
+    def slopes(
         self,
         federation: Federation,
         columns: Columns,

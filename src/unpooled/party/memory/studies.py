@@ -22,6 +22,7 @@ from unpooled.errors import StudyError
 from unpooled.ledger import Ledger, Release, Seal
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.audit_state import LoggedStudy
+from unpooled.party.memory.hash_chain import now
 from unpooled.party.memory.kept_arrays import KeptStore
 from unpooled.party.memory.partial_totals import TotalsCache
 from unpooled.party.memory.study_memory import StudyMemory
@@ -29,13 +30,15 @@ from unpooled.party.rules.differencing import DifferencingRules
 from unpooled.party.rules.leverage import LeverageRule
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.privacy_budget import check_budget
-from unpooled.party.rules.refusal_limit import check_refusals, record_refusal
+from unpooled.party.rules.refusal_limit import check_refusals, question_of
+from unpooled.party.rules.released_share import OpenedNumbers, check_share, record_of
 from unpooled.party.rules.table_cuts import TableCuts
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import View
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY, Lines
 from unpooled.protocol.message import Message, digest
+from unpooled.protocol.opened_numbers import Opened
 from unpooled.protocol.refusal import Refusal
 from unpooled.secure.keys.roster import Identity
 
@@ -100,7 +103,7 @@ class Studies:
         self._asks_people = approval != "none"
         # Of this use alone, and the same after a restart.
         key = hashlib.sha256(b"row digests" + identity.private_bytes()).digest()
-        self._differencing = DifferencingRules(audit_log, key)
+        self._differencing, self._key = DifferencingRules(audit_log, key), key
         cut_key = cut_key or identity.derived(b"blocks of rows")
         self.cuts = TableCuts(cut_key, audit_log, policy)
         self._leverage = LeverageRule(audit_log, key)
@@ -222,6 +225,8 @@ class Studies:
         request: str,
         digests: Mapping[str, str],
         n_entries: int,
+        opened: Opened | None = None,
+        n_rows: int = 0,
     ) -> list[list[Any]]:
         """Write a round before its reply leaves; return the reply's seals.
 
@@ -239,12 +244,24 @@ class Studies:
             SHA-256 of the arrays by name.
         n_entries : int
             As `check` returned it for the step.
+        opened : Opened, optional
+            The numbers that the round opens; none in a stage of matching.
+        n_rows : int
+            N, as `pooled_rows` has it.
         """
+        columns = asked.view.source_columns
 
         def check_again() -> None:
             # Another process may have answered since the rules were checked.
             if self._audit_log.n_entries != n_entries:
                 self.check(asked, parties)
+
+        def numbers(before: OpenedNumbers) -> dict[str, Any]:
+            assert opened is not None
+            record = record_of(opened, self._key)
+            share = before.share_with(columns, record, n_rows)
+            check_share(self._policy, share, opened)
+            return record | {"share": share}
 
         study = self.studies[asked.request.study]
         first = self.n_own_lines(asked.request.study)
@@ -258,10 +275,11 @@ class Studies:
             ran=(asked.request.step, tuple(asked.view.transforms)),
             request=request,
             answered=answered,
-            columns=asked.view.source_columns,
+            columns=columns,
             parties=parties,
             session=asked.request.session,
             rho=asked.rho,
+            opened=None if opened is None else numbers,
             check=check_again,
         )
         self._differencing.record(self._policy, asked)
@@ -270,22 +288,39 @@ class Studies:
         seals = [line.seals[party] for line in sealed]
         return [[seal.sequence, seal.digest, seal.signature] for seal in seals]
 
-    def check_refusals(self, study: str) -> None:
-        """Refuse a study that has used up its allowance of refusals about its rows."""
-        check_refusals(self._audit_log.study(study))
+    def check_refusals(self) -> None:
+        """Refuse to answer once the silo has given as many refusals as it may."""
+        log = self._audit_log
+        check_refusals(self._policy, log.refusals(), log.answered(), now())
 
-    def refused(self, header: dict[str, Any], rule: str) -> None:
-        """Write a refusal, if it can be written: it goes out in any case."""
+    def refused(
+        self, header: Mapping[str, Any], rule: str, digests: Mapping[str, str] = {}
+    ) -> None:
+        """Write a refusal, if it can be written: it goes out in any case.
+
+        Parameters
+        ----------
+        header : mapping
+            Of the refused message.
+        rule : str
+            The rule.
+        digests : mapping of str to str
+            SHA-256 of the message's arrays.
+        """
         if rule == "audit_log":
             return
+        question = question_of(rule, header, digests)
         study = header.get("study")
         asked = header.get("step") or header.get("kind")
         with suppress(StudyError):
-            record_refusal(
-                self._audit_log,
+            days = self._policy.refusal_period_days
+            if question in self._audit_log.refusals().rules(now(), days):
+                return
+            self._audit_log.refused(
                 study if isinstance(study, str) else "",
                 asked if isinstance(asked, str) else "",
                 rule,
+                question,
             )
 
     def describe(self, table: Table, partition: str) -> Answer:

@@ -16,6 +16,7 @@ from typing import Any, final
 
 from unpooled.errors import StudyError
 from unpooled.protocol.declaration import ROW_AXES, Declared
+from unpooled.protocol.opened_numbers import SHARE
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
 
@@ -53,6 +54,10 @@ class Policy:
         Beyond the ratio a coordinator may choose mixtures of features: over all
         requests at most this ratio of the features or of the rows, and never more than
         rows.
+    max_released_share : float, default 0.33
+        Most numbers of totals that may be opened about a column, over all studies, as
+        a share of its cells in all silos: with as many numbers as cells, records can be
+        solved for. Equal totals count once.
     max_leverage : float, default 0.95
         Largest leverage of one of the silo's rows in a release over pairs of features:
         the share that one row has in the squares of some linear combination of the
@@ -72,6 +77,11 @@ class Policy:
         may be for another set of parties. None: never.
     min_changed_rows : int, default 10
         Fewest rows that must differ between two versions of the table.
+    max_refusals : int, default 3
+        Most refusals in a period that depend on the silo's rows, over all studies; each
+        of them is an answer. The same refusal of the same question counts once.
+    refusal_period_days : float, default 30.0
+        That period, by the silo's own clock.
     require_privacy : bool, default False
         Whether only differentially private totals may leave.
     privacy_budget : float, default 10.0
@@ -91,12 +101,15 @@ class Policy:
     min_rows_per_class: int = 5
     min_own_cells: int = 2
     max_feature_ratio: float = 0.33
+    max_released_share: float = SHARE
     max_leverage: float = 0.95
     allow_disclosed: bool = False
     allow_row_level: bool | str = False
     allow_roster_change: bool = False
     roster_period_days: float | None = None
     min_changed_rows: int = 10
+    max_refusals: float = 3
+    refusal_period_days: float = 30.0
     require_privacy: bool = False
     privacy_budget: float = 10.0
     privacy_delta: float = 1e-5
@@ -116,11 +129,13 @@ class Policy:
             min_rows_per_class=0,
             min_own_cells=0,
             max_feature_ratio=math.inf,
+            max_released_share=math.inf,
             max_leverage=1.0,
             allow_disclosed=True,
             allow_row_level=True,
             allow_roster_change=True,
             min_changed_rows=0,
+            max_refusals=math.inf,
             privacy_budget=math.inf,
             allowed_steps=("*",),
         )
@@ -311,6 +326,8 @@ def _check_value(name: str, default: Any, value: Any) -> None:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         good, wanted = number and value >= 0, "a number that is not negative"
         if isinstance(default, int):
-            good, wanted = good and value % 1 == 0, "a whole number"
+            no_limit = value == math.inf and name.startswith("max_")
+            whole = good and (no_limit or value % 1 == 0)
+            good, wanted = whole, "a whole number"
     if not good:
         raise StudyError(f"Policy {name} = {value!r}: it takes {wanted}.")

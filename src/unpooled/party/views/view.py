@@ -235,6 +235,10 @@ class View:
             self._sums.flags.writeable = False
         return self._sums
 
+    def has_infinite(self) -> bool:
+        """Whether a cell is infinite."""
+        return any(np.isinf(block.X).any() for block in self.blocks())
+
     def class_sizes(self, label: str) -> list[tuple[int, int]]:
         """Return how many rows of each class other views may add or lack, of how many.
 
