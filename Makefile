@@ -49,10 +49,10 @@ test-slow: $(DEV) debian-packages  ## the slow tests and random examples, no fed
 	@$(PYTEST) $(PARALLEL) --hypothesis-profile=long \
 	    -m "(slow or hypothesis) and not federation" $(PYTEST_ARGS)
 
-# Two consortia of a server and its silos, a process of tests for each: which files
-# share one is said in tests/integration/conftest.py.
+# Two processes with a consortium of a server and silos each; a file keeps to one of them.
 test-federation: $(DEV) debian-packages  ## only those over a real server and silos
-	@$(PYTEST) -n 2 --dist loadgroup -m federation $(PYTEST_ARGS)
+	@$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder \
+	    -m federation $(PYTEST_ARGS)
 
 test-long: test-slow  ## the slow tests, random examples, and the federation
 	@$(MAKE) --no-print-directory test-federation

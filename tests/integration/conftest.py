@@ -1,7 +1,7 @@
 """A consortium for the tests of this folder: real processes, started once.
 
-With two processes of pytest (`make test-federation`) there are two, one for the files
-of each group. Files share a consortium with others of their group only.
+With two processes of pytest (`make test-federation`) there are two, and all tests of a
+file have the same one.
 """
 
 import gc
@@ -15,22 +15,11 @@ import pytest
 if TYPE_CHECKING:
     from integration.consortium import Consortium
 
-# The first group; half of the time goes by in it. `test_secrecy` searches what the
-# coordinator has after the faults of `test_faults`, so the two stay together.
-FIRST = (
-    *("test_faults.py", "test_private.py", "test_secrecy.py"),
-    *("test_shell.py", "test_strangers.py"),
-)
 
-
-# First, as xdist then reads the groups.
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            group = "first" if item.path.name in FIRST else "second"
-            item.add_marker(pytest.mark.xdist_group(group))
             item.add_marker(pytest.mark.federation)
             item.add_marker(pytest.mark.slow)
             # NVFlare and the libraries that it starts warn of their own affairs.
