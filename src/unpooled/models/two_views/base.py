@@ -23,7 +23,7 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.canonical_correlation import Covariances, correlations, structure
 from unpooled.linalg.partial_least_squares import Latent
-from unpooled.models.base import check_federation
+from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.moments import complete, pooled_mean, pooled_scatter
 from unpooled.models.two_views import check_scores
 from unpooled.protocol.step import derived, disclosed, public, release
@@ -86,7 +86,7 @@ def views_of(
     return first, second
 
 
-class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator):
     """A model of two views of the same rows; the estimators solve for the directions.
 
     Attributes
@@ -117,11 +117,6 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     kept_: str
 
     _partitions = ("rows", "columns")
-    # Of `FederatedEstimator`, the other base of every estimator here.
-    _kept_by_silos: tuple[str, ...] = ()
-    _check_rows: Any
-    _check_transformed: Any
-    _taught: Any
 
     def _inputs(self, federation: Federation, y: Any) -> Federation:
         if federation.partition == "columns":

@@ -17,11 +17,14 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import with_positive_peaks
+from unpooled.models.base import FederatedEstimator
 from unpooled.models.vertical_pca import merge, neighbour_merge, projection
 from unpooled.protocol.step import Step
 
 
-class MergedDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, abc.ABC):
+class MergedDirections(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator
+):
     """Directions over the people, merged from the silos' own.
 
     Attributes
@@ -44,7 +47,6 @@ class MergedDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, abc.AB
     explained_variance_: Float[Array, " k"]
     history_: list[dict[str, Any]]
     n_samples_: int
-    kept_: str
     n_components: int
     rounds: int
     warm_start: bool

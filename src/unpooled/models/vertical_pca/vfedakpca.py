@@ -28,7 +28,7 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.kernels import centred_kernel
-from unpooled.models.base import FederatedEstimator, check_federation
+from unpooled.models.base import check_federation
 from unpooled.models.vertical_pca import neighbour_merge
 from unpooled.models.vertical_pca.local_direction import (
     FOUND,
@@ -140,7 +140,7 @@ def local_kernel_scores(
 
 
 @final
-class VFedAKPCA(MergedDirections, FederatedEstimator):
+class VFedAKPCA(MergedDirections):
     """The published approximation of kernel PCA over silos with columns of one people.
 
     Parameters

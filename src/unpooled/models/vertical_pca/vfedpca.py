@@ -22,7 +22,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
-from unpooled.models.base import FederatedEstimator, check_federation
+from unpooled.models.base import check_federation
 from unpooled.models.vertical_pca import neighbour_merge
 from unpooled.models.vertical_pca.local_direction import (
     FOUND,
@@ -111,7 +111,7 @@ def neighbour_direction(
 
 
 @final
-class VFedPCA(MergedDirections, FederatedEstimator):
+class VFedPCA(MergedDirections):
     """VFedPCA, the published approximation of PCA on a column partition.
 
     Parameters
