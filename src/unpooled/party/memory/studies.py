@@ -242,7 +242,6 @@ class Studies:
             parties=parties,
             session=asked.request.session,
             rho=asked.rho,
-            mixtures=asked.mixtures,
             check=check_again,
         )
         self._differencing.record(self._policy, asked)
