@@ -197,7 +197,7 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstim
         if kept_by_parties and (isinstance(X, Federation) or not self._kept_by_silos):
             return self._scores_of(X)
         x_rotations, y_rotations = self._rotations()
-        fitted = {
+        fitted: dict[str, Any] = {
             "mean": self.x_mean_,
             "scale": self.x_std_,
             "rotations": x_rotations,
