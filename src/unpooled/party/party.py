@@ -65,6 +65,9 @@ class Party:
         As the silo declared it; it only takes part in studies of this kind.
     matches : Path, optional
         The folder for files with the place of each row in a study.
+    cut_key : bytes, optional
+        The secret by which rows are cut into blocks, at most 64 bytes and always the
+        same; by default derived from the identity.
     follow : Follow, optional
         With it the silo runs each study's program itself and answers nothing else. It
         may be left out only where coordinator and silos are one process.
@@ -93,6 +96,7 @@ class Party:
         models: Path | None = None,
         partition: str = "rows",
         matches: Path | None = None,
+        cut_key: bytes | None = None,
         follow: Follow | None = None,
     ) -> None:
         self.name, self.policy, self.table = name, policy, table
@@ -100,8 +104,10 @@ class Party:
         self._identity, self._roster = identity, roster
         self._plain = plain
         self.audit_log = audit_log = audit_log or AuditLog()
-        self._studies = Studies(policy, identity, audit_log, approval, models)
-        self._following = follow and Following(follow, policy, audit_log)
+        self._studies = Studies(policy, identity, audit_log, approval, models, cut_key)
+        self._following = (
+            None if follow is None else Following(follow, policy, audit_log)
+        )
         self.aligned_rows = AlignedRows(policy, identity, self._studies, matches)
         self.studies = self._studies.studies
         # Hands (session, peer, message) of secure comparisons on, between machines.
@@ -219,6 +225,7 @@ class Party:
             self._roster,
             self.partition,
             self.carry and partial(self.carry, session),
+            cut=self._studies.cuts.of,
             follows=self._following is not None,
         )
         public, signature = agreement.offer()
@@ -278,6 +285,7 @@ class Party:
             "masked",
             self._roster,
             self.partition,
+            cut=self._studies.cuts.of,
         )
         try:
             self._studies.check_refusals(str(header["study"]))

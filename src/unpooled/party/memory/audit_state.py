@@ -116,7 +116,8 @@ class AuditState:
     answered_columns : AnsweredColumns
         Answers by column, over all studies.
     notes : dict of str to list
-        Notes about the table, so of no study: "version" and "filled".
+        Notes about the table, so of no study: "version", "filled", "blocks" and
+        "selected".
     spent : float
         The ρ of all private releases together.
     """
@@ -125,7 +126,7 @@ class AuditState:
         self.studies: dict[str, LoggedStudy] = {}
         self.answered_columns = AnsweredColumns()
         self.notes: dict[str, list[dict[str, Any]]] = {
-            kind: [] for kind in ("version", "filled", "followed")
+            kind: [] for kind in ("version", "filled", "followed", "blocks", "selected")
         }
         self.spent = 0.0
 
