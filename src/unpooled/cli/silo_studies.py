@@ -7,18 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unpooled.cli.commands import file_option, folder_option
 from unpooled.cli.terminal import console, count, say
 
 if TYPE_CHECKING:
     from unpooled.party.memory.audit_log import AuditLog
     from unpooled.party.setup.silo_file import SiloFile
 
-Kit = Annotated[
-    Path,
-    typer.Option(
-        "--kit", metavar="DIR", help="The silo's kit.", exists=True, file_okay=False
-    ),
-]
+Kit = Annotated[Path, folder_option("--kit", metavar="DIR", help="The silo's kit.")]
 StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="A study's name.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
@@ -35,12 +31,10 @@ def log(
     ] = False,
     against: Annotated[
         Path | None,
-        typer.Option(
+        file_option(
             "--against",
             metavar="LEDGER",
             help="Compare with a run's ledger.jsonl; shows missing last entries too.",
-            exists=True,
-            dir_okay=False,
         ),
     ] = None,
     former: Annotated[

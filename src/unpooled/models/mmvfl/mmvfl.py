@@ -78,10 +78,7 @@ def local_names(
 
 @summed(
     by="party",
-    takes={
-        "classes": _CLASSES,
-        "consensus": _CONSENSUS,
-    },
+    takes={"classes": _CLASSES, "consensus": _CONSENSUS},
     consensus=release(
         "N c",
         bound=Ceiling("radius"),
@@ -133,10 +130,7 @@ def local_labels(
 
 @summed(
     by="party",
-    takes={
-        "classes": _CLASSES,
-        "consensus": _CONSENSUS,
-    },
+    takes={"classes": _CLASSES, "consensus": _CONSENSUS},
     objective=release(
         "",
         meaning="the objective: squared residuals of all silos plus the penalties on "

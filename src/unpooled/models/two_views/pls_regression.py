@@ -35,7 +35,7 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.partial_least_squares import partial_least_squares, rotations
 from unpooled.linalg.score_pairs import cosines, score_pairs
-from unpooled.models.base import FederatedEstimator, check_federation
+from unpooled.models.base import check_federation
 from unpooled.models.moments import complete
 from unpooled.models.parameter_checks import check_choice, component_count
 from unpooled.models.two_views.base import Predicting
@@ -168,7 +168,7 @@ def shown_model(kept: Any, *, like: Float[Array, " k"]) -> dict[str, Any]:
 
 
 @final
-class PLSRegression(PartialLeastSquares, Predicting, FederatedEstimator):
+class PLSRegression(PartialLeastSquares, Predicting):
     """Partial least squares regression over a federation: the pooled answer.
 
     Parameters
