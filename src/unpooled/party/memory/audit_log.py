@@ -85,7 +85,7 @@ class AuditLog:
         return self._state.answered_columns
 
     def spent(self) -> float:
-        """Return the ρ of all private releases together."""
+        """Return the ρ charged for private releases, all together."""
         self._chain.catch_up()
         return self._state.spent
 
@@ -100,7 +100,6 @@ class AuditLog:
         columns: Sequence[str],
         parties: Sequence[str],
         session: str,
-        rho: float = 0.0,
         mixtures: Mapping[str, int] = _NONE,
         check: Callable[[], None] = lambda: None,
     ) -> None:
@@ -124,8 +123,6 @@ class AuditLog:
             The roster of the session.
         session : str
             The session.
-        rho : float
-            The round's privacy cost.
         mixtures : mapping of str to int
             Mixtures of columns that the round was about.
         check : callable, optional
@@ -163,9 +160,24 @@ class AuditLog:
             "request": request,
             "answered": answered.as_record(),
         }
-        record |= {"rho": rho} if rho else {}
         record |= {"mixtures": dict(mixtures)} if mixtures else {}
         self._chain.append([*entries, ("round", study, record)], identity, in_order)
+
+    def charged(
+        self, study: str, step: str, rho: float, check: Callable[[], None]
+    ) -> None:
+        """Write what a private release costs, before anything is computed for it.
+
+        Parameters
+        ----------
+        rho : float
+            The cost in zero-concentrated differential privacy.
+        check : callable
+            Called when no other process can write any more; it may still refuse.
+        """
+        self._chain.append(
+            [("charged", study, {"step": step, "rho": rho})], None, check
+        )
 
     def joined(
         self, identity: Identity, study: str, session: str, parties: Sequence[str]

@@ -118,7 +118,7 @@ class AuditState:
     notes : dict of str to list
         Notes about the table, so of no study: "version" and "filled".
     spent : float
-        The ρ of all private releases together.
+        The ρ charged for private releases, all together.
     """
 
     def __init__(self) -> None:
@@ -150,7 +150,10 @@ class AuditState:
                 entry.time,
                 record.get("mixtures", {}),
             )
+            # Earlier versions wrote the cost with the round.
             self.spent += record.get("rho", 0.0)
+        elif entry.kind == "charged":
+            self.spent += record["rho"]
         elif entry.kind == "refused":
             study.refusals += bool(record.get("telling"))
         elif entry.kind == "joined":

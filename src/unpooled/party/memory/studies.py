@@ -166,18 +166,32 @@ class Studies:
     def check(self, asked: AskedStep, parties: tuple[str, ...]) -> int:
         """Refuse a step that nobody approved, or that earlier answers forbid.
 
+        The privacy cost of a step that is not refused is charged.
+
         Returns
         -------
         int
-            Number of entries of the audit log before the rules read it.
+            Number of entries of the audit log before the rules read it, and the charge.
         """
         n_entries = self._audit_log.n_entries
+        self._check_rules(asked, parties)
+        if asked.rho <= 0.0:
+            return n_entries
+        # Before anything is computed: were only released rounds charged, a coordinator
+        # could learn from what fails for nothing.
+        self._audit_log.charged(
+            asked.request.study,
+            asked.step.name,
+            asked.rho,
+            lambda: check_budget(self._policy, self._audit_log, asked.rho),
+        )
+        return n_entries + 1
+
+    def _check_rules(self, asked: AskedStep, parties: tuple[str, ...]) -> None:
         study, step = asked.request.study, asked.step.name
         if self._asks_people and not self._audit_log.study(study).approves(step):
             raise Refusal("approval")
         self._differencing.check(self._policy, asked, parties)
-        check_budget(self._policy, self._audit_log, asked.rho)
-        return n_entries
 
     def foresee(
         self, asked: AskedStep, parties: tuple[str, ...], partition: str
@@ -224,7 +238,7 @@ class Studies:
         def check_again() -> None:
             # Another process may have answered since the rules were checked.
             if self._audit_log.n_entries != n_entries:
-                self.check(asked, parties)
+                self._check_rules(asked, parties)
 
         study = self.studies[asked.request.study]
         first = self.n_own_lines(asked.request.study)
@@ -241,7 +255,6 @@ class Studies:
             columns=asked.view.source_columns,
             parties=parties,
             session=asked.request.session,
-            rho=asked.rho,
             mixtures=asked.mixtures,
             check=check_again,
         )
