@@ -1,8 +1,8 @@
 """The privacy budget of a silo, over all its studies.
 
 Costs are those of zero-concentrated differential privacy, which add up; the policy's
-budget is an ε, at its δ, on their sum. A cost is written before the step runs: whatever
-fails afterwards has been paid for, and a failure that depends on rows is no free answer.
+budget is an ε, at its δ, on their sum. A cost is written before the step runs, so that
+a failure that depends on rows is no free answer.
 """
 
 import math
