@@ -149,16 +149,23 @@ class Session:
 
     def offer_group_key(self) -> dict[str, bytes]:
         """Make the key of totals for the parties alone, sealed for each peer."""
+        if self._group_key is not None:
+            raise Refusal("replayed")
         self._group_key = new_group_key()
+        about = self._agreement.about
         return {
-            peer: seal_for(key, self._group_key) for peer, key in self._keys.items()
+            peer: seal_for(key, self._group_key, about("group key", self.party, peer))
+            for peer, key in self._keys.items()
         }
 
     def accept_group_key(self, leader: str, sealed: bytes) -> None:
         """Take the group key that the leader sealed for this party."""
         if leader not in self._keys:
             raise Refusal("wrong_roster")
-        self._group_key = open_sealed(self._keys[leader], sealed)
+        if self._group_key is not None:
+            raise Refusal("replayed")
+        about = self._agreement.about("group key", leader, self.party)
+        self._group_key = open_sealed(self._keys[leader], sealed, about)
 
     @property
     def computing(self) -> ComputingParty:

@@ -138,14 +138,26 @@ def test_a_stranger_cannot_answer_for_the_offer():
     )
 
 
+def test_keys_are_agreed_once():
+    members = agreements()
+    offers = offers_of(members)
+    members["a"].agree(offers)
+    with pytest.raises(AggregationError) as refused:
+        members["a"].agree(offers)
+    assert refused.value.rule == "replayed"
+    assert members["a"]._private is None
+    # The offer stays what it was, for a peer that is slower.
+    assert members["a"].offer() == offers["a"]
+
+
 def test_group_keys_pass_sealed_and_unaltered():
     pair, other = b"p" * 32, b"o" * 32
-    key = new_group_key()
-    sealed = seal_for(pair, key)
+    key, about = new_group_key(), agreements()["a"].about("group key", "a", "b")
+    sealed = seal_for(pair, key, about)
 
     assert key not in sealed
-    assert open_sealed(pair, sealed) == key
-    assert seal_for(pair, key) != sealed
+    assert open_sealed(pair, sealed, about) == key
+    assert seal_for(pair, key, about) != sealed
     broken = [sealed[:-1], sealed + b"\0", sealed[1:], b"", sealed[:12]]
     for bit in range(0, 8 * len(sealed), 11):
         flipped = bytearray(sealed)
@@ -153,10 +165,24 @@ def test_group_keys_pass_sealed_and_unaltered():
         broken.append(bytes(flipped))
     for bad in broken:
         with pytest.raises(AggregationError, match="was altered") as refused:
-            open_sealed(pair, bad)
+            open_sealed(pair, bad, about)
         assert refused.value.rule == "wrong_signature"
     with pytest.raises(AggregationError):
-        open_sealed(other, sealed)
+        open_sealed(other, sealed, about)
+
+
+def test_a_sealed_key_is_for_one_receiver_and_one_session():
+    pair = b"p" * 32
+    one, other = agreements()["a"], agreements(b"t")["a"]
+    sealed = seal_for(pair, new_group_key(), one.about("group key", "a", "b"))
+    for wrong in (
+        one.about("group key", "b", "a"),
+        one.about("group key", "a", "c"),
+        one.about("another key", "a", "b"),
+        other.about("group key", "a", "b"),
+    ):
+        with pytest.raises(AggregationError, match="another purpose"):
+            open_sealed(pair, sealed, wrong)
 
 
 def test_group_keys_are_fresh():

@@ -5,7 +5,8 @@
                            study ‖ session ‖ roster)
 
 The signature covers study, session and roster, so that a relay cannot use an offer of
-another fit, of another roster, or of another party. Private keys live for one session.
+another fit, of another roster, or of another party. Private keys live until the keys
+are agreed.
 """
 
 import hashlib
@@ -23,6 +24,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 
 from unpooled.errors import AggregationError
+from unpooled.ledger import canonical
 from unpooled.secure.keys.roster import Identity, Roster
 
 KEY_BYTES = 32
@@ -52,21 +54,30 @@ class Agreement:
     ) -> None:
         self.party, self._identity, self._roster = party, identity, roster
         self._context = hashlib.sha256(session + roster.digest().encode()).digest()
-        self._private = X25519PrivateKey.generate()
+        # Dropped once the keys are agreed.
+        self._private: X25519PrivateKey | None = X25519PrivateKey.generate()
+        self._public = self._private.public_key().public_bytes_raw()
 
     def offer(self) -> tuple[bytes, bytes]:
         """Return the ephemeral public key (32 bytes) and its signature (64 bytes)."""
-        public = self._private.public_key().public_bytes_raw()
-        return public, self._identity.sign(self._statement(self.party, public))
+        statement = self._statement(self.party, self._public)
+        return self._public, self._identity.sign(statement)
 
     def agree(self, offers: Mapping[str, tuple[bytes, bytes]]) -> dict[str, bytes]:
-        """Return the key shared with each other party of the roster.
+        """Return the key shared with each other party of the roster, once.
 
         Raises
         ------
         AggregationError
-            When an offer is missing, unknown, or not signed by the pinned identity.
+            When an offer is missing, unknown, or not signed by the pinned identity, or
+            when the keys were agreed before.
         """
+        private = self._private
+        if private is None:
+            # Whatever counts its messages under these keys would count from 0 again.
+            raise AggregationError(
+                "The keys of this session are agreed already.", rule="replayed"
+            )
         if set(offers) != set(self._roster):
             raise AggregationError(
                 "The offers are not from the parties of the roster.",
@@ -77,12 +88,21 @@ class Agreement:
             self._roster.check(peer, self._statement(peer, public), signature)
             if peer == self.party:
                 continue
-            keys[peer] = self._derive(peer, public)
+            keys[peer] = self._derive(private, peer, public)
+        # Who takes the process over later cannot compute the keys of its sessions anew.
+        self._private = None
         return keys
 
-    def _derive(self, peer: str, public: bytes) -> bytes:
+    def about(self, what: str, sender: str, receiver: str) -> bytes:
+        """Return the associated data of what a party seals for another: see `seal_for`.
+
+        It differs between any two sessions, and between the two ways.
+        """
+        return canonical([what, sender, receiver, self._context.hex()])
+
+    def _derive(self, private: X25519PrivateKey, peer: str, public: bytes) -> bytes:
         try:
-            shared = self._private.exchange(X25519PublicKey.from_public_bytes(public))
+            shared = private.exchange(X25519PublicKey.from_public_bytes(public))
         except ValueError as wrong:
             raise AggregationError(
                 f"The public key of {peer} is not a point of the curve's group.",
@@ -100,7 +120,7 @@ def new_group_key() -> bytes:
     return secrets.token_bytes(KEY_BYTES)
 
 
-def seal_for(pair_key: bytes, secret: bytes, about: bytes = b"group key") -> bytes:
+def seal_for(pair_key: bytes, secret: bytes, about: bytes) -> bytes:
     """Encrypt a secret for one peer, so that the relay can neither read nor alter it.
 
     Parameters
@@ -119,7 +139,7 @@ def seal_for(pair_key: bytes, secret: bytes, about: bytes = b"group key") -> byt
 def open_sealed(
     pair_key: bytes,
     sealed: bytes,
-    about: bytes = b"group key",
+    about: bytes,
     *,
     rule: str = "wrong_signature",
 ) -> bytes:
