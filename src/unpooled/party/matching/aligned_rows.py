@@ -151,7 +151,7 @@ class AlignedRows:
             group_key=keys[1],
             # The same in every session of a study, so that the order is the same when
             # it is resumed; unrelated in any other study.
-            secret=self._identity.derived(salt),
+            secret=self._identity.derivation_secret(salt),
             salt=salt,
         )
 

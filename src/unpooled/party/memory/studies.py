@@ -6,7 +6,6 @@ Everything is written to the audit log before it has an effect, and outlives the
 where the log is a file.
 """
 
-import hashlib
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -91,7 +90,7 @@ class Studies:
         self._audit_log, self._models = audit_log, models
         self._asks_people = approval != "none"
         # Of this use alone, and the same after a restart.
-        key = hashlib.sha256(b"row digests" + identity.private_bytes()).digest()
+        key = identity.derivation_secret(b"row digests")
         self._differencing = DifferencingRules(audit_log, key)
         self.studies: dict[str, StudyMemory] = {}
         for name in audit_log.studies():
