@@ -1,4 +1,4 @@
-"""Attacks on a session's keys: agreed again, or handed back to who sealed them."""
+"""Attacks on a session: keys agreed again or handed back, and rounds used up."""
 
 import pytest
 
@@ -55,3 +55,22 @@ def test_a_group_key_stays_what_it_is(here):
         sealed = told.header.get("sealed", {})
     assert told.header["rule"] == "replayed"
     assert not sealed
+
+
+@pytest.mark.parametrize("far", [10**30, 2**31, 10_000])
+def test_no_request_uses_all_rounds_of_a_session_up(here, far):
+    rogue = Rogue(here).enter()
+    assert set(rogue.rules("scaler.local_observed").values()) == {""}
+    rogue.round = far
+    assert set(rogue.rules("scaler.local_observed").values()) == {"out_of_order"}
+    rogue.round = 1
+    assert set(rogue.rules("scaler.local_observed").values()) == {""}
+
+
+def test_a_session_begins_where_a_study_was_and_not_at_its_end(here):
+    resumed = Rogue(here).enter()
+    resumed.round = 5_000_000
+    assert set(resumed.rules("scaler.local_observed").values()) == {""}
+    endless = Rogue(here).enter()
+    endless.round = 10**30
+    assert set(endless.rules("scaler.local_observed").values()) == {"out_of_order"}

@@ -22,6 +22,7 @@ from unpooled.party.memory.kept_arrays import KeptStore, share_kept
 from unpooled.party.memory.studies import Answer, Studies, session_of
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.round_numbers import check_round
 from unpooled.party.session import Session
 from unpooled.protocol.computing_party import STAGES
 from unpooled.protocol.message import Bytes, Framed, Message, decode, digest, framed
@@ -308,8 +309,7 @@ class Party:
         if request.round == number and request_digest == answered:
             # Asked again after a lost reply: the same bytes, never a second encoding.
             return reply
-        if request.round <= number:
-            raise Refusal("replayed")
+        check_round(request.round, number)
         # Written before anything is computed: whatever fails below, this round's
         # masks are spent.
         self._answered[key] = (request.round, "", b"")
