@@ -133,6 +133,8 @@ def _event(entry: Entry) -> str:
         return (
             f"charged {record['step']} to the privacy budget (ρ = {record['rho']:.3g})"
         )
+    if entry.kind == "heads":
+        return f"saw the audit logs of {count(len(record['heads']), 'silo')}"
     if entry.kind == "filled":
         columns = count(len(record["columns"]), "column")
         return f"answered about {columns} with imputed cells"

@@ -257,9 +257,14 @@ class Coordinator(RoundRunner):
         parties : iterable of str, optional
             The receivers; all parties when omitted.
         """
-        kind, data = str(header["kind"]), encode(header, arrays or {})
         receivers = self.parties if parties is None else parties
-        replies = self.exchange(dict.fromkeys(receivers, data), kind)
+        data = encode(header, arrays or {})
+        return self._send_each(str(header["kind"]), dict.fromkeys(receivers, data))
+
+    def _send_each(
+        self, kind: str, requests: Mapping[str, bytes]
+    ) -> dict[str, Message]:
+        replies = self.exchange(requests, kind)
         if replies.problem:
             raise replies.problem
         raise_refusals(kind, replies.messages)
@@ -307,10 +312,16 @@ class Coordinator(RoundRunner):
             for recorder in self.recorders:
                 recorder()
         signed = {
-            party: [reply.header["key"], reply.header["signature"]]
+            party: [reply.header[name] for name in ("key", "signature", "head")]
             for party, reply in offers.items()
         }
-        self.send({"kind": "agree", **session, "offers": signed})
+        agree = {"kind": "agree", **session, "offers": signed}
+        requests = {}
+        for party in self.parties:
+            # Each silo checks that its log still is the one that the others saw.
+            seen = {p: o.header["pinned"].get(party, "") for p, o in offers.items()}
+            requests[party] = encode(agree | {"seen": seen}, {})
+        self._send_each("agree", requests)
         self._session = session["session"]
 
     def _share_group_key(self) -> None:

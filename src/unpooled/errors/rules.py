@@ -191,6 +191,12 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the silo cannot write its audit log, and sends nothing without an entry",
             "Let the silo make room for the log, or restore it from a backup.",
         ),
+        "audit_log_rolled_back": (
+            "the silo's audit log lacks what another silo saw of it, so it is an older "
+            "copy, and the silo no longer knows what it answered",
+            "Put the latest log back. If it is lost, the silo makes a new identity "
+            "(`unpooled silo init`), which the others pin by hand.",
+        ),
         "partition": (
             "the silo did not declare that it takes part in studies of this partition",
             'Let the silo write partition = "columns" (other columns about the same '

@@ -28,7 +28,7 @@ from unpooled.protocol.computing_party import STAGES
 from unpooled.protocol.message import Bytes, Framed, Message, decode, digest, framed
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request
-from unpooled.secure.keys.agreement import Agreement
+from unpooled.secure.keys.agreement import Agreement, Offer
 from unpooled.secure.keys.roster import Identity, Roster
 
 log = logging.getLogger("unpooled.party")
@@ -195,9 +195,13 @@ class Party:
         if session in self._sessions:
             raise Refusal("replayed")
         agreement = Agreement(
-            self.name, self._identity, roster, canonical(list(session))
+            self.name,
+            self._identity,
+            roster,
+            canonical(list(session)),
+            self._studies.pinned_heads(roster),
         )
-        study = self._studies.join(*session, parties)
+        study, head = self._studies.join(*session, parties)
         share_kept(self.name, session[0], study.kept)
         self._sessions[session] = Session(
             self.name,
@@ -211,8 +215,9 @@ class Party:
             self.partition,
             self.carry and partial(self.carry, session),
         )
-        public, signature = agreement.offer()
-        offer = {"key": public.hex(), "signature": signature.hex()}
+        public, signature, _ = agreement.offer(head)
+        offer = {"key": public.hex(), "signature": signature.hex(), "head": head}
+        offer["pinned"] = agreement.pinned
         lines = self._studies.n_own_lines(session[0])
         # The number of sealed lines shows a coordinator which replies it lost.
         return {"kind": "offer", "lines": lines, **offer}, {}
@@ -236,11 +241,15 @@ class Party:
         return session
 
     def _agree(self, message: Message) -> Answer:
+        session, seen = self._session(message), dict(message.header["seen"])
         offers = {
-            name: (bytes.fromhex(key), bytes.fromhex(signature))
-            for name, (key, signature) in message.header["offers"].items()
+            name: Offer(bytes.fromhex(key), bytes.fromhex(signature), str(head))
+            for name, (key, signature, head) in message.header["offers"].items()
         }
-        self._session(message).agree(offers)
+        self._studies.check_heads(seen)
+        session.agree(offers, seen)
+        roster = self._roster.part(session.parties)
+        self._studies.pin_heads(session_of(message)[0], roster, offers)
         return {"kind": "agreed"}, {}
 
     def _offer_group_key(self, message: Message) -> Answer:

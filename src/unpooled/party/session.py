@@ -32,6 +32,7 @@ from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.comparison.relayed_streams import Carry
 from unpooled.secure.keys.agreement import (
     Agreement,
+    Offer,
     new_group_key,
     open_sealed,
     seal_for,
@@ -134,9 +135,9 @@ class Session:
         """Arrays of transforms that came with earlier requests, by `array_key`."""
         return self._view_arrays
 
-    def agree(self, offers: Mapping[str, tuple[bytes, bytes]]) -> None:
-        """Derive the keys of the session from every party's signed offer."""
-        self._keys = self._agreement.agree(offers)
+    def agree(self, offers: Mapping[str, Offer], seen: Mapping[str, str]) -> None:
+        """Derive the keys of the session; see `Agreement.agree`."""
+        self._keys = self._agreement.agree(offers, seen)
         masked = self.protection == "masked"
         self._sum = MaskedSum(self.party, self._keys) if masked else PlainSum()
         self._computing = ComputingParty(

@@ -9,6 +9,7 @@ from unpooled.errors import AggregationError
 from unpooled.secure.keys.agreement import (
     KEY_BYTES,
     Agreement,
+    Offer,
     new_group_key,
     open_sealed,
     seal_for,
@@ -24,7 +25,7 @@ def agreements(session: bytes = b"s", roster: Roster = ROSTER) -> dict[str, Agre
     return {n: Agreement(n, IDENTITIES[n], roster, session) for n in roster}
 
 
-def offers_of(members: Mapping[str, Agreement]) -> dict[str, tuple[bytes, bytes]]:
+def offers_of(members: Mapping[str, Agreement]) -> dict[str, Offer]:
     return {name: member.offer() for name, member in members.items()}
 
 
@@ -38,6 +39,21 @@ def test_every_pair_has_one_key_of_its_own():
     assert len({keys[i][j] for i, j in pairs}) == len(pairs)
     assert all(len(keys[i][j]) == KEY_BYTES for i, j in pairs)
     assert all(set(keys[i]) == set(NAMES) - {i} for i in NAMES)
+
+
+def test_both_ends_know_which_heads_of_their_logs_were_seen():
+    def shared(seen_by_a: str, told_to_b: str) -> bool:
+        a = Agreement("a", IDENTITIES["a"], ROSTER, b"s", {"b": seen_by_a})
+        members = agreements() | {"a": a}
+        offers = offers_of(members)
+        of_b = members["b"].agree(offers, {"a": told_to_b})
+        return members["a"].agree(offers)["b"] == of_b["a"]
+
+    assert shared("head", "head")
+    assert shared("", "")
+    # A relay that keeps from b what a saw of its log.
+    assert not shared("head", "")
+    assert not shared("head", "another")
 
 
 def test_every_session_has_keys_of_its_own():
@@ -54,8 +70,7 @@ def _swap(offers, members, relay):
 
 
 def _own_signature(offers, members, relay):
-    public, _ = relay.offer()
-    return {**offers, "b": (public, offers["b"][1])}
+    return {**offers, "b": offers["b"]._replace(public=relay.offer().public)}
 
 
 def _exchanged(offers, members, relay):
@@ -86,19 +101,24 @@ def _own_offer_altered(offers, members, relay):
 
 def _small_order(offers, members, relay):
     public = bytes(32)
-    statement = members["b"]._statement("b", public)
-    return {**offers, "b": (public, IDENTITIES["b"].sign(statement))}
+    statement = members["b"]._statement("b", public, "")
+    return {**offers, "b": Offer(public, IDENTITIES["b"].sign(statement))}
 
 
 def _short(offers, members, relay):
     public = offers["b"][0][:31]
-    statement = members["b"]._statement("b", public)
-    return {**offers, "b": (public, IDENTITIES["b"].sign(statement))}
+    statement = members["b"]._statement("b", public, "")
+    return {**offers, "b": Offer(public, IDENTITIES["b"].sign(statement))}
 
 
 def _flipped(offers, members, relay):
-    public, signature = offers["b"]
-    return {**offers, "b": (bytes([public[0] ^ 1, *public[1:]]), signature)}
+    public = offers["b"].public
+    altered = bytes([public[0] ^ 1, *public[1:]])
+    return {**offers, "b": offers["b"]._replace(public=altered)}
+
+
+def _another_head(offers, members, relay):
+    return {**offers, "b": offers["b"]._replace(head="another")}
 
 
 ATTACKS = [
@@ -113,6 +133,7 @@ ATTACKS = [
     _small_order,
     _short,
     _flipped,
+    _another_head,
 ]
 
 
@@ -200,7 +221,7 @@ def test_signatures_of_one_kind_do_not_serve_as_another():
     member = agreements()["a"]
     line = Release("s", 1, "t", "n", (), "f", 8, "summed", "out", ("a",))
     starts = {
-        member._statement("a", bytes(32))[:9],
+        member._statement("a", bytes(32), "")[:9],
         encode({}, {})[:9],
         line.statement("a", 0, "")[:9],
     }

@@ -181,8 +181,14 @@ class AuditLog:
 
     def joined(
         self, identity: Identity, study: str, session: str, parties: Sequence[str]
-    ) -> None:
-        """Write that the silo joined a session; refuse to join it a second time."""
+    ) -> str:
+        """Write that the silo joined a session; refuse to join it a second time.
+
+        Returns
+        -------
+        str
+            The head of the log: the hash of all entries up to this one.
+        """
 
         def unseen() -> None:
             if session in self._state.studies.get(study, LoggedStudy()).sessions:
@@ -191,7 +197,21 @@ class AuditLog:
                 )
 
         record = {"session": session, "parties": list(parties)}
-        self._chain.append([("joined", study, record)], identity, unseen)
+        return self._chain.append([("joined", study, record)], identity, unseen)
+
+    def has_head(self, head: str) -> bool:
+        """Whether `joined` returned this head of the log at some time."""
+        self._chain.catch_up()
+        return head in self._state.heads
+
+    def pinned(self, key: bytes) -> str:
+        """Return the head of the log under another silo's key that was pinned last."""
+        self._chain.catch_up()
+        return self._state.pinned.get(key.hex(), "")
+
+    def pin(self, study: str, heads: Mapping[str, str]) -> None:
+        """Write the heads of the other silos' logs, by public key in hexadecimal."""
+        self._chain.append([("heads", study, {"heads": dict(heads)})])
 
     def announced(self, study: str, text: str) -> None:
         """Write the announced text of a study, unless it is the present one."""

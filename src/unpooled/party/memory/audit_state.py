@@ -119,6 +119,10 @@ class AuditState:
         Notes about the table, so of no study: "version" and "filled".
     spent : float
         The ρ charged for private releases, all together.
+    heads : set of str
+        Heads of this log that other silos saw, one for each session.
+    pinned : dict of str to str
+        The head of each other silo's log that was seen last, by the silo's key.
     """
 
     def __init__(self) -> None:
@@ -126,6 +130,8 @@ class AuditState:
         self.answered_columns = AnsweredColumns()
         self.notes: dict[str, list[dict[str, Any]]] = {"version": [], "filled": []}
         self.spent = 0.0
+        self.heads: set[str] = set()
+        self.pinned: dict[str, str] = {}
 
     def see(self, entry: Entry) -> None:
         """Take in an entry, in its order."""
@@ -158,6 +164,9 @@ class AuditState:
             study.refusals += bool(record.get("telling"))
         elif entry.kind == "joined":
             study.sessions.add(record["session"])
+            self.heads.add(entry.hash)
+        elif entry.kind == "heads":
+            self.pinned |= record["heads"]
         elif entry.kind == "announced":
             study.text = record["text"]
         elif entry.kind == "decided":

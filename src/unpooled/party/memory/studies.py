@@ -33,7 +33,8 @@ from unpooled.protocol.answered import Answered
 from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY, Lines
 from unpooled.protocol.message import Message, digest
 from unpooled.protocol.refusal import Refusal
-from unpooled.secure.keys.roster import Identity
+from unpooled.secure.keys.agreement import Offer
+from unpooled.secure.keys.roster import Identity, Roster
 
 Answer = tuple[dict[str, Any], dict[str, Array]]
 
@@ -151,12 +152,47 @@ class Studies:
                     return seal.sequence + 1
         return 0
 
-    def join(self, study: str, session: str, parties: Sequence[str]) -> StudyMemory:
-        """Join a session that the silo never saw, of a study that it approves."""
+    def join(
+        self, study: str, session: str, parties: Sequence[str]
+    ) -> tuple[StudyMemory, str]:
+        """Join a session that the silo never saw, of a study that it approves.
+
+        Returns
+        -------
+        (StudyMemory, str)
+            The memory of the study, and the head of the audit log.
+        """
         if self._asks_people and self._audit_log.study(study).approval != "approved":
             raise Refusal("approval")
-        self._audit_log.joined(self._identity, study, session, parties)
-        return self.remember(study)
+        head = self._audit_log.joined(self._identity, study, session, parties)
+        return self.remember(study), head
+
+    def pinned_heads(self, roster: Roster) -> dict[str, str]:
+        """Return the heads of other silos' audit logs that this silo saw last."""
+        heads = {party: self._audit_log.pinned(key) for party, key in roster.items()}
+        own = self._identity.public
+        return {p: head for p, head in heads.items() if head and roster[p] != own}
+
+    def check_heads(self, seen: Mapping[str, str]) -> None:
+        """Refuse to go on with a log that lacks a head which another silo saw.
+
+        Another head is no excuse: who restores an older copy forgets what was answered.
+        """
+        if not all(map(self._audit_log.has_head, filter(None, seen.values()))):
+            raise Refusal("audit_log_rolled_back")
+
+    def pin_heads(
+        self, study: str, roster: Roster, offers: Mapping[str, Offer]
+    ) -> None:
+        """Write the heads that other silos signed for a session."""
+        own = self._identity.public
+        heads = {
+            roster[party].hex(): offer.head
+            for party, offer in offers.items()
+            if roster[party] != own
+        }
+        if heads:
+            self._audit_log.pin(study, heads)
 
     def was_forgotten(self, study: str) -> bool:
         """Whether a person had the study forgotten since the silo joined it."""

@@ -1,18 +1,21 @@
 """Fresh keys for every pair of parties, agreed through an untrusted relay.
 
-    party i ── offer: X25519 public key, signed by i's identity ──> relay ──> party j
+    party i ── offer: X25519 public key and head of i's audit log, signed by i's
+               identity; the head of j's that i saw last ──> relay ──> party j
     both:      k_ij = HKDF(X25519(own private, other's public),
-                           study ‖ session ‖ roster)
+                           study ‖ session ‖ roster ‖ heads that i and j saw last)
 
 The signature covers study, session and roster, so that a relay cannot use an offer of
 another fit, of another roster, or of another party. Private keys live until the keys
-are agreed.
+are agreed. A relay that hides from j which head i saw last gives the two different
+keys, so that nothing of theirs is opened.
 """
 
 import hashlib
 import secrets
 from collections.abc import Mapping
-from typing import final
+from types import MappingProxyType
+from typing import NamedTuple, final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import (
@@ -33,6 +36,24 @@ _NONCE = 12
 SEAL_BYTES = _NONCE + 16
 
 
+class Offer(NamedTuple):
+    """What a party offers for a session.
+
+    Attributes
+    ----------
+    public : bytes
+        Ephemeral X25519 public key, 32 bytes.
+    signature : bytes
+        Of the party's identity, 64 bytes.
+    head : str
+        Hash of the party's audit log up to the session.
+    """
+
+    public: bytes
+    signature: bytes
+    head: str = ""
+
+
 @final
 class Agreement:
     """One party's part in the key agreement of one session.
@@ -47,24 +68,48 @@ class Agreement:
         The parties of the session and their pinned public keys.
     session : bytes
         Names study and attempt. Offers of other sessions are refused.
+    pinned : mapping of str to str, optional
+        The head of each other party's audit log that this party saw last.
+
+    Attributes
+    ----------
+    pinned : dict of str to str
+        As given.
     """
 
     def __init__(
-        self, party: str, identity: Identity, roster: Roster, session: bytes
+        self,
+        party: str,
+        identity: Identity,
+        roster: Roster,
+        session: bytes,
+        pinned: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.party, self._identity, self._roster = party, identity, roster
+        self.pinned = dict(pinned)
         self._context = hashlib.sha256(session + roster.digest().encode()).digest()
         # Dropped once the keys are agreed.
         self._private: X25519PrivateKey | None = X25519PrivateKey.generate()
         self._public = self._private.public_key().public_bytes_raw()
 
-    def offer(self) -> tuple[bytes, bytes]:
-        """Return the ephemeral public key (32 bytes) and its signature (64 bytes)."""
-        statement = self._statement(self.party, self._public)
-        return self._public, self._identity.sign(statement)
+    def offer(self, head: str = "") -> Offer:
+        """Return a signed ephemeral public key, with the head of the audit log."""
+        statement = self._statement(self.party, self._public, head)
+        return Offer(self._public, self._identity.sign(statement), head)
 
-    def agree(self, offers: Mapping[str, tuple[bytes, bytes]]) -> dict[str, bytes]:
+    def agree(
+        self,
+        offers: Mapping[str, Offer],
+        seen: Mapping[str, str] = MappingProxyType({}),
+    ) -> dict[str, bytes]:
         """Return the key shared with each other party of the roster, once.
+
+        Parameters
+        ----------
+        offers : mapping of str to Offer
+            Of all parties, this one included.
+        seen : mapping of str to str, optional
+            The head of this party's audit log that each other party saw last.
 
         Raises
         ------
@@ -84,11 +129,12 @@ class Agreement:
                 rule="wrong_roster",
             )
         keys = {}
-        for peer, (public, signature) in offers.items():
-            self._roster.check(peer, self._statement(peer, public), signature)
+        for peer, (public, signature, head) in offers.items():
+            self._roster.check(peer, self._statement(peer, public, head), signature)
             if peer == self.party:
                 continue
-            keys[peer] = self._derive(private, peer, public)
+            heads = {self.party: seen.get(peer, ""), peer: self.pinned.get(peer, "")}
+            keys[peer] = self._derive(private, peer, public, heads)
         # Who takes the process over later cannot compute the keys of its sessions anew.
         self._private = None
         return keys
@@ -100,7 +146,13 @@ class Agreement:
         """
         return canonical([what, sender, receiver, self._context.hex()])
 
-    def _derive(self, private: X25519PrivateKey, peer: str, public: bytes) -> bytes:
+    def _derive(
+        self,
+        private: X25519PrivateKey,
+        peer: str,
+        public: bytes,
+        heads: Mapping[str, str],
+    ) -> bytes:
         try:
             shared = private.exchange(X25519PublicKey.from_public_bytes(public))
         except ValueError as wrong:
@@ -108,11 +160,13 @@ class Agreement:
                 f"The public key of {peer} is not a point of the curve's group.",
                 rule="wrong_signature",
             ) from wrong
-        pair = "\0".join(sorted((self.party, peer))).encode()
+        # Names in their order, each with its head: the same at both ends.
+        pair = canonical(sorted(heads.items()))
         return HKDF(SHA256(), KEY_BYTES, self._context, b"mask\0" + pair).derive(shared)
 
-    def _statement(self, party: str, public: bytes) -> bytes:
-        return b"unpooled ephemeral key\0" + self._context + party.encode() + public
+    def _statement(self, party: str, public: bytes, head: str) -> bytes:
+        about = canonical([self._context.hex(), party, public.hex(), head])
+        return b"unpooled ephemeral key\0" + about
 
 
 def new_group_key() -> bytes:
