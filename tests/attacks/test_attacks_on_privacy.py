@@ -5,6 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from matched_people import people, silos_of
+from unpooled.errors import ReleaseRefusedError
+from unpooled.federation.matching import agree_on_rows
 from unpooled.models.pca.private import local_private, on_lattice
 from unpooled.party.party import Party
 from unpooled.protocol.bounds import LATTICE
@@ -14,6 +17,8 @@ from wire import Rogue, Silos, rows, silos
 
 pytest.importorskip("opendp")
 
+# A fixture of another module.
+__all__ = ["people"]
 PERSON = 11
 TABLES = {name: rows(seed=i) for i, name in enumerate("abc")}
 PROMISE = {"epsilon": 0.1, "delta": 1e-5}
@@ -78,3 +83,13 @@ def test_what_fails_after_the_rules_has_been_paid_for(monkeypatch):
     cost = rho_of(PROMISE["epsilon"], PROMISE["delta"])
     for name, party in here.parties.items():
         assert spent(party) - before[name] == pytest.approx(cost)
+
+
+def test_matching_counts_nobody_where_privacy_is_required(people):
+    here = silos(silos_of(people), partition="columns", ids="id", policy=RULES)
+    with pytest.raises(ReleaseRefusedError, match="require_privacy"):
+        agree_on_rows(here.federation)
+    assert not len(here.federation.ledger)
+    rogue = Rogue(here, partition="columns")
+    told = rogue.ask_all({"kind": "describe"})
+    assert {m.header["rule"] for m in told.values()} == {"require_privacy"}

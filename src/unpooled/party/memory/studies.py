@@ -318,6 +318,9 @@ class Studies:
 
     def describe(self, table: Table, partition: str) -> Answer:
         """Return the columns of the silo that its rules let studies see."""
+        if partition == "columns" and self._policy.require_privacy:
+            # Nothing about people has noise there, nor has their number.
+            raise Refusal("require_privacy")
         return {
             "kind": "described",
             "columns": list(filter(self._policy.allows_column, table.columns)),
