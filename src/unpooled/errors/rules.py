@@ -235,6 +235,11 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             'Install it there with pip install "unpooled[mpc]", or use '
             'comparison="summed".',
         ),
+        "psi": (
+            "rbcl, which matching rows by ids needs, is not installed in the silo",
+            'Install it there with pip install "unpooled[psi]", or declare that the '
+            "tables of all silos are aligned already.",
+        ),
         "comparison": (
             "the secure comparison stopped: a party's process ended, could not start, "
             "or did not answer in time",
