@@ -15,6 +15,8 @@ from unpooled.arrays import Array
 from unpooled.data.table import Table
 from unpooled.errors import ReleaseRefusedError, UnpooledError, crossing
 from unpooled.ledger import canonical
+from unpooled.linalg.settled import unsettled
+from unpooled.party.following import Follow, Following
 from unpooled.party.matching.aligned_rows import AlignedRows
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.audit_state import LoggedStudy
@@ -28,7 +30,7 @@ from unpooled.protocol.computing_party import STAGES
 from unpooled.protocol.message import Bytes, Framed, Message, decode, digest, framed
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request
-from unpooled.secure.keys.agreement import Agreement, Offer
+from unpooled.secure.keys.agreement import Agreement, Offer, session_seed
 from unpooled.secure.keys.roster import Identity, Roster
 
 log = logging.getLogger("unpooled.party")
@@ -64,6 +66,9 @@ class Party:
         As the silo declared it; it only takes part in studies of this kind.
     matches : Path, optional
         The folder for files with the place of each row in a study.
+    follow : Follow, optional
+        With it the silo runs each study's program itself and answers nothing else. It
+        may be left out only where coordinator and silos are one process.
 
     Attributes
     ----------
@@ -71,6 +76,8 @@ class Party:
         Studies that the silo remembers, each with its own ledger.
     aligned_rows : AlignedRows
         The rows of the silo that its studies read.
+    audit_log : AuditLog
+        The silo's audit log.
     """
 
     def __init__(
@@ -87,14 +94,15 @@ class Party:
         models: Path | None = None,
         partition: str = "rows",
         matches: Path | None = None,
+        follow: Follow | None = None,
     ) -> None:
         self.name, self.policy, self.table = name, policy, table
         self.partition = partition
         self._identity, self._roster = identity, roster
         self._plain = plain
-        self._studies = Studies(
-            policy, identity, audit_log or AuditLog(), approval, models
-        )
+        self.audit_log = audit_log = audit_log or AuditLog()
+        self._studies = Studies(policy, identity, audit_log, approval, models)
+        self._following = follow and Following(follow, policy, audit_log)
         self.aligned_rows = AlignedRows(policy, identity, self._studies, matches)
         self.studies = self._studies.studies
         # Hands (session, peer, message) of secure comparisons on, between machines.
@@ -106,7 +114,9 @@ class Party:
 
     def handle(self, request: Bytes) -> Framed:
         """Answer one message. Never raises: a mistake inside is a reply too."""
-        with self._door:  # an engine may call from several threads
+        # An engine may call from several threads. In one process the coordinator's
+        # program is under way: what a silo solves is not part of it.
+        with self._door, unsettled():
             return self._handle(request)
 
     def resume(self, study: str, logged: LoggedStudy, kept: KeptStore) -> None:
@@ -214,13 +224,18 @@ class Party:
             self._roster,
             self.partition,
             self.carry and partial(self.carry, session),
+            follows=self._following is not None,
         )
         public, signature, _ = agreement.offer(head)
-        offer = {"key": public.hex(), "signature": signature.hex(), "head": head}
-        offer["pinned"] = agreement.pinned
-        lines = self._studies.n_own_lines(session[0])
-        # The number of sealed lines shows a coordinator which replies it lost.
-        return {"kind": "offer", "lines": lines, **offer}, {}
+        return {
+            "kind": "offer",
+            "key": public.hex(),
+            "signature": signature.hex(),
+            "head": head,
+            "pinned": agreement.pinned,
+            # The number of sealed lines shows a coordinator which replies it lost.
+            "lines": self._studies.n_own_lines(session[0]),
+        }, {}
 
     def _check_partition(self, message: Message) -> None:
         # No silo joins a study by columns, whose scores are about people, by mistake.
@@ -248,6 +263,7 @@ class Party:
         }
         self._studies.check_heads(seen)
         session.agree(offers, seen)
+        session.seed = session_seed(*session_of(message), offers)
         roster = self._roster.part(session.parties)
         self._studies.pin_heads(session_of(message)[0], roster, offers)
         return {"kind": "agreed"}, {}
@@ -322,6 +338,8 @@ class Party:
         # Written before anything is computed: whatever fails below, this round's
         # masks are spent.
         self._answered[key] = (request.round, "", b"")
+        if self._following is not None:
+            self._following.check(request, **session.followed_by())
         asked = session.check(request)
         n_entries = self._studies.check(asked, session.parties)
         released = session.answer(asked)
@@ -338,6 +356,9 @@ class Party:
             n_entries=n_entries,
         )
         session.proceed(request_digest)
+        if self._following is not None:
+            answered = session.answered_round(asked, released, request_digest)
+            self._following.answered(answered)
         header = {"kind": "released", "seals": seals, **released.header}
         reply = self._reply(request_digest, header, released.arrays, digests)
         self._answered[key] = (request.round, request_digest, reply)

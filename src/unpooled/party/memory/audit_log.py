@@ -270,6 +270,17 @@ class AuditLog:
         self._chain.catch_up()
         return list(self._state.notes[kind])
 
+    def known_arguments(self) -> set[str]:
+        """Return the SHA-256 of all arrays that were arguments of answered requests."""
+        self._chain.catch_up()
+        return {
+            value["array"]
+            for study in self._state.studies.values()
+            for answered in study.answered.values()
+            for value in answered.public.values()
+            if isinstance(value, dict) and "array" in value
+        }
+
     def note(self, kind: str, record: dict[str, Any]) -> None:
         """Write a note about the table, which belongs to no study, once."""
         if record not in self.notes(kind):

@@ -128,7 +128,9 @@ class AuditState:
     def __init__(self) -> None:
         self.studies: dict[str, LoggedStudy] = {}
         self.answered_columns = AnsweredColumns()
-        self.notes: dict[str, list[dict[str, Any]]] = {"version": [], "filled": []}
+        self.notes: dict[str, list[dict[str, Any]]] = {
+            kind: [] for kind in ("version", "filled", "followed")
+        }
         self.spent = 0.0
         self.heads: set[str] = set()
         self.pinned: dict[str, str] = {}

@@ -290,7 +290,6 @@ class Studies:
             columns=asked.view.source_columns,
             parties=parties,
             session=asked.request.session,
-            mixtures=asked.mixtures,
             check=check_again,
         )
         self._differencing.record(self._policy, asked)

@@ -21,6 +21,7 @@ from unpooled.linalg.moments import column_sums
 from unpooled.party.memory.kept_arrays import KeptArrays
 from unpooled.party.views.dominance import row_shares
 from unpooled.protocol.message import digest
+from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step, find_step
 from unpooled.protocol.view_operations import Derive, Operation, Rows, Select
 
@@ -276,7 +277,10 @@ def _on_part(
 def _check_arguments(operation: Derive, n_features: int) -> None:
     # An array with an axis over rows, where one over columns is declared, would weigh
     # single rows; with infinities and zeros a chain of transforms can pick rows out.
-    find_step(operation.step).sizes(n_features, operation.public)
+    step = find_step(operation.step)
+    if step.verb != "derived":
+        raise Refusal("allowed_steps")
+    step.sizes(n_features, operation.public)
     if any(np.isinf(array).any() for array in operation.arrays().values()):
         raise DataError("A transform's argument is infinite.", rule="arguments")
 

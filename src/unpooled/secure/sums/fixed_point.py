@@ -1,7 +1,7 @@
 """Numbers as words of a ring, so that they can be added under masks.
 
-Nothing is ever clipped or wrapped: a value that does not fit is refused, and so is a
-total outside the range. There are three codes, the last in `low_precision_code`:
+Nothing is ever clipped: a value that does not fit is refused, and so is a total outside
+the range. There are three codes, the last in `low_precision_code`:
 
     WideCode     256 bits, quantum 2^-128, range ±2^126, for totals of unknown size
                  (counts, sums and squares: p numbers). 32 bytes a number.
@@ -13,7 +13,8 @@ total outside the range. There are three codes, the last in `low_precision_code`
 
 Adding residues adds the signed values as long as the total stays in the ring. Each
 party's share of the headroom ensures that: parties which exceed the bound only in total
-get a refusal too, not a wrapped total.
+get a refusal too, not a wrapped total. The few bits of a LowPrecisionCode have no such
+headroom.
 """
 
 import abc

@@ -45,6 +45,10 @@ class LowPrecisionCode(Code):
     second encoding under the same mask disclose the difference of two roundings;
     derived ones make it the same bytes.
 
+    Parties whose parts exceed the bound only in total wrap around unseen: so few bits
+    have no headroom for it, as the other codes have. It takes a bound that does not
+    hold, whereas bounds follow from totals that were opened before.
+
     At least half of all words are possible totals, so masks that did not cancel would
     go unnoticed. Therefore 16 bytes of words with known values are added and checked.
 
@@ -65,8 +69,8 @@ class LowPrecisionCode(Code):
         self._context, self._party = context, party
         self.dtype = self.word = f"uint{bits}"
         self._guards = _GUARD // self.bytes_per_number
-        # One code more, for values that float64 rounding moved beyond the bound.
-        self._scale = 2 ** (bits - 1) - 2 - n_parties
+        # The largest total, in codes: the bound with its slack, and what rounding adds.
+        self._scale = int((2 ** (bits - 1) - 1 - n_parties) / SLACK)
         if self._scale < n_parties:
             raise AggregationError(
                 f"{bits} bits have no room for the rounding of {n_parties} parties; "
@@ -86,9 +90,8 @@ class LowPrecisionCode(Code):
                     "A value is not finite or exceeds its public bound.",
                     rule="public_bound",
                 )
-            # Values exceed the bound by at most SLACK, so little is clipped.
-            part = np.clip(part, -1.0, 1.0) * self._scale
-            words[start : start + len(part)] = np.rint(part + next(dither)[: len(part)])
+            coded = part * self._scale + next(dither)[: len(part)]
+            words[start : start + len(part)] = np.rint(coded, out=coded)
         return words.view(self.word)
 
     def decode(self, words: Shaped[Array, " w"]) -> Float[Array, " d"]:
@@ -103,7 +106,7 @@ class LowPrecisionCode(Code):
                 part = values[start : start + CHUNK]
                 part -= next(dither)[: len(part)]
         values /= self._scale
-        if (np.abs(values) > 1.0 + (self.n_parties + 1) / self._scale).any():
+        if (np.abs(values) > SLACK + self.n_parties / self._scale).any():
             raise AggregationError(OUTSIDE)
         return values
 
