@@ -138,6 +138,16 @@ def _event(entry: Entry) -> str:
     if entry.kind == "filled":
         columns = count(len(record["columns"]), "column")
         return f"answered about {columns} with imputed cells"
+    if entry.kind == "blocks":
+        how = f", stratified by {record['label']}" if record["label"] else ""
+        return printable(f"cut these rows into blocks for folds and splits{how}")
+    if entry.kind == "selected":
+        return f"answered about {count(len(record['blocks']), 'block')} of rows"
+    if entry.kind == "leverage":
+        most = f"at most {record['at_most']:.2f}"
+        if record["columns"]:
+            most = f"{record['at_least']:.2f} in {', '.join(record['columns'])}"
+        return f"largest leverage of a row: {most}"
     if entry.kind == "refused":
         return f"refused {record['asked']}: {record['rule']}"
     return entry.kind

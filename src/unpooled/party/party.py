@@ -66,6 +66,9 @@ class Party:
         As the silo declared it; it only takes part in studies of this kind.
     matches : Path, optional
         The folder for files with the place of each row in a study.
+    cut_key : bytes, optional
+        The secret by which rows are cut into blocks, at most 64 bytes and always the
+        same; by default derived from the identity.
     follow : Follow, optional
         With it the silo runs each study's program itself and answers nothing else. It
         may be left out only where coordinator and silos are one process.
@@ -94,6 +97,7 @@ class Party:
         models: Path | None = None,
         partition: str = "rows",
         matches: Path | None = None,
+        cut_key: bytes | None = None,
         follow: Follow | None = None,
     ) -> None:
         self.name, self.policy, self.table = name, policy, table
@@ -101,8 +105,10 @@ class Party:
         self._identity, self._roster = identity, roster
         self._plain = plain
         self.audit_log = audit_log = audit_log or AuditLog()
-        self._studies = Studies(policy, identity, audit_log, approval, models)
-        self._following = follow and Following(follow, policy, audit_log)
+        self._studies = Studies(policy, identity, audit_log, approval, models, cut_key)
+        self._following = (
+            None if follow is None else Following(follow, policy, audit_log)
+        )
         self.aligned_rows = AlignedRows(policy, identity, self._studies, matches)
         self.studies = self._studies.studies
         # Hands (session, peer, message) of secure comparisons on, between machines.
@@ -224,6 +230,7 @@ class Party:
             self._roster,
             self.partition,
             self.carry and partial(self.carry, session),
+            cut=self._studies.cuts.of,
             follows=self._following is not None,
         )
         public, signature, _ = agreement.offer(head)
@@ -291,6 +298,7 @@ class Party:
             "masked",
             self._roster,
             self.partition,
+            cut=self._studies.cuts.of,
         )
         try:
             self._studies.check_refusals(str(header["study"]))
@@ -342,6 +350,7 @@ class Party:
             self._following.check(request, **session.followed_by())
         asked = session.check(request)
         n_entries = self._studies.check(asked, session.parties)
+        self._studies.check_leverage(asked)
         released = session.answer(asked)
         digests = {name: digest(array.data) for name, array in released.arrays.items()}
         # From here on it counts as released; before, nothing may leave.

@@ -6,19 +6,16 @@ evaluates them in `unpooled.party.views.view`.
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
 
-from unpooled.arrays import Array, Bool
+from unpooled.arrays import Array
 from unpooled.ledger import canonical
 from unpooled.protocol.message import digest
-
-# Rows are assigned to folds within stretches of this length, so that the memory this
-# takes does not grow with the table.
-_STRETCH = 10_000
+from unpooled.protocol.shared_blocks import MOST_BLOCKS
 
 
 @final
@@ -36,18 +33,25 @@ class Select:
 @final
 @dataclass(frozen=True)
 class Rows:
-    """Keep the rows whose rank in their stretch, after shuffling, is in one part.
+    """Keep some of the blocks that a silo's rows are cut into.
+
+    It names blocks by their numbers and no row: what a block is, the silo knows
+    (`unpooled.party.views.cut`). All silos keep the same numbers, so what two
+    selections differ in is of every silo that has a block of that number. A silo with
+    fewer blocks has the first ones; so each part has its share of the first blocks,
+    however many those are.
 
     Attributes
     ----------
     fold, of : int
-        With ``of > 0``: ranks equal to `fold` modulo `of` are the part.
+        With ``of > 0``: the blocks are dealt to so many parts, and `fold` is the part.
     share : float
-        With ``of == 0``: the first ``ceil(share * length)`` ranks are the part.
+        With ``of == 0``: the part has this share of the blocks, rounded; of any first
+        two or more blocks at least one, and not all.
     complement : bool
-        Keep the other rows.
+        Keep the other blocks.
     seed : int
-        Of the shuffle; -1 keeps the table's order.
+        Of the order in which blocks are dealt; -1 deals them in turn.
     """
 
     fold: int
@@ -61,33 +65,37 @@ class Rows:
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {"operation": "rows", **values}
 
-    def chosen(self, start: int, stop: int, n_rows: int) -> Bool[Array, " n"]:
-        """Return which of the rows from `start` to `stop` are kept."""
-        parts = []
-        for stretch in range(start // _STRETCH, math.ceil(stop / _STRETCH)):
-            first = stretch * _STRETCH
-            kept = self._of_stretch(stretch, min(_STRETCH, n_rows - first))
-            parts.append(kept[max(start - first, 0) : stop - first])
-        return np.concatenate(parts) if parts else np.zeros(0, bool)
+    def chosen(self, blocks: Sequence[int]) -> tuple[int, ...]:
+        """Return which of some blocks, those that earlier operations left, are kept."""
+        part = set(self._fold(blocks) if self.of else self._share(blocks))
+        return tuple(block for block in blocks if (block in part) != self.complement)
 
-    def count(self, n_rows: int) -> int:
-        """Return the number of rows kept out of `n_rows`."""
-        full, rest = divmod(n_rows, _STRETCH)
-        return sum(
-            times * int(self._of_stretch(0, length).sum())
-            for times, length in ((full, _STRETCH), (1, rest))
-            if times and length
+    def _fold(self, blocks: Sequence[int]) -> list[int]:
+        # Each run of as many blocks as parts has one for each part.
+        runs = (blocks[i : i + self.of] for i in range(0, len(blocks), self.of))
+        return [
+            run[self.fold] for run in map(self._dealt, runs) if len(run) > self.fold
+        ]
+
+    def _share(self, blocks: Sequence[int]) -> list[int]:
+        smaller = min(self.share, 1.0 - self.share)
+        picked, first = list[int](), 0
+        for n in range(2, len(blocks) + 1):
+            # One block of those since the last that was picked.
+            if max(1, math.floor(smaller * n + 0.5)) > len(picked):
+                picked.append(self._dealt(blocks[first:n])[0])
+                first = n
+        others = [block for block in blocks if block not in picked]
+        return picked if self.share <= 0.5 else others
+
+    def _dealt(self, blocks: Sequence[int]) -> list[int]:
+        """Return blocks in the order of the seed."""
+        if self.seed < 0:
+            return list(blocks)
+        return sorted(
+            blocks,
+            key=lambda block: digest(canonical([self.seed, list(blocks), block])),
         )
-
-    def _of_stretch(self, stretch: int, length: int) -> Bool[Array, " n"]:
-        ranks = np.arange(length)
-        if self.seed >= 0:
-            ranks = np.random.default_rng([self.seed, stretch]).permutation(length)
-        if self.of:
-            part = ranks % self.of == self.fold
-        else:
-            part = ranks < math.ceil(self.share * length)
-        return ~part if self.complement else part
 
 
 @final
@@ -152,6 +160,15 @@ class Recorded:
 
 
 Operation = Select | Rows | Derive
+
+
+def numbers_kept(operations: Iterable[Operation]) -> tuple[int, ...]:
+    """Return the numbers of the blocks that a chain keeps, in ascending order."""
+    numbers = tuple(range(MOST_BLOCKS))
+    for operation in operations:
+        if isinstance(operation, Rows):
+            numbers = operation.chosen(numbers)
+    return numbers
 
 
 def array_digest(array: Array) -> str:

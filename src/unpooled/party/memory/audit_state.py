@@ -116,7 +116,8 @@ class AuditState:
     answered_columns : AnsweredColumns
         Answers by column, over all studies.
     notes : dict of str to list
-        Notes about the table, so of no study: "version" and "filled".
+        Notes about the table, so of no study: "version", "filled", "followed",
+        "blocks", "selected" and "leverage".
     spent : float
         The ρ charged for private releases, all together.
     heads : set of str
@@ -128,9 +129,8 @@ class AuditState:
     def __init__(self) -> None:
         self.studies: dict[str, LoggedStudy] = {}
         self.answered_columns = AnsweredColumns()
-        self.notes: dict[str, list[dict[str, Any]]] = {
-            kind: [] for kind in ("version", "filled", "followed")
-        }
+        kinds = ("version", "filled", "followed", "blocks", "selected", "leverage")
+        self.notes: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
         self.spent = 0.0
         self.heads: set[str] = set()
         self.pinned: dict[str, str] = {}

@@ -25,10 +25,13 @@ from unpooled.party.memory.kept_arrays import KeptStore
 from unpooled.party.memory.partial_totals import TotalsCache
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.differencing import DifferencingRules
+from unpooled.party.rules.leverage import LeverageRule
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.privacy_budget import check_budget
 from unpooled.party.rules.refusal_limit import check_refusals, record_refusal
+from unpooled.party.rules.table_cuts import TableCuts
 from unpooled.party.steps.asked_step import AskedStep
+from unpooled.party.views.view import View
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY, Lines
 from unpooled.protocol.message import Message, digest
@@ -64,9 +67,13 @@ class Studies:
         Whether a person must approve each study before the silo joins it.
     models : Path or None
         The folder of delivered models, one folder for each study.
+    cut_key : bytes, optional
+        The secret of the cuts; by default derived from the identity.
 
     Attributes
     ----------
+    cuts : TableCuts
+        The blocks of the silo's rows, of which every selection is a union.
     studies : dict of str to StudyMemory
         The studies that the silo remembers, by name.
     """
@@ -78,6 +85,7 @@ class Studies:
         audit_log: AuditLog,
         approval: str,
         models: Path | None,
+        cut_key: bytes | None = None,
     ) -> None:
         if approval not in APPROVALS:
             raise StudyError(
@@ -93,6 +101,9 @@ class Studies:
         # Of this use alone, and the same after a restart.
         key = identity.derivation_secret(b"row digests")
         self._differencing = DifferencingRules(audit_log, key)
+        cut_key = cut_key or identity.derivation_secret(b"blocks of rows")
+        self.cuts = TableCuts(cut_key, audit_log, policy)
+        self._leverage = LeverageRule(audit_log, key)
         self.studies: dict[str, StudyMemory] = {}
         for name in audit_log.studies():
             if audit_log.study(name).lines:
@@ -227,6 +238,12 @@ class Studies:
         if self._asks_people and not self._audit_log.study(study).approves(step):
             raise Refusal("approval")
         self._differencing.check(self._policy, asked, parties)
+        self.cuts.check(asked, len(parties))
+
+    def check_leverage(self, asked: AskedStep) -> None:
+        """Refuse pairs of columns of which one row carries a direction."""
+        if isinstance(asked.view, View):
+            self._leverage.check(self._policy, asked.step, asked.view)
 
     def foresee(
         self, asked: AskedStep, parties: tuple[str, ...], partition: str
@@ -236,9 +253,12 @@ class Studies:
         Rules about fitted numbers are left out: a plan has placeholders for them.
         """
         self._differencing.check_parties(self._policy, asked.view, parties)
+        self.cuts.check(asked, len(parties))
         # Columns are planned before rows are matched, and answered about afterwards.
         if partition == "rows":
             self._differencing.check_rows(self._policy, asked.view)
+            if isinstance(asked.view, View) and not asked.view.up_to_scale().transforms:
+                self.check_leverage(asked)
 
     def write_round(
         self,
@@ -293,6 +313,7 @@ class Studies:
             check=check_again,
         )
         self._differencing.record(self._policy, asked)
+        self.cuts.record(asked)
         study.ledger = ledger
         seals = [line.seals[party] for line in sealed]
         return [[seal.sequence, seal.digest, seal.signature] for seal in seals]

@@ -3,18 +3,15 @@
 Totals over overlapping rosters combine to one silo's own value even when no silo sees
 both (A+B+C, C+D+E and A+B+D+E give C twice). So each silo answers about a column for
 one set of parties only, whatever the study, the step or the public arguments, for ever
-or for a period that it chooses (`unpooled.party.rules.answered_columns`). Folds and
-splits that differ in a few rows are refused too, since their difference is those rows,
-and so are a table's totals before and after a few rows changed
-(`unpooled.party.rules.table_versions`), and two imputations of a few cells
-(`unpooled.party.rules.imputed_cells`).
+or for a period that it chooses (`unpooled.party.rules.answered_columns`). A table's
+totals before and after a few rows changed are refused too
+(`unpooled.party.rules.table_versions`), and so are two imputations of a few cells
+(`unpooled.party.rules.imputed_cells`). Folds and splits need no rule here: they are
+unions of blocks (`unpooled.party.views.cut`), and so are their differences.
 """
 
 from typing import final
 
-import numpy as np
-
-from unpooled.arrays import Array, UInt8
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.hash_chain import now
 from unpooled.party.rules.imputed_cells import ImputedCells
@@ -32,8 +29,7 @@ class DifferencingRules:
     Parameters
     ----------
     audit_log : AuditLog
-        Has the rosters, the versions of the table and how its cells were filled. Sets
-        of rows are known while the party lives.
+        Has the rosters, the versions of the table and how its cells were filled.
     key : bytes
         Of the digests of rows, at most 64.
     """
@@ -42,8 +38,6 @@ class DifferencingRules:
         self._audit_log = audit_log
         self._versions = TableVersions(key, audit_log)
         self._fillings = ImputedCells(key, audit_log)
-        # Sets of rows, a bit for each, by the table's length.
-        self._row_sets: dict[int, list[UInt8[Array, " b"]]] = {}
 
     def check(self, policy: Policy, asked: AskedStep, parties: tuple[str, ...]) -> None:
         """Refuse a step that, with earlier answers, gives a few rows or one party."""
@@ -64,27 +58,13 @@ class DifferencingRules:
             raise Refusal("allow_roster_change")
 
     def check_rows(self, policy: Policy, view: View | IdColumn) -> None:
-        """Refuse a set of rows that differs in a few from an answered one."""
+        """Refuse rows that differ in a few from those of an earlier answer."""
         if isinstance(view, View):
             self._versions.check(policy, view.table, view.source_columns)
-        if not view.left_out:
-            # All rows: every answered set leaves out enough of them, or none.
-            return
-        rows = view.rows()
-        asked = np.packbits(rows)
-        for other in self._row_sets.get(len(rows), ()):
-            policy.check_rows(view.n_rows, [int(np.unpackbits(asked ^ other).sum())])
 
     def record(self, policy: Policy, asked: AskedStep) -> None:
-        """Remember the rows of an answered step; the log has the rest of its round."""
+        """Remember what an answered step read; the log has the rest of its round."""
         view = asked.view
         if isinstance(view, View):
             self._versions.record(view.table, view.source_columns)
             self._fillings.record(policy, view, asked.request.study)
-        if not view.left_out:
-            return
-        rows = view.rows()
-        known = self._row_sets.setdefault(len(rows), [])
-        packed = np.packbits(rows)
-        if not any(np.array_equal(packed, other) for other in known):
-            known.append(packed)

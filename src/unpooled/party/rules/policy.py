@@ -19,6 +19,12 @@ from unpooled.protocol.declaration import ROW_AXES, Declared
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
 
+# Keys of earlier versions, and what they became.
+_FORMER = {
+    "max_row_share": "leverage takes its place. Delete the key, and set max_leverage "
+    "(0.95 by default, 1 for no limit) if its default does not suit the silo.",
+}
+
 
 @final
 @dataclass(frozen=True)
@@ -30,17 +36,24 @@ class Policy:
     min_parties : int, default 3
         Fewest parties in a study. With two, a total gives each the other's value.
     min_rows : int, default 10
-        Fewest rows behind a release, and fewest that a fold or split may leave out.
+        Fewest rows behind a release, and fewest of a block: folds and splits are made
+        of the blocks that a silo cuts its rows into.
     min_rows_per_class : int, default 5
-        Fewest rows of any class that is present, in a release by class.
+        Fewest rows of any class that is present, in a release by class and in a block.
     max_feature_ratio : float, default 0.33
         Largest ratio of features to the silo's rows in a release over pairs of
         features; with more features than rows a covariance can be solved for records.
+        It holds too for the rows, over all silos, by which folds and splits differ.
         Beyond the ratio a coordinator may choose mixtures of features: over all
         requests at most this ratio of the features or of the rows, and never more than
         rows.
-    max_row_share : float, default 0.5
-        Largest share of a derived column's scatter that one row may carry.
+    max_leverage : float, default 0.95
+        Largest leverage of one of the silo's rows in a release over pairs of features:
+        the share that one row has in the squares of some linear combination of the
+        columns. At 1 the covariances of that combination are the row's own record. Not
+        applied with as many features as rows, where every leverage is 1: these are for
+        `max_feature_ratio` to allow. A silo that raises it, but not so far, raises this
+        limit as well: the mean leverage is features over rows.
     allow_disclosed : bool, default False
         Whether the silo's own value may be seen (`collect`, `exchange`).
     allow_row_level : bool or "parties", default False
@@ -71,7 +84,7 @@ class Policy:
     min_rows: int = 10
     min_rows_per_class: int = 5
     max_feature_ratio: float = 0.33
-    max_row_share: float = 0.5
+    max_leverage: float = 0.95
     allow_disclosed: bool = False
     allow_row_level: bool | str = False
     allow_roster_change: bool = False
@@ -95,7 +108,7 @@ class Policy:
             min_rows=0,
             min_rows_per_class=0,
             max_feature_ratio=math.inf,
-            max_row_share=1.0,
+            max_leverage=1.0,
             allow_disclosed=True,
             allow_row_level=True,
             allow_roster_change=True,
@@ -137,6 +150,8 @@ class Policy:
                 f"with them, or a Policy; not {type(rules).__name__}."
             )
         if unknown := sorted(set(rules or {}) - set(known)):
+            for former in sorted(_FORMER.keys() & set(unknown)):
+                raise StudyError(f"Policy {former}: {_FORMER[former]}")
             raise StudyError(
                 f"Unknown policy keys {unknown}. The keys are {', '.join(known)}."
             )
@@ -213,15 +228,17 @@ class Policy:
         """Whether a source column may be read."""
         return self.allowed_columns is None or _listed(column, self.allowed_columns)
 
-    def check_rows(self, n_rows: int, left_out: Sequence[int] = ()) -> None:
-        """Refuse a release over few rows, or one whose complement is few rows."""
-        counts = [n_rows, *(count for count in left_out if count)]
-        if min(counts) < self.min_rows:
+    def check_rows(self, n_rows: int) -> None:
+        """Refuse a release over few rows, or over blocks of few rows."""
+        if n_rows < self.min_rows:
             raise Refusal("min_rows")
 
     def check_features(self, declared: Declared, n_features: int, n_rows: int) -> None:
-        """Refuse pairs of features where features are too many for the rows."""
-        if declared.pairs_features:
+        """Refuse pairs of features where features are too many for the rows.
+
+        A silo without rows in the view has nothing that could be solved for.
+        """
+        if declared.pairs_features and n_rows:
             self.check_made(n_features, n_rows)
 
     def check_made(self, n_columns: int, n_rows: int) -> None:
@@ -243,11 +260,6 @@ class Policy:
         """Whether a release over all pairs of so many features is allowed."""
         # Not turned round: without a limit and without rows the product is no number.
         return not n_features > self.max_feature_ratio * n_rows
-
-    def check_dominance(self, share: float) -> None:
-        """Refuse a derived column with too large a share of its scatter in one row."""
-        if share > self.max_row_share:
-            raise Refusal("max_row_share")
 
     def check_classes(self, counts: Sequence[int]) -> None:
         """Refuse a release by class where a class that is present has few rows."""

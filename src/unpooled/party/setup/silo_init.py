@@ -22,10 +22,10 @@ _POLICY = """\
 # allowed is refused; every key has the library's default.
 
 min_parties = 3             # with two, a total gives each the other's value
-min_rows = 10               # behind a release, and left out by a fold or split
+min_rows = 10               # behind a release, and in a block of a fold or split
 min_rows_per_class = 5
 max_feature_ratio = 0.33    # features to rows, where pairs of features leave
-max_row_share = 0.5         # of a derived column's scatter, for one row
+max_leverage = 0.95         # of one row, where pairs of features leave
 allow_disclosed = false     # this silo's own values, not only totals
 allow_row_level = false     # with an axis over people; "parties": for silos alone
 allow_roster_change = false # the same totals again, over other silos

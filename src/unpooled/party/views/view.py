@@ -4,6 +4,7 @@ A view travels as data (which columns, which rows, which fitted transform with w
 arrays) and is evaluated inside the silo when a step reads it. Nothing is stored.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -19,21 +20,35 @@ from unpooled.errors import DataError
 from unpooled.ledger import canonical
 from unpooled.linalg.moments import column_sums
 from unpooled.party.memory.kept_arrays import KeptArrays
-from unpooled.party.views.dominance import row_shares
+from unpooled.party.views.cut import Cut, shared_cut
 from unpooled.protocol.message import digest
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step, find_step
-from unpooled.protocol.view_operations import Derive, Operation, Rows, Select
+from unpooled.protocol.view_operations import (
+    Derive,
+    Operation,
+    Rows,
+    Select,
+    numbers_kept,
+    view_digest,
+)
 
 # Whether a filling was fitted, or is a number that the coordinator chose.
 FITTED, CHOSEN = "fitted ", "chosen "
 # From the address of a fit to what this silo kept for it.
 FindKept = Callable[[str], KeptArrays]
+# From a table to the blocks of its rows.
+FindCut = Callable[[Table], Cut]
 
 
 def nothing_kept(address: str) -> KeptArrays:
     """Return no kept arrays, for a silo without any."""
     return KeptArrays("", ())
+
+
+def shared_by_all(table: Table) -> Cut:
+    """Return the cut that silos with the same rows in the same order share."""
+    return shared_cut(table.n_rows)
 
 
 @final
@@ -51,6 +66,9 @@ class View:
     partition : {"rows", "columns"}, default "rows"
         On a column partition a selection names columns of all silos, and each silo
         keeps its own.
+    cut : callable, optional
+        Returns the blocks of the table's rows, of which operations keep some; asked
+        for only where they do. By default the cut that all silos share.
 
     Attributes
     ----------
@@ -60,8 +78,12 @@ class View:
         The features, which are the columns of X.
     source_columns : tuple of str
         The table's columns that are read for it.
-    left_out : list of int
-        Number of rows that each `Rows` operation leaves out.
+    left_out : int
+        Number of rows of the table that are not in the view.
+    cut : Cut or None
+        The blocks of the table's rows; None where the view has all rows.
+    kept_blocks : tuple of int
+        Those of the cut that are in the view.
     """
 
     def __init__(
@@ -70,49 +92,84 @@ class View:
         operations: Sequence[Operation],
         kept: FindKept = nothing_kept,
         partition: str = "rows",
+        cut: FindCut = shared_by_all,
     ) -> None:
         self.table, self._kept, self._partition = table, kept, partition
+        self._find_cut = cut
         self._sums: Float[Array, " p"] | None = None
         self.source_columns = tuple(table.columns)
         while operations and isinstance(operations[0], Select):
             # Unread columns of a file larger than memory are never loaded.
             self.source_columns = self._known(self.source_columns, operations[0])
             operations = operations[1:]
-        self._operations = list(operations)
-        self.columns = self.source_columns
+        # Rows are chosen first: no other operation looks at more than one of them.
+        self._rows = [o for o in operations if isinstance(o, Rows)]
+        self._operations = [o for o in operations if not isinstance(o, Rows)]
+        self.cut = cut(table) if self._rows else None
+        self.kept_blocks: tuple[int, ...] = ()
         self.n_rows = table.n_rows
-        self.left_out: list[int] = []
-        self._counts = []
+        if self.cut is not None:
+            numbers = numbers_kept(operations)
+            self.kept_blocks = numbers[: bisect_left(numbers, len(self.cut.sizes))]
+            self.n_rows = sum(self.cut.sizes[block] for block in self.kept_blocks)
+        self.left_out = table.n_rows - self.n_rows
+        self.columns = self.source_columns
         for operation in self._operations:
-            self._counts.append(self.n_rows)
             if isinstance(operation, Select):
                 self.columns = self._known(self.columns, operation)
-            elif isinstance(operation, Derive):
+            else:
                 _check_arguments(operation, len(self.columns))
                 self.columns = self._made(operation, self.columns)
-            else:
-                left = operation.count(self.n_rows)
-                self.left_out.append(self.n_rows - left)
-                self.n_rows = left
 
     @property
     def transforms(self) -> list[str]:
         """The names of the derived steps in the chain."""
         return [o.step for o in self._operations if isinstance(o, Derive)]
 
+    @property
+    def fewest_rows(self) -> int:
+        """The fewest rows that this view and any other of the table can differ in.
+
+        Those of a block, or of the table where the view has all. A silo with fewer
+        blocks than parts has no row in some; where all silos have the same rows, such a
+        part is nobody's.
+        """
+        if self.cut is None:
+            return self.table.n_rows
+        smallest = min(self.cut.sizes, default=0)
+        return min(smallest, self.n_rows) if self.cut.shared else smallest
+
     def rows(self) -> Bool[Array, " N"]:
         """Return a mask of the table's rows that the view keeps."""
-        kept = np.ones(self.table.n_rows, bool)
-        for operation in self._operations:
-            if isinstance(operation, Rows):
-                n_rows = int(kept.sum())
-                kept[np.flatnonzero(kept)] = operation.chosen(0, n_rows, n_rows)
-        return kept
+        if self.cut is None:
+            return np.ones(self.table.n_rows, bool)
+        return np.isin(self.cut.block_of, self.kept_blocks)
 
     def source(self) -> "View":
         """Return the same rows of the source columns, before any transform."""
-        rows = [o for o in self._operations if isinstance(o, Rows)]
-        return View(self.table, [Select(self.source_columns), *rows])
+        chain = [Select(self.source_columns), *self._rows]
+        return View(self.table, chain, cut=self._find_cut)
+
+    def up_to_scale(self) -> "View":
+        """Return the view without the shifts and scales of its columns at the end."""
+        operations = [Select(self.source_columns), *self._operations]
+        columns, kept = self.source_columns, list[Operation]()
+        for place, operation in enumerate(operations):
+            if isinstance(operation, Select):
+                columns = self._known(columns, operation)
+            elif isinstance(operation, Derive):
+                made, before = self._made(operation, columns), columns
+                columns = made
+                if find_step(operation.step).affine and made == before:
+                    continue
+                # It reads the units that the scales before it made.
+                kept = operations[:place]
+            kept.append(operation)
+        return View(self.table, kept, self._kept, self._partition)
+
+    def digest(self) -> str:
+        """Return a name for the view: equal for equal operations on a table."""
+        return view_digest([Select(self.source_columns), *self._operations])
 
     def _made(self, operation: Derive, columns: tuple[str, ...]) -> tuple[str, ...]:
         if bool(operation.columns) == (self._partition == "columns"):
@@ -133,11 +190,10 @@ class View:
     ) -> dict[str, Array] | None:
         """Do additive work where the parts of the table lie; see `Table.over_parts`.
 
-        None where the table has no parts, where an operation depends on a row's place
-        among all, and on column partitions, where transforms read kept arrays.
+        None where the table has no parts, where the view has some of its rows, and on
+        column partitions, where transforms read kept arrays.
         """
-        in_order = any(isinstance(operation, Rows) for operation in self._operations)
-        if in_order or self._partition == "columns":
+        if self.cut is not None or self._partition == "columns":
             return None
         operations = [Select(self.source_columns), *self._operations]
         return self.table.over_parts(partial(_on_part, work, operations))
@@ -156,11 +212,11 @@ class View:
         else:
             # Operations copy what they read: in blocks, not the whole array at once.
             rows = rows_per_block(table, columns, extra, None)
-            blocks = table.blocks(columns, extra, rows if self._operations else None)
-        for operation, n_rows in zip(self._operations, self._counts, strict=True):
-            if isinstance(operation, Rows):
-                blocks = _kept_rows(operation, blocks, n_rows)
-                continue
+            copies = self._operations or self.cut
+            blocks = table.blocks(columns, extra, rows if copies else None)
+        if self.cut is not None:
+            blocks = _kept_rows(self.rows(), blocks)
+        for operation in self._operations:
             if isinstance(operation, Derive):
                 columns = self._made(operation, columns)
                 blocks = _derived(operation, blocks, len(columns), self._kept)
@@ -179,32 +235,27 @@ class View:
             self._sums.flags.writeable = False
         return self._sums
 
-    def row_shares(self) -> Float[Array, " q"]:
-        """Return the largest share of each column's scatter that one row carries."""
-        return row_shares(self.blocks(), len(self.columns))
-
     def class_sizes(self, label: str) -> list[int]:
-        """Return the number of rows of each class that the view has, in no order."""
-        sizes = Counter[object]()
-        for block in self.blocks([label]):
-            # A missing label (None, NaN) is no class; a step refuses it itself.
-            labels = block.extra[label].tolist()
-            sizes.update(x for x in labels if x is not None and x == x)
-        return list(sizes.values())
+        """Return the numbers of rows of each class that other views may add or lack.
 
-    def origins(self) -> list[str]:
-        """Return the source column of each column; empty where several are mixed."""
-        origins = dict(zip(self.source_columns, self.source_columns, strict=True))
-        for operation in self._operations:
-            names = tuple(origins)
-            if isinstance(operation, Derive):
-                names = self._made(operation, names)
-                mixed = not find_step(operation.step).by_column
-                before = [""] * len(names) if mixed else list(origins.values())
-                origins = dict(zip(names, before, strict=True))
-            elif isinstance(operation, Select):
-                origins = {c: origins[c] for c in self._known(names, operation)}
-        return list(origins.values())
+        Of all rows: those of the classes. Of a silo's blocks: those of the classes in
+        each of them. Of blocks that all silos share, which are not stratified: those of
+        the classes in the view and in what it leaves out.
+        """
+        sizes = Counter[tuple[int, object]]()
+        parts = np.zeros(self.table.n_rows, int)
+        if self.cut is not None:
+            parts = self.rows() if self.cut.shared else self.cut.block_of
+        for block in self.table.blocks((), [label]):
+            labels = block.extra[label].tolist()
+            of_part = parts[block.start : block.start + len(labels)].tolist()
+            # A missing label (None, NaN) is no class; a step refuses it itself.
+            sizes.update(
+                (part, x)
+                for part, x in zip(of_part, labels, strict=True)
+                if x is not None and x == x
+            )
+        return list(sizes.values())
 
     def fillings(self) -> dict[str, str]:
         """Return how missing cells of each source column are filled: kind and digest.
@@ -218,7 +269,7 @@ class View:
             names = tuple(origins)
             if isinstance(operation, Select):
                 origins = {c: origins[c] for c in self._known(names, operation)}
-            elif isinstance(operation, Derive):
+            else:
                 step = find_step(operation.step)
                 if not step.by_column:
                     break  # what is mixed has no missing cells
@@ -242,7 +293,7 @@ class IdColumn:
 
     def __init__(self, table: Table) -> None:
         self.source_columns = () if table.ids is None else (table.ids,)
-        self.n_rows, self.left_out = table.n_rows, list[int]()
+        self.n_rows, self.left_out = table.n_rows, 0
         self.transforms = list[str]()
 
     def rows(self) -> Bool[Array, " N"]:
@@ -310,13 +361,11 @@ def _selected(
         yield replace(block, X=block.X[:, picked])
 
 
-def _kept_rows(
-    operation: Rows, blocks: Iterator[Block], n_rows: int
-) -> Iterator[Block]:
+def _kept_rows(mask: Bool[Array, " N"], blocks: Iterator[Block]) -> Iterator[Block]:
     read = kept = 0
     for block in blocks:
         n = block.X.shape[0]
-        chosen = operation.chosen(read, read + n, n_rows)
+        chosen = mask[read : read + n]
         extra = {name: values[chosen] for name, values in block.extra.items()}
         yield Block(kept, block.X[chosen], extra)
         read += n
