@@ -173,3 +173,38 @@ def test_control_weighed_people_are_seen():
         True,
     ]
     assert_allclose(row_of(federation, 4), X[4])
+
+
+# --- a silo alone in a total, on a column partition -----------------------------------
+
+
+def widest(policy: dict[str, Any], names: str, to: str = "parties") -> dict[str, str]:
+    """Ask for directions of all columns, of which one silo has more than the others."""
+    X = np.random.default_rng(3).standard_normal((N, 7))
+    frame = pd.DataFrame(X, columns=list("abcdefg"))
+    parts = {"x": frame[list("abcd")], "y": frame[["e"]], "z": frame[["f", "g"]]}
+    parts = {name: parts[name] for name in names}
+    here = silos(parts, partition="columns", policy=policy)
+    columns = tuple(c for part in parts.values() for c in part)
+    rogue = Rogue(here, partition="columns", columns=columns).enter()
+    leader, *others = rogue.names
+    sealed = rogue.say(leader, {"kind": "offer group key", **rogue.where}).header
+    accept = {"kind": "accept group key", "leader": leader, "sealed": sealed["sealed"]}
+    for name in others:
+        rogue.say(name, accept | rogue.where)
+    kept = rogue.rules("pls.own_basis", {"block": 4, "scaled": True, "seed": 0})
+    assert set(kept.values()) == {""}
+    return rogue.rules("pls.local_image", {"block": 4, "ceiling": 2.0}, to=to)
+
+
+def test_nobody_is_alone_in_the_last_directions():
+    shown = {"allow_row_level": True, "min_parties": 2}
+    assert set(widest(shown, "xyz").values()) == {"allow_disclosed"}
+    assert set(widest(shown, "xyz", "coordinator").values()) == {"allow_disclosed"}
+    assert set(widest(shown, "xy", "coordinator").values()) == {"allow_disclosed"}
+
+
+def test_control_two_silos_have_each_other_s_directions_anyway():
+    shown = {"allow_row_level": "parties", "min_parties": 2}
+    assert set(widest(shown, "xy").values()) == {""}
+    assert set(widest(shown | {"allow_disclosed": True}, "xyz").values()) == {""}

@@ -84,3 +84,12 @@ def test_a_text_that_a_terminal_would_obey_is_shown_harmless(asked):
     assert "\x9b" not in output
     for name in ("paris", "rome"):
         assert "\x9b" not in command(asked, "log", "--verify", silo=name)
+
+
+def test_the_text_that_is_approved_is_shown_to_its_last_line(asked):
+    padding = "".join(f"# line {number}\n" for number in range(500))
+    long = "x" * 500
+    asked.announce(f"{TEXT}{padding}# the end, {long}\n")
+    output = command(asked, "approve", "heart", "--yes")
+    assert "# line 499" in output
+    assert f"#theend,{long}" in output.replace(" ", "")

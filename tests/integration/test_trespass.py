@@ -148,12 +148,11 @@ def test_a_relay_that_swaps_ephemeral_keys(doors, guarded):
     """The man in the middle: hungary's key is replaced by one of the relay's own."""
     rogue = visitor(doors, "swapped")
     offers = rogue.join()
-    keys = {p: [m.header["key"], m.header["signature"]] for p, m in offers.items()}
-    keys["hungary"][0] = (
+    offers["hungary"].header["key"] = (
         X25519PrivateKey.generate().public_key().public_bytes_raw().hex()
     )
 
-    for reply in rogue.ask_all({"kind": "agree", "offers": keys}).values():
+    for reply in rogue.agree(offers).values():
         assert_only_the_rule(reply, "wrong_signature")
 
     # Nothing is agreed, so nothing leaves.

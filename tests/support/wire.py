@@ -214,8 +214,22 @@ class Rogue:
 
     def agree(self, offers: Mapping[str, Message]) -> dict[str, Message]:
         """Hand the offers round."""
-        keys = {p: [m.header["key"], m.header["signature"]] for p, m in offers.items()}
-        return self.ask_all({"kind": "agree", "offers": keys})
+        names = ("key", "signature", "head")
+        keys = {p: [m.header[name] for name in names] for p, m in offers.items()}
+        return {
+            party: self.say(
+                party,
+                {
+                    "kind": "agree",
+                    **self.where,
+                    "offers": keys,
+                    "seen": {
+                        p: m.header["pinned"].get(party, "") for p, m in offers.items()
+                    },
+                },
+            )
+            for party in self.names
+        }
 
     def enter(self) -> "Rogue":
         """Join and agree, as a coordinator that means well."""

@@ -15,9 +15,6 @@ from unpooled.party.rules.policy import Policy
 from unpooled.report.facts import declaration
 from unpooled.study.announcement import Announced
 
-_MOST_TEXT_LINES = 200
-
-
 _DECISIONS = {
     "approved": " A person approved it.",
     "denied": " A person denied it.",
@@ -95,7 +92,8 @@ def show_announced(
         sentence = RULES.get(rule, (rule, ""))[0]
         refused = f"Your policy would refuse {step}: {rule} ({sentence})."
         console.print(Text(printable(refused), "red"))
-    lines = [printable(line) for line in text.splitlines()[:_MOST_TEXT_LINES]]
+    # All of it: what a person does not see, a person has not approved.
+    lines = [printable(line) for line in text.splitlines()]
     part(console, "The study's text", "", Text("\n".join(lines)))
     console.print()
 
@@ -149,6 +147,12 @@ def _event(entry: Entry) -> str:
         return f"forgotten, with {count(len(record['models']), 'model')}"
     if entry.kind == "version":
         return "first answer about these rows"
+    if entry.kind == "charged":
+        return (
+            f"charged {record['step']} to the privacy budget (ρ = {record['rho']:.3g})"
+        )
+    if entry.kind == "heads":
+        return f"saw the audit logs of {count(len(record['heads']), 'silo')}"
     if entry.kind == "filled":
         columns = count(len(record["columns"]), "column")
         return f"answered about {columns} with imputed cells"

@@ -226,6 +226,12 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the silo cannot write its audit log, and sends nothing without an entry",
             "Let the silo make room for the log, or restore it from a backup.",
         ),
+        "audit_log_rolled_back": (
+            "the silo's audit log lacks what another silo saw of it, so it is an older "
+            "copy, and the silo no longer knows what it answered",
+            "Put the latest log back. If it is lost, the silo makes a new identity "
+            "(`unpooled silo init`), which the others pin by hand.",
+        ),
         "partition": (
             "the silo did not declare that it takes part in studies of this partition",
             'Let the silo write partition = "columns" (other columns about the same '
@@ -266,6 +272,11 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "MPyC, which secure comparisons need, is not installed in the silo",
             'Install it there with pip install "unpooled[mpc]", or use '
             'comparison="summed".',
+        ),
+        "psi": (
+            "rbcl, which matching rows by ids needs, is not installed in the silo",
+            'Install it there with pip install "unpooled[psi]", or declare that the '
+            "tables of all silos are aligned already.",
         ),
         "comparison": (
             "the secure comparison stopped: a party's process ended, could not start, "

@@ -25,6 +25,7 @@ from unpooled.party.memory.studies import Answer, Studies, session_of
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.released_share import pooled_rows
+from unpooled.party.rules.round_numbers import check_round
 from unpooled.party.session import Session
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import View
@@ -32,7 +33,7 @@ from unpooled.protocol.computing_party import STAGES
 from unpooled.protocol.message import Bytes, Framed, Message, decode, digest, framed
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request
-from unpooled.secure.keys.agreement import Agreement, session_seed
+from unpooled.secure.keys.agreement import Agreement, Offer, session_seed
 from unpooled.secure.keys.roster import Identity, Roster
 
 log = logging.getLogger("unpooled.party")
@@ -211,9 +212,13 @@ class Party:
         if session in self._sessions:
             raise Refusal("replayed")
         agreement = Agreement(
-            self.name, self._identity, roster, canonical(list(session))
+            self.name,
+            self._identity,
+            roster,
+            canonical(list(session)),
+            self._studies.pinned_heads(roster),
         )
-        study = self._studies.join(*session, parties)
+        study, head = self._studies.join(*session, parties)
         share_kept(self.name, session[0], study.kept)
         self._sessions[session] = Session(
             self.name,
@@ -229,11 +234,16 @@ class Party:
             cut=self._studies.cuts.of,
             follows=self._following is not None,
         )
-        public, signature = agreement.offer()
-        offer = {"key": public.hex(), "signature": signature.hex()}
-        lines = self._studies.n_own_lines(session[0])
-        # The number of sealed lines shows a coordinator which replies it lost.
-        return {"kind": "offer", "lines": lines, **offer}, {}
+        public, signature, _ = agreement.offer(head)
+        return {
+            "kind": "offer",
+            "key": public.hex(),
+            "signature": signature.hex(),
+            "head": head,
+            "pinned": agreement.pinned,
+            # The number of sealed lines shows a coordinator which replies it lost.
+            "lines": self._studies.n_own_lines(session[0]),
+        }, {}
 
     def _check_partition(self, message: Message) -> None:
         # No silo joins a study by columns, whose scores are about people, by mistake.
@@ -254,13 +264,16 @@ class Party:
         return session
 
     def _agree(self, message: Message) -> Answer:
+        session, seen = self._session(message), dict(message.header["seen"])
         offers = {
-            name: (bytes.fromhex(key), bytes.fromhex(signature))
-            for name, (key, signature) in message.header["offers"].items()
+            name: Offer(bytes.fromhex(key), bytes.fromhex(signature), str(head))
+            for name, (key, signature, head) in message.header["offers"].items()
         }
-        session = self._session(message)
-        session.agree(offers)
+        self._studies.check_heads(seen)
+        session.agree(offers, seen)
         session.seed = session_seed(*session_of(message), offers)
+        roster = self._roster.part(session.parties)
+        self._studies.pin_heads(session_of(message)[0], roster, offers)
         return {"kind": "agreed"}, {}
 
     def _offer_group_key(self, message: Message) -> Answer:
@@ -331,8 +344,7 @@ class Party:
         if request.round == number and request_digest == answered:
             # Asked again after a lost reply: the same bytes, never a second encoding.
             return reply
-        if request.round <= number:
-            raise Refusal("replayed")
+        check_round(request.round, number)
         # Written before anything is computed: whatever fails below, this round's
         # masks are spent.
         self._answered[key] = (request.round, "", b"")

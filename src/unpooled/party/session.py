@@ -37,6 +37,7 @@ from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.comparison.relayed_streams import Carry
 from unpooled.secure.keys.agreement import (
     Agreement,
+    Offer,
     new_group_key,
     open_sealed,
     seal_for,
@@ -167,9 +168,9 @@ class Session:
         """Arrays of transforms that came with earlier requests, by `array_key`."""
         return self._view_arrays
 
-    def agree(self, offers: Mapping[str, tuple[bytes, bytes]]) -> None:
-        """Derive the keys of the session from every party's signed offer."""
-        self._keys = self._agreement.agree(offers)
+    def agree(self, offers: Mapping[str, Offer], seen: Mapping[str, str]) -> None:
+        """Derive the keys of the session; see `Agreement.agree`."""
+        self._keys = self._agreement.agree(offers, seen)
         masked = self._is_masked
         self._sum = MaskedSum(self.party, self._keys) if masked else PlainSum()
         self._computing = ComputingParty(
@@ -182,16 +183,23 @@ class Session:
 
     def offer_group_key(self) -> dict[str, bytes]:
         """Make the key of totals for the parties alone, sealed for each peer."""
+        if self._group_key is not None:
+            raise Refusal("replayed")
         self._group_key = new_group_key()
+        about = self._agreement.about
         return {
-            peer: seal_for(key, self._group_key) for peer, key in self._keys.items()
+            peer: seal_for(key, self._group_key, about("group key", self.party, peer))
+            for peer, key in self._keys.items()
         }
 
     def accept_group_key(self, leader: str, sealed: bytes) -> None:
         """Take the group key that the leader sealed for this party."""
         if leader not in self._keys:
             raise Refusal("wrong_roster")
-        self._group_key = open_sealed(self._keys[leader], sealed)
+        if self._group_key is not None:
+            raise Refusal("replayed")
+        about = self._agreement.about("group key", leader, self.party)
+        self._group_key = open_sealed(self._keys[leader], sealed, about)
 
     @property
     def computing(self) -> ComputingParty:
@@ -229,6 +237,7 @@ class Session:
         policy = self._policy
         policy.check_parties(len(self.parties))
         policy.check_step(step, request.to, self.protection, request.chosen)
+        policy.check_alone(step, request.to, len(self.parties))
         label = [self._table.label] if "y" in step.reads and self._table.label else []
         policy.check_columns([*view.source_columns, *label])
         policy.check_rows(view.fewest_rows)

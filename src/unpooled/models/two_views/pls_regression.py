@@ -49,6 +49,7 @@ _OF_VIEWS = ("weights", "loadings", "rotations", "mean", "std")
 
 @summed(
     by="party",
+    between_two=True,
     norm=release("", meaning="the Frobenius norm of the first view, standardised"),
     size=stays("", until="fit", meaning="the Frobenius norm of the silo's own view"),
 )
@@ -98,6 +99,7 @@ def local_slopes(
 
 @summed(
     by="party",
+    between_two=True,
     takes={"like": public("k", "the correlation of the scores of each pair")},
     scores=release(
         "N k",

@@ -103,7 +103,7 @@ class AuditLog:
             yield from study.answered.values()
 
     def spent(self) -> float:
-        """Return the ρ of all private releases together."""
+        """Return the ρ charged for private releases, all together."""
         self._chain.catch_up()
         return self._state.spent
 
@@ -118,7 +118,6 @@ class AuditLog:
         columns: Sequence[str],
         parties: Sequence[str],
         session: str,
-        rho: float = 0.0,
         mixtures: Mapping[str, int] = _NONE,
         opened: Callable[[OpenedNumbers], dict[str, Any]] | None = None,
         check: Callable[[], None] = lambda: None,
@@ -143,8 +142,6 @@ class AuditLog:
             The roster of the session.
         session : str
             The session.
-        rho : float
-            The round's privacy cost.
         mixtures : mapping of str to int
             Mixtures of columns that the round was about.
         opened : callable, optional
@@ -187,14 +184,35 @@ class AuditLog:
             "request": request,
             "answered": answered.as_record(),
         }
-        record |= {"rho": rho} if rho else {}
         record |= {"mixtures": dict(mixtures)} if mixtures else {}
         self._chain.append([*entries, ("round", study, record)], identity, in_order)
 
+    def charged(
+        self, study: str, step: str, rho: float, check: Callable[[], None]
+    ) -> None:
+        """Write what a private release costs, before anything is computed for it.
+
+        Parameters
+        ----------
+        rho : float
+            The cost in zero-concentrated differential privacy.
+        check : callable
+            Called when no other process can write any more; it may still refuse.
+        """
+        self._chain.append(
+            [("charged", study, {"step": step, "rho": rho})], None, check
+        )
+
     def joined(
         self, identity: Identity, study: str, session: str, parties: Sequence[str]
-    ) -> None:
-        """Write that the silo joined a session; refuse to join it a second time."""
+    ) -> str:
+        """Write that the silo joined a session; refuse to join it a second time.
+
+        Returns
+        -------
+        str
+            The head of the log: the hash of all entries up to this one.
+        """
 
         def unseen() -> None:
             if session in self._state.studies.get(study, LoggedStudy()).sessions:
@@ -203,7 +221,21 @@ class AuditLog:
                 )
 
         record = {"session": session, "parties": list(parties)}
-        self._chain.append([("joined", study, record)], identity, unseen)
+        return self._chain.append([("joined", study, record)], identity, unseen)
+
+    def has_head(self, head: str) -> bool:
+        """Whether `joined` returned this head of the log at some time."""
+        self._chain.catch_up()
+        return head in self._state.heads
+
+    def pinned(self, key: bytes) -> str:
+        """Return the head of the log under another silo's key that was pinned last."""
+        self._chain.catch_up()
+        return self._state.pinned.get(key.hex(), "")
+
+    def pin(self, study: str, heads: Mapping[str, str]) -> None:
+        """Write the heads of the other silos' logs, by public key in hexadecimal."""
+        self._chain.append([("heads", study, {"heads": dict(heads)})])
 
     def announced(self, study: str, text: str) -> None:
         """Write the announced text of a study, unless it is the present one."""

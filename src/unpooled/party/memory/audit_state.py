@@ -125,7 +125,11 @@ class AuditState:
     opened : OpenedNumbers
         The numbers that were opened, over all studies.
     spent : float
-        The ρ of all private releases together.
+        The ρ charged for private releases, all together.
+    heads : set of str
+        Heads of this log that other silos saw, one for each session.
+    pinned : dict of str to str
+        The head of each other silo's log that was seen last, by the silo's key.
     """
 
     def __init__(self) -> None:
@@ -135,6 +139,8 @@ class AuditState:
         self.notes: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
         self.refusals, self.opened = Refusals(), OpenedNumbers()
         self.spent = 0.0
+        self.heads: set[str] = set()
+        self.pinned: dict[str, str] = {}
 
     def see(self, entry: Entry) -> None:
         """Take in an entry, in its order."""
@@ -159,9 +165,12 @@ class AuditState:
                 entry.time,
                 record.get("mixtures", {}),
             )
+            # Earlier versions wrote the cost with the round.
             self.spent += record.get("rho", 0.0)
             if "opened" in record:  # likewise
                 self.opened.see(record["columns"], record["opened"])
+        elif entry.kind == "charged":
+            self.spent += record["rho"]
         elif entry.kind == "refused":
             study.refusals += bool(record.get("telling"))
             if record.get("telling"):
@@ -173,6 +182,9 @@ class AuditState:
             self.refusals.forget()
         elif entry.kind == "joined":
             study.sessions.add(record["session"])
+            self.heads.add(entry.hash)
+        elif entry.kind == "heads":
+            self.pinned |= record["heads"]
         elif entry.kind == "announced":
             study.text = record["text"]
         elif entry.kind == "decided":

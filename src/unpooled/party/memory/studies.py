@@ -6,7 +6,6 @@ Everything is written to the audit log before it has an effect, and outlives the
 where the log is a file.
 """
 
-import hashlib
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -40,7 +39,8 @@ from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY, Lines
 from unpooled.protocol.message import Message, digest
 from unpooled.protocol.opened_numbers import Opened
 from unpooled.protocol.refusal import Refusal
-from unpooled.secure.keys.roster import Identity
+from unpooled.secure.keys.agreement import Offer
+from unpooled.secure.keys.roster import Identity, Roster
 
 Answer = tuple[dict[str, Any], dict[str, Array]]
 
@@ -102,9 +102,9 @@ class Studies:
         self._audit_log, self._models = audit_log, models
         self._asks_people = approval != "none"
         # Of this use alone, and the same after a restart.
-        key = hashlib.sha256(b"row digests" + identity.private_bytes()).digest()
+        key = identity.derivation_secret(b"row digests")
         self._differencing, self._key = DifferencingRules(audit_log, key), key
-        cut_key = cut_key or identity.derived(b"blocks of rows")
+        cut_key = cut_key or identity.derivation_secret(b"blocks of rows")
         self.cuts = TableCuts(cut_key, audit_log, policy)
         self._leverage = LeverageRule(audit_log, key)
         self.studies: dict[str, StudyMemory] = {}
@@ -166,12 +166,47 @@ class Studies:
                     return seal.sequence + 1
         return 0
 
-    def join(self, study: str, session: str, parties: Sequence[str]) -> StudyMemory:
-        """Join a session that the silo never saw, of a study that it approves."""
+    def join(
+        self, study: str, session: str, parties: Sequence[str]
+    ) -> tuple[StudyMemory, str]:
+        """Join a session that the silo never saw, of a study that it approves.
+
+        Returns
+        -------
+        (StudyMemory, str)
+            The memory of the study, and the head of the audit log.
+        """
         if self._asks_people and self._audit_log.study(study).approval != "approved":
             raise Refusal("approval")
-        self._audit_log.joined(self._identity, study, session, parties)
-        return self.remember(study)
+        head = self._audit_log.joined(self._identity, study, session, parties)
+        return self.remember(study), head
+
+    def pinned_heads(self, roster: Roster) -> dict[str, str]:
+        """Return the heads of other silos' audit logs that this silo saw last."""
+        heads = {party: self._audit_log.pinned(key) for party, key in roster.items()}
+        own = self._identity.public
+        return {p: head for p, head in heads.items() if head and roster[p] != own}
+
+    def check_heads(self, seen: Mapping[str, str]) -> None:
+        """Refuse to go on with a log that lacks a head which another silo saw.
+
+        Another head is no excuse: who restores an older copy forgets what was answered.
+        """
+        if not all(map(self._audit_log.has_head, filter(None, seen.values()))):
+            raise Refusal("audit_log_rolled_back")
+
+    def pin_heads(
+        self, study: str, roster: Roster, offers: Mapping[str, Offer]
+    ) -> None:
+        """Write the heads that other silos signed for a session."""
+        own = self._identity.public
+        heads = {
+            roster[party].hex(): offer.head
+            for party, offer in offers.items()
+            if roster[party] != own
+        }
+        if heads:
+            self._audit_log.pin(study, heads)
 
     def was_forgotten(self, study: str) -> bool:
         """Whether a person had the study forgotten since the silo joined it."""
@@ -180,19 +215,33 @@ class Studies:
     def check(self, asked: AskedStep, parties: tuple[str, ...]) -> int:
         """Refuse a step that nobody approved, or that earlier answers forbid.
 
+        The privacy cost of a step that is not refused is charged.
+
         Returns
         -------
         int
-            Number of entries of the audit log before the rules read it.
+            Number of entries of the audit log before the rules read it, and the charge.
         """
         n_entries = self._audit_log.n_entries
+        self._check_rules(asked, parties)
+        if asked.rho <= 0.0:
+            return n_entries
+        # Before anything is computed: were only released rounds charged, a coordinator
+        # could learn from what fails for nothing.
+        self._audit_log.charged(
+            asked.request.study,
+            asked.step.name,
+            asked.rho,
+            lambda: check_budget(self._policy, self._audit_log, asked.rho),
+        )
+        return n_entries + 1
+
+    def _check_rules(self, asked: AskedStep, parties: tuple[str, ...]) -> None:
         study, step = asked.request.study, asked.step.name
         if self._asks_people and not self._audit_log.study(study).approves(step):
             raise Refusal("approval")
         self._differencing.check(self._policy, asked, parties)
         self.cuts.check(asked, len(parties))
-        check_budget(self._policy, self._audit_log, asked.rho)
-        return n_entries
 
     def check_leverage(self, asked: AskedStep) -> None:
         """Refuse pairs of columns of which one row carries a direction."""
@@ -254,7 +303,7 @@ class Studies:
         def check_again() -> None:
             # Another process may have answered since the rules were checked.
             if self._audit_log.n_entries != n_entries:
-                self.check(asked, parties)
+                self._check_rules(asked, parties)
 
         def numbers(before: OpenedNumbers) -> dict[str, Any]:
             assert opened is not None
@@ -278,7 +327,6 @@ class Studies:
             columns=columns,
             parties=parties,
             session=asked.request.session,
-            rho=asked.rho,
             opened=None if opened is None else numbers,
             check=check_again,
         )
@@ -325,6 +373,9 @@ class Studies:
 
     def describe(self, table: Table, partition: str) -> Answer:
         """Return the columns of the silo that its rules let studies see."""
+        if partition == "columns" and self._policy.require_privacy:
+            # Nothing about people has noise there, nor has their number.
+            raise Refusal("require_privacy")
         return {
             "kind": "described",
             "columns": list(filter(self._policy.allows_column, table.columns)),

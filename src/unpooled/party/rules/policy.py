@@ -226,6 +226,12 @@ class Policy:
             if self.require_privacy and declared.noise is None:
                 raise Refusal("require_privacy")
 
+    def check_alone(self, step: Step, to: str, n_parties: int) -> None:
+        """Refuse a total with entries of one silo, but between two that open it."""
+        between_two = n_parties == 2 and to == "parties"
+        if step.between_two and not between_two and not self.allow_disclosed:
+            raise Refusal("allow_disclosed")
+
     def _shows(self, verb: str, to: str, protection: str) -> bool:
         """Whether the opener of a row-level release is allowed to see it."""
         if self.allow_row_level != "parties":

@@ -1,6 +1,6 @@
 """Numbers as words of a ring, so that they can be added under masks.
 
-Nothing is ever clipped or wrapped. A total outside the range is refused, and so is one
+Nothing is ever clipped. A total outside the range is refused, and so is one
 of which a silo's part has no code: the silo sends noise in its place, and which silo
 did so does not show. There are three codes, the last in `low_precision_code`:
 
@@ -14,7 +14,8 @@ did so does not show. There are three codes, the last in `low_precision_code`:
 
 Adding residues adds the signed values as long as the total stays in the ring. Each
 party's share of the headroom ensures that: parties which exceed the bound only in total
-get a refusal too, not a wrapped total.
+get a refusal too, not a wrapped total. The few bits of a LowPrecisionCode have no such
+headroom.
 
 Every array ends with guard words of known values, which a single part of noise, or
 masks that did not cancel, alter but for a chance of 2^-128.

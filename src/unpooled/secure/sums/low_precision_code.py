@@ -42,6 +42,10 @@ class LowPrecisionCode(Code):
     second encoding under the same mask disclose the difference of two roundings;
     derived ones make it the same bytes.
 
+    Parties whose parts exceed the bound only in total wrap around unseen: so few bits
+    have no headroom for it, as the other codes have. It takes a bound that does not
+    hold, whereas bounds follow from totals that were opened before.
+
     At least half of all words are possible totals, so masks that did not cancel would
     go unnoticed but for the guard words.
 
