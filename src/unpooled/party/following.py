@@ -347,6 +347,7 @@ class Following:
         view = outcome.view
         note = {
             "study": study,
+            "forgotten": self._audit_log.study(study).forgotten,
             "call": digest(canonical(_asked(call, {"method": call.method}))),
             "view": digest(canonical(list(call.view))),
             "model": outcome.model,
@@ -356,7 +357,7 @@ class Following:
         self._audit_log.note(FOLLOWED, note)
 
     def _check_call(self, study: str, call: Call, session: Mapping[str, Any]) -> None:
-        notes = self._audit_log.notes(FOLLOWED)
+        notes = self._known()
         self._check_view(call, notes)
         self._check_model(call, notes)
         text = self._audit_log.study(study).text
@@ -369,6 +370,14 @@ class Following:
             _check_text(announced, call, own)
         elif not self._follow.interactive:
             raise Refusal("not_announced")
+
+    def _known(self) -> list[Mapping[str, Any]]:
+        """Return what calls gave, but of studies that a person had forgotten since."""
+        return [
+            note
+            for note in self._audit_log.notes(FOLLOWED)
+            if note["forgotten"] == self._audit_log.study(note["study"]).forgotten
+        ]
 
     def _check_view(self, call: Call, notes: Sequence[Mapping[str, Any]]) -> None:
         """Refuse a view with a transform that no followed call gave."""
