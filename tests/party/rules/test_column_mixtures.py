@@ -191,8 +191,13 @@ def test_a_log_remembers_mixtures_over_restarts(tmp_path):
     with pytest.raises(ReleaseRefusedError, match="max_feature_ratio"):
         fit(1)
     (size,) = (
-        AuditLog(place.log("a")).answered_columns().mixtures(("x1", "another")).values()
+        AuditLog(place.log("a"))
+        .state()
+        .answered_columns.mixtures(("x1", "another"))
+        .values()
     )
     assert size == 6
-    assert AuditLog(place.log("a")).answered_columns().mixtures(("another",)) == {}
+    assert (
+        AuditLog(place.log("a")).state().answered_columns.mixtures(("another",)) == {}
+    )
     assert AuditLog(place.log("a")).verify()

@@ -17,7 +17,6 @@ from unpooled.errors import StudyError
 from unpooled.ledger import Ledger, Release
 from unpooled.party.memory.audit_state import AuditState, LoggedStudy, Ran
 from unpooled.party.memory.hash_chain import Entry, HashChain, is_signed
-from unpooled.party.rules.answered_columns import AnsweredColumns
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.message import digest
 from unpooled.secure.keys.roster import Identity
@@ -25,6 +24,8 @@ from unpooled.secure.keys.roster import Identity
 # Entries that a party writes alone carry its signature.
 _SIGNED = ("round", "joined")
 _NONE: Mapping[str, int] = MappingProxyType({})
+# What the log must remember of a round beside it: a kind of entry, and its record.
+Note = tuple[str, dict[str, Any]]
 
 
 @final
@@ -79,10 +80,10 @@ class AuditLog:
         records = self._chain.records("line", study)
         return Ledger([Release.from_record(record) for record in records])
 
-    def answered_columns(self) -> AnsweredColumns:
-        """Return the answers by column, over all studies."""
+    def state(self) -> AuditState:
+        """Return what all entries say by now, those of other processes included."""
         self._chain.catch_up()
-        return self._state.answered_columns
+        return self._state
 
     def spent(self) -> float:
         """Return the ρ of all private releases together."""
@@ -100,6 +101,9 @@ class AuditLog:
         columns: Sequence[str],
         parties: Sequence[str],
         session: str,
+        table: str,
+        rows: str,
+        notes: Sequence[Note] = (),
         rho: float = 0.0,
         mixtures: Mapping[str, int] = _NONE,
         check: Callable[[], None] = lambda: None,
@@ -124,6 +128,12 @@ class AuditLog:
             The roster of the session.
         session : str
             The session.
+        table : str
+            Name of the version of the silo's table.
+        rows : str
+            Digest of the operations that select its rows.
+        notes : sequence of (str, dict)
+            What later rounds are compared with, beside the round itself.
         rho : float
             The round's privacy cost.
         mixtures : mapping of str to int
@@ -151,13 +161,16 @@ class AuditLog:
             check()
 
         step, front = ran
-        entries = [("line", study, line.as_record()) for line in lines]
+        entries = [(kind, "", note) for kind, note in notes]
+        entries += [("line", study, line.as_record()) for line in lines]
         record = {
             "session": session,
             "step": step,
             "front": list(front),
             "columns": list(columns),
             "parties": list(parties),
+            "table": table,
+            "rows": rows,
             "round": lines[0].round,
             "lines": len(lines),
             "request": request,
@@ -232,16 +245,6 @@ class AuditLog:
         self._refusals.add((study, asked, rule))
         record = {"asked": asked, "rule": rule, "telling": each}
         self._chain.append([("refused", study, record)])
-
-    def notes(self, kind: str) -> list[dict[str, Any]]:
-        """Return the notes about the table: of a "version", or how it was "filled"."""
-        self._chain.catch_up()
-        return list(self._state.notes[kind])
-
-    def note(self, kind: str, record: dict[str, Any]) -> None:
-        """Write a note about the table, which belongs to no study, once."""
-        if record not in self.notes(kind):
-            self._chain.append([(kind, "", record)])
 
     def verify(self, keys: Sequence[bytes] | None = None) -> bool:
         """Check the file, the chain, its signatures, and every study's ledger.

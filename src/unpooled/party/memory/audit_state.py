@@ -1,18 +1,120 @@
 """What a silo's audit log says, entry after entry: its state after a restart."""
 
+import base64
 import fnmatch
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
+import numpy as np
+
+from unpooled.arrays import Array, UInt64
 from unpooled.errors import StudyError
 from unpooled.party.memory.hash_chain import Entry
 from unpooled.party.rules.answered_columns import AnsweredColumns
+from unpooled.party.rules.answered_rosters import UNKNOWN, AnsweredRosters
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.message import digest
 
 # A step that ran, with the transforms in front of it.
 Ran = tuple[str, tuple[str, ...]]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TableVersion:
+    """A version of the silo's table.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Its features that studies may read.
+    label : str
+        The column of the label; empty where there is none.
+    rows : (n,) array or None
+        A digest of each row, sorted; None in a log in memory.
+    """
+
+    columns: tuple[str, ...]
+    label: str
+    rows: UInt64[Array, " n"] | None
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "TableVersion":
+        """Read a note of the log."""
+        rows = record.get("rows")
+        if rows is not None:
+            rows = np.frombuffer(base64.b64decode(rows), "<u8")
+        return cls(tuple(record["columns"]), record["label"], rows)
+
+
+@final
+@dataclass(frozen=True)
+class Filling:
+    """How the missing cells of a column are filled.
+
+    Attributes
+    ----------
+    chosen : bool
+        Whether somebody chose the number; otherwise a fit gave it.
+    before : str
+        Digest of the transforms of the column before it is filled.
+    value : str
+        The number, bit for bit.
+    former : str
+        How notes of earlier versions of the library name it.
+    """
+
+    chosen: bool
+    before: str
+    value: str
+    former: str = field(default="", compare=False)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {"chosen": self.chosen, "before": self.before, "value": self.value}
+
+
+@final
+@dataclass(frozen=True)
+class Setting:
+    """The free numbers of a step that is not additive over rows.
+
+    Attributes
+    ----------
+    table, step : str
+        The version of the table, and the step.
+    columns : tuple of str
+        The source columns that it read, sorted.
+    rows, features : str
+        Digests of the rows, and of the columns and transforms.
+    values : str
+        Digest of the numbers.
+    """
+
+    table: str
+    step: str
+    columns: tuple[str, ...]
+    rows: str
+    features: str
+    values: str
+
+    def conflicts(self, other: "Setting") -> bool:
+        """Whether the two totals would be points of one curve."""
+        if set(self.columns).isdisjoint(other.columns):
+            return False
+        same = self.columns == other.columns and self.rows == other.rows
+        return self.values != other.values or (same and self.features != other.features)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return JSON values."""
+        record = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return record | {"columns": list(self.columns)}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "Setting":
+        """Read what `as_record` returned."""
+        return cls(**{**record, "columns": tuple(record["columns"])})
 
 
 @final
@@ -113,27 +215,56 @@ class AuditState:
     ----------
     studies : dict of str to LoggedStudy
         By study, in the order in which they came up.
+    tables : dict of str to TableVersion
+        Versions of the table that the silo answered about, by name.
+    rosters : AnsweredRosters
+        For which parties, over all studies.
+    rows : dict of str to set of str
+        Digests of the operations that select rows, by version of the table.
+    fillings : dict of (str, str) to Filling
+        The first one of a column, by version of the table and column.
+    settings : dict of (str, str) to list of Setting
+        By version of the table and step.
     answered_columns : AnsweredColumns
-        Answers by column, over all studies.
-    notes : dict of str to list
-        Notes about the table, so of no study: "version" and "filled".
+        Mixtures by column, over all studies.
     spent : float
         The ρ of all private releases together.
+    notes : dict of str to list
+        Notes of earlier versions of the library: "version" of the table, and how its
+        cells were "filled".
     """
 
     def __init__(self) -> None:
         self.studies: dict[str, LoggedStudy] = {}
+        self.tables: dict[str, TableVersion] = {}
+        self.rosters = AnsweredRosters()
+        self.rows: dict[str, set[str]] = {}
+        self.fillings: dict[tuple[str, str], Filling] = {}
+        self.settings: dict[tuple[str, str], list[Setting]] = {}
         self.answered_columns = AnsweredColumns()
-        self.notes: dict[str, list[dict[str, Any]]] = {"version": [], "filled": []}
         self.spent = 0.0
+        self.notes: dict[str, list[dict[str, Any]]] = {"version": [], "filled": []}
 
     def see(self, entry: Entry) -> None:
         """Take in an entry, in its order."""
-        record = entry.record
         if entry.kind in self.notes:
-            self.notes[entry.kind].append(record)
-            return
-        study = self.studies.setdefault(entry.study, LoggedStudy())
+            self.notes[entry.kind].append(entry.record)
+        elif entry.kind == "table":
+            version = TableVersion.from_record(entry.record)
+            self.tables.setdefault(entry.record["name"], version)
+        elif entry.kind == "filling":
+            for column, record in entry.record["columns"].items():
+                key = (entry.record["table"], column)
+                self.fillings.setdefault(key, Filling(**record))
+        elif entry.kind == "setting":
+            one = Setting.from_record(entry.record)
+            self.settings.setdefault((one.table, one.step), []).append(one)
+        else:
+            study = self.studies.setdefault(entry.study, LoggedStudy())
+            self._see_of_study(study, entry)
+
+    def _see_of_study(self, study: LoggedStudy, entry: Entry) -> None:
+        record = entry.record
         if entry.kind == "line":
             study.lines += 1
             for seal in record["seals"].values():
@@ -144,13 +275,7 @@ class AuditState:
             if "answered" in record:  # else an earlier version wrote it
                 answered = Answered.from_record(record["answered"])
                 study.answered[record["request"]] = answered
-            self.answered_columns.see(
-                record["columns"],
-                record["parties"],
-                entry.time,
-                record.get("mixtures", {}),
-            )
-            self.spent += record.get("rho", 0.0)
+            self._see_round(record, entry.time)
         elif entry.kind == "refused":
             study.refusals += bool(record.get("telling"))
         elif entry.kind == "joined":
@@ -168,3 +293,11 @@ class AuditState:
         elif entry.kind == "forgotten":
             study.forgotten += 1
             study.fitted, study.answered, study.models = set(), {}, {}
+
+    def _see_round(self, record: Mapping[str, Any], time: str) -> None:
+        table = record.get("table", UNKNOWN)
+        self.rosters.see(table, record["parties"], time)
+        if "rows" in record:
+            self.rows.setdefault(table, set()).add(record["rows"])
+        self.answered_columns.see(record["columns"], record.get("mixtures", {}))
+        self.spent += record.get("rho", 0.0)

@@ -31,6 +31,7 @@ from unpooled.party.rules.privacy_budget import check_budget
 from unpooled.party.rules.refusal_limit import check_refusals, record_refusal
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.protocol.answered import Answered
+from unpooled.protocol.evidence import rows_digest
 from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY, Lines
 from unpooled.protocol.message import Message, digest
 from unpooled.protocol.refusal import Refusal
@@ -220,11 +221,16 @@ class Studies:
         n_entries : int
             As `check` returned it for the step.
         """
+        filled = asked.view.filled_as
+        notes = self._differencing.notes(self._policy, asked)
 
         def check_again() -> None:
             # Another process may have answered since the rules were checked.
             if self._audit_log.n_entries != n_entries:
                 self.check(asked, parties)
+                if asked.view.filled_as != filled:
+                    # It filled cells first, otherwise than this answer did.
+                    raise Refusal("another_filling")
 
         study = self.studies[asked.request.study]
         first = self.n_own_lines(asked.request.study)
@@ -241,11 +247,14 @@ class Studies:
             columns=asked.view.source_columns,
             parties=parties,
             session=asked.request.session,
+            table=self._differencing.table_name(self._policy, asked),
+            rows=rows_digest(asked.request.operations),
+            notes=notes,
             rho=asked.rho,
             mixtures=asked.mixtures,
             check=check_again,
         )
-        self._differencing.record(self._policy, asked)
+        self._differencing.record(asked)
         study.ledger = ledger
         seals = [line.seals[party] for line in sealed]
         return [[seal.sequence, seal.digest, seal.signature] for seal in seals]

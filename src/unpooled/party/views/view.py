@@ -5,9 +5,9 @@ arrays) and is evaluated inside the silo when a step reads it. Nothing is stored
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, final
 
 import numpy as np
@@ -18,14 +18,14 @@ from unpooled.data.table import Table, rows_per_block
 from unpooled.errors import DataError
 from unpooled.ledger import canonical
 from unpooled.linalg.moments import column_sums
+from unpooled.party.memory.audit_state import Filling
 from unpooled.party.memory.kept_arrays import KeptArrays
 from unpooled.party.views.dominance import row_shares
 from unpooled.protocol.message import digest
+from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step, find_step
 from unpooled.protocol.view_operations import Derive, Operation, Rows, Select
 
-# Whether a filling was fitted, or is a number that the coordinator chose.
-FITTED, CHOSEN = "fitted ", "chosen "
 # From the address of a fit to what this silo kept for it.
 FindKept = Callable[[str], KeptArrays]
 
@@ -61,6 +61,9 @@ class View:
         The table's columns that are read for it.
     left_out : list of int
         Number of rows that each `Rows` operation leaves out.
+    filled_as : dict of str to float
+        Numbers in the missing cells of source columns, in place of those that the
+        view's operations have for them; see `fill_as`.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class View:
     ) -> None:
         self.table, self._kept, self._partition = table, kept, partition
         self._sums: Float[Array, " p"] | None = None
+        self.filled_as: Mapping[str, float] = {}
         self.source_columns = tuple(table.columns)
         while operations and isinstance(operations[0], Select):
             # Unread columns of a file larger than memory are never loaded.
@@ -113,9 +117,23 @@ class View:
         rows = [o for o in self._operations if isinstance(o, Rows)]
         return View(self.table, [Select(self.source_columns), *rows])
 
+    @property
+    def features(self) -> str:
+        """A name for the columns and transforms, whatever the rows."""
+        chain = [o.as_json() for o in self._operations if not isinstance(o, Rows)]
+        return digest(canonical([list(self.source_columns), chain]))
+
+    def fill_as(self, values: Mapping[str, float]) -> None:
+        """Have missing cells of source columns filled by other numbers than asked."""
+        if values != self.filled_as:
+            self.filled_as, self._sums = values, None
+
     def _made(self, operation: Derive, columns: tuple[str, ...]) -> tuple[str, ...]:
         if bool(operation.columns) == (self._partition == "columns"):
             raise ValueError("a transform names its columns on row partitions alone")
+        if "kept" in find_step(operation.step).reads and self._partition == "rows":
+            # What a silo kept for its own columns is of no other silo's rows.
+            raise Refusal("partition")
         return operation.columns or columns
 
     def _known(self, columns: tuple[str, ...], operation: Select) -> tuple[str, ...]:
@@ -139,7 +157,8 @@ class View:
         if in_order or self._partition == "columns":
             return None
         operations = [Select(self.source_columns), *self._operations]
-        return self.table.over_parts(partial(_on_part, work, operations))
+        on_part = partial(_on_part, work, operations, self.filled_as)
+        return self.table.over_parts(on_part)
 
     def blocks(
         self, extra: Sequence[str] = (), *, sparse: bool = False
@@ -156,13 +175,15 @@ class View:
             # Operations copy what they read: in blocks, not the whole array at once.
             rows = rows_per_block(table, columns, extra, None)
             blocks = table.blocks(columns, extra, rows if self._operations else None)
+        origins = iter(self._origins())
         for operation, n_rows in zip(self._operations, self._counts, strict=True):
             if isinstance(operation, Rows):
                 blocks = _kept_rows(operation, blocks, n_rows)
                 continue
             if isinstance(operation, Derive):
                 columns = self._made(operation, columns)
-                blocks = _derived(operation, blocks, len(columns), self._kept)
+                stay = [self.filled_as.get(source, np.nan) for source in next(origins)]
+                blocks = _derived(operation, blocks, len(columns), self._kept, stay)
             else:
                 chosen = self._known(columns, operation)
                 blocks = _selected(chosen, blocks, columns)
@@ -193,42 +214,56 @@ class View:
 
     def origins(self) -> list[str]:
         """Return the source column of each column; empty where several are mixed."""
+        return self._origins()[-1]
+
+    def _origins(self) -> list[list[str]]:
+        """Return the origins of the columns before each transform, and of the last."""
         origins = dict(zip(self.source_columns, self.source_columns, strict=True))
+        found = []
         for operation in self._operations:
             names = tuple(origins)
             if isinstance(operation, Derive):
+                found.append(list(origins.values()))
                 names = self._made(operation, names)
                 mixed = not find_step(operation.step).by_column
                 before = [""] * len(names) if mixed else list(origins.values())
                 origins = dict(zip(names, before, strict=True))
             elif isinstance(operation, Select):
                 origins = {c: origins[c] for c in self._known(names, operation)}
-        return list(origins.values())
+        return [*found, list(origins.values())]
 
-    def fillings(self) -> dict[str, str]:
-        """Return how missing cells of each source column are filled: kind and digest.
+    @cached_property
+    def fillings(self) -> dict[str, Filling]:
+        """How missing cells of each source column are filled, where they are.
 
-        Of all that is done to the column up to there: numbers that are told by column
-        are those of its own place.
+        The number is what a row gets in which every cell is missing, at the first
+        transform that makes a number of it.
         """
         done: dict[str, list[Any]] = {c: [] for c in self.source_columns}
-        origins, found = dict(zip(done, done, strict=True)), dict[str, str]()
-        for operation in self._operations:
-            names = tuple(origins)
-            if isinstance(operation, Select):
-                origins = {c: origins[c] for c in self._known(names, operation)}
-            elif isinstance(operation, Derive):
-                step = find_step(operation.step)
-                if not step.by_column:
-                    break  # what is mixed has no missing cells
-                for place, source in enumerate(origins.values()):
-                    done[source].append([step.name, _own(operation, step, place)])
-                    if step.by_column == "missing" and source not in found:
-                        kind = FITTED if step.fitted_by else CHOSEN
-                        found[source] = kind + digest(canonical(done[source]))
-                made = self._made(operation, names)
-                origins = dict(zip(made, origins.values(), strict=True))
+        found = dict[str, Filling]()
+        derived = [o for o in self._operations if isinstance(o, Derive)]
+        for operation, origins in zip(derived, self._origins(), strict=False):
+            step = find_step(operation.step)
+            if not step.by_column:
+                break  # what is mixed has no missing cells
+            values = self._of_nothing(operation, len(origins))
+            for place, source in enumerate(origins):
+                before = done[source]
+                done[source] = [*before, [step.name, _own(operation, place)]]
+                if source not in found and not np.isnan(values[place]):
+                    found[source] = Filling(
+                        chosen=not step.fitted_by,
+                        before=digest(canonical(before)) if before else "",
+                        value=float(values[place]).hex(),
+                        former=_former(done[source], step),
+                    )
         return found
+
+    def _of_nothing(self, operation: Derive, p: int) -> Float[Array, " p"]:
+        """Return what a transform makes of a row in which every cell is missing."""
+        blocks = iter([Block(0, np.full((1, p), np.nan), {})])
+        (block,) = _derived(operation, blocks, p, self._kept, [])
+        return block.X[0]
 
 
 @final
@@ -240,6 +275,7 @@ class IdColumn:
     """
 
     def __init__(self, table: Table) -> None:
+        self.table, self.filled_as = table, dict[str, float]()
         self.source_columns = () if table.ids is None else (table.ids,)
         self.n_rows, self.left_out = table.n_rows, list[int]()
         self.transforms = list[str]()
@@ -249,28 +285,29 @@ class IdColumn:
         return np.ones(self.n_rows, bool)
 
 
-def _own(operation: Derive, step: Step, place: int) -> list[Any]:
+def _own(operation: Derive, place: int) -> list[Any]:
+    """Return the arguments of a transform by column, of the column in one place."""
     public = sorted(operation.public.items())
     values = [(n, v[place] if isinstance(v, np.ndarray) else v) for n, v in public]
-    # The last digits of what was fitted depend on how many columns were added beside.
-    return [[n, _rounded(v) if step.fitted_by else _plain(v)] for n, v in values]
+    own = [[n, v.tolist() if hasattr(v, "tolist") else v] for n, v in values]
+    return [*own, *([operation.kept_of] if operation.kept_of else [])]
 
 
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
-
-
-def _rounded(value: Any) -> Any:
-    plain = _plain(value)
-    return float(f"{plain:.12g}") if isinstance(plain, float) else plain
+def _former(done: list[Any], step: Step) -> str:
+    """Return the name of a filling in notes of earlier versions of the library."""
+    kind = "fitted " if step.fitted_by else "chosen "
+    return kind + digest(canonical(done))
 
 
 def _on_part(
     work: Callable[[View], dict[str, Array]],
     operations: Sequence[Operation],
+    filled_as: Mapping[str, float],
     part: Table,
 ) -> dict[str, Array]:
-    return work(View(part, operations))
+    view = View(part, operations)
+    view.fill_as(filled_as)
+    return work(view)
 
 
 def _check_arguments(operation: Derive, n_features: int) -> None:
@@ -282,14 +319,22 @@ def _check_arguments(operation: Derive, n_features: int) -> None:
 
 
 def _derived(
-    operation: Derive, blocks: Iterator[Block], width: int, kept: FindKept
+    operation: Derive,
+    blocks: Iterator[Block],
+    width: int,
+    kept: FindKept,
+    stay: Sequence[float],
 ) -> Iterator[Block]:
+    """Apply a transform; `stay` has the numbers that missing cells get for certain."""
     step, public = find_step(operation.step), dict(operation.public)
     if "kept" in step.reads:
         public["kept"] = kept(operation.kept_of)
+    stays = np.array(stay) if step.by_column else np.zeros(0)
     for block in blocks:
         with np.errstate(all="ignore"):
             X: Float[Array, "n q"] = step(block.X, **public)
+            if not np.isnan(stays).all():
+                X = np.where(np.isnan(block.X) & ~np.isnan(stays), stays, X)
             # A sum is cheap and not finite if a cell is not; NaN may be a missing cell.
             if not np.isfinite(X.sum()) and np.isinf(X).any():
                 raise DataError("A derived cell is infinite.", rule="infinite_values")
