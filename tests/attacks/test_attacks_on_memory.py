@@ -304,9 +304,9 @@ def ages_from(digests: np.ndarray) -> list[int] | None:
     odd = next(number for number in numbers if number % 2)
     for guess in known:
         factor = guess * pow(odd, -1, 2**64)
-        ages = [known.get(number * factor % 2**64) for number in numbers]
-        if None not in ages:
-            return ages
+        found = [known.get(number * factor % 2**64) for number in numbers]
+        if None not in found:
+            return found
     return None
 
 

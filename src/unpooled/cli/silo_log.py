@@ -129,11 +129,14 @@ def _event(entry: Entry) -> str:
         return f"received the model {record['name']} ({size(record['bytes'])})"
     if entry.kind == "forgotten":
         return f"forgotten, with {count(len(record['models']), 'model')}"
-    if entry.kind == "version":
+    if entry.kind in ("table", "version"):
         return "first answer about these rows"
-    if entry.kind == "filled":
+    if entry.kind in ("filling", "filled"):
         columns = count(len(record["columns"]), "column")
         return f"answered about {columns} with imputed cells"
+    if entry.kind == "setting":
+        columns = count(len(record["columns"]), "column")
+        return f"answered {record['step']} about {columns} for its one setting"
     if entry.kind == "refused":
         return f"refused {record['asked']}: {record['rule']}"
     return entry.kind

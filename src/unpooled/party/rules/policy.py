@@ -42,17 +42,21 @@ class Policy:
     max_row_share : float, default 0.5
         Largest share of a derived column's scatter that one row may carry.
     allow_disclosed : bool, default False
-        Whether the silo's own value may be seen (`collect`, `exchange`).
+        Whether the silo's own value may be seen (`collect`, `exchange`), and whether a
+        step that does not add over rows may be asked for several settings, whose totals
+        together give each silo's own value.
     allow_row_level : bool or "parties", default False
         Whether a release may have an axis over people; with "parties" only where the
         parties alone open it, so that the coordinator sees no row.
     allow_roster_change : bool, default False
-        Whether a column may be answered about again for another set of parties.
+        Whether the table may be answered about again for another set of parties,
+        whatever the columns.
     roster_period_days : float, optional
-        After so many days without an answer about a column, by the silo's own clock, it
-        may be for another set of parties. None: never.
+        After so many days without an answer about the table, by the silo's own clock,
+        it may be for another set of parties. None: never.
     min_changed_rows : int, default 10
-        Fewest rows that must differ between two versions of the table.
+        Fewest rows that must differ between two versions of the table, in any column
+        that studies may read or in the label.
     require_privacy : bool, default False
         Whether only differentially private totals may leave.
     privacy_budget : float, default 10.0
