@@ -19,7 +19,7 @@ from unpooled.arrays import Array
 from unpooled.data.atomic_file import replacing
 from unpooled.data.table import Table
 from unpooled.errors import StudyError
-from unpooled.ledger import Ledger, Release, Seal
+from unpooled.ledger import Ledger, Release, Seal, canonical
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.audit_state import LoggedStudy
 from unpooled.party.memory.kept_arrays import KeptStore
@@ -31,10 +31,10 @@ from unpooled.party.rules.privacy_budget import check_budget
 from unpooled.party.rules.refusal_limit import check_refusals, record_refusal
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.protocol.answered import Answered
-from unpooled.protocol.evidence import rows_digest
 from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY, Lines
 from unpooled.protocol.message import Message, digest
 from unpooled.protocol.refusal import Refusal
+from unpooled.protocol.view_operations import Operation, Rows
 from unpooled.secure.keys.roster import Identity
 
 Answer = tuple[dict[str, Any], dict[str, Array]]
@@ -248,7 +248,7 @@ class Studies:
             parties=parties,
             session=asked.request.session,
             table=self._differencing.table_name(self._policy, asked),
-            rows=rows_digest(asked.request.operations),
+            rows=_rows_digest(asked.request.operations),
             notes=notes,
             rho=asked.rho,
             mixtures=asked.mixtures,
@@ -358,6 +358,10 @@ def session_of(message: Message) -> tuple[str, str]:
     if not (isinstance(study, str) and isinstance(session, str)):
         raise Refusal("malformed_message")
     return study, session
+
+
+def _rows_digest(operations: Sequence[Operation]) -> str:
+    return digest(canonical([o.as_json() for o in operations if isinstance(o, Rows)]))
 
 
 def _append_sealed(

@@ -91,4 +91,4 @@ class OneSetting:
 def _value(public: Any, name: str) -> Any:
     for part in name.split("."):
         public = public[part]
-    return public
+    return public.tolist() if isinstance(public, np.ndarray) else public

@@ -76,7 +76,7 @@ class TableVersions:
         self._known: list[tuple[Table, str, TableVersion]] = []
         # By place in `_known`, columns and label: each is read once.
         self._rows: dict[tuple[int, tuple[str, ...], str], UInt64[Array, " n"]] = {}
-        self._changes: dict[tuple[str, str], Change | None] = {}
+        self._changes: dict[tuple[str, str | int], Change | None] = {}
         self._former: dict[tuple[int, tuple[str, ...]], UInt64[Array, " n"]] = {}
 
     def name(self, policy: Policy, table: Table) -> str:
@@ -99,7 +99,8 @@ class TableVersions:
         if not policy.min_changed_rows:
             return
         name = self.name(policy, table)
-        found = [self._former_change(policy, table, n) for n in self._former_notes()]
+        former = range(len(self._audit_log.state().notes["version"]))
+        found = [self._former_change(policy, table, number) for number in former]
         for other in self._audit_log.state().tables:
             if other != name:
                 found.append(self._change(policy, table, other))
@@ -180,21 +181,22 @@ class TableVersions:
                 self._changes[name, other] = _compared(before, now)
         return self._changes[name, other]
 
-    def _former_notes(self) -> list[dict[str, Any]]:
-        """Return the versions that a library before these digests noted."""
-        return self._audit_log.state().notes["version"]
-
     def _former_change(
-        self, policy: Policy, table: Table, note: dict[str, Any]
+        self, policy: Policy, table: Table, number: int
     ) -> Change | None:
-        names = tuple(note["columns"])
-        if not set(names) <= set(table.columns):
-            return None
-        place = self._find(policy, table)[0]
-        if (place, names) not in self._former:
-            self._former[place, names] = former_digests(table, names, self._key)
-        before = np.frombuffer(bytes.fromhex(note["rows"]), "<u8")
-        return _compared(before, self._former[place, names])
+        """Return how a version differs that an earlier library noted."""
+        place, name, _ = self._find(policy, table)
+        if (name, number) not in self._changes:
+            note = self._audit_log.state().notes["version"][number]
+            columns, change = tuple(note["columns"]), None
+            if set(columns) <= set(table.columns):
+                before = np.frombuffer(bytes.fromhex(note["rows"]), "<u8")
+                if (place, columns) not in self._former:
+                    digests = former_digests(table, columns, self._key)
+                    self._former[place, columns] = digests
+                change = _compared(before, self._former[place, columns])
+            self._changes[name, number] = change
+        return self._changes[name, number]
 
 
 def row_digests(

@@ -6,6 +6,7 @@ arrays) and is evaluated inside the silo when a step reads it. Nothing is stored
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, final
@@ -261,9 +262,12 @@ class View:
 
     def _of_nothing(self, operation: Derive, p: int) -> Float[Array, " p"]:
         """Return what a transform makes of a row in which every cell is missing."""
-        blocks = iter([Block(0, np.full((1, p), np.nan), {})])
-        (block,) = _derived(operation, blocks, p, self._kept, [])
-        return block.X[0]
+        nothing = np.full((1, p), np.nan)
+        blocks = iter([Block(0, nothing, {})])
+        with suppress(DataError):  # else it takes no missing cells, and fills none
+            (block,) = _derived(operation, blocks, p, self._kept, [])
+            return block.X[0]
+        return nothing[0]
 
 
 @final
