@@ -146,19 +146,24 @@ def test_control_two_constants_subtract_to_a_record():
 @pytest.mark.parametrize("complement", [False, True])
 def test_one_row_cannot_be_picked(complement):
     rogue = Rogue(silos(TABLES)).enter()
-    rogue.totals("scaler.local_observed")
-    rules = rogue.rules("scaler.local_observed", None, first_row(complement))
-    assert set(rules.values()) == {"min_rows"}
+    whole = rogue.totals("scaler.local_observed")["count"]
+    part = rogue.totals("scaler.local_observed", None, first_row(complement))["count"]
+    # The smallest share is a block of each silo.
+    assert set(part) == {60.0 if complement else 30.0}
+    assert set(whole - part) == {30.0 if complement else 60.0}
 
 
 @pytest.mark.parametrize("complement", [False, True])
 def test_control_one_row_of_each_silo_is_picked(complement):
-    rogue = Rogue(silos(TABLES, policy={"min_rows": 0})).enter()
+    # As many blocks as rows.
+    tables = {name: X[:20] for name, X in TABLES.items()}
+    rogue = Rogue(silos(tables, policy={"min_rows": 0})).enter()
     picked = rogue.totals("scaler.local_observed", None, first_row(complement))["total"]
     if complement:
         picked = rogue.totals("scaler.local_observed")["total"] - picked
-    firsts = sum(X[0] for X in TABLES.values())
-    assert_allclose(picked, firsts, rtol=1e-12)
+    a, b, c = tables.values()
+    of_one_each = a[:, None, None] + b[:, None] + c
+    assert np.abs(of_one_each - picked).max(axis=-1).min() < 1e-9
 
 
 def weighing_rows() -> tuple[Operation, ...]:

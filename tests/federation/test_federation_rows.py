@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sklearn.pipeline import make_pipeline
 
-from silo_rows import SIZES, ages, frames, rows_of
+from silo_rows import NAMES, SIZES, ages, frames, rows_of, view_of
 from twins import assert_close, assert_same_pca
 from unpooled import PCA, Policy, StandardScaler, simulate
 from unpooled.errors import DataError
-from unpooled.protocol import view_operations as operations
 
 
 @pytest.fixture
@@ -28,6 +27,11 @@ def assert_partition(views_of_parts, whole):
         assert_array_equal(np.sort(found), expected)
 
 
+def sizes_of_blocks(federation, party):
+    """Return the numbers of rows of a silo's blocks."""
+    return view_of(federation.folds(2, shuffle=False)[0][0], party).cut.sizes
+
+
 @pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize("n", [2, 3, 8])
 def test_folds_partition_the_rows(federation, n, shuffle):
@@ -37,15 +41,35 @@ def test_folds_partition_the_rows(federation, n, shuffle):
     assert_partition([test for _, test in folds], federation)
     for train, test in folds:
         assert_partition([train, test], federation)
-        for party, size in SIZES.items():
-            # Each fold has its share of every silo.
-            assert abs(len(ages(test)[party]) - size / n) < 1
+        for party in SIZES:
+            # Each fold has its share of every silo's blocks.
+            sizes = sorted(sizes_of_blocks(federation, party))
+            least = len(sizes) // n
+            most = sum(sizes[-least - 1 :])
+            assert sum(sizes[:least]) <= len(ages(test)[party]) <= most
 
 
-def test_unshuffled_folds_deal_rows_in_turn(federation):
-    _, test = federation.folds(5, shuffle=False)[2]
-    for party, frame in frames().items():
-        assert_array_equal(ages(test)[party], frame["age"][2::5])
+def test_a_silo_with_fewer_blocks_than_folds_has_no_rows_in_some():
+    sizes = {"a": 200, "b": 35, "c": 200}
+    federation = simulate(frames(sizes), label="sick").select(NAMES[:3])
+    folds = federation.folds(5, random_state=0)
+    assert_partition([test for _, test in folds], federation)
+    of_b = [len(ages(test)["b"]) for _, test in folds]
+    assert sorted(map(bool, of_b)) == [False, False, True, True, True]
+    for train, test in folds:
+        for view in (train, test):
+            pooled = np.concatenate(list(rows_of(view).values()))
+            assert_same_pca(
+                PCA(2).fit(view),
+                sklearn.decomposition.PCA(2, svd_solver="full").fit(pooled),
+            )
+
+
+def test_unshuffled_folds_are_the_same_each_time(federation):
+    first, second = (federation.folds(5, shuffle=False) for _ in range(2))
+    for (_, one), (_, other) in zip(first, second, strict=True):
+        for party in SIZES:
+            assert_array_equal(ages(one)[party], ages(other)[party])
 
 
 def test_folds_repeat_by_their_seed_and_differ_without(federation):
@@ -68,19 +92,31 @@ def test_folds_of_folds(federation):
 def test_train_and_test_are_all(federation, test_size):
     train, test = federation.train_test_split(test_size=test_size, random_state=5)
     assert_partition([train, test], federation)
-    for party, size in SIZES.items():
-        assert len(ages(test)[party]) == np.ceil(test_size * size)
+    for party in SIZES:
+        sizes = sizes_of_blocks(federation, party)
+        K = len(sizes)
+        wanted = min(max(round(test_size * K), 1), K - 1)
+        least, most = sum(sorted(sizes)[:wanted]), sum(sorted(sizes)[-wanted:])
+        assert least <= len(ages(test)[party]) <= most
 
 
 @pytest.mark.parametrize("train_size", [0.1, 0.5, 0.7, 0.9])
 def test_a_split_by_its_train_size(train_size):
-    federation = simulate(
-        frames({"a": 10, "b": 30}), label="sick", policy=Policy.open()
-    )
+    # Of 10 rows and 200, in 10 blocks and 20.
+    sizes = {"a": 10, "b": 200}
+    federation = simulate(frames(sizes), label="sick", policy=Policy.open())
     split = federation.train_test_split(train_size=train_size, random_state=5)
     assert_partition(list(split), federation)
-    for party, size in {"a": 10, "b": 30}.items():
+    for party, size in sizes.items():
         assert len(ages(split[0])[party]) == round(train_size * size)
+
+
+def test_one_block_is_on_one_side():
+    federation = simulate(frames({"a": 19, "b": 40, "c": 40}), label="sick")
+    train, test = federation.train_test_split(random_state=0)
+    assert_partition([train, test], federation)
+    assert len(ages(train)["a"]) == 19
+    assert len(ages(test)["a"]) == 0
 
 
 def test_a_federation_with_a_seed_deals_rows_alike():
@@ -119,15 +155,12 @@ def test_a_model_sees_the_rows_of_its_fold_only(federation):
 
 @settings(max_examples=12, deadline=None)
 @given(
-    stretch=st.integers(1, 40),
     block=st.integers(1, 60),
     of=st.integers(2, 5),
     seed=st.integers(0, 5),
 )
-def test_folds_do_not_depend_on_how_the_rows_are_read(stretch, block, of, seed):
-    # Rows are dealt within stretches; blocks of a file cut across them anywhere.
+def test_folds_do_not_depend_on_how_the_rows_are_read(block, of, seed):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(operations, "_STRETCH", stretch)
         federation = simulate(frames(), label="sick", policy=Policy.open())
         folds = federation.select(["age"]).folds(of, random_state=seed)
         whole = [ages(test) for _, test in folds]
@@ -140,7 +173,7 @@ def test_folds_do_not_depend_on_how_the_rows_are_read(stretch, block, of, seed):
         assert_partition([test for _, test in folds], federation.select(["age"]))
 
 
-@pytest.mark.parametrize("n", [1, 0, -3])
+@pytest.mark.parametrize("n", [1, 0, -3, 21])
 def test_impossible_folds(federation, n):
     with pytest.raises(DataError, match="whole number of at least 2"):
         federation.folds(n)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from silo_rows import NAMES, frames, rows_of, table_of
+from silo_rows import NAMES, frames, rows_of, table_of, view_of
 from unpooled import PCA, Policy, StandardScaler, simulate
 from unpooled.errors import DataError
 from unpooled.models.moments import local_total
@@ -36,7 +36,7 @@ def test_selections_rows_and_transforms_go_on_from_one_another(federation):
     view = pca.transform(scaler.transform(train)).select(["pca2", "pca0"])
 
     for party, frame in frames().items():
-        rows = frame[NAMES].to_numpy()[1::2]
+        rows = frame[NAMES].to_numpy()[view_of(train, party).rows()]
         expected = pca.transform(scaler.transform(rows))[:, [2, 0]]
         assert_allclose(rows_of(view)[party], expected, rtol=0, atol=1e-13)
 

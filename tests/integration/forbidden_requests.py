@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from unpooled.protocol.view_operations import Derive, Rows, Select
+from unpooled.protocol.view_operations import Derive, Select
 
 COLUMNS = ("age", "trestbps", "thalach")
 
@@ -49,14 +49,6 @@ REQUESTS = {
     ),
     "the silo's own value": (("eigenproblem.local_radii",), "allow_disclosed"),
     "a line for each person": (("pca.own_gram",), "allow_row_level"),
-    "a row of each silo": (
-        ("scaler.local_observed", None, (Select(COLUMNS), Rows(0, 0, 0.005, False, 1))),
-        "min_rows",
-    ),
-    "all rows but one": (
-        ("scaler.local_observed", None, (Select(COLUMNS), Rows(0, 0, 0.005, True, 1))),
-        "min_rows",
-    ),
     "parameters that were made up": (
         ("scaler.local_observed", None, person(1)),
         "transform_not_fitted",

@@ -191,17 +191,21 @@ def test_one_row_cannot_be_picked(five, defended, complement):
     """A vector with a single 1 over each silo's rows, or with a single 0."""
     rogue = Rogue(defended, study="picked").enter()
 
-    said = rogue.step("scaler.local_observed", None, first_row(complement))
+    part = rogue.totals("scaler.local_observed", None, first_row(complement))["count"]
 
-    assert_refused(five, said, "picked", "min_rows", "scaler.local_observed")
+    # The smallest share is a block of each silo.
+    every, few = sum(map(len, MARKED.values())), 10 * len(MARKED)
+    assert (few <= part).all()
+    assert (part <= every - few).all()
 
 
-def test_control_one_row_of_each_silo_is_picked(undefended):
+def test_control_few_rows_of_each_silo_are_picked(undefended):
+    """Without a least number of rows a block may have one."""
     rogue = Rogue(undefended, study="picked").enter()
 
-    picked = rogue.totals("scaler.local_observed", None, first_row())["total"]
+    part = rogue.totals("scaler.local_observed", None, first_row())["count"]
 
-    assert_allclose(picked, sum(X[0] for X in MARKED.values()), rtol=1e-12)
+    assert (part <= 2 * len(MARKED)).all()
 
 
 def test_a_silo_alone_makes_no_total(five, defended):

@@ -105,12 +105,16 @@ def test_folds_are_chosen_in_the_silo_and_partition_its_rows(in_blocks):
 
 def test_rows_operations_compose():
     """A fold of a training part, on a selection: as numpy says."""
-    here = silos(TABLES, policy={"min_rows": 9})
+    here = silos(TABLES, policy={"min_rows": 5})
     rogue = Rogue(here).enter()
     train, fold = Rows(0, 0, 0.4, True, -1), Rows(1, 2, 0.0, False, -1)
     chain = (Select(("x1", "x0")), train, fold)
     totals = rogue.totals("scaler.local_observed", operations=chain)
-    assert totals["count"].tolist() == [27.0, 27.0]
-    # 30 rows: the first 12 are left out, then every second of the other 18.
-    expected = sum(X[12:][1::2][:, [1, 0]].sum(axis=0) for X in TABLES.values())
+    # 30 rows in 6 blocks: 2 are left out, then every second of the other 4.
+    assert totals["count"].tolist() == [30.0, 30.0]
+    expected = np.zeros(2)
+    for name, X in TABLES.items():
+        cut = here.parties[name]._studies.cuts.of(here.parties[name].table)
+        blocks = fold.chosen(train.chosen(range(6), cut.key), cut.key)
+        expected += X[np.isin(cut.block_of, blocks)][:, [1, 0]].sum(axis=0)
     np.testing.assert_allclose(totals["total"], expected, rtol=1e-13)

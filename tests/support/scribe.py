@@ -33,7 +33,7 @@ def a_round(
         parties=["a", "b", "c"],
         session="session",
         table="table",
-        rows="rows",
+        rows=None,
     )
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from numpy.testing import assert_array_equal
 
-from unpooled.party.views.view import View
+from unpooled.party.views.view import View, shared_by_all
 
 SIZES = {"a": 31, "b": 8, "c": 50}
 NAMES = ["age", "pulse", "weight", "height"]
@@ -24,14 +24,30 @@ def frames(sizes=SIZES):
 
 def table_of(federation, party):
     """Return a silo's own table, as only a test in the same process can."""
-    return federation.coordinator.channel._doors[party].__self__.table
+    return _party_of(federation, party).table
+
+
+def _party_of(federation, party):
+    return federation.coordinator.channel._doors[party].__self__
+
+
+def view_of(federation, party):
+    """Return the view that a silo's steps read."""
+    own = _party_of(federation, party)
+    cut = own._studies.cuts.of if federation.partition == "rows" else shared_by_all
+    return View(
+        own.aligned_rows.table_of(federation.coordinator.study, own.table),
+        federation.operations,
+        partition=federation.partition,
+        cut=cut,
+    )
 
 
 def rows_of(federation):
     """Return the rows that steps would read, by silo."""
     found = {}
     for party in federation.parties:
-        view = View(table_of(federation, party), federation.operations)
+        view = view_of(federation, party)
         blocks = list(view.blocks(["sick"] if federation.label else []))
         found[party] = np.concatenate([block.X for block in blocks])
         assert len(found[party]) == view.n_rows, "counted without reading, wrongly"

@@ -244,16 +244,29 @@ class Federation:
     ) -> "list[tuple[Federation, Federation]]":
         """Return n pairs of views (train, test) for cross-validation.
 
-        Every silo assigns its own rows to the folds; the assignment never leaves it.
+        Each silo cuts its rows once, at random and stratified by the label, into at
+        most 20 blocks of at least `min_rows` rows, and deals the blocks to the folds.
+        So any two folds, of any call or study, differ in whole blocks. Folds have equal
+        numbers of rows only up to a block, and a silo with fewer blocks than folds has
+        no rows in some of them. Which rows a fold has never leaves the silo.
+
+        On a column partition all silos have the same blocks: row i is in block i modulo
+        their number.
 
         Parameters
         ----------
         n : int, default 5
-            Number of folds, at least 2.
+            Number of folds, from 2 to 20.
         shuffle : bool, default True
-            Assign rows at random rather than in turn.
+            Deal the blocks at random rather than in their own order, which gives the
+            same folds each time.
         random_state : int, optional
             Seed of the shuffle; None: the federation's own, if it has one.
+
+        Raises
+        ------
+        DataError
+            When n is not possible, or a fold on a column partition has no rows.
         """
         seed = self._seed(random_state) if shuffle else -1
         pairs = fold_rows(n, seed)
@@ -268,11 +281,14 @@ class Federation:
     ) -> "tuple[Federation, Federation]":
         """Return two views (train, test): every silo splits its own rows.
 
+        A silo splits the blocks that its rows are cut into; see `folds`. A share is
+        rounded to whole blocks, and both views have at least one where there are two.
+
         Parameters
         ----------
         test_size : float, optional
-            Share of each silo's rows in the test view, rounded up; 0.25 when neither
-            size is given.
+            Share of each silo's blocks in the test view; 0.25 when neither size is
+            given.
         train_size : float, optional
             Share in the train view, in place of `test_size`: the views share all rows.
         random_state : int, optional

@@ -24,6 +24,7 @@ from unpooled.federation.matching import agree_on_rows, how_to_match
 from unpooled.ledger import Ledger
 from unpooled.party.party import Party
 from unpooled.party.rules.policy import Policy
+from unpooled.protocol.message import digest
 from unpooled.secure.keys.roster import MOST_COMPUTING, Identity, Roster
 
 
@@ -156,6 +157,8 @@ def in_one_process(
             roster,
             plain=secure_sum == "plain",
             partition=partition,
+            # Of the name alone: in one process a seed is to give the same folds again.
+            cut_key=digest(name.encode()).encode(),
         )
         for name, table in tables.items()
     }

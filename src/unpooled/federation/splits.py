@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from unpooled.errors import DataError
+from unpooled.protocol.shared_blocks import MOST_BLOCKS
 from unpooled.protocol.view_operations import Rows
 
 
@@ -19,9 +20,12 @@ def seed_of(random_state: Any, default: int | None) -> int:
 
 
 def fold_rows(n: int, seed: int) -> list[tuple[Rows, Rows]]:
-    """Return (train, test) for each of n folds; seed -1 keeps the table's order."""
-    if int(n) != n or n < 2:
-        raise DataError(f"n={n!r} folds; choose a whole number of at least 2.")
+    """Return (train, test) for each of n folds; seed -1 deals blocks in their order."""
+    if int(n) != n or not 2 <= n <= MOST_BLOCKS:
+        raise DataError(
+            f"n={n!r} folds; choose a whole number of at least 2 and at most "
+            f"{MOST_BLOCKS}, the number of blocks that a silo cuts its rows into."
+        )
     n = int(n)
     return [
         (Rows(k, n, 0.0, True, seed), Rows(k, n, 0.0, False, seed)) for k in range(n)
@@ -41,6 +45,6 @@ def split_rows(
         name, size = "test_size", 0.25 if test_size is None else test_size
     if not 0.0 < size < 1.0:
         raise DataError(f"{name}={size!r}; choose a share between 0 and 1.")
-    # Rounded, so that 0.7 of ten rows leaves three of them.
+    # Rounded, so that 0.7 of ten blocks leaves three of them.
     share = size if train_size is None else round(1.0 - size, 12)
     return Rows(0, 0, share, True, seed), Rows(0, 0, share, False, seed)

@@ -126,6 +126,12 @@ def complete(X: Float[Array, "n p"]) -> Float[Array, "n p"]:
     return X
 
 
+def about_own_mean(X: Float[Array, "n p"]) -> Float[Array, "n p"]:
+    """Return a silo's rows about their own mean; refuse missing and infinite cells."""
+    # A silo may have no rows in a fold, and they have no mean.
+    return complete(X) - X.sum(axis=0) / max(len(X), 1)
+
+
 def not_finite(X: Rows) -> DataError:
     """Return the error of a model for rows with missing or infinite cells."""
     return DataError(

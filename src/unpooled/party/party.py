@@ -63,6 +63,9 @@ class Party:
         As the silo declared it; it only takes part in studies of this kind.
     matches : Path, optional
         The folder for files with the place of each row in a study.
+    cut_key : bytes, optional
+        The secret by which rows are cut into blocks, at most 64 bytes and always the
+        same; by default derived from the identity.
 
     Attributes
     ----------
@@ -86,13 +89,14 @@ class Party:
         models: Path | None = None,
         partition: str = "rows",
         matches: Path | None = None,
+        cut_key: bytes | None = None,
     ) -> None:
         self.name, self.policy, self.table = name, policy, table
         self.partition = partition
         self._identity, self._roster = identity, roster
         self._plain = plain
         self._studies = Studies(
-            policy, identity, audit_log or AuditLog(), approval, models
+            policy, identity, audit_log or AuditLog(), approval, models, cut_key
         )
         self.aligned_rows = AlignedRows(policy, identity, self._studies, matches)
         self.studies = self._studies.studies
@@ -209,6 +213,7 @@ class Party:
             self._roster,
             self.partition,
             self.carry and partial(self.carry, session),
+            cut=self._studies.cuts.of,
         )
         public, signature = agreement.offer()
         offer = {"key": public.hex(), "signature": signature.hex()}
@@ -265,6 +270,7 @@ class Party:
             "masked",
             self._roster,
             self.partition,
+            cut=self._studies.cuts.of,
         )
         try:
             self._studies.check_refusals(str(header["study"]))

@@ -19,7 +19,7 @@ from unpooled.party.steps.incremental import run_incrementally
 from unpooled.party.steps.neighbours import Neighbours
 from unpooled.party.steps.run_step import run_step
 from unpooled.party.views.session_views import SessionViews
-from unpooled.party.views.view import View
+from unpooled.party.views.view import FindCut, View
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.computing_party import ComputingParty
 from unpooled.protocol.ledger_lines import Lines, ledger_lines
@@ -99,6 +99,8 @@ class Session:
         As the silo declared it.
     carry : callable, optional
         Hands a message of secure comparisons for a peer to the relay.
+    cut : callable
+        Returns the blocks of a table's rows on a row partition.
     """
 
     def __init__(
@@ -113,12 +115,15 @@ class Session:
         roster: Roster,
         partition: str = "rows",
         carry: Carry | None = None,
+        *,
+        cut: FindCut,
     ) -> None:
         self.party, self.parties, self.protection = party, parties, protection
         self.partition, self._roster, self._carry = partition, roster, carry
         self._table, self._policy = table, policy
+        committee = roster.part(parties).committee
         self._views = SessionViews(
-            party, roster.part(parties).committee, table, policy, study, partition
+            party, committee, table, policy, study, partition, cut
         )
         self._agreement, self._neighbours = agreement, Neighbours(party, parties)
         self._keys: dict[str, bytes] = {}
@@ -198,7 +203,7 @@ class Session:
         policy.check_step(step, request.to, self.protection, request.chosen)
         label = [self._table.label] if "y" in step.reads and self._table.label else []
         policy.check_columns([*view.source_columns, *label])
-        policy.check_rows(view.n_rows, view.left_out)
+        policy.check_rows(view.fewest_rows)
         check_inputs(step, request.operations)
         for declared in step.leaves.values():
             policy.check_features(declared, len(view.columns), view.n_rows)

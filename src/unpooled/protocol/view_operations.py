@@ -4,6 +4,7 @@ Data only: names, numbers, and the arrays of fitted transforms on the side. A si
 evaluates them in `unpooled.party.views.view`.
 """
 
+import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -12,13 +13,9 @@ from typing import Any, final
 
 import numpy as np
 
-from unpooled.arrays import Array, Bool
+from unpooled.arrays import Array
 from unpooled.ledger import canonical
 from unpooled.protocol.message import digest
-
-# Rows are assigned to folds within stretches of this length, so that the memory this
-# takes does not grow with the table.
-_STRETCH = 10_000
 
 
 @final
@@ -36,18 +33,21 @@ class Select:
 @final
 @dataclass(frozen=True)
 class Rows:
-    """Keep the rows whose rank in their stretch, after shuffling, is in one part.
+    """Keep some of the blocks that a silo's rows are cut into.
+
+    It names no row: what a block is, the silo knows (`unpooled.party.views.cut`).
 
     Attributes
     ----------
     fold, of : int
-        With ``of > 0``: ranks equal to `fold` modulo `of` are the part.
+        With ``of > 0``: the blocks are dealt to so many parts, and `fold` is the part.
     share : float
-        With ``of == 0``: the first ``ceil(share * length)`` ranks are the part.
+        With ``of == 0``: the part has this share of the blocks, rounded, and of two or
+        more at least one, and not all.
     complement : bool
-        Keep the other rows.
+        Keep the other blocks.
     seed : int
-        Of the shuffle; -1 keeps the table's order.
+        Of the order in which blocks are dealt; -1 deals them in the cut's own.
     """
 
     fold: int
@@ -61,33 +61,33 @@ class Rows:
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {"operation": "rows", **values}
 
-    def chosen(self, start: int, stop: int, n_rows: int) -> Bool[Array, " n"]:
-        """Return which of the rows from `start` to `stop` are kept."""
-        parts = []
-        for stretch in range(start // _STRETCH, math.ceil(stop / _STRETCH)):
-            first = stretch * _STRETCH
-            kept = self._of_stretch(stretch, min(_STRETCH, n_rows - first))
-            parts.append(kept[max(start - first, 0) : stop - first])
-        return np.concatenate(parts) if parts else np.zeros(0, bool)
+    def chosen(self, blocks: Sequence[int], key: bytes = b"") -> tuple[int, ...]:
+        """Return which of some blocks are kept.
 
-    def count(self, n_rows: int) -> int:
-        """Return the number of rows kept out of `n_rows`."""
-        full, rest = divmod(n_rows, _STRETCH)
-        return sum(
-            times * int(self._of_stretch(0, length).sum())
-            for times, length in ((full, _STRETCH), (1, rest))
-            if times and length
-        )
-
-    def _of_stretch(self, stretch: int, length: int) -> Bool[Array, " n"]:
-        ranks = np.arange(length)
+        Parameters
+        ----------
+        blocks : sequence of int
+            Those that earlier operations left.
+        key : bytes
+            The silo's, so that its first part is not the first one of every silo;
+            empty where all silos keep the same.
+        """
+        K, dealt = len(blocks), list(blocks)
         if self.seed >= 0:
-            ranks = np.random.default_rng([self.seed, stretch]).permutation(length)
+            dealt.sort(key=lambda block: self._drawn(key, blocks, block))
         if self.of:
-            part = ranks % self.of == self.fold
+            # Silos with fewer blocks than parts leave out different parts.
+            first = int.from_bytes(self._drawn(key, blocks, -1)[:4], "big")
+            part = set(dealt[(self.fold - first) % self.of :: self.of])
         else:
-            part = ranks < math.ceil(self.share * length)
-        return ~part if self.complement else part
+            size = math.floor(self.share * K + 0.5)
+            part = set(dealt[: min(max(size, 1), K - 1) if K > 1 else size])
+        return tuple(block for block in blocks if (block in part) != self.complement)
+
+    def _drawn(self, key: bytes, blocks: Sequence[int], block: int) -> bytes:
+        # Of the blocks, so that folds within a fold are dealt independently of it.
+        what = canonical([self.seed, list(blocks), block])
+        return hashlib.blake2b(what, digest_size=16, key=key).digest()
 
 
 @final

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import unpooled as up
 from policy_steps import (
@@ -22,10 +24,15 @@ from policy_steps import (
     stays_here,
     totals,
 )
+from unpooled.data.sources.open_source import open_source
 from unpooled.errors import ReleaseRefusedError
+from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.table_cuts import TableCuts
+from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.view_operations import Derive, Rows, Select
+from viewed_tables import ROWS
 from wire import COLUMNS, Rogue, rows, silos
 
 
@@ -63,42 +70,21 @@ def test_min_rows():
     here.federation.sum(totals)
 
 
-@pytest.mark.parametrize("shuffle", [True, False])
-def test_min_rows_of_folds_and_splits(shuffle):
-    here = silos(TABLES)
-    # 30 rows in 3 folds of 10, but not in 4.
-    for train, test in here.federation.folds(3, shuffle=shuffle, random_state=0):
-        train.sum(totals)
-        test.sum(totals)
-    train, test = here.federation.folds(4, shuffle=shuffle, random_state=0)[0]
-    # Also the larger part: the whole less it would be the smaller one.
-    refuses(here, "min_rows", lambda: train.sum(totals))
-    refuses(here, "min_rows", lambda: test.sum(totals))
-    train, test = here.federation.train_test_split(test_size=0.3, random_state=0)
-    refuses(here, "min_rows", lambda: train.sum(totals))
-    refuses(here, "min_rows", lambda: test.sum(totals))
+@given(st.lists(ROWS, min_size=1, max_size=3), st.integers(10, 90))
+def test_min_rows_hold_for_every_selection_and_what_it_leaves_out(chain, n):
+    table = open_source(rows(n))
+    cuts = TableCuts(b"key", AuditLog(), Policy())
+    view = View(table, chain, cut=cuts.of)
+    assert view.fewest_rows >= 10
+    assert view.n_rows == 0 or view.n_rows >= 10
+    assert view.left_out == 0 or view.left_out >= 10
 
 
-def test_min_rows_behind_two_splits():
-    here = silos({name: rows(60, seed=i) for i, name in enumerate("abc")})
-    train, _ = here.federation.train_test_split(test_size=0.5, random_state=1)
-    for inner, outer in train.folds(3, random_state=0):
-        inner.sum(totals)
-        outer.sum(totals)
-    inner, outer = train.folds(4, random_state=0)[0]
-    refuses(here, "min_rows", lambda: inner.sum(totals))
-    refuses(here, "min_rows", lambda: outer.sum(totals))
-
-
-def test_no_rows_at_all_may_be_left_out():
-    # A part that leaves out nothing is the whole, and is no split.
-    rogue = Rogue(silos(TABLES)).enter()
-    everything = Rows(0, 0, 1.0, False, 3)
-    rules = rogue.rules("policy_steps.totals", None, (Select(COLUMNS), everything))
-    assert set(rules.values()) == {""}
-    nothing = Rows(0, 0, 0.0, False, 3)
-    rules = rogue.rules("policy_steps.totals", None, (Select(COLUMNS), nothing))
-    assert set(rules.values()) == {"min_rows"}
+def test_min_rows_of_a_table_hold_for_its_blocks():
+    here = silos({**TABLES, "b": rows(9)})
+    train, test = here.federation.train_test_split(random_state=0)
+    refuses(here, "min_rows", lambda: train.sum(totals), party="b")
+    refuses(here, "min_rows", lambda: test.sum(totals), party="b")
 
 
 def test_min_rows_per_class():

@@ -17,7 +17,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float, Shaped
 from unpooled.errors import DataError
-from unpooled.models.moments import complete
+from unpooled.models.moments import about_own_mean, complete
 from unpooled.protocol.step import kept, stays
 
 
@@ -60,7 +60,7 @@ def local_discriminant(
 )
 def local_principal(X: Float[Array, "n p"]) -> dict[str, Any]:
     """Keep the matrices of principal components."""
-    Z = complete(X) - X.mean(axis=0)
+    Z = about_own_mean(X)
     return {"A": Z.T @ Z, "B": np.eye(X.shape[1])}
 
 
@@ -70,7 +70,7 @@ def canonical_pair(
     """Return ``[[0, S_xy], [S_yx, 0]]`` and ``[[S_xx, 0], [0, S_yy]]``."""
     if not 0 < first < X.shape[1]:
         raise DataError("Both views need a column.", rule="arguments")
-    Z = complete(X) - X.mean(axis=0)
+    Z = about_own_mean(X)
     S = Z.T @ Z
     B = S.copy()
     B[:first, first:] = B[first:, :first] = 0.0
@@ -100,5 +100,5 @@ def discriminant_factors(
     values, codes, count = np.unique(y, return_inverse=True, return_counts=True)
     indicator = (codes == np.arange(len(values))[:, None]) / count[:, None]
     means = indicator @ complete(X)
-    between = np.sqrt(count)[:, None] * (means - X.mean(axis=0))
+    between = np.sqrt(count)[:, None] * (means - X.sum(axis=0) / max(len(X), 1))
     return between, X - means[codes]

@@ -121,7 +121,10 @@ def local_squares(
 def local_shifts(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, Any]:
     """Release the scatter that was kept, the part of it between silos, and log|S_i|."""
     n, shift = float(kept["count"]), kept["shift"]
-    between = np.outer(shift, shift) / max(n, 1.0)
+    if not n:
+        # It would count among the silos that are compared.
+        raise DataError("This silo has no rows in the view.", rule="min_rows")
+    between = np.outer(shift, shift) / n
     # In units of the columns' deviations over all silos: Box's M is the same in any.
     unit = np.sqrt(np.where(squares > 0, squares, 1.0))
     own = (kept["scatter"] - between) / unit / unit[:, None] / max(n - 1.0, 1.0)

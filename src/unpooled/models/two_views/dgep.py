@@ -29,7 +29,7 @@ from unpooled.linalg.partial_least_squares import (
 from unpooled.linalg.whitening import whitened_cross, whitened_factors
 from unpooled.models.generalized_eigen import matrix_pairs
 from unpooled.models.generalized_eigen.generalized_eigen import diagnosis_of, roots
-from unpooled.models.moments import complete
+from unpooled.models.moments import about_own_mean
 from unpooled.protocol.step import disclosed, public, release, summed
 
 VIEWS = {
@@ -84,7 +84,7 @@ def local_low_rank(
     columns: int,
 ) -> dict[str, Any]:
     """Disclose factors of the silo's own K_i, padded by zeros; K_i is never formed."""
-    Z = complete(X) - X.mean(axis=0)
+    Z = about_own_mean(X)
     left, right = whitened_factors(Z[:, x], Z[:, y], ridge)
     room = columns - left.shape[1]
     if room < 0:
@@ -99,7 +99,7 @@ def whitened_views(
     X: Float[Array, "n p"], x: Int[Array, " k"], y: Int[Array, " q"], ridge: float
 ) -> Float[Array, "k q"]:
     """Return K_i of rows about the silo's own means."""
-    Z = complete(X) - X.mean(axis=0)
+    Z = about_own_mean(X)
     return whitened_cross(Z[:, x], Z[:, y], ridge)
 
 

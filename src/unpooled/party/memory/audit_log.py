@@ -102,7 +102,7 @@ class AuditLog:
         parties: Sequence[str],
         session: str,
         table: str,
-        rows: str,
+        rows: Sequence[int] | None,
         notes: Sequence[Note] = (),
         rho: float = 0.0,
         mixtures: Mapping[str, int] = _NONE,
@@ -130,8 +130,8 @@ class AuditLog:
             The session.
         table : str
             Name of the version of the silo's table.
-        rows : str
-            Digest of the operations that select its rows.
+        rows : sequence of int or None
+            The blocks of the table that were selected; None of all rows.
         notes : sequence of (str, dict)
             What later rounds are compared with, beside the round itself.
         rho : float
@@ -170,7 +170,7 @@ class AuditLog:
             "columns": list(columns),
             "parties": list(parties),
             "table": table,
-            "rows": rows,
+            "rows": None if rows is None else list(rows),
             "round": lines[0].round,
             "lines": len(lines),
             "request": request,

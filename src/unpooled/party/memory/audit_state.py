@@ -86,16 +86,16 @@ class Setting:
         The version of the table, and the step.
     columns : tuple of str
         The source columns that it read, sorted.
-    rows, features : str
-        Digests of the rows, and of the columns and transforms.
-    values : str
-        Digest of the numbers.
+    rows : tuple of int or None
+        The blocks of the table; None of all rows.
+    features, values : str
+        Digests of the columns and transforms, and of the numbers.
     """
 
     table: str
     step: str
     columns: tuple[str, ...]
-    rows: str
+    rows: tuple[int, ...] | None
     features: str
     values: str
 
@@ -109,12 +109,15 @@ class Setting:
     def as_record(self) -> dict[str, Any]:
         """Return JSON values."""
         record = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return record | {"columns": list(self.columns)}
+        rows = None if self.rows is None else list(self.rows)
+        return record | {"columns": list(self.columns), "rows": rows}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Setting":
         """Read what `as_record` returned."""
-        return cls(**{**record, "columns": tuple(record["columns"])})
+        columns, rows = tuple(record["columns"]), record["rows"]
+        rows = None if rows is None else tuple(rows)
+        return cls(**{**record, "columns": columns, "rows": rows})
 
 
 @final
@@ -219,8 +222,8 @@ class AuditState:
         Versions of the table that the silo answered about, by name.
     rosters : AnsweredRosters
         For which parties, over all studies.
-    rows : dict of str to set of str
-        Digests of the operations that select rows, by version of the table.
+    rows : dict of str to set of tuple of int
+        The blocks of each selection, by version of the table.
     fillings : dict of (str, str) to Filling
         The first one of a column, by version of the table and column.
     settings : dict of (str, str) to list of Setting
@@ -230,20 +233,22 @@ class AuditState:
     spent : float
         The ρ of all private releases together.
     notes : dict of str to list
-        Notes of earlier versions of the library: "version" of the table, and how its
-        cells were "filled".
+        Other notes about the table: its "blocks", which of them were "selected"; and of
+        earlier versions of the library its "version", and how cells were "filled".
     """
 
     def __init__(self) -> None:
         self.studies: dict[str, LoggedStudy] = {}
         self.tables: dict[str, TableVersion] = {}
         self.rosters = AnsweredRosters()
-        self.rows: dict[str, set[str]] = {}
+        self.rows: dict[str, set[tuple[int, ...]]] = {}
         self.fillings: dict[tuple[str, str], Filling] = {}
         self.settings: dict[tuple[str, str], list[Setting]] = {}
         self.answered_columns = AnsweredColumns()
         self.spent = 0.0
-        self.notes: dict[str, list[dict[str, Any]]] = {"version": [], "filled": []}
+        self.notes: dict[str, list[dict[str, Any]]] = {
+            kind: [] for kind in ("version", "filled", "blocks", "selected")
+        }
 
     def see(self, entry: Entry) -> None:
         """Take in an entry, in its order."""
@@ -297,7 +302,7 @@ class AuditState:
     def _see_round(self, record: Mapping[str, Any], time: str) -> None:
         table = record.get("table", UNKNOWN)
         self.rosters.see(table, record["parties"], time)
-        if "rows" in record:
-            self.rows.setdefault(table, set()).add(record["rows"])
+        if record.get("rows") is not None:
+            self.rows.setdefault(table, set()).add(tuple(record["rows"]))
         self.answered_columns.see(record["columns"], record.get("mixtures", {}))
         self.spent += record.get("rho", 0.0)

@@ -19,7 +19,7 @@ from unpooled.arrays import Array
 from unpooled.data.atomic_file import replacing
 from unpooled.data.table import Table
 from unpooled.errors import StudyError
-from unpooled.ledger import Ledger, Release, Seal, canonical
+from unpooled.ledger import Ledger, Release, Seal
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.audit_state import LoggedStudy
 from unpooled.party.memory.kept_arrays import KeptStore
@@ -29,12 +29,12 @@ from unpooled.party.rules.differencing import DifferencingRules
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.privacy_budget import check_budget
 from unpooled.party.rules.refusal_limit import check_refusals, record_refusal
+from unpooled.party.rules.table_cuts import TableCuts
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY, Lines
 from unpooled.protocol.message import Message, digest
 from unpooled.protocol.refusal import Refusal
-from unpooled.protocol.view_operations import Operation, Rows
 from unpooled.secure.keys.roster import Identity
 
 Answer = tuple[dict[str, Any], dict[str, Array]]
@@ -65,9 +65,13 @@ class Studies:
         Whether a person must approve each study before the silo joins it.
     models : Path or None
         The folder of delivered models, one folder for each study.
+    cut_key : bytes, optional
+        The secret of the cuts; by default derived from the identity.
 
     Attributes
     ----------
+    cuts : TableCuts
+        The blocks of the silo's rows, of which every selection is a union.
     studies : dict of str to StudyMemory
         The studies that the silo remembers, by name.
     """
@@ -79,6 +83,7 @@ class Studies:
         audit_log: AuditLog,
         approval: str,
         models: Path | None,
+        cut_key: bytes | None = None,
     ) -> None:
         if approval not in APPROVALS:
             raise StudyError(
@@ -94,6 +99,8 @@ class Studies:
         # Of this use alone, and the same after a restart.
         key = hashlib.sha256(b"row digests" + identity.private_bytes()).digest()
         self._differencing = DifferencingRules(audit_log, key)
+        cut_key = cut_key or identity.derived(b"blocks of rows")
+        self.cuts = TableCuts(cut_key, audit_log, policy)
         self.studies: dict[str, StudyMemory] = {}
         for name in audit_log.studies():
             if audit_log.study(name).lines:
@@ -177,6 +184,7 @@ class Studies:
         if self._asks_people and not self._audit_log.study(study).approves(step):
             raise Refusal("approval")
         self._differencing.check(self._policy, asked, parties)
+        self.cuts.check(asked, len(parties))
         check_budget(self._policy, self._audit_log, asked.rho)
         return n_entries
 
@@ -188,6 +196,7 @@ class Studies:
         Rules about fitted numbers are left out: a plan has placeholders for them.
         """
         self._differencing.check_parties(self._policy, asked.view, parties)
+        self.cuts.check(asked, len(parties))
         # Columns are planned before rows are matched, and answered about afterwards.
         if partition == "rows":
             self._differencing.check_rows(self._policy, asked.view)
@@ -222,7 +231,7 @@ class Studies:
             As `check` returned it for the step.
         """
         filled = asked.view.filled_as
-        notes = self._differencing.notes(self._policy, asked)
+        notes = self._differencing.notes(self._policy, asked) + self.cuts.notes(asked)
 
         def check_again() -> None:
             # Another process may have answered since the rules were checked.
@@ -248,13 +257,12 @@ class Studies:
             parties=parties,
             session=asked.request.session,
             table=self._differencing.table_name(self._policy, asked),
-            rows=_rows_digest(asked.request.operations),
+            rows=asked.view.selection,
             notes=notes,
             rho=asked.rho,
             mixtures=asked.mixtures,
             check=check_again,
         )
-        self._differencing.record(asked)
         study.ledger = ledger
         seals = [line.seals[party] for line in sealed]
         return [[seal.sequence, seal.digest, seal.signature] for seal in seals]
@@ -358,10 +366,6 @@ def session_of(message: Message) -> tuple[str, str]:
     if not (isinstance(study, str) and isinstance(session, str)):
         raise Refusal("malformed_message")
     return study, session
-
-
-def _rows_digest(operations: Sequence[Operation]) -> str:
-    return digest(canonical([o.as_json() for o in operations if isinstance(o, Rows)]))
 
 
 def _append_sealed(

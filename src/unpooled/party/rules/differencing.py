@@ -4,21 +4,19 @@ Totals over overlapping rosters combine to one silo's own value even when no sil
 both (A+B+C, C+D+E and A+B+D+E give C twice). So each silo answers about its table for
 one set of parties only, whatever the study, the columns, the step or the public
 arguments, for ever or for a period that it chooses
-(`unpooled.party.rules.answered_rosters`). Folds and splits that differ in a few rows
-are refused too, since their difference is those rows, and so are a table's totals
-before and after a few rows changed (`unpooled.party.rules.table_versions`), two
-imputations of a few cells (`unpooled.party.rules.imputed_cells`), and two settings of
-a step that is not additive (`unpooled.party.rules.one_setting`).
+(`unpooled.party.rules.answered_rosters`). A table's totals before and after a few rows
+changed are refused too (`unpooled.party.rules.table_versions`), and so are two
+imputations of a few cells (`unpooled.party.rules.imputed_cells`) and two settings of a
+step that is not additive (`unpooled.party.rules.one_setting`). Folds and splits need no
+rule here: they are unions of blocks (`unpooled.party.views.cut`), and so are their
+differences.
 
-What they compare with is the audit log's, one account of all studies and processes of a
-silo: it is written with the round, in one transaction, before the reply leaves.
+What the rules compare with is the audit log's, one account of all studies and processes
+of a silo: it is written with the round, in one transaction, before the reply leaves.
 """
 
 from typing import final
 
-import numpy as np
-
-from unpooled.arrays import Array, UInt8
 from unpooled.party.memory.audit_log import AuditLog, Note
 from unpooled.party.memory.hash_chain import now
 from unpooled.party.rules.answered_rosters import UNKNOWN
@@ -39,7 +37,7 @@ class DifferencingRules:
     ----------
     audit_log : AuditLog
         Has the rosters, the versions of the table, how its cells were filled, and the
-        settings of steps. Sets of rows are known while the party lives.
+        settings of steps.
     key : bytes
         Of the digests of rows, at most 64.
     """
@@ -48,9 +46,7 @@ class DifferencingRules:
         self._audit_log = audit_log
         self._versions = TableVersions(key, audit_log)
         self._fillings = ImputedCells(key, audit_log)
-        self._settings = OneSetting(key, audit_log)
-        # Sets of rows, a bit for each, by the table's length.
-        self._row_sets: dict[int, list[UInt8[Array, " b"]]] = {}
+        self._settings = OneSetting(audit_log)
 
     def check(self, policy: Policy, asked: AskedStep, parties: tuple[str, ...]) -> None:
         """Refuse a step that, with earlier answers, gives a few rows or one party.
@@ -83,16 +79,9 @@ class DifferencingRules:
                 raise Refusal("allow_roster_change")
 
     def check_rows(self, policy: Policy, view: View | IdColumn) -> None:
-        """Refuse a set of rows that differs in a few from an answered one."""
+        """Refuse rows that differ in a few from those of an earlier answer."""
         if isinstance(view, View):
             self._versions.check(policy, view.table)
-        if not view.left_out:
-            # All rows: every answered set leaves out enough of them, or none.
-            return
-        rows = view.rows()
-        asked = np.packbits(rows)
-        for other in self._row_sets.get(len(rows), ()):
-            policy.check_rows(view.n_rows, [int(np.unpackbits(asked ^ other).sum())])
 
     def table_name(self, policy: Policy, asked: AskedStep) -> str:
         """Return the name of the version of the table that a step reads."""
@@ -107,14 +96,3 @@ class DifferencingRules:
             notes += self._fillings.notes(policy, view, versions)
             notes += self._settings.notes(asked, versions)
         return notes
-
-    def record(self, asked: AskedStep) -> None:
-        """Remember the rows of an answered step; the log has the rest of its round."""
-        view = asked.view
-        if not view.left_out:
-            return
-        rows = view.rows()
-        known = self._row_sets.setdefault(len(rows), [])
-        packed = np.packbits(rows)
-        if not any(np.array_equal(packed, other) for other in known):
-            known.append(packed)

@@ -5,9 +5,10 @@
 
 So two numbers, fitted on two sets of rows or chosen, give the sum of those rows, and a
 person's own row where one cell is missing; folds add up to all rows, so it does not
-help that the two totals are about different rows. Where few cells of a column are
-missing, the silo fills them in one way only for each version of its table, over all
-studies:
+help that the two totals are about different rows. All selections are unions of blocks
+of rows (`unpooled.party.views.cut`), and so are the rows that two fillings give the
+sum of. Where a block has a few missing cells of a column, the silo fills the column in
+one way only for each version of its table, over all studies:
 
     first filling     second filling    the silo
     a fit's           a fit's           fills as the first time, whatever is asked
@@ -15,14 +16,14 @@ studies:
 
 A mean that was fitted on other folds, or next month when another silo's rows have
 changed, is another number. An analyst who cross-validates meant no particular one, so
-the first stays, in these few cells. An analyst who names a number means that number.
+the first stays. An analyst who names a number means that number.
 """
 
 from typing import final
 
 import numpy as np
 
-from unpooled.arrays import Int
+from unpooled.arrays import Array, UInt8
 from unpooled.data.table import Table
 from unpooled.party.memory.audit_log import AuditLog, Note
 from unpooled.party.memory.audit_state import Filling
@@ -46,8 +47,8 @@ class ImputedCells:
 
     def __init__(self, key: bytes, audit_log: AuditLog) -> None:
         self._key, self._audit_log = key, audit_log
-        # Of the present table, by column.
-        self._missing: dict[str, int] = {}
+        # Of the present table: by column, the fewest missing cells of a block with any.
+        self._fewest: dict[str, int] = {}
         self._table: Table | None = None
 
     def check(self, policy: Policy, view: View, versions: list[str]) -> None:
@@ -85,23 +86,32 @@ class ImputedCells:
         return next(filter(None, found), None)
 
     def _few(self, policy: Policy, view: View) -> dict[str, Filling]:
-        """Return the fillings of the columns of which few cells are missing."""
+        """Return the fillings of columns of which a block lacks a few cells."""
         if policy.min_rows <= 1 or not (fillings := view.fillings):
             return {}
-        missing = self._count(view.table, fillings)
+        if view.table is not self._table:
+            self._fewest, self._table = {}, view.table
+        if new := [column for column in fillings if column not in self._fewest]:
+            in_all = np.zeros(view.table.n_rows, np.uint8)
+            self._fewest |= _fewest(view.table, new, in_all)
+            # Few in all are few in a block, and the blocks need not be known.
+            if many := [c for c in new if self._fewest[c] >= policy.min_rows]:
+                self._fewest |= _fewest(view.table, many, view.blocks_of_rows)
         return {
             column: filling
             for column, filling in fillings.items()
-            if 0 < missing[column] < policy.min_rows
+            if 0 < self._fewest[column] < policy.min_rows
         }
 
-    def _count(self, table: Table, columns: dict[str, Filling]) -> dict[str, int]:
-        """Return how many cells of columns are missing, in all rows of a table."""
-        if table is not self._table:
-            self._missing, self._table = {}, table
-        if new := [column for column in columns if column not in self._missing]:
-            found: Int = np.zeros(len(new), int)
-            for block in table.blocks(new):
-                found += np.isnan(block.X).sum(axis=0)
-            self._missing |= dict(zip(new, found.tolist(), strict=True))
-        return self._missing
+
+def _fewest(
+    table: Table, columns: list[str], block_of: UInt8[Array, " n"]
+) -> dict[str, int]:
+    """Return the fewest missing cells of a block that has any, by column."""
+    missing = np.zeros((int(block_of.max(initial=0)) + 1, len(columns)), int)
+    for rows in table.blocks(columns):
+        places = block_of[rows.start : rows.start + len(rows.X)]
+        np.add.at(missing, places, np.isnan(rows.X))
+    none = table.n_rows + 1
+    fewest = np.where(missing > 0, missing, none).min(axis=0) % none
+    return dict(zip(columns, fewest.tolist(), strict=True))

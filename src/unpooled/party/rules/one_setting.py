@@ -12,7 +12,6 @@ Other columns of the same setting are another question; but the same columns and
 under another transform are the same one: a scaler in front is a ridge.
 """
 
-import hashlib
 from typing import Any, final
 
 import numpy as np
@@ -34,14 +33,12 @@ class OneSetting:
 
     Parameters
     ----------
-    key : bytes
-        Of the digests of rows.
     audit_log : AuditLog
         Keeps the settings.
     """
 
-    def __init__(self, key: bytes, audit_log: AuditLog) -> None:
-        self._key, self._audit_log = key, audit_log
+    def __init__(self, audit_log: AuditLog) -> None:
+        self._audit_log = audit_log
 
     def check(self, policy: Policy, asked: AskedStep, versions: list[str]) -> None:
         """Refuse another setting than the one that was answered."""
@@ -74,18 +71,10 @@ class OneSetting:
             # Models ask for a step under many names; this is that of its own module.
             step=f"{home_of(function.__module__)}.{function.__name__}",
             columns=tuple(sorted(view.source_columns)),
-            rows=self._digest(view),
+            rows=view.selection,
             features=view.features,
             values=digest(canonical(values)),
         )
-
-    def _digest(self, view: View) -> str:
-        # Not of the request: a share of 1.0 is all rows too. Under the key, because
-        # the number of rows could be guessed.
-        if not any(view.left_out):
-            return "all"
-        rows = np.packbits(view.rows()).data
-        return hashlib.blake2b(rows, digest_size=16, key=self._key).hexdigest()
 
 
 def _value(public: Any, name: str) -> Any:

@@ -30,12 +30,14 @@ class Policy:
     min_parties : int, default 3
         Fewest parties in a study. With two, a total gives each the other's value.
     min_rows : int, default 10
-        Fewest rows behind a release, and fewest that a fold or split may leave out.
+        Fewest rows behind a release, and fewest of a block: folds and splits are made
+        of the blocks that a silo cuts its rows into.
     min_rows_per_class : int, default 5
-        Fewest rows of any class that is present, in a release by class.
+        Fewest rows of any class that is present, in a release by class and in a block.
     max_feature_ratio : float, default 0.33
         Largest ratio of features to the silo's rows in a release over pairs of
         features; with more features than rows a covariance can be solved for records.
+        It holds too for the rows, over all silos, by which folds and splits differ.
         Beyond the ratio a coordinator may choose mixtures of features: over all
         requests at most this ratio of the features or of the rows, and never more than
         rows.
@@ -211,15 +213,17 @@ class Policy:
         """Whether a source column may be read."""
         return self.allowed_columns is None or _listed(column, self.allowed_columns)
 
-    def check_rows(self, n_rows: int, left_out: Sequence[int] = ()) -> None:
-        """Refuse a release over few rows, or one whose complement is few rows."""
-        counts = [n_rows, *(count for count in left_out if count)]
-        if min(counts) < self.min_rows:
+    def check_rows(self, n_rows: int) -> None:
+        """Refuse a release over few rows, or over blocks of few rows."""
+        if n_rows < self.min_rows:
             raise Refusal("min_rows")
 
     def check_features(self, declared: Declared, n_features: int, n_rows: int) -> None:
-        """Refuse pairs of features where features are too many for the rows."""
-        if declared.pairs_features:
+        """Refuse pairs of features where features are too many for the rows.
+
+        A silo without rows in the view has nothing that could be solved for.
+        """
+        if declared.pairs_features and n_rows:
             self.check_made(n_features, n_rows)
 
     def check_made(self, n_columns: int, n_rows: int) -> None:

@@ -1,30 +1,17 @@
 """Versions of a silo's table: which rows an answer was about, and how many changed.
 
-    row ── secret sum of its cells and label ── AES ── 64 bits, which the log has
-
 A version is all rows of all columns that studies may read, and the label. The log has
-one number for each row, the value of a pseudorandom function under a key of the silo's
-own: whoever reads the file sees which rows are equal to each other, and nothing else
-of them. Two versions are compared by these numbers, so that a silo knows how many rows
-changed; the names of versions tell all other rules which table an answer was about.
-
-References
-----------
-Wegman and Carter, New hash functions and their use in authentication and set equality,
-Journal of Computer and System Sciences 22 (1981): a pseudorandom function of a
-universal hash is one of the whole row.
+a keyed digest of each row (`unpooled.party.rules.row_digests`), in no order. Two
+versions are compared by these, so that a silo knows how many rows changed; the names of
+versions tell all other rules which table an answer was about.
 """
 
 import base64
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher
-from cryptography.hazmat.primitives.ciphers.algorithms import AES
-from cryptography.hazmat.primitives.ciphers.modes import ECB
 
 from unpooled.arrays import Array, UInt64
 from unpooled.data.table import Table
@@ -32,10 +19,9 @@ from unpooled.ledger import canonical
 from unpooled.party.memory.audit_log import AuditLog, Note
 from unpooled.party.memory.audit_state import TableVersion
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.row_digests import former_digests, row_digests
 from unpooled.protocol.refusal import Refusal
 
-# Odd numbers that spread the bits of a float64, whose low ones are mostly zero.
-_SPREAD = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)
 # A log in memory names its first version so: nothing is there to compare it with.
 _FIRST = "first"
 
@@ -160,7 +146,7 @@ class TableVersions:
         if (place, columns, label) not in self._rows:
             table = self._known[place][0]
             rows = row_digests(table, columns, label, self._key)
-            self._rows[place, columns, label] = rows
+            self._rows[place, columns, label] = np.sort(rows)
         return self._rows[place, columns, label]
 
     def _change(self, policy: Policy, table: Table, other: str) -> Change | None:
@@ -193,90 +179,10 @@ class TableVersions:
                 before = np.frombuffer(bytes.fromhex(note["rows"]), "<u8")
                 if (place, columns) not in self._former:
                     digests = former_digests(table, columns, self._key)
-                    self._former[place, columns] = digests
+                    self._former[place, columns] = np.sort(digests)
                 change = _compared(before, self._former[place, columns])
             self._changes[name, number] = change
         return self._changes[name, number]
-
-
-def row_digests(
-    table: Table, columns: Sequence[str], label: str, key: bytes
-) -> UInt64[Array, " n"]:
-    """Return a 64-bit digest of each row's cells and label, sorted.
-
-    Parameters
-    ----------
-    table : Table
-        The rows.
-    columns : sequence of str
-        The cells that count.
-    label : str
-        The column of the label; empty where the table has none.
-    key : bytes
-        Without it nobody can say which row gives which digest, one guess at a time.
-    """
-    secret = hashlib.blake2b(b"rows", digest_size=16, key=key).digest()
-    # Each row is one block of 16 bytes, so no mode is wanted: the cipher is the
-    # pseudorandom function itself.
-    cipher = Cipher(AES(secret), ECB()).encryptor()
-    parts = [np.zeros(0, np.uint64)]
-    for X, values in _blocks(table, columns, label):
-        block = np.zeros((len(X), 2), "<u8")
-        block[:, 0] = _sums(X, columns, key)
-        if label:
-            block[:, 1] = _label_digests(values, key)
-        parts.append(np.frombuffer(cipher.update(block.tobytes()), "<u8")[::2])
-    return np.sort(np.concatenate(parts))
-
-
-def former_digests(
-    table: Table, columns: Sequence[str], key: bytes
-) -> UInt64[Array, " n"]:
-    """Return the digests that the notes of earlier versions of the library have."""
-    parts = [np.zeros(0, np.uint64)]
-    parts += [_sums(X, columns, key) for X, _ in _blocks(table, columns, "")]
-    return np.sort(np.concatenate(parts))
-
-
-def _blocks(table: Table, columns: Sequence[str], label: str) -> Any:
-    extra = [label] if label else []
-    for block in table.blocks(tuple(columns), extra):
-        yield block.X, block.extra.get(label)
-
-
-def _sums(X: Array, columns: Sequence[str], key: bytes) -> UInt64[Array, " n"]:
-    weights = np.array([_hash(key, column) | 1 for column in columns], np.uint64)
-    sums = np.zeros(len(X), np.uint64)
-    # As many rows as stay in the processor's cache.
-    step = max(1, 2**16 // max(1, X.shape[1]))
-    for start in range(0, len(X), step):
-        part = X[start : start + step]
-        # One form for zero and one for cells that are missing.
-        cells = np.where(np.isnan(part), np.nan, part + 0.0).view(np.uint64)
-        for spread in _SPREAD:
-            cells ^= cells >> np.uint64(33)
-            cells *= np.uint64(spread)
-        cells ^= cells >> np.uint64(33)
-        cells *= weights
-        sums[start : start + step] = cells.sum(axis=1, dtype=np.uint64)
-    return sums
-
-
-def _label_digests(values: Array, key: bytes) -> UInt64[Array, " n"]:
-    # A missing label, None or NaN, is one value.
-    labels = [None if v is None or v != v else v for v in values.tolist()]
-    hashed = {label: _hash(key, f"label {_text(label)}") for label in set(labels)}
-    return np.array([hashed[label] for label in labels], np.uint64)
-
-
-def _text(label: Any) -> str:
-    # The same class may come as 1, 1.0 or True, as its file is read.
-    return str(float(label)) if isinstance(label, int | float) else str(label)
-
-
-def _hash(key: bytes, text: str) -> int:
-    hashed = hashlib.blake2b(text.encode(), digest_size=8, key=key).digest()
-    return int.from_bytes(hashed, "little")
 
 
 def _compared(before: UInt64[Array, " n"], now: UInt64[Array, " l"]) -> Change:

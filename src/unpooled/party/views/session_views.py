@@ -14,7 +14,7 @@ from unpooled.party.memory.partial_totals import TotalsCache
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
 from unpooled.party.views.transform_checks import Transforms
-from unpooled.party.views.view import View
+from unpooled.party.views.view import FindCut, View, shared_by_all
 from unpooled.protocol.declaration import Declared
 from unpooled.protocol.message import digest
 from unpooled.protocol.refusal import Refusal
@@ -40,6 +40,8 @@ class SessionViews:
         The party's memory of the study between fits.
     partition : {"rows", "columns"}
         As the silo declared it.
+    cut : callable
+        Returns the blocks of a table's rows on a row partition.
 
     Attributes
     ----------
@@ -55,10 +57,12 @@ class SessionViews:
         policy: Policy,
         study: StudyMemory,
         partition: str,
+        cut: FindCut,
     ) -> None:
         self.party, self.partition = party, partition
         self.origins = Origins()
         self._table, self._study = table, study
+        self._cut = cut if partition == "rows" else shared_by_all
         self._of_fit = KeptStore()
         self._transforms = Transforms(policy, study, committee)
         self._views: dict[str, View] = {}
@@ -74,7 +78,11 @@ class SessionViews:
         if key not in self._views:
             try:
                 self._views[key] = View(
-                    self._table, request.operations, self.kept, self.partition
+                    self._table,
+                    request.operations,
+                    self.kept,
+                    self.partition,
+                    self._cut,
                 )
             except LookupError as unknown:
                 raise Refusal("unknown_columns") from unknown

@@ -13,7 +13,7 @@ from typing import Any, final
 
 import numpy as np
 
-from unpooled.arrays import Array, Bool, Float
+from unpooled.arrays import Array, Bool, Float, UInt8
 from unpooled.data.row_blocks import Block
 from unpooled.data.table import Table, rows_per_block
 from unpooled.errors import DataError
@@ -21,6 +21,7 @@ from unpooled.ledger import canonical
 from unpooled.linalg.moments import column_sums
 from unpooled.party.memory.audit_state import Filling
 from unpooled.party.memory.kept_arrays import KeptArrays
+from unpooled.party.views.cut import Cut, shared_cut
 from unpooled.party.views.dominance import row_shares
 from unpooled.protocol.message import digest
 from unpooled.protocol.refusal import Refusal
@@ -29,11 +30,18 @@ from unpooled.protocol.view_operations import Derive, Operation, Rows, Select
 
 # From the address of a fit to what this silo kept for it.
 FindKept = Callable[[str], KeptArrays]
+# From a table to the blocks of its rows.
+FindCut = Callable[[Table], Cut]
 
 
 def nothing_kept(address: str) -> KeptArrays:
     """Return no kept arrays, for a silo without any."""
     return KeptArrays("", ())
+
+
+def shared_by_all(table: Table) -> Cut:
+    """Return the cut that silos with the same rows in the same order share."""
+    return shared_cut(table.n_rows)
 
 
 @final
@@ -51,6 +59,9 @@ class View:
     partition : {"rows", "columns"}, default "rows"
         On a column partition a selection names columns of all silos, and each silo
         keeps its own.
+    cut : callable, optional
+        Returns the blocks of the table's rows, of which operations keep some; asked
+        for only where they do. By default the cut that all silos share.
 
     Attributes
     ----------
@@ -60,8 +71,12 @@ class View:
         The features, which are the columns of X.
     source_columns : tuple of str
         The table's columns that are read for it.
-    left_out : list of int
-        Number of rows that each `Rows` operation leaves out.
+    left_out : int
+        Number of rows of the table that are not in the view.
+    cut : Cut or None
+        The blocks of the table's rows; None where the view has all rows.
+    kept_blocks : tuple of int
+        Those of the cut that are in the view.
     filled_as : dict of str to float
         Numbers in the missing cells of source columns, in place of those that the
         view's operations have for them; see `fill_as`.
@@ -73,8 +88,10 @@ class View:
         operations: Sequence[Operation],
         kept: FindKept = nothing_kept,
         partition: str = "rows",
+        cut: FindCut = shared_by_all,
     ) -> None:
         self.table, self._kept, self._partition = table, kept, partition
+        self._find_cut = cut
         self._sums: Float[Array, " p"] | None = None
         self.filled_as: Mapping[str, float] = {}
         self.source_columns = tuple(table.columns)
@@ -82,46 +99,74 @@ class View:
             # Unread columns of a file larger than memory are never loaded.
             self.source_columns = self._known(self.source_columns, operations[0])
             operations = operations[1:]
-        self._operations = list(operations)
-        self.columns = self.source_columns
+        # Rows are chosen first: no other operation looks at more than one of them.
+        self._rows = [o for o in operations if isinstance(o, Rows)]
+        self._operations = [o for o in operations if not isinstance(o, Rows)]
+        self.cut = cut(table) if self._rows else None
+        self.kept_blocks: tuple[int, ...] = ()
         self.n_rows = table.n_rows
-        self.left_out: list[int] = []
-        self._counts = []
+        if self.cut is not None:
+            self.kept_blocks = self._chosen(self.cut)
+            self.n_rows = sum(self.cut.sizes[block] for block in self.kept_blocks)
+        self.left_out = table.n_rows - self.n_rows
+        self.columns = self.source_columns
         for operation in self._operations:
-            self._counts.append(self.n_rows)
             if isinstance(operation, Select):
                 self.columns = self._known(self.columns, operation)
-            elif isinstance(operation, Derive):
+            else:
                 _check_arguments(operation, len(self.columns))
                 self.columns = self._made(operation, self.columns)
-            else:
-                left = operation.count(self.n_rows)
-                self.left_out.append(self.n_rows - left)
-                self.n_rows = left
+
+    def _chosen(self, cut: Cut) -> tuple[int, ...]:
+        blocks = tuple(range(len(cut.sizes)))
+        for operation in self._rows:
+            blocks = operation.chosen(blocks, cut.key)
+        return blocks
 
     @property
     def transforms(self) -> list[str]:
         """The names of the derived steps in the chain."""
         return [o.step for o in self._operations if isinstance(o, Derive)]
 
+    @property
+    def fewest_rows(self) -> int:
+        """The fewest rows that this view and any other of the table can differ in.
+
+        Those of a block, or of the table where the view has all. No row at all is the
+        choice of a silo with fewer blocks than parts; where all silos have the same
+        rows, it is nobody's.
+        """
+        if self.cut is None:
+            return self.table.n_rows
+        smallest = min(self.cut.sizes, default=0)
+        return min(smallest, self.n_rows) if self._partition == "columns" else smallest
+
     def rows(self) -> Bool[Array, " N"]:
         """Return a mask of the table's rows that the view keeps."""
-        kept = np.ones(self.table.n_rows, bool)
-        for operation in self._operations:
-            if isinstance(operation, Rows):
-                n_rows = int(kept.sum())
-                kept[np.flatnonzero(kept)] = operation.chosen(0, n_rows, n_rows)
-        return kept
+        if self.cut is None:
+            return np.ones(self.table.n_rows, bool)
+        return np.isin(self.cut.block_of, self.kept_blocks)
 
     def source(self) -> "View":
         """Return the same rows of the source columns, before any transform."""
-        rows = [o for o in self._operations if isinstance(o, Rows)]
-        return View(self.table, [Select(self.source_columns), *rows])
+        chain = [Select(self.source_columns), *self._rows]
+        return View(self.table, chain, cut=self._find_cut)
+
+    @property
+    def selection(self) -> tuple[int, ...] | None:
+        """The blocks that are in the view; None where it has all rows."""
+        return self.kept_blocks if self.left_out else None
+
+    @property
+    def blocks_of_rows(self) -> UInt8[Array, " N"]:
+        """The block of each row of the table, whichever rows the view has."""
+        cut = self.cut or self._find_cut(self.table)
+        return cut.block_of
 
     @property
     def features(self) -> str:
         """A name for the columns and transforms, whatever the rows."""
-        chain = [o.as_json() for o in self._operations if not isinstance(o, Rows)]
+        chain = [operation.as_json() for operation in self._operations]
         return digest(canonical([list(self.source_columns), chain]))
 
     def fill_as(self, values: Mapping[str, float]) -> None:
@@ -151,11 +196,10 @@ class View:
     ) -> dict[str, Array] | None:
         """Do additive work where the parts of the table lie; see `Table.over_parts`.
 
-        None where the table has no parts, where an operation depends on a row's place
-        among all, and on column partitions, where transforms read kept arrays.
+        None where the table has no parts, where the view has some of its rows, and on
+        column partitions, where transforms read kept arrays.
         """
-        in_order = any(isinstance(operation, Rows) for operation in self._operations)
-        if in_order or self._partition == "columns":
+        if self.cut is not None or self._partition == "columns":
             return None
         operations = [Select(self.source_columns), *self._operations]
         on_part = partial(_on_part, work, operations, self.filled_as)
@@ -175,12 +219,12 @@ class View:
         else:
             # Operations copy what they read: in blocks, not the whole array at once.
             rows = rows_per_block(table, columns, extra, None)
-            blocks = table.blocks(columns, extra, rows if self._operations else None)
+            copies = self._operations or self.cut
+            blocks = table.blocks(columns, extra, rows if copies else None)
+        if self.cut is not None:
+            blocks = _kept_rows(self.rows(), blocks)
         origins = iter(self._origins())
-        for operation, n_rows in zip(self._operations, self._counts, strict=True):
-            if isinstance(operation, Rows):
-                blocks = _kept_rows(operation, blocks, n_rows)
-                continue
+        for operation in self._operations:
             if isinstance(operation, Derive):
                 columns = self._made(operation, columns)
                 stay = [self.filled_as.get(source, np.nan) for source in next(origins)]
@@ -205,12 +249,26 @@ class View:
         return row_shares(self.blocks(), len(self.columns))
 
     def class_sizes(self, label: str) -> list[int]:
-        """Return the number of rows of each class that the view has, in no order."""
-        sizes = Counter[object]()
-        for block in self.blocks([label]):
-            # A missing label (None, NaN) is no class; a step refuses it itself.
+        """Return the numbers of rows of each class that other views may add or lack.
+
+        Of all rows: those of the classes. Of a silo's blocks: those of the classes in
+        each of them. Of blocks that all silos share, which are not stratified: those of
+        the classes in the view and in what it leaves out.
+        """
+        sizes = Counter[tuple[int, object]]()
+        parts = np.zeros(self.table.n_rows, int)
+        if self.cut is not None:
+            shared = self._partition == "columns"
+            parts = self.rows() if shared else self.cut.block_of
+        for block in self.table.blocks((), [label]):
             labels = block.extra[label].tolist()
-            sizes.update(x for x in labels if x is not None and x == x)
+            of_part = parts[block.start : block.start + len(labels)].tolist()
+            # A missing label (None, NaN) is no class; a step refuses it itself.
+            sizes.update(
+                (part, x)
+                for part, x in zip(of_part, labels, strict=True)
+                if x is not None and x == x
+            )
         return list(sizes.values())
 
     def origins(self) -> list[str]:
@@ -229,7 +287,7 @@ class View:
                 mixed = not find_step(operation.step).by_column
                 before = [""] * len(names) if mixed else list(origins.values())
                 origins = dict(zip(names, before, strict=True))
-            elif isinstance(operation, Select):
+            else:
                 origins = {c: origins[c] for c in self._known(names, operation)}
         return [*found, list(origins.values())]
 
@@ -281,7 +339,8 @@ class IdColumn:
     def __init__(self, table: Table) -> None:
         self.table, self.filled_as = table, dict[str, float]()
         self.source_columns = () if table.ids is None else (table.ids,)
-        self.n_rows, self.left_out = table.n_rows, list[int]()
+        self.n_rows, self.left_out = table.n_rows, 0
+        self.selection = None
         self.transforms = list[str]()
 
     def rows(self) -> Bool[Array, " N"]:
@@ -355,13 +414,11 @@ def _selected(
         yield replace(block, X=block.X[:, picked])
 
 
-def _kept_rows(
-    operation: Rows, blocks: Iterator[Block], n_rows: int
-) -> Iterator[Block]:
+def _kept_rows(mask: Bool[Array, " N"], blocks: Iterator[Block]) -> Iterator[Block]:
     read = kept = 0
     for block in blocks:
         n = block.X.shape[0]
-        chosen = operation.chosen(read, read + n, n_rows)
+        chosen = mask[read : read + n]
         extra = {name: values[chosen] for name, values in block.extra.items()}
         yield Block(kept, block.X[chosen], extra)
         read += n

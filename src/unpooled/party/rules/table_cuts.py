@@ -1,0 +1,273 @@
+"""The cut of each version of a silo's table: one, whatever label a study has.
+
+    keyed digests of rows ─> version ─ known to the log ───> its cut
+                                     ─ its first rows are ─> their blocks stay
+                                     ─ neither ────────────> another cut
+
+A cut follows from the silo's key, from the rows of the version and from the label of
+the first study, so that it is the same in every process. Two labels would stratify two
+cuts, whose unions could differ in a few rows: later studies use the first one's, and
+are refused where it leaves a block few rows of one of their classes. The order of rows
+has no part in it.
+
+Rows appended behind the known ones leave the earlier blocks as they are, so that unions
+of both versions do not differ in a few. The new rows are cut by themselves: while there
+are fewer than 20 blocks they are blocks of their own, afterwards each of theirs joins
+one of the earlier. Any other change cuts all rows anew, unrelated to the cut before: a
+cut that moves with every change would differ from the last in a few rows of each block.
+How many rows must change between two answers is a rule of its own
+(`unpooled.party.rules.table_versions`). A source that gives its rows in another order
+after some were appended is cut anew as well; let it sort them by when they came.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+
+from unpooled.arrays import Array, Int, Shaped, UInt8, UInt64
+from unpooled.data.table import Table
+from unpooled.party.memory.audit_log import AuditLog, Note
+from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.row_digests import label_cells, row_digests
+from unpooled.party.steps.asked_step import AskedStep
+from unpooled.party.views.cut import Cut, stratified_blocks
+from unpooled.party.views.view import View
+from unpooled.protocol.refusal import Refusal
+from unpooled.protocol.shared_blocks import MOST_BLOCKS
+
+_CUT, _SELECTED = "blocks", "selected"
+
+
+@final
+class TableCuts:
+    """The cuts of the tables that a silo answered about.
+
+    Parameters
+    ----------
+    key : bytes
+        The silo's secret, at most 64 bytes, the same after a restart.
+    audit_log : AuditLog
+        Keeps which versions there were, and the label of each.
+    policy : Policy
+        Has the fewest rows of a block and of a class.
+    """
+
+    def __init__(self, key: bytes, audit_log: AuditLog, policy: Policy) -> None:
+        self._key, self._audit_log, self._policy = key, audit_log, policy
+        self._table: Table | None = None
+        self._cut: tuple[Cut, dict[str, Any]] | None = None
+
+    def of(self, table: Table) -> Cut:
+        """Return the cut of a table's rows."""
+        return self._made(table)[0]
+
+    def check(self, asked: AskedStep, n_parties: int) -> None:
+        """Refuse pairs of features of blocks that too few rows tell from others.
+
+        Totals of two selections subtract to those of the blocks that one of them has,
+        and those of several to the blocks that are in the same of them. All such blocks
+        together must have the rows that `max_feature_ratio` asks for, over all silos
+        with as many as this one: the silo with the fewest decides.
+        """
+        self._check_first(asked)
+        if (now := self._selection(asked)) is None:
+            return
+        assert isinstance(asked.view, View)
+        assert asked.view.cut is not None
+        cut, p = asked.view.cut, now["features"]
+        alike = n_parties if cut.key else 1
+        earlier = [
+            (min(p, note["features"], len(common)), note["blocks"])
+            for note in self._audit_log.state().notes[_SELECTED]
+            if note["version"] == now["version"]
+            and (common := {*note["columns"]} & {*now["columns"]})
+        ]
+        for q in {p, *(q for q, _ in earlier)}:
+            kept = [now["blocks"], *(blocks for p, blocks in earlier if p >= q)]
+            rows = Counter[tuple[bool, ...]]()
+            for block, size in enumerate(cut.sizes):
+                rows[tuple(block in blocks for blocks in kept)] += alike * size
+            self._policy.check_made(q, min(rows.values()))
+
+    def notes(self, asked: AskedStep) -> list[Note]:
+        """Return what the log must say of the blocks before an answer leaves.
+
+        A view of all rows has none.
+        """
+        view, found = asked.view, list[Note]()
+        if not isinstance(view, View) or view.cut is None:
+            return []
+        if view.cut.key:
+            found.append((_CUT, self._made(view.table)[1]))
+        if (now := self._selection(asked)) is not None:
+            found.append((_SELECTED, now))
+        known = self._audit_log.state().notes
+        return [(kind, note) for kind, note in found if note not in known[kind]]
+
+    def _check_first(self, asked: AskedStep) -> None:
+        """Refuse a cut where another process cut the same rows otherwise meanwhile."""
+        view = asked.view
+        if not isinstance(view, View) or view.cut is None or not view.cut.key:
+            return
+        own = self._made(view.table)[1]
+        same = [
+            note
+            for note in self._audit_log.state().notes[_CUT]
+            if note["parts"] == own["parts"]
+        ]
+        if same and same[0] != own:
+            self._cut = None
+            raise Refusal("out_of_order")
+
+    def _selection(self, asked: AskedStep) -> dict[str, Any] | None:
+        """Return the note of a release over pairs of features of some blocks."""
+        view, leaves = asked.view, asked.step.leaves.values()
+        pairs = any(declared.pairs_features for declared in leaves)
+        if not pairs or not isinstance(view, View) or view.cut is None:
+            return None
+        # Blocks keep their numbers where rows were appended.
+        first = (
+            self._made(view.table)[1]["parts"][0]
+            if view.cut.key
+            else [view.table.n_rows]
+        )
+        return {
+            "version": first[-1],
+            "blocks": list(view.kept_blocks),
+            "columns": sorted(view.source_columns),
+            "features": len(view.columns),
+        }
+
+    def _made(self, table: Table) -> tuple[Cut, dict[str, Any]]:
+        if self._cut is None or table is not self._table:
+            columns = tuple(name for name in table.columns if name != table.ids)
+            digests = row_digests(table, columns, table.label or "", self._key)
+            note = self._note_of(table, digests)
+            blocks = self._blocks(table, digests, note)
+            self._table, self._cut = table, (Cut(blocks, self._key), note)
+        return self._cut
+
+    def _note_of(self, table: Table, digests: UInt64[Array, " n"]) -> dict[str, Any]:
+        """Return the note of the version: label, rows of a block, and its parts."""
+        notes = self._audit_log.state().notes[_CUT]
+        for note in sorted(notes, key=lambda note: -_n_rows(note["parts"])):
+            known = _n_rows(note["parts"])
+            if known > len(digests) or self._parts(digests, note["parts"]) is None:
+                continue
+            if known == len(digests):
+                return note
+            added = [len(digests) - known, self._version(digests[known:])]
+            return {**note, "parts": [*note["parts"], added]}
+        return {
+            "label": table.label or "",
+            "fewest": [self._policy.min_rows, self._policy.min_rows_per_class],
+            "parts": [[len(digests), self._version(digests)]],
+        }
+
+    def _parts(
+        self, digests: UInt64[Array, " n"], parts: Sequence[Any]
+    ) -> list[UInt64[Array, " l"]] | None:
+        """Return the digests by part; None unless these rows are the same ones."""
+        found, start = [], 0
+        for n, version in parts:
+            found.append(digests[start : start + n])
+            if self._version(found[-1]) != version:
+                return None
+            start += n
+        return found
+
+    def _version(self, digests: UInt64[Array, " n"]) -> str:
+        # Sorted: a version is its rows, in whatever order they come.
+        rows = np.sort(digests).tobytes()
+        return hashlib.blake2b(rows, digest_size=16, key=self._key).hexdigest()
+
+    def _blocks(
+        self, table: Table, digests: UInt64[Array, " n"], note: dict[str, Any]
+    ) -> UInt8[Array, " n"]:
+        fewest, fewest_of_class = note["fewest"]
+        classes = _classes(table, note["label"], fewest_of_class, self._key)
+        if classes is None:
+            classes, fewest_of_class = np.zeros(len(digests), int), 0
+        blocks, start = np.zeros(len(digests), np.uint8), 0
+        for n, version in note["parts"]:
+            part = slice(start, start + n)
+            # Of the version, so that another one has another order.
+            odd = np.uint64(int(version[:16], 16) | 1)
+            order = np.argsort(digests[part] * odd, kind="stable")
+            new = stratified_blocks(order, classes[part], fewest, fewest_of_class)
+            if start:
+                known = (blocks[:start], classes[:start])
+                appended = new, classes[part]
+                new = _added(known, appended, (fewest, fewest_of_class))
+            blocks[part] = new
+            start += n
+        return blocks
+
+
+def _classes(
+    table: Table, label: str, fewest: int, key: bytes
+) -> Int[Array, " n"] | None:
+    """Return the class of each row; None without a label or where it has no classes.
+
+    A label with few rows of each value, such as a measurement, is no class.
+    """
+    if not label or label not in {*table.columns, table.label}:
+        return None
+    read = table.blocks((), [label])
+    cells = [label_cells(block.extra[label], key) for block in read]
+    distinct, classes = np.unique(np.concatenate(cells), return_inverse=True)
+    if len(distinct) * max(fewest, 2) > len(classes):
+        return None
+    return classes.astype(int)
+
+
+def _n_rows(parts: Sequence[Any]) -> int:
+    return sum(n for n, _ in parts)
+
+
+def _added(
+    known: tuple[UInt8[Array, " n"], Int[Array, " n"]],
+    new: tuple[UInt8[Array, " l"], Int[Array, " l"]],
+    fewest: Sequence[int],
+) -> UInt8[Array, " l"]:
+    """Return the blocks of appended rows, given the cut that they have by themselves.
+
+    Parameters
+    ----------
+    known : (array, array)
+        Block and class of each row that has its block already.
+    new : (array, array)
+        Block among themselves, and class, of each appended row.
+    fewest : (int, int)
+        Rows of a block, and of a class in a block that has any of it.
+    """
+    n_classes = 1 + max(int(known[1].max()), int(new[1].max()))
+    counts = _table_of(*known, n_classes)
+    groups = _table_of(*new, n_classes)
+    joined = np.zeros(len(groups), np.uint8)
+
+    def is_few(of_class: Int[Array, "... c"]) -> Any:
+        return ((of_class > 0) & (of_class < fewest[1])).any(axis=-1)
+
+    for group, of_class in enumerate(groups):
+        alone = of_class.sum() >= fewest[0] and not is_few(of_class)
+        if alone and len(counts) < MOST_BLOCKS:
+            joined[group] = len(counts)
+            counts = np.vstack([counts, of_class])
+            continue
+        # The smallest block that then has enough rows of each of its classes.
+        few = is_few(counts + of_class)
+        joined[group] = np.lexsort((counts.sum(axis=1), few))[0]
+        counts[joined[group]] += of_class
+    return joined[new[0]]
+
+
+def _table_of(
+    blocks: UInt8[Array, " n"], classes: Shaped[Array, " n"], n_classes: int
+) -> Int[Array, "K c"]:
+    counts = np.zeros((int(blocks.max()) + 1, n_classes), int)
+    np.add.at(counts, (blocks, classes), 1)
+    return counts

@@ -1,0 +1,109 @@
+"""One person by the difference of two selections of rows, in one job or in several.
+
+Every selection is a union of the blocks that a silo cuts its rows into once, and so is
+what two of them differ in: `min_rows` rows of the silo, and of a class
+`min_rows_per_class` or all of it.
+"""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import unpooled as up
+from logged_silos import IDENTITIES
+from unpooled.data import heart_disease
+from unpooled.data.sources.open_source import open_source
+from unpooled.party.memory.audit_log import AuditLog
+from unpooled.party.party import Party
+from unpooled.party.rules.policy import Policy
+from unpooled.protocol.view_operations import Rows, Select
+from unpooled.secure.keys.roster import Roster
+from wire import COLUMNS, Rogue, Silos, rows, silos
+
+# Columns without missing cells.
+FEATURES = ["age", "sex", "cp"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_lda_on_all_rows_and_on_a_split_do_not_subtract_to_a_person(seed):
+    """A class that the smaller part of a split has one row of gave the row."""
+    federation = up.simulate(heart_disease.load(), label="num").select(FEATURES)
+    train, _ = federation.train_test_split(test_size=0.1, random_state=seed)
+    whole, part = (
+        up.LinearDiscriminantAnalysis().fit(view, y="num")
+        for view in (federation, train)
+    )
+    sizes = [m.priors_ * m.n_samples_ for m in (whole, part)]
+    left_out = np.rint(sizes[0] - sizes[1])
+    assert left_out.sum() >= 4 * 10
+    assert not ((left_out > 0) & (left_out < 5)).any()
+
+
+def test_two_splits_in_two_jobs_do_not_subtract_to_a_row(tmp_path):
+    """Each job is a process of its own, with the same audit logs."""
+    roster = Roster({name: i.public for name, i in IDENTITIES.items()})
+    tables = {name: rows(40, seed=i) for i, name in enumerate("abc")}
+
+    def in_a_job(share: float) -> tuple[float, np.ndarray]:
+        parties = {
+            name: Party(
+                name,
+                open_source(X),
+                Policy(),
+                IDENTITIES[name],
+                roster,
+                audit_log=AuditLog(tmp_path / f"{name}.sqlite"),
+            )
+            for name, X in tables.items()
+        }
+        here = Silos(None, parties, None, roster)  # pyright: ignore
+        rogue = Rogue(here, "abc", study=f"share-{round(1000 * share)}").enter()
+        chain = (Select(COLUMNS), Rows(0, 0, share, False, -1))
+        found = rogue.totals("scaler.local_observed", None, chain)
+        return float(found["count"][0]), found["total"]
+
+    answers = [in_a_job(k / 40) for k in range(10, 31)]
+    everybody = np.concatenate(list(tables.values()))
+    for (n, first), (m, second) in itertools.pairwise(sorted(answers, key=str)):
+        assert n == m or abs(n - m) >= 10
+        nearest = np.abs(np.abs(first - second) - everybody).max(axis=1).min()
+        assert nearest > 1e-6
+
+
+P = 100
+WIDE = tuple(f"x{j}" for j in range(P))
+
+
+def wide(n: int = 1000) -> Silos:
+    """Silos with ten rows for each column."""
+    return silos({name: rows(n, P, seed=i) for i, name in enumerate("abc")})
+
+
+def pairs(rogue: Rogue, *chain: Rows) -> set[str]:
+    """Ask for the scatter of some rows; return the rules of refusals."""
+    view = (Select(WIDE), *chain)
+    squares = rogue.totals("pca.local_squares", {"mean": np.zeros(P)}, view)["squares"]
+    return set(rogue.rules("pca.local_scatter", {"squares": squares}, view).values())
+
+
+def test_a_few_rows_that_a_split_leaves_out_are_not_solved_for():
+    """The scatter of 30 rows of 100 columns has rank 30, and gave whole rows."""
+    rogue = Rogue(wide(), columns=WIDE).enter()
+    assert pairs(rogue) == {""}
+    assert pairs(rogue, Rows(0, 0, 10 / 1000, True, 0)) == {"max_feature_ratio"}
+    assert pairs(rogue, Rows(0, 0, 0.5, True, 0)) == {""}
+
+
+def test_the_rows_between_two_splits_are_not_solved_for():
+    here = wide()
+    assert pairs(Rogue(here, columns=WIDE).enter(), Rows(0, 0, 0.5, True, 0)) == {""}
+    again = Rogue(here, study="another", columns=WIDE).enter()
+    assert pairs(again, Rows(0, 0, 0.55, True, 0)) == {"max_feature_ratio"}
+    assert pairs(again, Rows(0, 0, 0.5, False, 0)) == {""}
+
+
+def test_cross_validation_with_as_many_columns_is_answered():
+    rogue = Rogue(wide(), columns=WIDE).enter()
+    for k in range(4):
+        assert pairs(rogue, Rows(k, 4, 0.0, True, 1)) == {""}
