@@ -231,6 +231,31 @@ def test_control_a_filling_moved_a_little_gives_the_row(moved):
     assert_allclose(more[[0, 2]] / moved, rows(seed=1)[PERSON, [0, 2]], rtol=1e-4)
 
 
+def test_a_block_that_lacks_a_few_cells_decides(tmp_path):
+    """Twelve cells are missing in all: two fillings of all, less two of all but one."""
+    tables = tables_of("abc", 40)
+    tables["b"][:12, 1] = np.nan
+    jobs = Jobs(tmp_path, tables, policy={"allowed_steps": ["*"]})
+    first = scatter(rogue(jobs.start()), fitted(5.0))
+    assert np.array_equal(scatter(rogue(jobs.start()), fitted(6.0)), first)
+    part = Rows(0, 2, 0.0, True, 1)
+    first = scatter(rogue(jobs.start()), fitted(5.0, part))
+    assert np.array_equal(scatter(rogue(jobs.start()), fitted(6.0, part)), first)
+
+
+def test_many_missing_cells_are_filled_as_asked(tmp_path):
+    tables = tables_of("abc", 400)
+    for X in tables.values():
+        X[:320, 1] = np.nan
+    policy = {"allowed_steps": ["*"], "min_rows_per_class": 0}
+    jobs = Jobs(tmp_path, tables, policy=policy)
+    first = scatter(rogue(jobs.start()), fitted(5.0))
+    assert not np.array_equal(scatter(rogue(jobs.start()), fitted(6.0)), first)
+    assert set(rogue(jobs.start()).rules("pca.local_total").values()) == {
+        "missing_values"
+    }
+
+
 def test_a_silos_own_filling_is_for_columns_alone():
     """Kept means of two fits would fill a cell in two ways."""
     asker = rogue(silos(HOLED))

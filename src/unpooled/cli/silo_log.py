@@ -137,6 +137,11 @@ def _event(entry: Entry) -> str:
     if entry.kind == "setting":
         columns = count(len(record["columns"]), "column")
         return f"answered {record['step']} about {columns} for its one setting"
+    if entry.kind == "blocks":
+        how = f", stratified by {record['label']}" if record["label"] else ""
+        return printable(f"cut these rows into blocks for folds and splits{how}")
+    if entry.kind == "selected":
+        return f"answered about {count(len(record['blocks']), 'block')} of rows"
     if entry.kind == "refused":
         return f"refused {record['asked']}: {record['rule']}"
     return entry.kind

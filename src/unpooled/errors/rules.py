@@ -12,7 +12,8 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "policy. With two parties, each can subtract its own value from a total.",
         ),
         "min_rows": (
-            "the release would cover too few of the silo's rows, or all but a few",
+            "the release, or a block of a fold or split, would cover too few of the "
+            "silo's rows",
             "Leave this silo out of the study, or let it lower min_rows in its policy.",
         ),
         "min_rows_per_class": (
@@ -20,10 +21,11 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Merge rare classes, or let the silo lower min_rows_per_class.",
         ),
         "max_feature_ratio": (
-            "the silo has too few rows for a release over pairs of features, or for "
-            "the number of linear combinations of features released so far",
-            "Select fewer columns, use the same random_state as before, or let the "
-            "silo raise max_feature_ratio.",
+            "the silo has too few rows for a release over pairs of features, also by "
+            "which folds and splits differ, or for the number of linear combinations "
+            "of features released so far",
+            "Select fewer columns, use the same random_state as before, fewer folds or "
+            "a larger part, or let the silo raise max_feature_ratio.",
         ),
         "max_row_share": (
             "one row dominates a derived column",

@@ -6,7 +6,11 @@ from typing import final
 
 from unpooled.arrays import Array
 from unpooled.errors import DataError
-from unpooled.protocol.shared_blocks import SHARED_ROWS, shared_sizes
+from unpooled.protocol.shared_blocks import (
+    MOST_BLOCKS,
+    SHARED_ROWS,
+    shared_sizes,
+)
 from unpooled.protocol.sizes import ViewSize
 from unpooled.protocol.view_operations import Rows
 
@@ -31,9 +35,11 @@ class Layout:
     rows_of : mapping of str to array
         By party, the rows of its table in the common order; in simulations only, and
         only where rows were matched.
-    blocks : mapping of int to int or None
-        On a column partition, the number of rows of each block that a fold or split
-        kept; None where all rows are kept.
+    sizes : mapping of int to int or None
+        On a column partition, the number of rows of each block; None until a fold or
+        split keeps some of them.
+    numbers : tuple of int
+        The blocks that folds and splits kept.
     """
 
     partition: str
@@ -41,7 +47,8 @@ class Layout:
     n_rows: int | None = None
     matching: str = ""
     rows_of: Mapping[str, Array] = field(default_factory=dict, compare=False)
-    blocks: Mapping[int, int] | None = None
+    sizes: Mapping[int, int] | None = None
+    numbers: tuple[int, ...] = tuple(range(MOST_BLOCKS))
 
     @classmethod
     def of_rows(cls, parties: Iterable[str], columns: Sequence[str]) -> "Layout":
@@ -124,15 +131,15 @@ class Layout:
         """Return the layout of a fold, or of one side of a split."""
         if self.n_rows is None:
             return self
-        before = shared_sizes(self.n_rows) if self.blocks is None else self.blocks
-        blocks = {block: before[block] for block in part.chosen(tuple(before))}
-        if not blocks:
+        every = shared_sizes(self.n_rows) if self.sizes is None else self.sizes
+        numbers = part.chosen(self.numbers)
+        n_rows = sum(every.get(number, 0) for number in numbers)
+        if not n_rows:
             raise DataError(
-                f"No row is left: the {self.n_rows} rows of this view are in "
-                f"{len(before)} block(s) of at least {SHARED_ROWS} rows. Choose fewer "
-                f"folds."
+                f"No row is left: {sum(every.values())} rows are in {len(every)} "
+                f"block(s) of at least {SHARED_ROWS} rows. Choose fewer folds."
             )
-        return replace(self, n_rows=sum(blocks.values()), blocks=blocks)
+        return replace(self, n_rows=n_rows, sizes=every, numbers=numbers)
 
     def renamed(self, columns: tuple[str, ...]) -> "Layout":
         """Return the layout with a transform's columns, on a row partition."""

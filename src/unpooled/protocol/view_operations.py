@@ -4,10 +4,9 @@ Data only: names, numbers, and the arrays of fitted transforms on the side. A si
 evaluates them in `unpooled.party.views.view`.
 """
 
-import hashlib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -16,6 +15,7 @@ import numpy as np
 from unpooled.arrays import Array
 from unpooled.ledger import canonical
 from unpooled.protocol.message import digest
+from unpooled.protocol.shared_blocks import MOST_BLOCKS
 
 
 @final
@@ -35,19 +35,23 @@ class Select:
 class Rows:
     """Keep some of the blocks that a silo's rows are cut into.
 
-    It names no row: what a block is, the silo knows (`unpooled.party.views.cut`).
+    It names blocks by their numbers and no row: what a block is, the silo knows
+    (`unpooled.party.views.cut`). All silos keep the same numbers, so what two
+    selections differ in is of every silo that has a block of that number. A silo with
+    fewer blocks has the first ones; so each part has its share of the first blocks,
+    however many those are.
 
     Attributes
     ----------
     fold, of : int
         With ``of > 0``: the blocks are dealt to so many parts, and `fold` is the part.
     share : float
-        With ``of == 0``: the part has this share of the blocks, rounded, and of two or
-        more at least one, and not all.
+        With ``of == 0``: the part has this share of the blocks, rounded; of any first
+        two or more blocks at least one, and not all.
     complement : bool
         Keep the other blocks.
     seed : int
-        Of the order in which blocks are dealt; -1 deals them in the cut's own.
+        Of the order in which blocks are dealt; -1 deals them in turn.
     """
 
     fold: int
@@ -61,33 +65,37 @@ class Rows:
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {"operation": "rows", **values}
 
-    def chosen(self, blocks: Sequence[int], key: bytes = b"") -> tuple[int, ...]:
-        """Return which of some blocks are kept.
-
-        Parameters
-        ----------
-        blocks : sequence of int
-            Those that earlier operations left.
-        key : bytes
-            The silo's, so that its first part is not the first one of every silo;
-            empty where all silos keep the same.
-        """
-        K, dealt = len(blocks), list(blocks)
-        if self.seed >= 0:
-            dealt.sort(key=lambda block: self._drawn(key, blocks, block))
-        if self.of:
-            # Silos with fewer blocks than parts leave out different parts.
-            first = int.from_bytes(self._drawn(key, blocks, -1)[:4], "big")
-            part = set(dealt[(self.fold - first) % self.of :: self.of])
-        else:
-            size = math.floor(self.share * K + 0.5)
-            part = set(dealt[: min(max(size, 1), K - 1) if K > 1 else size])
+    def chosen(self, blocks: Sequence[int]) -> tuple[int, ...]:
+        """Return which of some blocks, those that earlier operations left, are kept."""
+        part = set(self._fold(blocks) if self.of else self._share(blocks))
         return tuple(block for block in blocks if (block in part) != self.complement)
 
-    def _drawn(self, key: bytes, blocks: Sequence[int], block: int) -> bytes:
-        # Of the blocks, so that folds within a fold are dealt independently of it.
-        what = canonical([self.seed, list(blocks), block])
-        return hashlib.blake2b(what, digest_size=16, key=key).digest()
+    def _fold(self, blocks: Sequence[int]) -> list[int]:
+        # Each run of as many blocks as parts has one for each part.
+        runs = (blocks[i : i + self.of] for i in range(0, len(blocks), self.of))
+        return [
+            run[self.fold] for run in map(self._dealt, runs) if len(run) > self.fold
+        ]
+
+    def _share(self, blocks: Sequence[int]) -> list[int]:
+        smaller = min(self.share, 1.0 - self.share)
+        picked, first = list[int](), 0
+        for n in range(2, len(blocks) + 1):
+            # One block of those since the last that was picked.
+            if max(1, math.floor(smaller * n + 0.5)) > len(picked):
+                picked.append(self._dealt(blocks[first:n])[0])
+                first = n
+        others = [block for block in blocks if block not in picked]
+        return picked if self.share <= 0.5 else others
+
+    def _dealt(self, blocks: Sequence[int]) -> list[int]:
+        """Return blocks in the order of the seed."""
+        if self.seed < 0:
+            return list(blocks)
+        return sorted(
+            blocks,
+            key=lambda block: digest(canonical([self.seed, list(blocks), block])),
+        )
 
 
 @final
@@ -136,6 +144,15 @@ class Derive:
 
 
 Operation = Select | Rows | Derive
+
+
+def numbers_kept(operations: Iterable[Operation]) -> tuple[int, ...]:
+    """Return the numbers of the blocks that a chain keeps, in ascending order."""
+    numbers = tuple(range(MOST_BLOCKS))
+    for operation in operations:
+        if isinstance(operation, Rows):
+            numbers = operation.chosen(numbers)
+    return numbers
 
 
 def array_digest(array: Array) -> str:

@@ -35,15 +35,17 @@ def source(n: int) -> np.ndarray:
 BLOCKS = st.lists(st.integers(0, 19), unique=True, max_size=20).map(sorted).map(tuple)
 
 
-@given(st.integers(2, 7), st.integers(-1, 3), BLOCKS, st.binary(max_size=3))
-def test_folds_partition_the_blocks(of, seed, blocks, key):
-    test = [Rows(k, of, 0.0, False, seed).chosen(blocks, key) for k in range(of)]
-    train = [Rows(k, of, 0.0, True, seed).chosen(blocks, key) for k in range(of)]
+@given(st.integers(2, 7), st.integers(-1, 3), BLOCKS)
+def test_folds_partition_the_blocks_and_any_first_ones(of, seed, blocks):
+    test = [Rows(k, of, 0.0, False, seed).chosen(blocks) for k in range(of)]
+    train = [Rows(k, of, 0.0, True, seed).chosen(blocks) for k in range(of)]
     assert sorted(b for part in test for b in part) == list(blocks)
     for part, others in zip(test, train, strict=True):
         assert sorted(part + others) == list(blocks)
-    sizes = [len(part) for part in test]
-    assert max(sizes) - min(sizes) <= 1
+    # As a silo with fewer blocks has them.
+    for K in range(len(blocks) + 1):
+        sizes = [len(set(part) & set(blocks[:K])) for part in test]
+        assert max(sizes) - min(sizes) <= 1
 
 
 @given(st.floats(0, 1), st.integers(-1, 3), BLOCKS)
@@ -51,11 +53,22 @@ def test_shares_are_rounded_to_blocks_of_which_each_side_has_one(share, seed, bl
     test = Rows(0, 0, share, False, seed).chosen(blocks)
     train = Rows(0, 0, share, True, seed).chosen(blocks)
     assert sorted(test + train) == list(blocks)
-    if len(blocks) > 1:
-        assert min(len(test), len(train)) >= 1
-        assert abs(len(test) - share * len(blocks)) <= (0.5 if 0 < share < 1 else 1) + (
-            0.5 if min(len(test), len(train)) == 1 else 0
-        )
+    for K in range(2, len(blocks) + 1):
+        n = len(set(test) & set(blocks[:K]))
+        assert 1 <= n <= K - 1
+        assert abs(n - share * K) <= 1.5
+    if len(blocks) == 20 and 0.05 <= share <= 0.95:
+        assert abs(len(test) - 20 * share) <= 1.0
+
+
+def test_all_silos_keep_blocks_of_the_same_numbers():
+    """So what two selections differ in is of every silo that has so many blocks."""
+    chain = [Rows(1, 3, 0.0, True, 4), Rows(0, 0, 0.3, False, 2)]
+    kept = [View(table_of(n), chain).kept_blocks for n in (30, 80, 200, 900)]
+    assert kept[2] == kept[3]
+    assert set(kept[0]) < set(kept[1]) < set(kept[2])
+    for some, K in zip(kept[:2], (3, 8), strict=True):
+        assert set(some) == set(kept[2]) & set(range(K))
 
 
 @given(st.permutations(NAMES), st.integers(1, 3), st.lists(ROWS, max_size=3))
@@ -64,7 +77,7 @@ def test_chains_are_what_numpy_says(names, k, chain):
     view = View(table_of(40), [Select(NAMES), Select(chosen), *chain])
     X = source(40)[:, [NAMES.index(name) for name in chosen]]
     # All silos share four blocks of every fourth row.
-    blocks = (0, 1, 2, 3)
+    blocks = tuple(range(20))
     for rows in chain:
         blocks = rows.chosen(blocks)
     X = X[np.isin(np.arange(40) % 4, blocks)]
@@ -72,7 +85,7 @@ def test_chains_are_what_numpy_says(names, k, chain):
     assert view.columns == view.source_columns == chosen
     assert view.n_rows == len(X)
     assert view.left_out == 40 - len(X)
-    assert view.fewest_rows == (10 if chain else 40)
+    assert view.fewest_rows == (min(10, len(X)) if chain else 40)
     assert (read(view) == X).all()
 
 

@@ -62,9 +62,9 @@ def test_shares_of_odd_columns(columns, share):
 
 
 def test_a_table_without_rows_has_no_shares():
-    # One block, and a part of no size.
-    nobody = Rows(0, 0, 0.0, False, -1)
-    assert View(table_of(19), [nobody]).row_shares().max() == 0.0
+    # What one part of one leaves.
+    nobody = Rows(0, 1, 0.0, True, -1)
+    assert View(table_of(20), [nobody]).row_shares().max() == 0.0
 
 
 def test_shares_are_of_the_rows_of_the_view():

@@ -78,7 +78,7 @@ class TableCuts:
         assert isinstance(asked.view, View)
         assert asked.view.cut is not None
         cut, p = asked.view.cut, now["features"]
-        alike = n_parties if cut.key else 1
+        alike = 1 if cut.shared else n_parties
         earlier = [
             (min(p, note["features"], len(common)), note["blocks"])
             for note in self._audit_log.state().notes[_SELECTED]
@@ -100,7 +100,7 @@ class TableCuts:
         view, found = asked.view, list[Note]()
         if not isinstance(view, View) or view.cut is None:
             return []
-        if view.cut.key:
+        if not view.cut.shared:
             found.append((_CUT, self._made(view.table)[1]))
         if (now := self._selection(asked)) is not None:
             found.append((_SELECTED, now))
@@ -110,7 +110,7 @@ class TableCuts:
     def _check_first(self, asked: AskedStep) -> None:
         """Refuse a cut where another process cut the same rows otherwise meanwhile."""
         view = asked.view
-        if not isinstance(view, View) or view.cut is None or not view.cut.key:
+        if not isinstance(view, View) or view.cut is None or view.cut.shared:
             return
         own = self._made(view.table)[1]
         same = [
@@ -128,14 +128,12 @@ class TableCuts:
         pairs = any(declared.pairs_features for declared in leaves)
         if not pairs or not isinstance(view, View) or view.cut is None:
             return None
-        # Blocks keep their numbers where rows were appended.
-        first = (
-            self._made(view.table)[1]["parts"][0]
-            if view.cut.key
-            else [view.table.n_rows]
-        )
+        version = view.table.n_rows
+        if not view.cut.shared:
+            # Of the first rows: blocks keep their numbers where others were appended.
+            version = self._made(view.table)[1]["parts"][0][1]
         return {
-            "version": first[-1],
+            "version": version,
             "blocks": list(view.kept_blocks),
             "columns": sorted(view.source_columns),
             "features": len(view.columns),
@@ -147,7 +145,7 @@ class TableCuts:
             digests = row_digests(table, columns, table.label or "", self._key)
             note = self._note_of(table, digests)
             blocks = self._blocks(table, digests, note)
-            self._table, self._cut = table, (Cut(blocks, self._key), note)
+            self._table, self._cut = table, (Cut(blocks), note)
         return self._cut
 
     def _note_of(self, table: Table, digests: UInt64[Array, " n"]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ _POLICY = """\
 # allowed is refused; every key has the library's default.
 
 min_parties = 3             # with two, a total gives each the other's value
-min_rows = 10               # behind a release, and left out by a fold or split
+min_rows = 10               # behind a release, and in a block of a fold or split
 min_rows_per_class = 5
 max_feature_ratio = 0.33    # features to rows, where pairs of features leave
 max_row_share = 0.5         # of a derived column's scatter, for one row

@@ -35,13 +35,13 @@ class Cut:
     Attributes
     ----------
     block_of : (n,) array
-        The block of each row.
-    key : bytes
-        Of the assignment of blocks to folds; empty where it is public.
+        The number of each row's block.
+    shared : bool
+        Whether all silos have the same rows and the same blocks.
     """
 
     block_of: UInt8[Array, " n"]
-    key: bytes = b""
+    shared: bool = False
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -51,7 +51,7 @@ class Cut:
 
 def shared_cut(n_rows: int) -> Cut:
     """Return the cut of tables with the same rows in the same order."""
-    return Cut(shared_blocks(n_rows))
+    return Cut(shared_blocks(n_rows), shared=True)
 
 
 def stratified_blocks(

@@ -4,6 +4,7 @@ A view travels as data (which columns, which rows, which fitted transform with w
 arrays) and is evaluated inside the silo when a step reads it. Nothing is stored.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -26,7 +27,13 @@ from unpooled.party.views.dominance import row_shares
 from unpooled.protocol.message import digest
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step, find_step
-from unpooled.protocol.view_operations import Derive, Operation, Rows, Select
+from unpooled.protocol.view_operations import (
+    Derive,
+    Operation,
+    Rows,
+    Select,
+    numbers_kept,
+)
 
 # From the address of a fit to what this silo kept for it.
 FindKept = Callable[[str], KeptArrays]
@@ -106,7 +113,8 @@ class View:
         self.kept_blocks: tuple[int, ...] = ()
         self.n_rows = table.n_rows
         if self.cut is not None:
-            self.kept_blocks = self._chosen(self.cut)
+            numbers = numbers_kept(operations)
+            self.kept_blocks = numbers[: bisect_left(numbers, len(self.cut.sizes))]
             self.n_rows = sum(self.cut.sizes[block] for block in self.kept_blocks)
         self.left_out = table.n_rows - self.n_rows
         self.columns = self.source_columns
@@ -117,12 +125,6 @@ class View:
                 _check_arguments(operation, len(self.columns))
                 self.columns = self._made(operation, self.columns)
 
-    def _chosen(self, cut: Cut) -> tuple[int, ...]:
-        blocks = tuple(range(len(cut.sizes)))
-        for operation in self._rows:
-            blocks = operation.chosen(blocks, cut.key)
-        return blocks
-
     @property
     def transforms(self) -> list[str]:
         """The names of the derived steps in the chain."""
@@ -132,14 +134,14 @@ class View:
     def fewest_rows(self) -> int:
         """The fewest rows that this view and any other of the table can differ in.
 
-        Those of a block, or of the table where the view has all. No row at all is the
-        choice of a silo with fewer blocks than parts; where all silos have the same
-        rows, it is nobody's.
+        Those of a block, or of the table where the view has all. A silo with fewer
+        blocks than parts has no row in some; where all silos have the same rows, such a
+        part is nobody's.
         """
         if self.cut is None:
             return self.table.n_rows
         smallest = min(self.cut.sizes, default=0)
-        return min(smallest, self.n_rows) if self._partition == "columns" else smallest
+        return min(smallest, self.n_rows) if self.cut.shared else smallest
 
     def rows(self) -> Bool[Array, " N"]:
         """Return a mask of the table's rows that the view keeps."""
@@ -258,8 +260,7 @@ class View:
         sizes = Counter[tuple[int, object]]()
         parts = np.zeros(self.table.n_rows, int)
         if self.cut is not None:
-            shared = self._partition == "columns"
-            parts = self.rows() if shared else self.cut.block_of
+            parts = self.rows() if self.cut.shared else self.cut.block_of
         for block in self.table.blocks((), [label]):
             labels = block.extra[label].tolist()
             of_part = parts[block.start : block.start + len(labels)].tolist()
