@@ -93,7 +93,8 @@ def _sums(
     # As many rows at once as stay in the processor's cache.
     step = max(1, 2**16 // max(1, X.shape[1]))
     for start in range(0, len(X), step):
-        cells = _spread(_bits(X[start : start + step])) * weights
+        cells = _spread(_bits(X[start : start + step]))
+        cells *= weights
         sums[start : start + step] = cells.sum(axis=1, dtype=np.uint64)
     return sums
 
@@ -104,9 +105,12 @@ def _bits(X: Float[Array, "..."]) -> UInt64[Array, "..."]:
 
 
 def _spread(cells: UInt64[Array, "..."]) -> UInt64[Array, "..."]:
+    """Return the cells with their bits mixed, in place."""
     for spread in _SPREAD:
-        cells = (cells ^ (cells >> np.uint64(33))) * np.uint64(spread)
-    return cells ^ (cells >> np.uint64(33))
+        cells ^= cells >> np.uint64(33)
+        cells *= np.uint64(spread)
+    cells ^= cells >> np.uint64(33)
+    return cells
 
 
 def _hash(key: bytes, text: str) -> int:
