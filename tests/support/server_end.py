@@ -4,6 +4,7 @@ from pathlib import Path
 
 from integration.rows import SILOS, write_rows
 from unpooled.coordinator.channel import LocalChannel
+from unpooled.federation.following import Following
 from unpooled.party.setup.silo_file import SiloFile
 from unpooled.party.setup.silo_init import SiloConfig, init_silo, pin
 from unpooled.study.job_messages import News, read_results
@@ -56,7 +57,7 @@ class ServerEnd:
 
     def party(self, silo):
         """Open a silo's door."""
-        return SiloFile.from_file(self.silos[silo] / "silo.toml").party()
+        return SiloFile.from_file(self.silos[silo] / "silo.toml").party(Following())
 
     def _channel(self, parties, timeout):
         return LocalChannel(

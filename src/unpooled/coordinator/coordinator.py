@@ -15,7 +15,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, final
+
+import numpy as np
 
 from unpooled.coordinator.channel import Channel
 from unpooled.coordinator.comparisons import (
@@ -23,8 +26,11 @@ from unpooled.coordinator.comparisons import (
     computing_note,
     computing_parties,
 )
-from unpooled.coordinator.fit_evidence import FitEvidence
-from unpooled.coordinator.open_totals import disclosed_values, opened_totals
+from unpooled.coordinator.open_totals import (
+    added_words,
+    disclosed_values,
+    opened_totals,
+)
 from unpooled.coordinator.recover_ledger import recover
 from unpooled.coordinator.relay import Relay
 from unpooled.coordinator.replies import (
@@ -35,11 +41,14 @@ from unpooled.coordinator.replies import (
     raise_refusals,
 )
 from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
-from unpooled.errors import UnpooledError
+from unpooled.coordinator.telling import Telling, words_by_party
+from unpooled.errors import AggregationError, UnpooledError
 from unpooled.ledger import Ledger, Release
+from unpooled.protocol.following import SIGNS, Call
 from unpooled.protocol.ledger_lines import lines_of_all
 from unpooled.protocol.message import Message, encode
 from unpooled.protocol.request import Request
+from unpooled.secure.keys.agreement import session_seed
 from unpooled.secure.keys.roster import Roster
 from unpooled.secure.sums.masking import MaskedSum
 from unpooled.secure.sums.plain import PlainSum
@@ -73,6 +82,8 @@ class Coordinator(RoundRunner):
         Number of the next round.
     partition : {"rows", "columns"}, default "rows"
         What differs between the parties; each must have declared the same.
+    follows : bool, default False
+        Whether every silo repeats each call by itself, and is told what it needs.
 
     Attributes
     ----------
@@ -81,8 +92,6 @@ class Coordinator(RoundRunner):
     recorders : list of callable
         Called without arguments when a round is in `ledger` and `records`, before any
         total of it is opened.
-    fit_evidence : FitEvidence
-        Signed replies of the rounds that fitted transforms; the parties verify them.
     policies : mapping of str to mapping, or None
         The policies of the silos by party, for reports, where they are known.
     """
@@ -97,38 +106,48 @@ class Coordinator(RoundRunner):
         ledger: Ledger | None = None,
         first_round: int = 1,
         partition: str = "rows",
+        follows: bool = False,
     ) -> None:
         self.channel, self.roster = channel, roster
         self.parties = channel.parties
         self.study, self.protection = study, protection
-        self.partition, self.planned = partition, False
+        self.partition, self.planned, self.follows = partition, False, follows
         self.ledger = Ledger() if ledger is None else ledger
         self.records: list[RoundRecord] = []
         self.notes: list[str] = []
         self.listeners: list[Callable[[str, str, int], None]] = []
         self.recorders: list[Callable[[], None]] = []
         self.policies: Mapping[str, Mapping[str, Any]] | None = None
-        self.fit_evidence = FitEvidence()
+        self._telling = Telling()
         self._round = first_round - 1
-        self._session, self._depth = "", 0
-        # Keys of view arrays, and names of evidence, that this session's parties have.
+        self._session, self._seed, self._depth = "", 0, 0
+        # Keys of view arrays that this session's parties have.
         self._sent: set[str] = set()
         self._has_group_key = False
         self._comparisons: Comparisons | None = None
         self._sum: SecureSum = MaskedSum() if protection == "masked" else PlainSum()
         self._relay = Relay()
 
-    def enter(self) -> None:
+    def enter(self, call: Callable[[], Call] | None = None) -> None:
         """Begin a fit; its first round will agree on fresh keys."""
         if self._depth == 0:
             self._leave()
+            if self.follows and call is not None:
+                self._telling.begin(call())
         self._depth += 1
 
     def exit(self) -> None:
         """End a fit; the parties forget its keys and the arrays kept for it."""
         self._depth -= 1
         if self._depth == 0:
+            self._telling.end()
             self._leave()
+
+    def seed(self) -> int:
+        """Return the seed that follows from the fresh keys of all parties."""
+        if not self._session:
+            self._join()
+        return self._seed
 
     def run_step(self, call: StepCall) -> dict[str, Any]:
         """Run a step at every party; see `RoundRunner.run_step`."""
@@ -136,13 +155,12 @@ class Coordinator(RoundRunner):
         veiled = call.to == "parties" and self.protection == "masked"
         self.begin_round(for_parties=veiled)
         fresh = call.new_arrays(self._sent)
-        evidence, proven = self.fit_evidence.evidence(call.operations, self._sent)
         request = call.request(
             study=self.study,
             session=self._session,
             round_number=self._round,
             fresh=fresh,
-            evidence=evidence,
+            **self._telling.due(self._session, step.name),
         )
         inboxes = self._relay.deliver(step)
         lines = lines_of_all(request, step, sizes, self.protection, inboxes)
@@ -151,17 +169,32 @@ class Coordinator(RoundRunner):
             messages[party] = encode(*replace(request, inbox=inbox).as_message())
         released = self.run_round(step.name, messages, lambda _: lines)
         # Only now: a silo that refused has not kept what came with the request.
-        self._sent |= fresh | proven
+        self._sent |= fresh
+        self._telling.was_told()
         check_origins(step.name, released)
+        return self._results(call, request, sizes, released)
+
+    def _results(
+        self,
+        call: StepCall,
+        request: Request,
+        sizes: Mapping[str, Mapping[str, int]],
+        released: Mapping[str, Message],
+    ) -> dict[str, Any]:
+        """Return what a round gave, and note what the silos are to be told of it."""
+        step, tell = call.step, partial(self._telling.tell, request)
         if step.polynomial is not None:
             return self._compared(call, request, released)
-        self.fit_evidence.keep(request, call.extents, released, self.protection)
         if call.topology is not None:
             self._relay.carry(step, call.topology, sizes, released)
+            tell({})
             return {}
         if step.verb == "disclosed":
+            tell(words_by_party(released), signed=released)
             return disclosed_values(request, step, sizes, released)
-        return opened_totals(request, step, sizes, released, self._sum)
+        words = added_words(request, step, sizes, released, self._sum)
+        tell(words, sealed=released)
+        return opened_totals(request, step, sizes, words, self.protection)
 
     def begin_computing(self, allow_coordinator_party: bool = False) -> None:
         """Have the parties start their computing processes, once in a session."""
@@ -197,8 +230,10 @@ class Coordinator(RoundRunner):
         )
         self.records += outcome.records
         self._round += len(outcome.records) - 1
-        replies, extents = outcome.replies, call.extents
-        self.fit_evidence.keep(request, extents, replies, self.protection)
+        ((_, signs),) = outcome.signs.items()
+        self._telling.tell(
+            request, {SIGNS: signs.astype(np.uint8)}, signed=outcome.replies
+        )
         return outcome.signs
 
     def begin_round(self, *, for_parties: bool) -> tuple[str, int]:
@@ -209,7 +244,7 @@ class Coordinator(RoundRunner):
         """
         if not self._session:
             self._join()
-        if for_parties and not self._has_group_key:
+        if (for_parties or self.follows) and not self._has_group_key:
             self._share_group_key()
         self._round += 1
         return self._session, self._round
@@ -310,6 +345,7 @@ class Coordinator(RoundRunner):
             party: [reply.header["key"], reply.header["signature"]]
             for party, reply in offers.items()
         }
+        self._seed = session_seed(self.study, session["session"], _as_bytes(signed))
         self.send({"kind": "agree", **session, "offers": signed})
         self._session = session["session"]
 
@@ -335,3 +371,16 @@ class Coordinator(RoundRunner):
         self._session, self._has_group_key, self._comparisons = "", False, None
         self._sent.clear()
         self._relay.clear()
+
+
+def _as_bytes(signed: Mapping[str, list[Any]]) -> dict[str, tuple[bytes, bytes]]:
+    """Return offers as bytes, of which parties sent hexadecimal texts."""
+    try:
+        return {
+            party: (bytes.fromhex(key), bytes.fromhex(signature))
+            for party, (key, signature) in signed.items()
+        }
+    except (TypeError, ValueError) as wrong:
+        raise AggregationError(
+            "A party did not send a key.", rule="malformed_message"
+        ) from wrong

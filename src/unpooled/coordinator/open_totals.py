@@ -23,14 +23,14 @@ from unpooled.secure.sums.secure_sum import SecureSum
 Sizes = Mapping[str, Mapping[str, int]]
 
 
-def opened_totals(
+def added_words(
     request: Request,
     step: Step,
     sizes: Sizes,
     released: Mapping[str, Message],
     secure_sum: SecureSum,
-) -> dict[str, Any]:
-    """Return the totals of a round by name; `Veiled` where only parties may open them.
+) -> dict[str, Array]:
+    """Return the words of a round's totals by name: the parties' words, added.
 
     Parameters
     ----------
@@ -45,21 +45,55 @@ def opened_totals(
     secure_sum : SecureSum
         Adds them.
     """
-    results, parties = dict[str, Any](), sorted(sizes)
-    for name, declared in step.leaves.items():
-        # Totals have one shape, whatever the parties' own columns are.
-        form = WireFormat.of(declared, sizes[parties[0]], request.public)
+    words, parties = dict[str, Array](), sorted(sizes)
+    for name, form in _forms(request, step, sizes).items():
         code = form.code(len(parties), request.context(name))
         shape, dtype = form.words(code if isinstance(secure_sum, MaskedSum) else None)
         concealed = [
             _released_array(released[party], name, shape, dtype) for party in parties
         ]
+        words[name] = secure_sum.added(concealed, code)
+    return words
+
+
+def opened_totals(
+    request: Request,
+    step: Step,
+    sizes: Sizes,
+    words: Mapping[str, Array],
+    protection: str,
+) -> dict[str, Any]:
+    """Return the totals of a round by name; `Veiled` where only parties may open them.
+
+    Parameters
+    ----------
+    request, step, sizes
+        As of `added_words`.
+    words : mapping of str to array
+        The words of the totals.
+    protection : {"masked", "plain"}
+        How they travelled.
+    """
+    results = dict[str, Any]()
+    for name, form in _forms(request, step, sizes).items():
+        code = form.code(len(sizes), request.context(name))
         if request.to == "parties":
-            words = secure_sum.added(concealed, code)
-            results[name] = Veiled(request.round, name, form.shape, words, code.dtype)
+            total = Veiled(request.round, name, form.shape, words[name], code.dtype)
+            results[name] = total
         else:
-            results[name] = form.restored(secure_sum.reveal(concealed, code))
+            masked = protection == "masked"
+            flat = code.decode(words[name]) if masked else words[name]
+            results[name] = form.restored(flat)
     return results
+
+
+def _forms(request: Request, step: Step, sizes: Sizes) -> dict[str, WireFormat]:
+    # Totals have one shape, whatever the parties' own columns are.
+    of_total = sizes[min(sizes)]
+    return {
+        name: WireFormat.of(declared, of_total, request.public)
+        for name, declared in step.leaves.items()
+    }
 
 
 def disclosed_values(

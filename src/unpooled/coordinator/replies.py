@@ -156,9 +156,11 @@ def log_lines(
 def raise_refusals(step: str, replies: Mapping[str, Message]) -> None:
     """Raise the error of the first party that did not carry out its request."""
     kind, names = _ANSWERS.get(step, ("released", {"seals", "origins"}))
+    # Only a party that does not compute has shares, for those that do; and checks of
+    # its words where it follows the program.
+    further = {"shares", "checks"} if "." in step else set[str]()
     for party, reply in replies.items():
-        # Only a party that does not compute has shares, for those that do.
-        known = set(reply.header) - ({"shares"} if "." in step else set())
+        known = set(reply.header) - further
         if reply.header.get("kind") == kind and known == _ALWAYS | names:
             continue
         if reply.header.get("kind") != "refused":

@@ -5,12 +5,12 @@ every party and returns totals; a `RoundRecord` is what that cost.
 """
 
 import abc
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
 from unpooled.ledger import Ledger
-from unpooled.protocol.evidence import Evidence
+from unpooled.protocol.following import Call, Told
 from unpooled.protocol.request import Request, view_arrays
 from unpooled.protocol.sizes import ViewSize
 from unpooled.protocol.step import Step
@@ -92,7 +92,8 @@ class StepCall:
         session: str,
         round_number: int,
         fresh: frozenset[str],
-        evidence: tuple[Evidence, ...],
+        call: Call | None = None,
+        told: tuple[Told, ...] = (),
     ) -> Request:
         """Return the request that every party receives."""
         return Request(
@@ -105,7 +106,8 @@ class StepCall:
             public=dict(self.public),
             fresh=fresh,
             kept_of=self.kept_of,
-            evidence=evidence,
+            call=call,
+            told=told,
             topology=self.topology,
         )
 
@@ -129,6 +131,8 @@ class RoundRunner(abc.ABC):
         Reasons for choices that models made, for plan and report.
     planned : bool
         Whether answers are placeholders and nothing leaves a silo.
+    follows : bool
+        Whether every silo repeats each call by itself, and is told what it needs.
     """
 
     parties: tuple[str, ...]
@@ -138,10 +142,17 @@ class RoundRunner(abc.ABC):
     records: list[RoundRecord]
     notes: list[str]
     planned: bool
+    follows: bool
 
     @abc.abstractmethod
-    def enter(self) -> None:
-        """Begin a fit, in a session of its own; fits may be nested."""
+    def enter(self, call: Callable[[], Call] | None = None) -> None:
+        """Begin a fit, in a session of its own; fits may be nested.
+
+        Parameters
+        ----------
+        call : callable, optional
+            Returns the call whose rounds follow; only called where the silos follow.
+        """
 
     @abc.abstractmethod
     def exit(self) -> None:
@@ -160,6 +171,13 @@ class RoundRunner(abc.ABC):
         ------
         AggregationError
             When too few parties, or too many without a committee, would compute.
+        """
+
+    @abc.abstractmethod
+    def seed(self) -> int:
+        """Return the public seed of this session, which nobody chose.
+
+        Where no session is open, one begins: the seed is made of its keys.
         """
 
     @abc.abstractmethod

@@ -91,9 +91,21 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Select allowed columns only, or let the silo extend allowed_columns.",
         ),
         "transform_not_fitted": (
-            "the view applies a transform that this study did not fit in this silo",
-            "Fit the transform in the same study, or let the silo list its step in "
+            "the view applies a transform that was not fitted before this silo's eyes",
+            "Fit the transform with this silo, or let the silo list its step in "
             "allowed_steps.",
+        ),
+        "not_followed": (
+            "the study's program does not make this request now",
+            "Run the announced text with the same version of the library at all ends.",
+        ),
+        "not_announced": (
+            "the silo answers only what the text of an announced study asks for",
+            "Run a study file: unpooled run STUDY.",
+        ),
+        "model_not_followed": (
+            "the request reads a fitted model whose numbers this silo never followed",
+            "Fit the model with this silo first.",
         ),
         "unknown_columns": (
             "the silo's table lacks a column that the study names",
@@ -186,6 +198,15 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "wrong_roster": (
             "the study's parties are not the ones on this silo's roster",
             "Exchange public keys again, so that all silos pin the same roster.",
+        ),
+        "wrong_total": (
+            "a total is not the sum of what the parties sent",
+            "Nothing further leaves the silo. Ask who runs the coordinator; silos that "
+            "run different versions show this too.",
+        ),
+        "hint": (
+            "a decomposition that the coordinator sent does not fit the totals",
+            "Run the same version of the library, NumPy and SciPy at all ends.",
         ),
         "out_of_order": (
             "a message does not belong to the current round",

@@ -10,6 +10,7 @@ applies to its own rows, lazily.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -17,8 +18,9 @@ import numpy as np
 from unpooled.arrays import Array
 from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
 from unpooled.errors import DataError
+from unpooled.federation.calls import call_of
 from unpooled.federation.layout import Layout
-from unpooled.federation.splits import fold_rows, seed_of, split_rows
+from unpooled.federation.splits import checked_seed, fold_rows, split_rows
 from unpooled.ledger import Ledger
 from unpooled.protocol.request import Veiled
 from unpooled.protocol.step import Step, named_for
@@ -224,8 +226,34 @@ class Federation:
 
     @contextmanager
     def fitting(self) -> Iterator["Federation"]:
-        """Hold one session, with keys of its own, for all rounds of a fit."""
+        """Hold one session, with keys of its own, for all rounds within.
+
+        For steps that are run one by one: silos that follow answer none of them. An
+        estimator's method holds one by `calling`.
+        """
         self.coordinator.enter()
+        try:
+            yield self
+        finally:
+            self.coordinator.exit()
+
+    @contextmanager
+    def calling(
+        self, model: Any, method: str = "fit", **arguments: Any
+    ) -> Iterator["Federation"]:
+        """Hold one session, with keys of its own, for all rounds of a call.
+
+        Parameters
+        ----------
+        model : estimator
+            As it is before the call.
+        method : str, default "fit"
+            The method that was called, whose rounds are to follow. Silos that follow
+            make the same call.
+        **arguments : JSON values
+            Its arguments, beside this view.
+        """
+        self.coordinator.enter(partial(call_of, model, method, self, arguments))
         try:
             yield self
         finally:
@@ -262,14 +290,14 @@ class Federation:
             Deal the blocks at random rather than in their own order, which gives the
             same folds each time.
         random_state : int, optional
-            Seed of the shuffle; None: the federation's own, if it has one.
+            Seed of the shuffle; None: as of `seed`.
 
         Raises
         ------
         DataError
             When n is not possible, or a fold on a column partition has no rows.
         """
-        seed = self._seed(random_state) if shuffle else -1
+        seed = checked_seed(self.seed(random_state)) if shuffle else -1
         pairs = fold_rows(n, seed)
         return [(self._part(train), self._part(test)) for train, test in pairs]
 
@@ -293,9 +321,9 @@ class Federation:
         train_size : float, optional
             Share in the train view, in place of `test_size`: the views share all rows.
         random_state : int, optional
-            Seed of the shuffle; None: the federation's own, if it has one.
+            Seed of the shuffle; None: as of `seed`.
         """
-        seed = self._seed(random_state)
+        seed = checked_seed(self.seed(random_state))
         train, test = split_rows(test_size, train_size, seed)
         return self._part(train), self._part(test)
 
@@ -362,8 +390,24 @@ class Federation:
             model=self.model,
         )
 
-    def _seed(self, random_state: int | None) -> int:
-        return seed_of(random_state, self.random_state)
+    def seed(self, random_state: Any = None) -> Any:
+        """Return a seed for what is drawn at random, the same at every silo.
+
+        Parameters
+        ----------
+        random_state : int or RandomState, optional
+            The one given to a model or a split, which is returned if there is one.
+
+        Returns
+        -------
+        int or RandomState
+            Without one, the federation's `random_state`; without that, a seed that
+            follows from fresh keys of all silos, so that nobody chooses it.
+        """
+        for given in (random_state, self.random_state):
+            if given is not None:
+                return given
+        return self.coordinator.seed()
 
     def _part(self, rows: Rows) -> "Federation":
         return self._view(rows, self.layout.of_part(rows))

@@ -19,6 +19,7 @@ from unpooled.data.study_columns import agree_on_columns
 from unpooled.data.table import Table
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.federation.following import Following
 from unpooled.federation.layout import Layout
 from unpooled.federation.matching import agree_on_rows, how_to_match
 from unpooled.ledger import Ledger
@@ -41,6 +42,7 @@ def simulate(
     aligned: bool = False,
     study: str | None = None,
     block_mb: float | int | None = None,
+    follow: bool = False,
 ) -> Federation:
     """Make a federation whose parties all live in this process.
 
@@ -80,6 +82,10 @@ def simulate(
         The study's name in ledger and report.
     block_mb : float, optional
         Megabytes that a block of a silo's rows may take as float64; 64 by default.
+    follow : bool, default False
+        Whether every silo runs each call itself, on totals that it checks, and refuses
+        a request that differs, as silos do between organisations. In one process the
+        coordinator and the silos are one program, which need not distrust itself.
 
     Returns
     -------
@@ -105,6 +111,7 @@ def simulate(
         columns=columns,
         aligned=aligned,
         block_mb=block_mb,
+        follow=follow,
     )
     agree_on_rows(federation)
     note_common_rows(federation, members)
@@ -126,6 +133,7 @@ def in_one_process(
     ledger: Ledger | None = None,
     first_round: int = 1,
     block_mb: float | int | None = None,
+    follow: bool = False,
 ) -> tuple[Federation, dict[str, Party]]:
     """Return the federation and its parties by name.
 
@@ -135,7 +143,7 @@ def in_one_process(
     ----------
     parties, partition, label, ids, secure_sum, policy, random_state, study
         As of `simulate`.
-    columns, aligned, block_mb
+    columns, aligned, block_mb, follow
         As of `simulate`.
     ledger : Ledger, optional
         To be continued, from `first_round` on, when a study is resumed.
@@ -159,6 +167,7 @@ def in_one_process(
             partition=partition,
             # Of the name alone: in one process a seed is to give the same folds again.
             cut_key=digest(name.encode()).encode(),
+            follow=Following(interactive=True) if follow else None,
         )
         for name, table in tables.items()
     }
@@ -170,6 +179,7 @@ def in_one_process(
         ledger=ledger,
         first_round=first_round,
         partition=partition,
+        follows=follow,
     )
     coordinator.policies = {name: rules.as_dict() for name, rules in policies.items()}
     federation = Federation(

@@ -9,11 +9,8 @@ from unpooled.protocol.shared_blocks import MOST_BLOCKS
 from unpooled.protocol.view_operations import Rows
 
 
-def seed_of(random_state: Any, default: int | None) -> int:
-    """Return a seed for a shuffle: the one given, the default, or a random one."""
-    seed = default if random_state is None else random_state
-    if seed is None:
-        return int(np.random.default_rng().integers(2**31))
+def checked_seed(seed: Any) -> int:
+    """Return the seed of a shuffle as an int, or raise DataError."""
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise DataError(f"random_state={seed!r}; choose a whole number >= 0.")
     return int(seed)

@@ -9,6 +9,7 @@ import scipy.stats
 
 from unpooled.arrays import Array, Float
 from unpooled.linalg.generalized_eigen import check_definite
+from unpooled.linalg.settled import Arrays, near, settled
 
 
 @final
@@ -54,14 +55,38 @@ def canonical_directions(
     """
     # Columns in units of their standard deviation, so that scales cost no digits.
     ux, uy = check_definite(S.xx), check_definite(S.yy)
-    Lx = scipy.linalg.cholesky(S.xx / ux / ux[:, None], lower=True)
-    Ly = scipy.linalg.cholesky(S.yy / uy / uy[:, None], lower=True)
-    C = scipy.linalg.solve_triangular(Lx, S.xy / uy / ux[:, None], lower=True)
-    C = scipy.linalg.solve_triangular(Ly, C.T, lower=True).T
-    U, _, Vt = scipy.linalg.svd(C, full_matrices=False)
-    A = scipy.linalg.solve_triangular(Lx.T, U[:, :k]) / ux[:, None]
-    B = scipy.linalg.solve_triangular(Ly.T, Vt[:k].T) / uy[:, None]
-    return A, B
+    xx, yy = S.xx / ux / ux[:, None], S.yy / uy / uy[:, None]
+    xy = S.xy / uy / ux[:, None]
+
+    def solve() -> dict[str, Array]:
+        Lx = scipy.linalg.cholesky(xx, lower=True)
+        Ly = scipy.linalg.cholesky(yy, lower=True)
+        C = scipy.linalg.solve_triangular(Lx, xy, lower=True)
+        C = scipy.linalg.solve_triangular(Ly, C.T, lower=True).T
+        U, s, Vt = scipy.linalg.svd(C, full_matrices=False)
+        return {
+            "A": scipy.linalg.solve_triangular(Lx.T, U[:, :k]),
+            "B": scipy.linalg.solve_triangular(Ly.T, Vt[:k].T),
+            "values": s[:k],
+        }
+
+    def accept(found: Arrays, own: Arrays) -> bool:
+        # Correlations are 1 at most, and so is the largest entry of the operands.
+        views = (("A", xx, xy, "B"), ("B", yy, xy.T, "A"))
+        size = {name: np.abs(own[name]).max(axis=0) * len(own[name]) for name in "AB"}
+        both = size["A"] * size["B"]
+        return near(found["values"], own["values"], both.max()) and all(
+            near(found[a].T @ T @ found[a], np.eye(k), np.outer(size[a], size[a]))
+            and near(
+                cross @ found[b],
+                T @ found[a] * found["values"],
+                size[a] + size[b],
+            )
+            for a, T, cross, b in views
+        )
+
+    found = settled("canonical directions", solve, accept)
+    return found["A"] / ux[:, None], found["B"] / uy[:, None]
 
 
 def correlations(

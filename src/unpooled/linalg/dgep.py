@@ -15,8 +15,9 @@ import scipy.linalg
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
-from unpooled.linalg.eigen import with_positive_peaks
+from unpooled.linalg.eigen import symmetric_eigenpairs, with_positive_peaks
 from unpooled.linalg.generalized_eigen import inverse_root, largest_sine
+from unpooled.linalg.settled import orthonormal_basis
 
 
 def top_eigenvectors(M: Float[Array, "p p"], k: int) -> Float[Array, "p k"]:
@@ -24,9 +25,7 @@ def top_eigenvectors(M: Float[Array, "p p"], k: int) -> Float[Array, "p k"]:
 
     In each, the entry of largest magnitude is positive.
     """
-    p = len(M)
-    V = scipy.linalg.eigh(M, subset_by_index=[p - k, p - 1])[1]
-    return with_positive_peaks(V[:, ::-1])
+    return symmetric_eigenpairs(M, k)[1]
 
 
 def power_eigenvectors(
@@ -49,16 +48,18 @@ def power_eigenvectors(
     max_iter : int
         Number of steps.
     """
-    W = scipy.linalg.qr(start, mode="economic")[0]
+    W = orthonormal_basis(start)
     for _ in range(max_iter):
-        W = scipy.linalg.qr(apply(W), mode="economic")[0]
+        W = orthonormal_basis(apply(W))
     return with_positive_peaks(W)
 
 
-def starting_block(init: Any, p: int, k: int, random_state: Any) -> Float[Array, "p k"]:
-    """Return `init` as a block of k columns; a normal random one when it is None."""
+def starting_block(
+    init: Any, p: int, k: int, seed: Callable[[], Any]
+) -> Float[Array, "p k"]:
+    """Return `init` as a block of k columns; by `seed`, a normal one if it is None."""
     if init is None:
-        return np.random.default_rng(random_state).standard_normal((p, k))
+        return np.random.default_rng(seed()).standard_normal((p, k))
     block = np.asarray(init, dtype=float)
     block = block[:, None] if block.ndim == 1 else block
     if block.shape != (p, k) or not np.isfinite(block).all():

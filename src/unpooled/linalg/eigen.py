@@ -1,9 +1,12 @@
 """Symmetric eigenproblems with fixed signs, accurate also for graded matrices."""
 
+from collections.abc import Callable
+
 import numpy as np
 import scipy.linalg
 
 from unpooled.arrays import Array, Float
+from unpooled.linalg.settled import Arrays, completed, eigenpairs_of, settled
 
 # `eigh` has an error of about eps λ_1 in every eigenvalue, so that eigenvalues below
 # this share of λ_1 would keep fewer than the nine digits promised.
@@ -18,8 +21,10 @@ _NOISE = 64
 
 
 def leading_eigenpairs(
-    A: Float[Array, "p p"], k: int
-) -> tuple[Float[Array, " k"], Float[Array, "p k"]]:
+    A: Float[Array, "p p"],
+    k: int,
+    n_vectors: int | Callable[[Float[Array, " k"]], int] | None = None,
+) -> tuple[Float[Array, " k"], Float[Array, "p l"]]:
     """Solve ``A v = λ v`` for the `k` largest eigenvalues of a scatter matrix.
 
     Parameters
@@ -27,16 +32,80 @@ def leading_eigenpairs(
     A : (p, p) array
         Symmetric positive semi-definite.
     k : int
-        Number of pairs, at most p.
+        Number of eigenvalues, at most p.
+    n_vectors : int or callable, optional
+        Number of eigenvectors, l, or a function of the eigenvalues that returns it;
+        all k when omitted. Eigenvectors that are not used need not be sent to those
+        who check them.
 
     Returns
     -------
     λ : (k,) array
         In descending order, none negative.
-    V : (p, k) array
+    V : (p, l) array
         Orthonormal columns. In each, the entry of largest magnitude is positive, so
-        that two runs, or two silos, agree (scikit-learn's rule for PCA).
+        that two runs, or two silos, agree (scikit-learn's rule for PCA). Those of
+        eigenvalues 0 are made from the others.
     """
+
+    def count(values: Float[Array, " k"]) -> int:
+        if n_vectors is None:
+            return k
+        return n_vectors(values) if callable(n_vectors) else n_vectors
+
+    def directions(values: Float[Array, " k"]) -> int:
+        # What has no variance has no direction of its own.
+        return min(count(values), int(np.count_nonzero(values > 0.0)))
+
+    def solve() -> dict[str, Array]:
+        values, vectors = _eigenpairs(A, k)
+        return {"values": values, "vectors": vectors[:, : directions(values)]}
+
+    def accept(found: Arrays, own: Arrays) -> bool:
+        values, V = found["values"], found["vectors"]
+        enough = V.shape[1] == directions(values) and (values >= 0.0).all()
+        return enough and eigenpairs_of(A)(found, own)
+
+    found = settled("leading eigenpairs", solve, accept, ranked=True)
+    values, V = found["values"], found["vectors"]
+    return values.copy(), with_positive_peaks(completed(V, count(values)))
+
+
+def symmetric_eigenpairs(
+    A: Float[Array, "p p"], k: int, n_values: int | None = None
+) -> tuple[Float[Array, " l"], Float[Array, "p k"]]:
+    """Return the largest eigenvalues, of either sign, and k eigenvectors.
+
+    Parameters
+    ----------
+    A : (p, p) array
+        Symmetric.
+    k : int
+        Number of eigenvectors.
+    n_values : int, optional
+        Number of eigenvalues, at least k; k when omitted.
+
+    Returns
+    -------
+    λ : (n_values,) array
+        In descending order.
+    V : (p, k) array
+        Orthonormal columns. In each, the entry of largest magnitude is positive.
+    """
+    p, count = len(A), n_values or k
+
+    def solve() -> dict[str, Array]:
+        values, vectors = scipy.linalg.eigh(A, subset_by_index=[p - count, p - 1])
+        return {"values": values[::-1], "vectors": vectors[:, : -k - 1 : -1]}
+
+    found = settled("symmetric eigenpairs", solve, eigenpairs_of(A))
+    return found["values"].copy(), with_positive_peaks(found["vectors"])
+
+
+def _eigenpairs(
+    A: Float[Array, "p p"], k: int
+) -> tuple[Float[Array, " k"], Float[Array, "p l"]]:
+    """Return eigenvalues, none negative, and vectors of at least the positive ones."""
     p = len(A)
     if np.count_nonzero(A) == np.count_nonzero(A.diagonal()):
         values, vectors = _of_diagonal(A.diagonal(), k)
@@ -48,7 +117,7 @@ def leading_eigenpairs(
         values, vectors = values[::-1], vectors[:, ::-1]
         if values[-1] < _GRADED * values[0]:
             values, vectors = _with_small_ones(A, values, vectors)
-    return np.maximum(values, 0.0), with_positive_peaks(vectors)
+    return np.maximum(values, 0.0), vectors
 
 
 def eigenvalues_of(
@@ -111,8 +180,10 @@ def _of_diagonal(
 
 def _with_small_ones(
     A: Float[Array, "p p"], values: Float[Array, " k"], vectors: Float[Array, "p k"]
-) -> tuple[Float[Array, " k"], Float[Array, "p k"]]:
+) -> tuple[Float[Array, " k"], Float[Array, "p l"]]:
     """Compute small eigenvalues to high relative accuracy; 0 beyond the rank.
+
+    There may be no vectors beyond the rank.
 
     With A = D R D, R a correlation matrix, and R = L Lᵀ, the one-sided Jacobi method
     on D L finds small singular values to a relative error of about eps cond(R), while a
@@ -143,9 +214,6 @@ def _with_small_ones(
     L = np.zeros((p, rank))
     L[pivots - 1] = np.tril(factor)[:, :rank]
     singular, U, _, work, _, _ = dgejsv(scale[:, None] * L, joba=2, jobu=0, jobv=3)
-    values, vectors = np.zeros(k), np.zeros((p, k))
+    values = np.zeros(k)
     values[:known] = (singular[:known] * work[0] / work[1]) ** 2
-    vectors[:, :known] = U[:, :known]
-    if known < k:
-        vectors[:, known:] = scipy.linalg.null_space(U.T)[:, : k - known]
-    return values, vectors
+    return values, U[:, :known]

@@ -21,7 +21,9 @@ import numpy as np
 import scipy.linalg
 
 from unpooled.arrays import Array, Float
+from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.ritz import FLOOR
+from unpooled.linalg.settled import Arrays, near, product, settled
 
 # Directions of a block below this share of its largest one are rounding.
 _DEPENDENT = 1e-12
@@ -60,13 +62,34 @@ class JointRitz:
 
         Pairs beyond the dimension of the basis are zeros.
         """
-        whitened = _inverse_root(self._B)
-        values, turned = scipy.linalg.eigh(whitened.T @ self._T @ whitened)
-        most = min(count, len(values))
-        theta, Y = np.zeros(count), np.zeros((self.width, count))
-        theta[:most] = values[::-1][:most]
-        Y[:, :most] = whitened @ turned[:, ::-1][:, :most]
-        return theta, Y
+        B, T = self._B, self._T
+        whitened = _inverse_root(B)
+
+        def solve() -> dict[str, Array]:
+            values, turned = scipy.linalg.eigh(whitened.T @ T @ whitened)
+            most = min(count, len(values))
+            theta, Y = np.zeros(count), np.zeros((len(B), count))
+            theta[:most] = values[::-1][:most]
+            Y[:, :most] = whitened @ turned[:, ::-1][:, :most]
+            return {"theta": theta, "Y": Y}
+
+        def accept(found: Arrays, own: Arrays) -> bool:
+            theta, Y = found["theta"], found["Y"]
+            filled = own["Y"].any(axis=0)
+            size = float(np.abs(own["theta"]).max(initial=0.0)) or 1.0
+            length = np.abs(own["Y"]).max(axis=0, initial=0.0) * len(B)
+            # Within the basis: what the root leaves out is rounding.
+            rest = whitened.T @ (T @ Y - B @ Y * theta)
+            widest = float(np.abs(whitened).max(initial=0.0))
+            return (
+                (Y.any(axis=0) == filled).all()
+                and near(theta, own["theta"], size * max(1.0, float(length.max()) ** 2))
+                and near(Y.T @ B @ Y, np.diag(filled), np.outer(length, length))
+                and near(rest, np.zeros_like(rest), size * widest * length)
+            )
+
+        found = settled("joint Ritz pairs", solve, accept)
+        return found["theta"].copy(), with_positive_peaks(found["Y"])
 
     def continuation(
         self, overlap: Float[Array, "q l"], squares: Float[Array, "l l"], floor: float
@@ -82,14 +105,38 @@ class JointRitz:
             no direction left are zeros.
         """
         whitened = _inverse_root(self._B)
-        back = whitened @ (whitened.T @ overlap)
+        back = settled(
+            "earlier directions",
+            lambda: {"back": whitened @ (whitened.T @ overlap)},
+            lambda found, own: near(
+                found["back"],
+                own["back"],
+                float(np.abs(overlap).max(initial=0.0)) * len(overlap)
+                + float(np.abs(own["back"]).max(initial=0.0)),
+            ),
+        )["back"]
         lengths = np.sqrt(squares.diagonal())
         unit = np.where(lengths > floor, 1.0 / np.where(lengths > 0, lengths, 1.0), 0.0)
-        rest = (squares - overlap.T @ back) * unit * unit[:, None]
-        turn = np.zeros_like(squares)
-        root = _inverse_root(rest)
-        turn[:, : root.shape[1]] = unit[:, None] * root
-        return back, turn
+        rest = (squares - product(overlap.T, back)) * unit * unit[:, None]
+
+        def solve() -> dict[str, Array]:
+            root, padded = _inverse_root(rest), np.zeros_like(rest)
+            padded[:, : root.shape[1]] = root
+            return {"root": padded}
+
+        def accept(found: Arrays, own: Arrays) -> bool:
+            R, filled = found["root"], own["root"].any(axis=0)
+            length = np.abs(own["root"]).max(axis=0, initial=0.0) * len(rest)
+            both = np.outer(length, length)
+            # The columns are eigenvectors too, so that they cannot be turned.
+            return (
+                (R.any(axis=0) == filled).all()
+                and near(R.T @ rest @ R, np.diag(filled), both)
+                and near(R.T @ R, own["root"].T @ own["root"], both * both.max())
+            )
+
+        root = with_positive_peaks(settled("next directions", solve, accept)["root"])
+        return back, unit[:, None] * root
 
 
 def pair_errors(

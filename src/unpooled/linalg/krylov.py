@@ -25,6 +25,7 @@ Anal. 7 (1970).
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -32,12 +33,25 @@ import scipy.linalg
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import ConvergenceError
-from unpooled.linalg.ritz import FLOOR, RitzPairs, certificate
+from unpooled.linalg.eigen import with_positive_peaks
+from unpooled.linalg.ritz import FLOOR, RitzPairs, certificate, residual_norm
+from unpooled.linalg.settled import (
+    Arrays,
+    eigenpairs_of,
+    is_orthonormal,
+    near,
+    orthonormal_basis,
+    product,
+    settled,
+)
 
 Operator = Callable[[Float[Array, "d l"]], Float[Array, "d l"]]
 
 # Memory for the basis, unless a few blocks need more.
 _BASIS_BYTES = 2**29
+# A direction of which the image has less than this is rounding: it would differ from
+# machine to machine.
+_DIRECTION = 1e-12
 
 
 def block_width(d: int, k: int) -> int:
@@ -98,11 +112,11 @@ def leading_ritz_pairs(
             basis.restart(k + b)
         basis.extend(operator(basis.block))
         n_iter += 1
-        pairs, is_at_floor = basis.ritz_pairs(k, n_iter)
-        if pairs.angle <= tol or is_at_floor:
-            return pairs
+        found = basis.ritz_values(k)
+        if found.angle <= tol or found.is_at_floor:
+            return basis.ritz_pairs(found, k, n_iter)
         if n_iter >= max_iter:
-            raise _not_converged(pairs, k, tol)
+            raise _not_converged(found, k, tol, n_iter)
 
 
 @final
@@ -123,7 +137,7 @@ class _Basis:
         self._H = np.zeros((columns + 2 * b, columns + b))
         self._width = b
         self.done, self._size = 0, b
-        self._vectors[:, :b] = scipy.linalg.qr(start, mode="economic")[0]
+        self._vectors[:, :b] = orthonormal_basis(start)
 
     @property
     def block(self) -> Float[Array, "d l"]:
@@ -137,75 +151,165 @@ class _Basis:
 
     def extend(self, image: Float[Array, "d l"]) -> None:
         """Add the image of `block`; its new directions become the next block."""
-        Q = self._vectors[:, : self._size]
-        coefficients = np.zeros((self._size, image.shape[1]))
-        rest = np.array(image, order="F")
-        # Twice, because the first pass leaves rounding errors along the basis.
-        for _ in range(2):
-            along = Q.T @ rest
-            rest -= Q @ along
-            coefficients += along
-        new, R, pivots = scipy.linalg.qr(rest, mode="economic", pivoting=True)
-        scale = max(np.abs(coefficients).max(), np.abs(R).max())
-        room = self._vectors.shape[0] - self._size
-        # Directions at rounding level carry no information.
-        rank = min(int((np.abs(R.diagonal()) > FLOOR * scale).sum()), room)
-        now, later = slice(self.done, self._size), self._size + rank
-        # A small direction, computed as the difference of large vectors, has a part
-        # along the basis, which is removed once more.
-        new = new[:, :rank] - Q @ (Q.T @ new[:, :rank])
-        new, again = scipy.linalg.qr(new, mode="economic")
-        self._H[: self._size, now] = coefficients
-        self._H[self._size : later, now.start + pivots] = again @ R[:rank]
+        Q, now = self._vectors[:, : self._size], slice(self.done, self._size)
+        sizes = []
+
+        def solve() -> dict[str, Array]:
+            new, H, size = _extension(Q, image)
+            sizes.append(size)
+            return {"new": new, "H": H}
+
+        found = settled(
+            "Krylov block",
+            solve,
+            lambda found, own: _is_extension(Q, image, found, own, sizes[0]),
+            ranked=True,
+        )
+        # Of either sign, so the peaks decide.
+        new = with_positive_peaks(found["new"])
+        signs = np.where((new == found["new"]).all(axis=0), 1.0, -1.0)
+        later = self._size + new.shape[1]
+        self._H[: self._size, now] = found["H"][: self._size]
+        self._H[self._size : later, now] = signs[:, None] * found["H"][self._size :]
         self._vectors[:, self._size : later] = new
         self.done, self._size = self._size, later
 
-    def ritz_pairs(self, k: int, n_iter: int) -> tuple[RitzPairs, bool]:
-        """Return the k leading pairs, and whether they can improve no further."""
+    def ritz_values(self, k: int) -> "_RitzValues":
+        """Return the k leading values, and whether they can improve no further."""
         done = self.done
-        values, Y = self._solved()
+        values, Y = self._solved(min(k + 1, done))
         H = self._H[: self._size, :done]
-        R = H @ Y[:, : k + 1]
-        R[:done] -= Y[:, : k + 1] * values[: k + 1]
+        R = product(H, Y)
+        R[:done] -= Y * values
         residuals, gap, angle = certificate(values, R, k)
         top = float(np.abs(values).max())
         # H is symmetric up to the rounding of the images.
         T = H[:done]
         noise = max(float(np.abs(T - T.T).max()), FLOOR * top)
-        worst = float(scipy.linalg.norm(R[:, :k], 2))
-        pairs = RitzPairs(
-            values[:k],
-            self._vectors[:, :done] @ Y[:, :k],
-            residuals[:k],
-            gap,
-            angle,
+        worst = residual_norm(R[:, :k])
+        is_at_floor = worst <= noise or self._size == done
+        return _RitzValues(values, Y, residuals[:k], gap, angle, is_at_floor)
+
+    def ritz_pairs(self, found: "_RitzValues", k: int, n_iter: int) -> RitzPairs:
+        """Return the k leading pairs."""
+        return RitzPairs(
+            found.values[:k],
+            self._combined(found.Y[:, :k]),
+            found.residuals,
+            found.gap,
+            found.angle,
             n_iter,
         )
-        return pairs, worst <= noise or self._size == done
 
     def restart(self, keep: int) -> None:
         """Replace the basis by its `keep` leading Ritz vectors and the next block."""
         done, size = self.done, self._size
-        values, Y = self._solved()
-        below = self._H[done:size, :done] @ Y[:, :keep]
-        self._vectors[:, :keep] = self._vectors[:, :done] @ Y[:, :keep]
+        values, Y = self._solved(min(keep, done))
+        below = product(self._H[done:size, :done], Y)
+        self._vectors[:, :keep] = self._combined(Y)
         later = keep + size - done
         self._vectors[:, keep:later] = self._vectors[:, done:size].copy()
         self._H[:] = 0.0
-        self._H[range(keep), range(keep)] = values[:keep]
+        self._H[range(keep), range(keep)] = values
         self._H[keep:later, :keep] = below
         self.done, self._size = keep, later
 
-    def _solved(self) -> tuple[Float[Array, " j"], Float[Array, "j j"]]:
+    def _combined(self, Y: Float[Array, "j k"]) -> Float[Array, "d k"]:
+        """Return combinations of the basis."""
+        Q = self._vectors[:, : self.done]
+        found = settled(
+            "Ritz vectors",
+            lambda: {"vectors": Q @ Y},
+            lambda found, own: near(found["vectors"], own["vectors"], 1.0),
+        )
+        return found["vectors"]
+
+    def _solved(self, k: int) -> tuple[Float[Array, " k"], Float[Array, "j k"]]:
+        """Return the k leading eigenpairs of the part of H that is known."""
         T = self._H[: self.done, : self.done]
-        values, Y = scipy.linalg.eigh((T + T.T) / 2)
-        return values[::-1], Y[:, ::-1]
+        T = (T + T.T) / 2
+
+        def solve() -> dict[str, Array]:
+            values, Y = scipy.linalg.eigh(T)
+            return {"values": values[: -k - 1 : -1], "vectors": Y[:, : -k - 1 : -1]}
+
+        found = settled("Ritz values", solve, eigenpairs_of(T))
+        return found["values"], found["vectors"]
 
 
-def _not_converged(pairs: RitzPairs, k: int, tol: float) -> ConvergenceError:
+@final
+@dataclass(frozen=True)
+class _RitzValues:
+    """Values and coordinates of k + 1 leading pairs, and the certificate of k."""
+
+    values: Float[Array, " l"]
+    Y: Float[Array, "j l"]
+    residuals: Float[Array, " k"]
+    gap: float
+    angle: float
+    is_at_floor: bool
+
+
+def _extension(
+    Q: Float[Array, "d j"], image: Float[Array, "d l"]
+) -> tuple[Float[Array, "d r"], Float[Array, "_ l"], Float[Array, " l"]]:
+    """Return new directions, H with ``image = [Q, new] H``, and relative sizes."""
+    coefficients = np.zeros((Q.shape[1], image.shape[1]))
+    rest = np.array(image, order="F")
+    # Twice, because the first pass leaves rounding errors along the basis.
+    for _ in range(2):
+        along = Q.T @ rest
+        rest -= Q @ along
+        coefficients += along
+    new, R, pivots = scipy.linalg.qr(rest, mode="economic", pivoting=True)
+    scale = max(np.abs(coefficients).max(), np.abs(R).max())
+    # What is at rounding level carries no information, and has no direction.
+    size = np.abs(R.diagonal()) / (scale or 1.0)
+    rank = min(int((size > _DIRECTION).sum()), len(Q) - Q.shape[1])
+    # A small direction, computed as the difference of large vectors, has a part
+    # along the basis, which is removed once more.
+    new = new[:, :rank] - Q @ (Q.T @ new[:, :rank])
+    new, again = scipy.linalg.qr(new, mode="economic")
+    below = np.zeros((rank, image.shape[1]))
+    below[:, pivots] = again @ R[:rank]
+    return new, np.vstack([coefficients, below]), size
+
+
+def _is_extension(
+    Q: Float[Array, "d j"],
+    image: Float[Array, "d l"],
+    found: Arrays,
+    own: Arrays,
+    size: Float[Array, " l"],
+) -> bool:
+    """Whether an extension of the basis is this machine's, up to rounding."""
+    new, H = found["new"], found["H"]
+    rank, ours = new.shape[1], own["new"].shape[1]
+    if len(new) != len(Q) or H.shape != (Q.shape[1] + rank, image.shape[1]):
+        return False
+    if rank > len(Q) - Q.shape[1]:
+        return False
+    # Ranks may differ only where a direction is as small as the threshold itself.
+    between = size[min(rank, ours) : max(rank, ours)]
+    if (np.abs(between - _DIRECTION) > _DIRECTION / 10).any():
+        return False
+    # Of the image, not of what is left of it: the small difference of large vectors.
+    scale = float(np.abs(own["H"]).max(initial=0.0))
+    d, basis = len(Q), np.hstack([Q, new])
+    return (
+        is_orthonormal(new)
+        and near(Q.T @ new, np.zeros((Q.shape[1], rank)), 1.0, d)
+        and near(H[: Q.shape[1]], own["H"][: Q.shape[1]], scale, d)
+        and near(basis @ H, image, 2.0 * scale, d)
+    )
+
+
+def _not_converged(
+    pairs: _RitzValues, k: int, tol: float, n_iter: int
+) -> ConvergenceError:
     worst, top = float(pairs.residuals.max()), float(pairs.values[0])
     return ConvergenceError(
-        f"After {pairs.n_iter} rounds the largest residual of {k} eigenpairs is "
+        f"After {n_iter} rounds the largest residual of {k} eigenpairs is "
         f"{worst / top:.1e} of the largest eigenvalue, and the gap between eigenvalues "
         f"{k} and {k + 1} {pairs.gap / top:.1e} of it; {tol:g} times the gap is "
         f"wanted. Raise max_iter; or, where the gap is small, choose n_components at a "

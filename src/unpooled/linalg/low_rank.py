@@ -14,6 +14,7 @@ import scipy.linalg
 import scipy.sparse.linalg
 
 from unpooled.arrays import Array, Float
+from unpooled.linalg.settled import Arrays, is_orthonormal, near, settled
 
 
 @final
@@ -52,12 +53,30 @@ class LowRankPencil:
             matvec=lambda v: self._half(self._applied(self._half(v.ravel()))),
             dtype=float,
         )
-        # The start is fixed, so that results repeat; the iteration ends at rounding.
-        start = np.random.default_rng(0).standard_normal(p)
-        pairs = scipy.sparse.linalg.eigsh(operator, k, which="LA", v0=start)
-        order = np.argsort(-pairs[0])
-        whole = self._half(pairs[1][:, order])
-        return pairs[0][order], whole / self._root[:, None]
+
+        def solve() -> dict[str, Array]:
+            # The start is fixed, so that results repeat; the iteration ends at
+            # rounding.
+            start = np.random.default_rng(0).standard_normal(p)
+            pairs = scipy.sparse.linalg.eigsh(operator, k, which="LA", v0=start)
+            order = np.argsort(-pairs[0])
+            whole = self._half(pairs[1][:, order])
+            return {"values": pairs[0][order], "vectors": whole / self._root[:, None]}
+
+        def accept(found: Arrays, own: Arrays) -> bool:
+            values, V = found["values"], found["vectors"]
+            # The same vectors as the iteration has them, which are orthonormal.
+            U = self._half(V * self._root[:, None], inverse=True)
+            top = float(np.abs(own["values"]).max())
+            image = self._half(self._applied(self._half(U)))
+            return (
+                near(values, own["values"], top, p)
+                and is_orthonormal(U)
+                and near(image, U * values, top, p)
+            )
+
+        found = settled("leading pairs of low rank", solve, accept)
+        return found["values"], found["vectors"]
 
     def trace(self) -> float:
         """Return the sum of all λ."""
@@ -71,11 +90,15 @@ class LowRankPencil:
         along = (self._w / (1.0 + self._w))[:, None] * (self._P.T @ inside)
         return (inside - self._P @ along) / self._root[:, None]
 
-    def _half(self, V: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Apply ``(I + P diag(w) Pᵀ)^(-1/2)``."""
-        less = 1.0 / np.sqrt(1.0 + self._w) - 1.0
+    def _half(
+        self, V: Float[Array, "..."], *, inverse: bool = False
+    ) -> Float[Array, "..."]:
+        """Apply ``(I + P diag(w) Pᵀ)^(-1/2)``, or its inverse."""
+        root = np.sqrt(1.0 + self._w)
+        less = (root if inverse else 1.0 / root) - 1.0
         along = self._P.T @ V
         return V + self._P @ (less[:, None] * along if V.ndim == 2 else less * along)
 
-    def _applied(self, v: Float[Array, " p"]) -> Float[Array, " p"]:
-        return self._a * v + self._P @ (self._S @ (self._P.T @ v))
+    def _applied(self, v: Float[Array, "..."]) -> Float[Array, "..."]:
+        a = self._a if v.ndim == 1 else self._a[:, None]
+        return a * v + self._P @ (self._S @ (self._P.T @ v))

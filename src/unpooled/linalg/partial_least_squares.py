@@ -5,6 +5,7 @@ all products of deflated rows in the algorithm, X_kᵀ X_k, X_kᵀ Y_k and Y_k�
 from the covariances.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
@@ -13,6 +14,16 @@ import scipy.linalg
 
 from unpooled.arrays import Array, Float
 from unpooled.linalg.canonical_correlation import Covariances
+from unpooled.linalg.settled import (
+    Arrays,
+    by_nearness,
+    completed,
+    near,
+    orthonormal_basis,
+    product,
+    settled,
+    singular_pairs_of,
+)
 
 # A deflated covariance below this share of the original one is rounding.
 NOTHING = 1e-10
@@ -35,7 +46,7 @@ class Latent:
 
         In each x weight, the entry of largest magnitude is positive.
         """
-        W, V = Zx @ self.x_weights, Zy @ self.y_weights
+        W, V = product(Zx, self.x_weights), product(Zy, self.y_weights)
         peaks = np.take_along_axis(W, np.abs(W).argmax(axis=0)[None], axis=0)
         signs = np.where(peaks < 0, -1.0, 1.0)
         return Latent(
@@ -43,7 +54,7 @@ class Latent:
             V * signs,
             Zx @ self.x_loadings * signs,
             Zy @ self.y_loadings * signs,
-            Zx @ self.x_rotations * signs,
+            product(Zx, self.x_rotations) * signs,
             Zy @ self.y_rotations * signs,
         )
 
@@ -51,9 +62,34 @@ class Latent:
 def leading_singular_pairs(
     S: Float[Array, "p q"], k: int
 ) -> tuple[Float[Array, "p k"], Float[Array, "q k"]]:
-    """Return the k leading singular pairs, the peaks of left vectors positive."""
-    U, _, Vt = scipy.linalg.svd(S, full_matrices=False)
-    return with_positive_left_peaks(U[:, :k], Vt[:k].T)
+    """Return the k leading singular pairs, the peaks of left vectors positive.
+
+    Those of singular values that are 0 to rounding are made from the others.
+    """
+    found = _settled_pairs(S, k, float(np.abs(S).max(initial=0.0)))
+    U, V = completed(found["left"], k), completed(found["right"], k)
+    return with_positive_left_peaks(U, V)
+
+
+def _settled_pairs(
+    S: Float[Array, "p q"], k: int, unit: float
+) -> Mapping[str, Float[Array, "..."]]:
+    """Return the leading singular triplets, at most k; `unit` as of the operand."""
+    rounding = max(S.shape) * float(np.finfo(float).eps)
+
+    def solve() -> dict[str, Array]:
+        U, s, Vt = scipy.linalg.svd(S, full_matrices=False)
+        r = int((s[:k] > rounding * s[0]).sum())
+        return {"values": s[:k], "left": U[:, :r], "right": Vt[:r].T}
+
+    def accept(found: Arrays, own: Arrays) -> bool:
+        values, r = found["values"], found["left"].shape[1]
+        if values.shape != own["values"].shape or found["right"].shape[1] != r:
+            return False
+        enough = r == int((values > rounding * values[0]).sum())
+        return enough and singular_pairs_of(S, unit)(found, own)
+
+    return settled("singular pairs", solve, accept, ranked=True)
 
 
 def with_positive_left_peaks(
@@ -90,22 +126,43 @@ def partial_least_squares(S: Covariances, k: int, *, regression: bool) -> Latent
     for j in range(k):
         if np.abs(xy).max(initial=0.0) <= NOTHING * scale:
             break
-        u, v = (pair[:, 0] for pair in leading_singular_pairs(xy, 1))
+        found = _settled_pairs(xy, 1, scale)
+        u, v = (
+            pair[:, 0]
+            for pair in with_positive_left_peaks(found["left"], found["right"])
+        )
         xx = Rx.T @ S.xx @ Rx
-        t_t = u @ xx @ u
-        x_loading = xx @ u / t_t
+        x_loading = _settled_slopes(xx, u, S.xx)
         Rx = Rx - np.outer(Rx @ u, x_loading)
         if regression:
             # It suffices to deflate X: the covariance with a deflated Y is the same.
-            v = y_loading = xy.T @ u / t_t
+            v = y_loading = xy.T @ u / (u @ xx @ u)
             xy = Rx.T @ S.xy
         else:
-            yy = Ry.T @ S.yy @ Ry
-            y_loading = yy @ v / (v @ yy @ v)
+            y_loading = _settled_slopes(Ry.T @ S.yy @ Ry, v, S.yy)
             Ry = Ry - np.outer(Ry @ v, y_loading)
             xy = Rx.T @ S.xy @ Ry
         W[:, j], P[:, j], V[:, j], Q[:, j] = u, x_loading, v, y_loading
-    return Latent(W, V, P, Q, rotations(W, P), rotations(V, Q))
+    x_rotations = settled(
+        "rotations", lambda: {"rotations": rotations(W, P)}, by_nearness
+    )["rotations"]
+    return Latent(W, V, P, Q, x_rotations, rotations(V, Q))
+
+
+def _settled_slopes(
+    xx: Float[Array, "p p"], u: Float[Array, " p"], S: Float[Array, "p p"]
+) -> Float[Array, " p"]:
+    """Return regression slopes on the scores along u; S is xx before deflation."""
+    squares = float(u @ xx @ u)
+    unit = float(np.abs(S).max()) * len(S) / squares
+    found = settled(
+        "slopes",
+        lambda: {"slopes": xx @ u / squares},
+        lambda found, own: near(
+            found["slopes"], own["slopes"], unit * (1.0 + np.abs(own["slopes"]).max())
+        ),
+    )
+    return found["slopes"]
 
 
 def canonical_latent(
@@ -120,7 +177,7 @@ def canonical_latent(
     W, Rx = _orthonormal(A)
     V, Ry = _orthonormal(B)
     W, V = with_positive_left_peaks(W, V)
-    signs = np.sign(np.einsum("pk,pk->k", W, A))
+    signs = np.sign(np.add.reduce(W * A, axis=0))
     x_rotations = A * signs / Rx
     y_rotations = B * signs / Ry
     return Latent(
@@ -143,8 +200,8 @@ def rotations(
 def _orthonormal(
     A: Float[Array, "p k"],
 ) -> tuple[Float[Array, "p k"], Float[Array, " k"]]:
-    Q, R = scipy.linalg.qr(A, mode="economic")
-    lengths = R.diagonal()
+    Q = orthonormal_basis(A)
+    lengths = np.add.reduce(Q * A, axis=0)
     return Q * np.sign(lengths), np.abs(lengths)
 
 

@@ -75,7 +75,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
                 f"{' and '.join(self._partitions)}, not by {federation.partition}."
             )
         try:
-            with federation.fitting():
+            with federation.calling(self, **({} if y is None else {"y": y})):
                 self._fit(federation, y)
             inputs = self._inputs(federation, y)
         except BaseException:
@@ -133,7 +133,8 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
                 f"read from a file. Ask for {name} before saving, where the silos "
                 f"allow it."
             )
-        self._gather(self._silos)
+        with self._silos.calling(self, "_gather"):
+            self._gather(self._silos)
         return vars(self)[name]
 
     def __getstate__(self) -> dict[str, Any]:

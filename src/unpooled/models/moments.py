@@ -18,7 +18,6 @@ in clear. Here silos form scatters about the pooled mean, whose sum is N C, and 
 these is seen.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,7 @@ from unpooled.linalg.moments import (
     scatter,
 )
 from unpooled.protocol.bounds import CauchySchwarz
-from unpooled.protocol.step import Fit, kept, public, release, stays, summed
+from unpooled.protocol.step import kept, public, release, stays, summed
 
 # Relative to N mean²: the sum of squares of a constant column is rounding of its mean.
 _ROUNDING = float(np.finfo(float).eps) ** 2
@@ -175,32 +174,3 @@ def pooled_scatter(
     """
     squares = federation.sum(local_squares, mean=mean)["squares"]
     return federation.sum(local_scatter, squares=squares)["scatter"]
-
-
-def proven_moments(
-    fits: Mapping[str, Fit], N: int, mean: Float[Array, " p"], within: float
-) -> Float[Array, "p p"] | None:
-    """Return the scatter that two rounds gave, if it is about the pooled mean.
-
-    For `follows` of a derived step. A coordinator could ask for the scatter about
-    another mean, and so turn its first direction as it likes. The diagonal would then
-    not be the sums of squares about the pooled mean.
-
-    Parameters
-    ----------
-    fits : mapping of str to Fit
-        Of `local_squares`, and `local_scatter` or ``local_rounded``.
-    N, mean : int, (p,) array
-        Of all rows, from `local_total`.
-    within : float
-        Largest error of an entry, as a share of its bound.
-    """
-    diagonal = fits["local_squares"]
-    pairs = fits.get("local_scatter") or fits["local_rounded"]
-    squares, S = diagonal.totals["squares"], pairs.totals["scatter"]
-    same = np.array_equal(diagonal.public["mean"], mean)
-    same = same and np.array_equal(pairs.public["squares"], squares)
-    slack = within * squares + _ROUNDING * N * mean**2
-    near = (np.abs(S.diagonal() - squares) <= slack).all()
-    np.fill_diagonal(S, squares)
-    return S if same and near else None

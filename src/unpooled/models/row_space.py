@@ -16,7 +16,7 @@ References
 Halko, Martinsson and Tropp, Finding structure with randomness, SIAM Review 53 (2011).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -25,9 +25,11 @@ import scipy.linalg
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
+from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.moments import squared_deviations
+from unpooled.linalg.settled import Arrays, is_orthonormal, near, settled
 from unpooled.protocol.bounds import CauchySchwarzImage
-from unpooled.protocol.step import Fit, derived, public, release, summed
+from unpooled.protocol.step import derived, public, release, summed
 from unpooled.protocol.view_operations import Derive, Operation, Select
 
 # Singular values of the image below this share of the largest are rounding errors.
@@ -176,31 +178,31 @@ def _range(
     image: Float[Array, "p q"], most: int
 ) -> tuple[Float[Array, "p l"], Float[Array, " l"]]:
     """Return an orthonormal basis of a range, and relative singular values."""
-    U, s, _ = scipy.linalg.svd(image, full_matrices=False)
-    k = min(most, int((s > _ROUNDING * s[0]).sum()))
-    return U[:, :k], s[:k] / s[0]
 
+    def rank(s: Float[Array, " l"]) -> int:
+        return min(most, int((s > _ROUNDING * s[0]).sum()))
 
-def _is_row_space(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
-    """Whether a basis is the one that `row_space` or `scaled_row_space` returns."""
-    N, mean, size = _count_and_mean(fits)
-    spread, rounds = fits["local_spread"], fits["local_span"].rounds
-    # A mean of class means differs in its last digit from computer to computer.
-    if (np.abs(public["mean"] - mean) > _SAME_MEAN * size).any():
-        return False
-    asked = {"mean": public["mean"], "squares": spread.totals["squares"]}
-    for one in (spread, *rounds):
-        shared = asked.keys() & one.public.keys()
-        if not all(np.array_equal(one.public[name], asked[name]) for name in shared):
+    def solve() -> dict[str, Array]:
+        U, s, _ = scipy.linalg.svd(image, full_matrices=False)
+        return {"values": s, "left": U[:, : rank(s)]}
+
+    def accept(found: Arrays, own: Arrays) -> bool:
+        s, U, rows = found["values"], found["left"], len(image)
+        if s.shape != own["values"].shape or U.shape != (rows, rank(s)):
             return False
-    blocks = [one.public["V"] for one in rounds]
-    images = [one.totals["image"] for one in rounds]
-    scale = deviations(asked["squares"], mean, N)
-    if len(rounds) == 1 and np.array_equal(blocks[0], _scaled_block(scale, N)):
-        U, shares = _range(images[0] / scale[:, None], N - 1)
-        return _same_basis(public["basis"] * scale[:, None], U, shares)
-    found = _unscaled(blocks, images, N)
-    return found is not None and _same_basis(public["basis"], *found)
+        top = float(own["values"][0])
+        along = U.T @ image
+        squares = np.diag((s[: U.shape[1]] / top) ** 2)
+        return (
+            near(s, own["values"], top, rows)
+            and is_orthonormal(U)
+            and near(U @ along, image, top, rows)
+            and near((along / top) @ (along / top).T, squares, 1.0, rows)
+        )
+
+    found = settled("span of the rows", solve, accept, ranked=True)
+    s, U = found["values"], with_positive_peaks(found["left"])
+    return U, s[: U.shape[1]] / s[0]
 
 
 Basis = tuple[Float[Array, "p q"], Float[Array, " q"]]
@@ -228,40 +230,11 @@ def _unscaled(blocks: list[Array], images: list[Array], N: int) -> Basis | None:
     return basis, np.concatenate([shares for _, shares in bases])
 
 
-def _same_basis(
-    basis: Float[Array, "p _"], wanted: Float[Array, "p q"], shares: Float[Array, " q"]
-) -> bool:
-    """Whether bases are equal up to rounding; it is larger for small directions."""
-    if basis.shape != wanted.shape:
-        return False
-    apart = np.abs(basis - wanted).max(axis=0)
-    return bool((apart <= _SAME_BASIS / shares).all())
-
-
-def _count_and_mean(
-    fits: Mapping[str, Fit],
-) -> tuple[int, Float[Array, " p"], Float[Array, " p"]]:
-    """Return N, the mean of all rows, and the mean magnitude of its summands."""
-    fit = fits.get("local_total") or fits["local_class_totals"]
-    count, total = fit.totals["count"], np.atleast_2d(fit.totals["total"])
-    N = round(float(count.sum()))
-    return N, total.sum(axis=0) / N, np.abs(total).sum(axis=0) / N
-
-
 @derived(
     takes={
         "mean": public("p", "the mean of each column over all silos"),
         "basis": public("p q", "a basis of the space that all rows span"),
     },
-    fitted_by=(
-        "discriminant.local_class_totals",
-        "discriminant.local_spread",
-        "discriminant.local_span",
-        "cca.local_total",
-        "cca.local_spread",
-        "cca.local_span",
-    ),
-    follows=_is_row_space,
 )
 def spanned(
     X: Float[Array, "n p"], *, mean: Float[Array, " p"], basis: Float[Array, "p q"]

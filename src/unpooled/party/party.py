@@ -15,6 +15,8 @@ from unpooled.arrays import Array
 from unpooled.data.table import Table
 from unpooled.errors import ReleaseRefusedError, UnpooledError, crossing
 from unpooled.ledger import canonical
+from unpooled.linalg.settled import unsettled
+from unpooled.party.following import Follow, Following
 from unpooled.party.matching.aligned_rows import AlignedRows
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.audit_state import LoggedStudy
@@ -27,7 +29,7 @@ from unpooled.protocol.computing_party import STAGES
 from unpooled.protocol.message import Bytes, Framed, Message, decode, digest, framed
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request
-from unpooled.secure.keys.agreement import Agreement
+from unpooled.secure.keys.agreement import Agreement, session_seed
 from unpooled.secure.keys.roster import Identity, Roster
 
 log = logging.getLogger("unpooled.party")
@@ -66,6 +68,9 @@ class Party:
     cut_key : bytes, optional
         The secret by which rows are cut into blocks, at most 64 bytes and always the
         same; by default derived from the identity.
+    follow : Follow, optional
+        With it the silo runs each study's program itself and answers nothing else. It
+        may be left out only where coordinator and silos are one process.
 
     Attributes
     ----------
@@ -73,6 +78,8 @@ class Party:
         Studies that the silo remembers, each with its own ledger.
     aligned_rows : AlignedRows
         The rows of the silo that its studies read.
+    audit_log : AuditLog
+        The silo's audit log.
     """
 
     def __init__(
@@ -90,14 +97,15 @@ class Party:
         partition: str = "rows",
         matches: Path | None = None,
         cut_key: bytes | None = None,
+        follow: Follow | None = None,
     ) -> None:
         self.name, self.policy, self.table = name, policy, table
         self.partition = partition
         self._identity, self._roster = identity, roster
         self._plain = plain
-        self._studies = Studies(
-            policy, identity, audit_log or AuditLog(), approval, models, cut_key
-        )
+        self.audit_log = audit_log = audit_log or AuditLog()
+        self._studies = Studies(policy, identity, audit_log, approval, models, cut_key)
+        self._following = follow and Following(follow, policy, audit_log)
         self.aligned_rows = AlignedRows(policy, identity, self._studies, matches)
         self.studies = self._studies.studies
         # Hands (session, peer, message) of secure comparisons on, between machines.
@@ -109,7 +117,9 @@ class Party:
 
     def handle(self, request: Bytes) -> Framed:
         """Answer one message. Never raises: a mistake inside is a reply too."""
-        with self._door:  # an engine may call from several threads
+        # An engine may call from several threads. In one process the coordinator's
+        # program is under way: what a silo solves is not part of it.
+        with self._door, unsettled():
             return self._handle(request)
 
     def resume(self, study: str, logged: LoggedStudy, kept: KeptStore) -> None:
@@ -214,6 +224,7 @@ class Party:
             self.partition,
             self.carry and partial(self.carry, session),
             cut=self._studies.cuts.of,
+            follows=self._following is not None,
         )
         public, signature = agreement.offer()
         offer = {"key": public.hex(), "signature": signature.hex()}
@@ -244,7 +255,9 @@ class Party:
             name: (bytes.fromhex(key), bytes.fromhex(signature))
             for name, (key, signature) in message.header["offers"].items()
         }
-        self._session(message).agree(offers)
+        session = self._session(message)
+        session.agree(offers)
+        session.seed = session_seed(*session_of(message), offers)
         return {"kind": "agreed"}, {}
 
     def _offer_group_key(self, message: Message) -> Answer:
@@ -319,6 +332,8 @@ class Party:
         # Written before anything is computed: whatever fails below, this round's
         # masks are spent.
         self._answered[key] = (request.round, "", b"")
+        if self._following is not None:
+            self._following.check(request, **session.followed_by())
         asked = session.check(request)
         n_entries = self._studies.check(asked, session.parties)
         released = session.answer(asked)
@@ -335,6 +350,9 @@ class Party:
             n_entries=n_entries,
         )
         session.proceed(request_digest)
+        if self._following is not None:
+            answered = session.answered_round(asked, released, request_digest)
+            self._following.answered(answered)
         header = {"kind": "released", "seals": seals, **released.header}
         reply = self._reply(request_digest, header, released.arrays, digests)
         self._answered[key] = (request.round, request_digest, reply)

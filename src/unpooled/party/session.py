@@ -11,6 +11,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
+from unpooled.party.following import AnsweredRound
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
 from unpooled.party.steps.add_noise import check_inputs, honest_shares, noised
@@ -41,6 +42,7 @@ from unpooled.secure.sums.fixed_point import Code
 from unpooled.secure.sums.masking import MaskedSum, unveil, veil
 from unpooled.secure.sums.plain import PlainSum
 from unpooled.secure.sums.secure_sum import SecureSum
+from unpooled.secure.sums.total_check import check_sums, seal_sums
 
 
 @final
@@ -56,11 +58,14 @@ class Released:
         The arrays of the reply.
     header : dict
         Further entries of the reply's header.
+    forms : mapping of str to WireFormat
+        The form in which each array leaves.
     """
 
     lines: Lines
     arrays: dict[str, Array]
     header: dict[str, Any]
+    forms: Mapping[str, WireFormat]
 
 
 @final
@@ -101,6 +106,13 @@ class Session:
         Hands a message of secure comparisons for a peer to the relay.
     cut : callable
         Returns the blocks of a table's rows on a row partition.
+    follows : bool, default False
+        Whether the silo follows the program, and seals sums that check totals.
+
+    Attributes
+    ----------
+    seed : int
+        The session's public seed, once the keys are agreed.
     """
 
     def __init__(
@@ -117,6 +129,7 @@ class Session:
         carry: Carry | None = None,
         *,
         cut: FindCut,
+        follows: bool = False,
     ) -> None:
         self.party, self.parties, self.protection = party, parties, protection
         self.partition, self._roster, self._carry = partition, roster, carry
@@ -125,6 +138,7 @@ class Session:
         self._views = SessionViews(
             party, committee, table, policy, study, partition, cut
         )
+        self._follows, self.seed = follows, 0
         self._agreement, self._neighbours = agreement, Neighbours(party, parties)
         self._keys: dict[str, bytes] = {}
         # None until the keys are agreed: before that nothing may leave.
@@ -142,7 +156,7 @@ class Session:
     def agree(self, offers: Mapping[str, tuple[bytes, bytes]]) -> None:
         """Derive the keys of the session from every party's signed offer."""
         self._keys = self._agreement.agree(offers)
-        masked = self.protection == "masked"
+        masked = self._is_masked
         self._sum = MaskedSum(self.party, self._keys) if masked else PlainSum()
         self._computing = ComputingParty(
             self.party,
@@ -218,7 +232,6 @@ class Session:
             raise Refusal("out_of_order")
         step, view = asked.step, asked.view
         assert isinstance(view, View), "matching of rows is no step"
-        self._views.check_transforms(asked.request, view)
         request, public = self._open_arguments(asked.request)
         request, inbox = self._neighbours.open_inbox(step, request)
         n_rows = view.n_rows if self.partition == "columns" else None
@@ -230,22 +243,63 @@ class Session:
             totals = self._run(step, view, request, inbox, public)
         arrays: dict[str, Array] = {}
         header: dict[str, Any] = {"origins": self._views.origins.digest()}
+        forms = {
+            name: WireFormat.of(declared, sizes, public)
+            for name, declared in step.declared.items()
+        }
         if step.polynomial is not None:
             context = self._views.origins.bound(request.context(""))
             header["shares"] = self.computing.take(step, sizes, totals, context)
         else:
             if set(totals) - set(step.declared):
                 raise Refusal("declaration")
-            forms = {
-                name: WireFormat.of(declared, sizes, public)
-                for name, declared in step.declared.items()
-            }
             arrays = self._protected(self._sum, asked, request, forms, totals)
+            if self._follows and step.verb == "summed" and self._is_masked:
+                header["checks"] = self._checks(asked.request, arrays)
         self._view_arrays |= view_arrays(request.operations)
         lines = ledger_lines(
             request, step, sizes, self.protection, self.parties, self.party
         )
-        return Released(lines, arrays, header)
+        leaves = {name: forms[name] for name in step.leaves}
+        return Released(lines, arrays, header, leaves)
+
+    @property
+    def _is_masked(self) -> bool:
+        return self.protection == "masked"
+
+    def _checks(self, request: Request, arrays: Mapping[str, Array]) -> dict[str, str]:
+        """Return sealed sums of the words that leave, by which peers check totals."""
+        checks, key = {}, self._key_of_group()
+        for name, words in arrays.items():
+            context = request.context(name)
+            sums = check_sums(words, key, context)
+            checks[name] = seal_sums(sums, key, self.party, context).hex()
+        return checks
+
+    def followed_by(self) -> dict[str, Any]:
+        """Return what a program needs to know of the session."""
+        return {
+            "parties": self.parties,
+            "protection": self.protection,
+            "party": self.party,
+            "columns": self._table.columns,
+            "seed": self.seed,
+        }
+
+    def answered_round(
+        self, asked: AskedStep, released: Released, request_digest: str
+    ) -> AnsweredRound:
+        """Return a round that was answered, by which its totals are checked."""
+        return AnsweredRound(
+            request=asked.request,
+            request_digest=request_digest,
+            step=asked.step,
+            forms=released.forms,
+            parties=self.parties,
+            roster=self._roster,
+            protection=self.protection,
+            key=self._group_key or b"",
+        )
 
     def answered(self, asked: AskedStep) -> Answered:
         """Return the record of a request that was answered."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from unpooled.ledger import Release
-from unpooled.protocol.evidence import array_name
+from unpooled.protocol.following import WORDS, model_arrays
 from unpooled.protocol.neighbour_messages import Sealed, sealed_size
 from unpooled.protocol.request import Request, Veiled
 from unpooled.protocol.step import Step, find_step
@@ -101,11 +101,11 @@ def _received(
 ) -> Iterator[tuple[Release, str]]:
     """Yield the lines of arrays that come with a request."""
     line = partial(line, direction="in")
+    yield from _following_lines(request, line)
     for position, operation in enumerate(request.operations):
         if isinstance(operation, Derive):
             line_of_view = partial(line, step=operation.step)
             yield from _transform_lines(request, position, operation, line_of_view)
-            yield from _evidence_lines(request, position, line_of_view)
     # Sorted, since a message's JSON does not keep the order of the caller.
     for name, value in sorted(request.public.items()):
         if isinstance(value, Veiled):
@@ -154,25 +154,33 @@ def _transform_lines(
             yield received, f"view.{key}"
 
 
-def _evidence_lines(
-    request: Request, position: int, line: _Line
-) -> Iterator[tuple[Release, str]]:
-    """Yield the lines of the arrays that show that a transform was fitted."""
-    for number, evidence in enumerate(request.evidence):
-        if evidence.transform != position:
-            continue
-        verb = find_step(evidence.step).verb
-        for name, value in evidence.arrays().items():
-            visibility = verb if name in evidence.words else "public"
-            wide = visibility == "summed" and value.ndim == 3
+def _following_lines(request: Request, line: _Line) -> Iterator[tuple[Release, str]]:
+    """Yield the lines of the arrays by which a silo follows the program."""
+    if (call := request.call) is not None:
+        for name, value in model_arrays(call).items():
             received = line(
-                name=f"{evidence.step}.{name}",
-                shape=value.shape[:2] if wide else value.shape,
+                step=request.step,
+                name=name,
+                shape=value.shape,
+                dtype=str(value.dtype),
+                bytes=value.nbytes,
+                visibility="public",
+            )
+            yield received, name
+    for place, told in enumerate(request.told):
+        verb = find_step(told.step).verb
+        for key, value in told.arrays(place).items():
+            total = key.startswith(WORDS)
+            wide = total and verb == "summed" and value.ndim == 2
+            received = line(
+                step=told.step,
+                name=key.rpartition(".")[2] if total else key.partition(".")[2],
+                shape=value.shape[:1] if wide else value.shape,
                 dtype="uint256" if wide else str(value.dtype),
                 bytes=value.nbytes,
-                visibility=visibility,
+                visibility=verb if total else "public",
             )
-            yield received, array_name(number, name)
+            yield received, key
 
 
 def lines_of_all(

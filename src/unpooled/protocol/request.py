@@ -10,8 +10,8 @@ import numpy as np
 from unpooled.arrays import Array, Shaped
 from unpooled.errors import AggregationError
 from unpooled.ledger import canonical
-from unpooled.protocol import evidence as proof
 from unpooled.protocol.answered import Answered
+from unpooled.protocol.following import Call, Told, model_arrays, of_model
 from unpooled.protocol.message import Message, digest
 from unpooled.protocol.neighbour_messages import Sealed
 from unpooled.protocol.topology import Graph, graph_of
@@ -20,7 +20,10 @@ from unpooled.protocol.view_operations import (
     Operation,
     array_digest,
     array_key,
+    features_digest,
     operation_from_json,
+    public_record,
+    rows_digest,
     split_address,
     view_digest,
 )
@@ -68,8 +71,10 @@ class Request:
         Keys of transform arrays that come with this request; others came before.
     kept_of : str
         The fit whose kept arrays the step reads (`kept_address`); empty: this one.
-    evidence : tuple of Evidence
-        Of the transforms that come with this request.
+    call : Call, optional
+        With the first request of a session whose silos follow: what they repeat.
+    told : tuple of Told
+        Where the silos follow: what the rounds before gave.
     topology : mapping of str to tuple of str, optional
         Of an exchanged step, the neighbours of each party.
     inbox : mapping of str to Sealed
@@ -85,7 +90,8 @@ class Request:
     public: Mapping[str, Any]
     fresh: frozenset[str] = frozenset()
     kept_of: str = ""
-    evidence: tuple[proof.Evidence, ...] = ()
+    call: Call | None = None
+    told: tuple[Told, ...] = ()
     topology: Graph | None = None
     inbox: Mapping[str, Sealed] = field(default_factory=dict)
 
@@ -122,7 +128,7 @@ class Request:
     @cached_property
     def chosen_record(self) -> dict[str, Any]:
         """The same as JSON values, arrays by their digests."""
-        return proof.public_record(self.chosen)
+        return public_record(self.chosen)
 
     def answered(
         self, n_features: int, keys: Mapping[str, str], protection: str
@@ -134,12 +140,12 @@ class Request:
             round=self.round,
             step=self.step,
             view=self.view_digest,
-            features=proof.features_digest(self.operations),
+            features=features_digest(self.operations),
             n_features=n_features,
             public=self.chosen_record,
             keys=keys,
             protection=protection,
-            rows=proof.rows_digest(self.operations),
+            rows=rows_digest(self.operations),
         )
 
     def as_message(self) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -169,9 +175,13 @@ class Request:
             "view": [operation.as_json() for operation in self.operations],
             "public": public,
         }
-        if self.evidence:
-            header["evidence"], shown = proof.as_message(self.evidence)
-            arrays |= shown
+        if self.call is not None:
+            header["call"] = self.call.as_record()
+            arrays |= model_arrays(self.call)
+        if self.told:
+            header["told"] = [told.as_record() for told in self.told]
+            for place, told in enumerate(self.told):
+                arrays |= told.arrays(place)
         if self.topology is not None:
             header["topology"] = [
                 [p, list(peers)] for p, peers in self.topology.items()
@@ -222,8 +232,16 @@ class Request:
         wanted = {f"view.{key}" for key in view_arrays(operations)}
         wanted |= {f"public.{name}" for name in header["public"]}
         wanted |= {_INBOX + name for name in inbox}
-        shown = proof.from_message(header.get("evidence", []), arrays, operations)
-        wanted |= set(proof.as_message(shown)[1])
+        call = None
+        if "call" in header:
+            call = Call.read(header["call"], of_model(arrays))
+            wanted |= set(model_arrays(call))
+        told = tuple(
+            Told.read(record, place, arrays)
+            for place, record in enumerate(header.get("told", ()))
+        )
+        for place, one in enumerate(told):
+            wanted |= set(one.arrays(place))
         if not set(arrays) <= wanted:
             raise ValueError("an array that nothing reads")
         return cls(
@@ -239,7 +257,8 @@ class Request:
             },
             fresh=frozenset(fresh),
             kept_of=kept_of,
-            evidence=shown,
+            call=call,
+            told=told,
             topology=_topology(header.get("topology")),
             inbox=inbox,
         )

@@ -32,11 +32,10 @@ from unpooled.protocol.declaration import (
     release,
     stays,
 )
-from unpooled.protocol.fitted_round import Fit, Follows
 from unpooled.secure.comparison.polynomial import Polynomial
 
 # Everything that an author of steps needs.
-__all__ = ["LIBRARY", "Declared", "Fit", "Polynomial", "Step"]
+__all__ = ["LIBRARY", "Declared", "Polynomial", "Step"]
 __all__ += ["check_installed", "compared", "derived", "disclosed", "exchanged"]
 __all__ += ["find_step", "kept", "named_for", "public", "release", "stays"]
 __all__ += ["steps_of", "summed"]
@@ -51,8 +50,6 @@ _FORMER = {
     f"{LIBRARY}two_views.base": "twoviews",
 }
 _READABLE = "X, inbox, kept, party, sums, y"
-# Steps whose totals some derived step is checked against: see `derived`.
-FITTING: set[str] = set()
 
 
 @final
@@ -73,7 +70,7 @@ class Step:
         and bind letters that no table knows, such as k.
     sparse : bool
         Whether X may be a SciPy array in CSR form; others get dense blocks.
-    fitted_by, follows, by_column, further : see `derived`
+    fitted_by, by_column : see `derived`
     polynomial : Polynomial or None, whose sign is learned of a compared step
     reuses : bool
         The silo keeps the totals, and runs the step on new rows only.
@@ -93,11 +90,9 @@ class Step:
     public: tuple[str, ...]
     fitted_by: tuple[str, ...] = ()
     sparse: bool = False
-    follows: Follows | None = None
     by_column: bool | str = False
     polynomial: Polynomial | None = None
     reuses: bool = False
-    further: bool = False
     settings: tuple[str, ...] = ()
 
     def __call__(self, *args: Any, **public: Any) -> Any:
@@ -237,10 +232,8 @@ def compared(
 def derived(
     *,
     takes: Mapping[str, str | Public] | None = None,
-    fitted_by: tuple[str, ...],
-    follows: Follows | None = None,
+    fitted_by: tuple[str, ...] = (),
     by_column: bool | str = False,
-    further: bool = False,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a transform of rows that views apply inside the silo.
 
@@ -253,25 +246,14 @@ def derived(
         As for `summed`.
     fitted_by : tuple of str
         Names of the steps whose totals fit it.
-    follows : callable, optional
-        ``follows(fits, public) -> bool``: whether the arguments are those that a fit
-        gives. It runs in every silo before the transform is applied, on totals that the
-        silo added itself from all parties' signed replies. `fits` has a `Fit`, by its
-        step's function, for each step in `fitted_by` of which one fit had rounds; judge
-        them as chosen by somebody who would like other arguments. Without it a silo
-        only knows that one of the steps ran.
     by_column : bool or "missing", default False
-        Each column is made of the one in its place alone, so that it may be as
-        dominated as that one is; with "missing" it differs in missing cells only.
-    further : bool, default False
-        The fit may have read more columns, or a transform: `follows` judges which.
+        Each column is made of the one in its place alone; with "missing" it differs in
+        missing cells only.
     """
-    if follows is not None:
-        FITTING.update(fitted_by)
 
     def declare(function: Callable[..., Any]) -> Step:
         step = _declaring("derived", "rows", takes, {}, fitted_by)(function)
-        return replace(step, follows=follows, by_column=by_column, further=further)
+        return replace(step, by_column=by_column)
 
     return declare
 

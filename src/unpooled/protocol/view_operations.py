@@ -143,6 +143,22 @@ class Derive:
         return dict(sorted(arrays.items()))
 
 
+@final
+@dataclass(frozen=True)
+class Recorded:
+    """An operation of which only the record is at hand: arrays by their digests."""
+
+    record: Mapping[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the operation as it travels."""
+        return dict(self.record)
+
+    def arrays(self) -> dict[str, Array]:
+        """Return no arrays: whoever has only the record does not apply it."""
+        return {}
+
+
 Operation = Select | Rows | Derive
 
 
@@ -216,3 +232,44 @@ def split_address(address: str) -> tuple[str, str]:
     if not study or not re.fullmatch(r"[0-9a-f]{64}", view):
         raise ValueError("not the address of kept arrays")
     return study, view
+
+
+def public_record(public: Mapping[str, Any]) -> dict[str, Any]:
+    """Return public arguments as JSON values, arrays by their digests."""
+    return {
+        name: {"array": array_digest(value)} if isinstance(value, np.ndarray) else value
+        for name, value in sorted(public.items())
+    }
+
+
+def features_digest(operations: Sequence[Operation]) -> str:
+    """Name the columns and transforms of a view, whatever its rows.
+
+    A transform that was fitted on some rows may be applied to others, as in
+    cross-validation, but to no other columns, and behind no other transforms.
+    """
+    return features_of_records([o.as_json() for o in operations])
+
+
+def features_of_records(records: Sequence[Mapping[str, Any]]) -> str:
+    """Return `features_digest` of operations as they travel.
+
+    It is that of the shortest chain with the same columns and transforms.
+    """
+    kept: list[Mapping[str, Any]] = []
+    for record in records:
+        if record["operation"] == "rows":
+            continue
+        if record["operation"] == "select":
+            if kept and kept[-1]["operation"] == "select":
+                kept.pop()
+            if kept and kept[-1]["columns"] == record["columns"]:
+                continue
+        kept.append(record)
+    return digest(canonical(kept))
+
+
+def rows_digest(operations: Sequence[Operation]) -> str:
+    """Name the rows of a view, whatever its columns."""
+    rows = [o.as_json() for o in operations if isinstance(o, Rows)]
+    return digest(canonical(rows))

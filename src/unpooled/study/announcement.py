@@ -14,6 +14,8 @@ from unpooled.federation.layout import Layout
 from unpooled.federation.matching import how_to_match, with_matching
 from unpooled.federation.planning.dry_run import DryRun
 from unpooled.federation.planning.plan import Plan
+from unpooled.models.files.model_record import record_of
+from unpooled.party.following import StudyText
 from unpooled.party.party import Party
 from unpooled.protocol.message import decode, encode
 from unpooled.protocol.request import Request, view_arrays
@@ -115,6 +117,41 @@ def read_announced(
         models=tuple(step.model for step in steps),
         columns=tuple(columns),
         steps=tuple(sorted(families)),
+    )
+
+
+def calls_of(text: str) -> StudyText:
+    """Return the calls that a study makes, from its announced text alone.
+
+    Silos that follow answer these calls, in this order, and no others.
+
+    Raises
+    ------
+    StudyError
+        When the text is not that of a study.
+    """
+    top = Section.from_text("the announced study", text)
+    head = top.section("study")
+    label, by_rows = head.text("label"), head.text("partition") != "columns"
+    calls = []
+    for step in read_steps(top):
+        target = target_of([step], label)
+        updates = step.update is not None
+        arguments = {} if updates or target is None else {"y": target}
+        parameters = None
+        if not updates:
+            model = step.kind()(**step.parameters)
+            parameters = record_of(model, {})["parameters"]
+        call = {"method": "update" if updates else "fit", "class": step.model}
+        calls.append(call | {"parameters": parameters, "arguments": arguments})
+    columns = head.names("columns") if by_rows else None
+    return StudyText(
+        calls=tuple(calls),
+        parties=tuple(sorted(top.section("parties"))),
+        protection=head.text("secure_sum") or "masked",
+        columns=columns and tuple(columns),
+        label=label,
+        random_state=head.whole("random_state"),
     )
 
 

@@ -115,7 +115,6 @@ def run(
         study = with_earlier(study, path)
         _restore_memories(study, place, parties)
         place.log(f"Started study {study.name}.")
-        coordinator.fit_evidence = place.proofs()
         # The same objects: what the coordinator appends, the folder records.
         place.ledger, place.rounds = coordinator.ledger, coordinator.records
         return _fit_rest(study, place, federation, parties, listener)
@@ -143,7 +142,7 @@ def resume(
         join = assemble or partial(simulated_federation, study)
         federation, parties = join(place.ledger, place.next_round)
         coordinator = _coordinator(federation)
-        coordinator.records, coordinator.fit_evidence = place.rounds, place.proofs()
+        coordinator.records = place.rounds
         _restore_memories(study, place, parties)
         rest = study.steps[len(place.state.finished) :]
         if rest:
@@ -189,7 +188,6 @@ def _fit_rest(
         save(pipeline_of(models), place.path / "pipeline.unpooled")
         if study.report:
             write_report(place)
-        place.drop_proofs()
         shutil.rmtree(place.path / _KEPT, ignore_errors=True)
         place.state.done = True
         place.write_state()

@@ -9,7 +9,6 @@
     ├── pipeline.unpooled     all steps, at the end
     ├── ledger.jsonl          one line per array that crossed a silo's door
     ├── rounds.jsonl          one line per exchange: seconds and bytes
-    ├── evidence/*.replies    replies that silos signed while transforms were fitted
     ├── silos/<party>.json    what a simulated silo remembers of the study
     ├── log.txt, silos/log.txt              the run's log; the simulated silos' own log
     └── report.html
@@ -24,7 +23,6 @@ import json
 import math
 import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,7 +30,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, final, get_origin
 
-from unpooled.coordinator.fit_evidence import FitEvidence
 from unpooled.coordinator.step_call import RoundRecord
 from unpooled.data.atomic_file import replacing
 from unpooled.errors import StudyError
@@ -42,7 +39,6 @@ from unpooled.models.files.model_file import check_version, library_version, loa
 from unpooled.party.memory.audit_state import LoggedStudy
 from unpooled.study.study_file import StudyStep
 
-EVIDENCE = "evidence"
 _VERSION = 1  # of state.json
 _CHECKPOINT = "progress.json"
 
@@ -250,14 +246,6 @@ class RunFolder:
             return LoggedStudy.from_record(json.loads(path.read_text("utf-8")))
         except (OSError, ValueError, RecursionError) as wrong:
             raise StudyError(f"Cannot read {path}: {wrong}.") from wrong
-
-    def proofs(self) -> FitEvidence:
-        """Return the evidence that silos check before a transform is applied."""
-        return FitEvidence(self.path / EVIDENCE)
-
-    def drop_proofs(self) -> None:
-        """Remove the evidence, when the study sends no further requests."""
-        shutil.rmtree(self.path / EVIDENCE, ignore_errors=True)
 
     def write(self, name: str, text: str) -> Path:
         """Replace a file of the folder; return its path."""

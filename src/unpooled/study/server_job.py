@@ -41,7 +41,7 @@ from unpooled.study.job_messages import News, error_record
 from unpooled.study.model_updates import with_carried
 from unpooled.study.pipeline import plan_fit, unfitted_pipeline
 from unpooled.study.run import resume, run
-from unpooled.study.run_folder import EVIDENCE, RunFolder
+from unpooled.study.run_folder import RunFolder
 from unpooled.study.study_file import StudyFile
 
 log = logging.getLogger("unpooled.engine")
@@ -90,9 +90,7 @@ def coordinate(
         outcome["error"] = error_record(error)
     try:
         if place is not None and (place / "state.json").exists():
-            # The evidence stays at the server: a continued run needs it there.
-            evidence = shutil.ignore_patterns(EVIDENCE)
-            shutil.copytree(place, results / "run", dirs_exist_ok=True, ignore=evidence)
+            shutil.copytree(place, results / "run", dirs_exist_ok=True)
         results.mkdir(parents=True, exist_ok=True)
         with replacing(results / "outcome.json") as stream:
             stream.write(json.dumps(outcome | news.answer({})).encode())
@@ -123,6 +121,7 @@ def _carry_out(
             ledger=ledger,
             first_round=first_round,
             partition=study.partition,
+            follows=True,
         )
         _announce(study, coordinator, require_approval=action != "plan")
         return federation_of(study, coordinator), {}

@@ -25,6 +25,7 @@ from unpooled.models.files.catalogue import estimators
 from unpooled.models.files.model_file import load, save
 from unpooled.models.preprocessing.scaler import StandardScaler
 from unpooled.party.rules.policy import Policy
+from unpooled.protocol.following import Call
 from unpooled.protocol.request import Veiled
 from unpooled.protocol.step import find_step, home_of
 from unpooled.protocol.view_operations import Select
@@ -456,11 +457,11 @@ class _Recorder(RoundRunner):
         self.parties, self.study = runner.parties, runner.study
         self.protection, self.planned = runner.protection, runner.planned
         self.ledger, self.records = runner.ledger, runner.records
-        self.notes = runner.notes
+        self.notes, self.follows = runner.notes, runner.follows
 
-    def enter(self) -> None:
+    def enter(self, call: Callable[[], Call] | None = None) -> None:
         """Begin a fit."""
-        self._runner.enter()
+        self._runner.enter(call)
 
     def exit(self) -> None:
         """End a fit."""
@@ -469,6 +470,10 @@ class _Recorder(RoundRunner):
     def begin_computing(self, allow_coordinator_party: bool = False) -> None:
         """Prepare comparisons."""
         self._runner.begin_computing(allow_coordinator_party)
+
+    def seed(self) -> int:
+        """Return the session's seed."""
+        return self._runner.seed()
 
     def run_step(self, call: StepCall) -> dict[str, Any]:
         """Note the call, and run it."""

@@ -42,25 +42,6 @@ def test_a_party_goes_on_after_a_restart(place):
     assert AuditLog(place.log("a")).verify()
 
 
-def test_transforms_fitted_before_a_restart_are_still_known(place):
-    from unpooled import StandardScaler
-
-    federation = place.federation()
-    scaler = StandardScaler().fit(federation)
-    place.start()
-    again = place.federation(ledger=federation.ledger, first_round=9)
-    # Silos know what they answered, never what it gave: that they must be shown.
-    with pytest.raises(ReleaseRefusedError, match="transform_not_fitted"):
-        PCA(2).fit(scaler.transform(again))
-    again.coordinator.fit_evidence = federation.coordinator.fit_evidence
-    whole = PCA(2).fit(scaler.transform(again))
-    assert whole.n_samples_ == 90
-    stranger = place.federation(study="other")
-    stranger.coordinator.fit_evidence = federation.coordinator.fit_evidence
-    with pytest.raises(ReleaseRefusedError, match="transform_not_fitted"):
-        PCA(2).fit(scaler.transform(stranger))
-
-
 def test_what_a_step_kept_outlives_the_process_until_it_is_forgotten(place):
     federation = place.federation()
     federation.keep(stays_here)

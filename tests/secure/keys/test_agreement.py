@@ -12,6 +12,7 @@ from unpooled.secure.keys.agreement import (
     new_group_key,
     open_sealed,
     seal_for,
+    session_seed,
 )
 from unpooled.secure.keys.roster import Identity, Roster
 
@@ -179,3 +180,23 @@ def test_signatures_of_one_kind_do_not_serve_as_another():
         line.statement("a", 0, "")[:9],
     }
     assert len({start[:2] for start in starts}) == 3
+
+
+def test_a_seed_depends_on_every_partys_fresh_key():
+    offers = offers_of(agreements())
+    seed = session_seed("study", "session", offers)
+
+    assert 0 <= seed < 2**31
+    assert seed == session_seed("study", "session", dict(reversed(offers.items())))
+    for name in NAMES:
+        other = offers | {name: agreements()[name].offer()}
+        assert session_seed("study", "session", other) != seed
+    others = [("other", "session"), ("study", "other"), ("stud", "ysession")]
+    assert all(session_seed(*names, offers) != seed for names in others)
+
+
+def test_a_seed_is_that_of_the_keys_and_not_of_their_signatures():
+    offers = {name: (bytes([i]), b"x") for i, name in enumerate(NAMES)}
+    signed_again = {name: (key, b"y") for name, (key, _) in offers.items()}
+
+    assert session_seed("s", "t", offers) == session_seed("s", "t", signed_again)

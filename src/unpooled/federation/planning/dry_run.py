@@ -11,22 +11,24 @@ rules by which they would refuse.
 import copy
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
 
+from unpooled.arrays import Array
 from unpooled.coordinator.comparisons import computing_note, computing_parties
 from unpooled.coordinator.coordinator import Coordinator
-from unpooled.coordinator.fit_evidence import FitEvidence
 from unpooled.coordinator.relay import Relay
 from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
+from unpooled.coordinator.telling import Telling
 from unpooled.errors import DataError, UnpooledError
 from unpooled.federation.federation import Federation
 from unpooled.federation.matching import with_matching
 from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Ledger, Release
+from unpooled.protocol.following import SIGNS, Call
 from unpooled.protocol.ledger_lines import lines_of_all
 from unpooled.protocol.message import encode
 from unpooled.protocol.request import Request, Veiled, view_arrays
@@ -53,8 +55,8 @@ class DryRun(RoundRunner):
         One for each step and view, for the silos' rules.
     lines : list of Release
         The ledger lines of all rounds.
-    fit_evidence : FitEvidence
-        Rounds that fitted transforms, run or planned.
+    follows : bool
+        Whether the silos follow, and are told what each round gave.
     roster : Roster or None
         Where it is known, for its committee.
     """
@@ -69,8 +71,9 @@ class DryRun(RoundRunner):
     records: list[RoundRecord] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     planned: bool = True
-    fit_evidence: FitEvidence = field(default_factory=FitEvidence)
+    follows: bool = False
     roster: Roster | None = None
+    _telling: Telling = field(default_factory=Telling)
     _relay: Relay = field(default_factory=Relay)
     _sent: set[str] = field(default_factory=set)
     _requested: set[tuple[str, str, str]] = field(default_factory=set)
@@ -79,9 +82,11 @@ class DryRun(RoundRunner):
     _round: int = 0
     _computing: bool = False
 
-    def enter(self) -> None:
+    def enter(self, call: Callable[[], Call] | None = None) -> None:
         """Begin a fit: transforms are sent anew in each."""
         if self._depth == 0:
+            if self.follows and call is not None:
+                self._telling.begin(call())
             self._sent.clear()
             self._computing = False
             self._relay.clear()
@@ -91,6 +96,8 @@ class DryRun(RoundRunner):
     def exit(self) -> None:
         """End a fit."""
         self._depth -= 1
+        if self._depth == 0:
+            self._telling.end()
 
     def begin_computing(self, allow_coordinator_party: bool = False) -> None:
         """Refuse what could not be compared in secret, and note who would compute."""
@@ -101,26 +108,29 @@ class DryRun(RoundRunner):
             return
         roster = self.roster or Roster(dict.fromkeys(self.parties, b""))
         members = computing_parties(roster, allow_coordinator_party)
-        self.fit_evidence.committee = tuple(party for party in members if party)
         note = computing_note(members, self.parties)
         if note not in ("", *self.notes):
             self.notes.append(note)
+
+    def seed(self) -> int:
+        """Return 0: no keys were agreed, and no result depends on a plan's seed."""
+        return 0
 
     def run_step(self, call: StepCall) -> dict[str, Any]:
         """Write the lines of the round and return placeholders of the right shapes."""
         step, sizes = call.step, call.sizes(self.parties)
         fresh = call.new_arrays(self._sent)
-        evidence, proven = self.fit_evidence.evidence(call.operations, self._sent)
-        self._sent |= fresh | proven
+        self._sent |= fresh
         self._round += 1
         request = call.request(
             study=self.study,
             session=f"planned {self._fits}",
             round_number=self._round,
             fresh=fresh,
-            evidence=evidence,
+            **self._telling.due(f"planned {self._fits}", step.name),
         )
-        self.fit_evidence.expect(request, call.extents, self.protection)
+        self._telling.was_told()
+        self._telling.tell(request, self._words(request, step, sizes))
         key = step.name, call.to, request.view_digest
         if key not in self._requested:
             self._requested.add(key)
@@ -141,6 +151,26 @@ class DryRun(RoundRunner):
         if step.verb == "disclosed":
             return {party: self._values(request, step, sizes[party]) for party in sizes}
         return self._values(request, step, of_total)
+
+    def _words(
+        self, request: Request, step: Step, sizes: Mapping[str, Mapping[str, int]]
+    ) -> dict[str, Array]:
+        """Return zeros in place of what silos that follow are told of the round."""
+        if not self.follows or step.verb in ("kept", "exchanged"):
+            return {}
+        of_total, words = sizes[min(sizes)], dict[str, Array]()
+        for name, declared in step.leaves.items():
+            form = WireFormat.of(declared, of_total, request.public)
+            if step.polynomial is not None:
+                words[SIGNS] = np.zeros(form.shape, np.uint8)
+            elif step.verb == "disclosed":
+                for party, own in sizes.items():
+                    form = WireFormat.of(declared, own, request.public)
+                    words[f"{party}/{name}"] = np.zeros(*form.words(None))
+            else:
+                code = form.code(len(sizes)) if self.protection == "masked" else None
+                words[name] = np.zeros(*form.words(code))
+        return words
 
     def _values(
         self, request: Request, step: Step, sizes: Mapping[str, int]
@@ -179,7 +209,7 @@ def _refusals_and_latency(
     refusals, latency = [], math.inf
     for request in requests:
         everything = frozenset(view_arrays(request.operations))
-        whole = replace(request, fresh=everything, evidence=())
+        whole = replace(request, fresh=everything, call=None, told=())
         header, arrays = whole.as_message()
         header |= {"kind": "plan", "parties": sorted(coordinator.parties)}
         header["partition"] = coordinator.partition
@@ -261,7 +291,7 @@ def _rehearsed(
     live = federation.coordinator
     dry = DryRun(live.parties, live.study, live.protection, n_rows=n_rows)
     if isinstance(live, Coordinator):
-        dry.fit_evidence, dry.roster = live.fit_evidence.planned(), live.roster
+        dry.follows, dry.roster = live.follows, live.roster
     if update:
         copy.copy(model).update(federation.over(dry))
     else:

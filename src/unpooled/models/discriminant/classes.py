@@ -103,7 +103,7 @@ class Classes:
     @property
     def mean(self) -> Float[Array, " p"]:
         """The mean of all rows."""
-        return self.count @ self.means / self.count.sum()
+        return np.add.reduce(self.count[:, None] * self.means) / self.count.sum()
 
 
 def agreed_names(

@@ -47,17 +47,16 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.dgep import Diagnosis
 from unpooled.linalg.eigen import with_positive_peaks
-from unpooled.linalg.generalized_eigen import leading_pencil_pairs
+from unpooled.linalg.generalized_eigen import leading_pencil_pairs, solved
+from unpooled.linalg.settled import product
 from unpooled.models import moments, row_space
 from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.discriminant import (
-    check_projection,
     classes,
     dgep,
     ledoit_wolf,
     within_scatter,
 )
-from unpooled.models.discriminant.check_projection import discriminated
 from unpooled.models.discriminant.classes import (
     Classes,
     agreed_names,
@@ -81,7 +80,7 @@ from unpooled.models.generalized_eigen.generalized_eigen import (
 )
 from unpooled.models.moments import pooled_scatter
 from unpooled.models.parameter_checks import check_choice
-from unpooled.protocol.step import disclosed, public, release
+from unpooled.protocol.step import derived, disclosed, public, release
 
 SOLVERS = ("exact", "dgep-eigh", "dgep-power")
 # People of each silo in a picture: more could not be distinguished.
@@ -123,6 +122,18 @@ def shown_people(
     scores[: len(chosen)] = X[chosen] @ scalings
     codes[: len(chosen)] = class_codes(y, classes)[chosen]
     return {"scores": scores, "codes": codes.astype(float)}
+
+
+@derived(
+    takes={
+        "scalings": public("p k", "the discriminant directions (weights of columns)")
+    }
+)
+def discriminated(
+    X: Float[Array, "n p"], *, scalings: Float[Array, "p k"]
+) -> Float[Array, "n k"]:
+    """Return coordinates of rows along the discriminant directions."""
+    return X @ scalings
 
 
 @final
@@ -235,7 +246,7 @@ class LinearDiscriminantAnalysis(
     intercept_: Float[Array, " q"]
 
     _steps = (
-        *(classes, within_scatter, ledoit_wolf, dgep, check_projection),
+        *(classes, within_scatter, ledoit_wolf, dgep),
         *(moments.local_squares, moments.local_scatter),
         *(row_space.local_spread, row_space.local_span),
         matrix_pairs.local_discriminant,
@@ -294,12 +305,12 @@ class LinearDiscriminantAnalysis(
         else:
             # Rounds 3 and 4: the covariances within classes and of all rows.
             Sw, St = self._covariances(federation, groups, self.shrinkage)
-            # S_b v = λ S_w v. Vᵀ S_w V is the identity, and V Vᵀ the inverse of S_w.
-            ratios, V = leading_pencil_pairs(St - Sw, Sw, p)
+            # S_b v = λ S_w v, and Vᵀ S_w V is the identity.
+            ratios, V = leading_pencil_pairs(St - Sw, Sw, p, k)
             self.covariance_ = Sw
-            self.scalings_ = np.ascontiguousarray(V[:, :k])
+            self.scalings_ = V
             self.explained_variance_ratio_ = ratios[:k] / (ratios.sum() or 1.0)
-            self._set_decision_functions(means @ V @ V.T)
+            self._set_decision_functions(solved(Sw, means.T).T)
         if self.scores is not None:
             self._collect_people(federation, names)
 
@@ -316,12 +327,14 @@ class LinearDiscriminantAnalysis(
             return
         p, s, mean = federation.n_features, float(self.shrinkage), groups.mean
         Z = row_space.row_space(federation, mean, self.n_samples_, p)
-        inside = Classes(groups.names, groups.count, (groups.means - mean) @ Z)
+        means = product(groups.means - mean, Z)
+        inside = Classes(groups.names, groups.count, means)
         view = row_space.coordinates(federation, mean, Z)
         Sw, St = self._covariances(view, inside, shrinkage=None)
         Sb = St - Sw
-        ratios, V = leading_pencil_pairs(*shrunk_in_span(Sb, Sw, s, p), len(Sw))
-        self.scalings_ = with_positive_peaks(Z @ V[:, :k])
+        Sb_in, Sw_in = shrunk_in_span(Sb, Sw, s, p)
+        ratios, V = leading_pencil_pairs(Sb_in, Sw_in, len(Sw), k)
+        self.scalings_ = with_positive_peaks(product(Z, V))
         # In each of the p - r directions across the span of r dimensions the ratio is
         # that of the multiples of the identity.
         total = ratios.sum() + (p - len(Sw)) * Sb.trace() / Sw.trace()
@@ -329,7 +342,7 @@ class LinearDiscriminantAnalysis(
         # There the inverse of the covariance is p / (s tr S_w) times the identity.
         along = groups.means @ Z
         across = (groups.means - along @ Z.T) * (p / s / Sw.trace())
-        self._set_decision_functions(along @ V @ V.T @ Z.T + across)
+        self._set_decision_functions(solved(Sw_in, along.T).T @ Z.T + across)
 
     def _covariances(
         self, federation: Federation, groups: Classes, shrinkage: Any
@@ -338,7 +351,7 @@ class LinearDiscriminantAnalysis(
         N = groups.count.sum()
         if isinstance(shrinkage, str):
             by_class, St = ledoit_wolf.ledoit_wolf_covariances(federation, groups)
-            return np.tensordot(self.priors_, by_class, 1), St
+            return ledoit_wolf.weighted_sum(self.priors_, by_class), St
         # The weights of the classes are 1 where the priors are their shares of rows.
         Sw = pooled_within(federation, groups, self.priors_ * N / groups.count) / N
         if self.priors is None:
@@ -357,9 +370,7 @@ class LinearDiscriminantAnalysis(
 
     def _collect_people(self, federation: Federation, names: Int[Array, "c w"]) -> None:
         """Set coordinates and classes of people, which every silo discloses."""
-        random_state = self.random_state
-        if random_state is None:
-            random_state = federation.random_state
+        random_state = federation.seed(self.random_state)
         by_party = federation.collect(
             shown_people,
             classes=names,
@@ -376,7 +387,12 @@ class LinearDiscriminantAnalysis(
     def _fit_in_one_shot(self, federation: Federation) -> None:
         """Set the directions by a published one-shot algorithm."""
         n_planned, ridge = self._n_planned(), roots(self.ridge)["ridge"]
-        solver = OneShotSolver(self.solver, self.max_iter, self.init, self.random_state)
+        solver = OneShotSolver(
+            self.solver,
+            self.max_iter,
+            self.init,
+            lambda: federation.seed(self.random_state),
+        )
         p = federation.n_features
         if self.factors:
             names = agreed_names(
@@ -407,7 +423,7 @@ class LinearDiscriminantAnalysis(
         if self.solver == "exact":
             raise DataError("An exact answer has no error to diagnose.")
         federation, ridge = check_federation(self, federation), roots(self.ridge)
-        with federation.fitting():
+        with federation.calling(self, "diagnose"):
             M = dgep.names_and_sum(federation, ridge["ridge"], len(self.classes_))[1]
             pair = matrix_pairs.local_discriminant
             return diagnosis_of(federation, pair, {}, self.scalings_, M)
@@ -443,17 +459,10 @@ class LinearDiscriminantAnalysis(
             A federation gives a view whose columns are lineardiscriminantanalysis0,
             ...; nothing leaves a silo.
         """
-        # Silos solve for the scalings again, to verify them, and need the options.
-        given = self.priors is not None and hasattr(self, "priors_")
-        arguments = {
-            "scalings": self.scalings_,
-            "shrinkage": self.shrinkage,
-            "priors": self.priors_.tolist() if given else None,
-        }
         if isinstance(X, Federation):
             view, names = self._check_view(X), list(self.get_feature_names_out())
-            return view.derive(discriminated, names, **arguments)
-        return discriminated(self._check_rows(X), **arguments)
+            return view.derive(discriminated, names, scalings=self.scalings_)
+        return discriminated(self._check_rows(X), scalings=self.scalings_)
 
     def decision_function(self, X: Any) -> Float[Array, "..."]:
         """Return each row's score for each class; with two, for the second alone.

@@ -21,7 +21,7 @@ Ledoit and Wolf, A well-conditioned estimator for large-dimensional covariance m
 Journal of Multivariate Analysis 88 (2004).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -31,6 +31,7 @@ from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.low_rank import LowRankPencil
+from unpooled.linalg.settled import near, product, settled
 from unpooled.models.discriminant.classes import Classes, class_codes
 from unpooled.models.discriminant.within_scatter import (
     between,
@@ -166,7 +167,17 @@ def _shrunk_covariance(
 def _of_all_rows(C: Float[Array, "c p p"], classes: Classes) -> Float[Array, "p p"]:
     """Return the covariance of all rows: that within the classes and between them."""
     shares = classes.count / classes.count.sum()
-    return np.tensordot(shares, C, 1) + between(shares, classes.means, classes.mean)
+    return weighted_sum(shares, C) + between(shares, classes.means, classes.mean)
+
+
+def weighted_sum(
+    weights: Float[Array, " c"], arrays: Sequence[Array] | Array
+) -> Float[Array, "..."]:
+    """Return the sum of weighted arrays, added in their order."""
+    total = weights[0] * arrays[0]
+    for weight, one in zip(weights[1:], arrays[1:], strict=True):
+        total = total + weight * one
+    return total
 
 
 def _deviations(S: Float[Array, "p p"]) -> Float[Array, " p"]:
@@ -201,7 +212,8 @@ def wide_discriminants(
     N, mean = int(classes.count.sum()), classes.mean
     Z, unit = scaled_row_space(federation, mean, N)
     view = coordinates(federation, mean, Z / unit[:, None])
-    inside = Classes(classes.names, classes.count, (classes.means - mean) / unit @ Z)
+    means = product((classes.means - mean) / unit, Z)
+    inside = Classes(classes.names, classes.count, means)
     C = within_covariances(view, inside)
     covariances = SpanCovariances.of_classes(inside, Z, unit, C)
     fourths = federation.sum(
@@ -266,7 +278,7 @@ class SpanCovariances:
         """
         shares = inside.count / inside.count.sum()
         apart = between(shares, inside.means, np.zeros(Z.shape[1]))
-        whole = np.tensordot(shares, C, 1) + apart
+        whole = weighted_sum(shares, C) + apart
         return cls(inside.count, Z, unit, np.concatenate([C, whole[None]]))
 
     def units(self) -> dict[str, Any]:
@@ -286,8 +298,8 @@ class SpanCovariances:
                 self.C, self._scales(), counts, totals, strict=True
             )
         ]
-        D = np.tensordot(priors, [shrunk.diagonal for shrunk in by_class], 1)
-        W = np.tensordot(priors, [shrunk.S for shrunk in by_class], 1)
+        D = weighted_sum(priors, [shrunk.diagonal for shrunk in by_class])
+        W = weighted_sum(priors, [shrunk.S for shrunk in by_class])
         if not (D > 0).all():
             p, N = len(self.Z), int(self.count.sum())
             raise singular_within(p, N, len(by_class))
@@ -299,9 +311,18 @@ class SpanCovariances:
 
     def _scales(self) -> Float[Array, "l p"]:
         """Return deviations of the standardised columns, within classes and in all."""
-        variances = np.array(
-            [np.einsum("pr,pr->p", self.Z @ C, self.Z) for C in self.C]
-        )
+        most = np.abs(self.C).max(axis=(1, 2)) * self.Z.shape[1]
+        variances = settled(
+            "variances in the span",
+            lambda: {
+                "variances": np.array(
+                    [np.einsum("pr,pr->p", self.Z @ C, self.Z) for C in self.C]
+                )
+            },
+            lambda found, own: near(
+                found["variances"], own["variances"], most[:, None]
+            ),
+        )["variances"]
         deviations = np.sqrt(np.maximum(variances, 0.0))
         # A column that is constant in a class is divided by 1 in its own units, as
         # scikit-learn does.

@@ -18,6 +18,7 @@ from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import scatter
+from unpooled.linalg.settled import product
 from unpooled.models.discriminant.classes import Classes, class_codes
 from unpooled.protocol.bounds import CauchySchwarz
 from unpooled.protocol.step import public, release, stays, summed
@@ -115,7 +116,7 @@ def between(
 ) -> Float[Array, "p p"]:
     """Return ``Σ shares_k (means_k - mean)(means_k - mean)ᵀ``."""
     deviations = np.sqrt(shares)[:, None] * (means - mean)
-    return deviations.T @ deviations
+    return product(deviations.T, deviations)
 
 
 def shrunk(S: Float[Array, "p p"], shrinkage: float) -> Float[Array, "p p"]:

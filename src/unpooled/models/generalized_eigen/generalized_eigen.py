@@ -32,12 +32,11 @@ from unpooled.linalg.dgep import (
     starting_block,
     top_eigenvectors,
 )
-from unpooled.linalg.eigen import same_columns, with_positive_peaks
 from unpooled.linalg.generalized_eigen import inverse_root, leading_pencil_pairs
+from unpooled.linalg.partial_least_squares import leading_singular_pairs
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.parameter_checks import check_choice
 from unpooled.protocol.step import (
-    Fit,
     Step,
     derived,
     disclosed,
@@ -77,20 +76,8 @@ def local_radii(kept: Any) -> dict[str, Any]:
     return {"radii": spectral_radii(kept["A"], kept["B"])}
 
 
-def _are_eigenvectors(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
-    V = public["vectors"]
-    if "local_pair" in fits:
-        totals = fits["local_pair"].totals
-        found = leading_pencil_pairs(totals["A"], totals["B"], V.shape[1])[1]
-    else:
-        found = top_eigenvectors(fits["local_whitened"].totals["M"], V.shape[1])
-    return same_columns(V, found)
-
-
 @derived(
     takes={"vectors": public("p k", "the eigenvectors (weights of all columns)")},
-    fitted_by=("eigenproblem.local_pair", "eigenproblem.local_whitened"),
-    follows=_are_eigenvectors,
 )
 def projected(
     X: Float[Array, "n p"], *, vectors: Float[Array, "p k"]
@@ -112,14 +99,14 @@ class OneShotSolver:
         Number of steps of the power method.
     init : (p, k) array or None
         Where it starts; drawn at random when None.
-    random_state : int or None
-        Seed of that draw.
+    seed : callable
+        Returns the seed of that draw.
     """
 
     solver: str
     max_iter: int
     init: Any
-    random_state: int | None
+    seed: Callable[[], Any]
 
     def eigenvectors(self, M: Float[Array, "p p"], k: int) -> Float[Array, "p k"]:
         """Return the leading eigenvectors of M."""
@@ -132,7 +119,7 @@ class OneShotSolver:
     ) -> Float[Array, "p k"]:
         """Return the leading eigenvectors of ``F Fᵀ``, which is never formed."""
         if self.solver == "dgep-eigh":
-            return with_positive_peaks(np.linalg.svd(F, full_matrices=False)[0][:, :k])
+            return leading_singular_pairs(F, k)[0]
         return self._by_power_method(lambda W: F @ (F.T @ W), len(F), k)
 
     def _by_power_method(
@@ -141,7 +128,7 @@ class OneShotSolver:
         p: int,
         k: int,
     ) -> Float[Array, "p k"]:
-        start = starting_block(self.init, p, k, self.random_state)
+        start = starting_block(self.init, p, k, self.seed)
         return power_eigenvectors(apply, start, self.max_iter)
 
 
@@ -234,12 +221,15 @@ class GeneralizedEigen(
             )
             return
         M = federation.sum(local_whitened, **roots(self.ridge))["M"]
-        self.eigenvectors_ = self._one_shot().eigenvectors(M, int(k))
+        solver = OneShotSolver(
+            self.solver,
+            self.max_iter,
+            self.init,
+            lambda: federation.seed(self.random_state),
+        )
+        self.eigenvectors_ = solver.eigenvectors(M, int(k))
         W = self.eigenvectors_
         self.eigenvalues_ = np.einsum("pk,pk->k", W, M @ W)
-
-    def _one_shot(self) -> OneShotSolver:
-        return OneShotSolver(self.solver, self.max_iter, self.init, self.random_state)
 
     def diagnose(self, federation: Federation) -> Diagnosis:
         """Compare a one-shot answer with the exact one; releases Σ A_i and Σ B_i.
@@ -256,7 +246,7 @@ class GeneralizedEigen(
         if self.solver == "exact":
             raise DataError("An exact answer has no error to diagnose.")
         pair, public = _pair_of(self.pair), self.public or {}
-        with federation.fitting():
+        with federation.calling(self, "diagnose"):
             federation.keep(pair, **public)
             M = federation.sum(local_whitened, **roots(self.ridge))["M"]
             return diagnosis_of(federation, pair, public, self.eigenvectors_, M)

@@ -37,12 +37,11 @@ from unpooled.models.base import FederatedEstimator
 from unpooled.models.kernel_pca import columns
 from unpooled.models.kernel_pca.kernel import APPROXIMATIONS, Method
 from unpooled.models.moments import pooled_mean, pooled_scatter
-from unpooled.models.pca.check_axes import are_axes
 from unpooled.models.pca.spectrum import check_rows_suffice, leading_components
 from unpooled.protocol.step import derived, public
 
 
-@derived(fitted_by=())
+@derived()
 def fourier(
     X: Float[Array, "n p"], *, seed: int, gamma: float, size: int
 ) -> Float[Array, "n l"]:
@@ -57,12 +56,6 @@ def fourier(
         "components": public("k p", "the principal components of the random features"),
         "scale": public("k", "the number that each component's scores are divided by"),
     },
-    fitted_by=(
-        "kernel_pca.local_total",
-        "kernel_pca.local_squares",
-        "kernel_pca.local_scatter",
-    ),
-    follows=are_axes,
 )
 def projected(
     X: Float[Array, "n p"],
@@ -277,8 +270,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
         """Return the public seed of landmarks or features; 0 where none are drawn."""
         if self.approximation is None:
             return 0
-        seed = self.random_state
-        seed = federation.random_state if seed is None else seed
+        seed = federation.seed(self.random_state)
         if isinstance(seed, int | np.integer):
             return int(seed)
         return int(check_random_state(seed).randint(2**31 - 1))
@@ -369,7 +361,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
     def _scores_of_columns(self, view: Federation) -> Float[Array, "n k"] | None:
         """Return the scores of aligned rows, or None where the silos keep them."""
         method = self._method(view.n_features)
-        with view.fitting():
+        with view.calling(self, "transform"):
             totals = view.sum(
                 columns.own_extent, kept_of=self.kept_, centred=method.centred
             )

@@ -34,6 +34,7 @@ from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.row_sparse import row_norms, row_sparse_weights
+from unpooled.linalg.settled import orthonormal_basis
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.discriminant import classes as class_names
 from unpooled.models.discriminant.classes import (
@@ -426,7 +427,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
             With the silos and columns of the fit, on the same or on new rows.
         """
         view = self._view(X)
-        with view.fitting():
+        with view.calling(self, "decision_function"):
             totals = view.sum(
                 local_scores, kept_of=self.kept_, classes=self._class_words()
             )
@@ -455,7 +456,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
             As of `decision_function`.
         """
         view = self._view(X)
-        with view.fitting():
+        with view.calling(self, "predict_by_party"):
             shown = view.collect(
                 own_scores, kept_of=self.kept_, classes=self._class_words()
             )
@@ -483,7 +484,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
         check_label(view, view.label if y is None else y)
         if sample_weight is not None:
             raise DataError("MMVFL.score takes no sample_weight; rows count alike.")
-        with view.fitting():
+        with view.calling(self, "score", **({} if y is None else {"y": y})):
             words = self._class_words()
             scores = view.sum(
                 local_scores, to="parties", kept_of=self.kept_, classes=words
@@ -513,7 +514,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
                 "select(percent, federation)."
             )
         view = self._view(federation)
-        with view.fitting():
+        with view.calling(self, "select", percent=percent):
             shown = view.collect(
                 chosen_columns, kept_of=self.kept_, percent=float(percent)
             )
@@ -568,4 +569,4 @@ def _pseudo_labels(
 def _orthonormal(N: int, c: int, random_state: int | None) -> Float[Array, "N c"]:
     """Return the first Z, random with orthonormal columns (Algorithm 1, line 1)."""
     rng = np.random.default_rng(0 if random_state is None else random_state)
-    return np.linalg.qr(rng.standard_normal((max(N, c), c)))[0][:N]
+    return orthonormal_basis(rng.standard_normal((max(N, c), c)))[:N]

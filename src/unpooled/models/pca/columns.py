@@ -159,11 +159,15 @@ def gram(federation: Federation, wanted: Wanted) -> Spectrum:
     squares = total_squares(federation)
     G = federation.sum(own_gram, squares=squares)["gram"]
     most = min(N, p)
-    values, U = leading_eigenpairs(G, wanted if isinstance(wanted, int) else most)
-    k = len(values)
-    if isinstance(wanted, float):
-        k = components_for_share(values, squares, wanted, most)
-    return _spectrum(federation, values[:k], U[:, :k], squares)
+
+    def count(values: Float[Array, " l"]) -> int:
+        if not isinstance(wanted, float):
+            return len(values)
+        return components_for_share(values, squares, wanted, most)
+
+    k = wanted if isinstance(wanted, int) else most
+    values, U = leading_eigenpairs(G, k, count)
+    return _spectrum(federation, values[: U.shape[1]], U, squares)
 
 
 def block_krylov(
@@ -222,12 +226,19 @@ def cheaper_solver(wanted: Wanted, federation: Federation) -> str:
 
 
 def scores(
-    view: Federation, *, to: str | None, kept_of: str, scale: Float[Array, " k"]
+    model: Any,
+    view: Federation,
+    *,
+    to: str | None,
+    kept_of: str,
+    scale: Float[Array, " k"],
 ) -> Float[Array, "n k"] | None:
     """Return the scores of aligned rows, or None where the silos keep them.
 
     Parameters
     ----------
+    model : PCA
+        The one whose scores they are.
     view : Federation
         The rows, on a column partition.
     to : {"coordinator", "parties"} or None
@@ -242,7 +253,7 @@ def scores(
             "scores=None: nobody is to see the scores of these people. Choose "
             'scores="coordinator" or scores="parties".'
         )
-    with view.fitting():
+    with view.calling(model, "transform"):
         totals = view.sum(own_scores, to=to, kept_of=kept_of, scale=scale)
         if to == "coordinator":
             return totals["scores"]

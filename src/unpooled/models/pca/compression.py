@@ -20,12 +20,16 @@ silo's whole covariance is rounded and sent in clear; here a triangle, under mas
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.eigen import leading_eigenpairs, with_positive_peaks
+from unpooled.linalg.eigen import (
+    leading_eigenpairs,
+    symmetric_eigenpairs,
+    with_positive_peaks,
+)
+from unpooled.linalg.settled import product
 from unpooled.models.moments import local_squares, pooled_mean
 from unpooled.models.pca.spectrum import (
     Spectrum,
@@ -150,11 +154,13 @@ def compressed(
     else:
         S = np.zeros((p, p))
         for silo in federation.collect(local_factor, rank=rank).values():
-            S += silo["factor"] @ silo["factor"].T
+            S += product(silo["factor"], silo["factor"].T)
     # The diagonal is known exactly.
     np.fill_diagonal(S, squares)
     total = float(squares.sum())
-    k = leading_components(S, wanted, min(N, p), total)[0]
+    k = wanted
+    if not isinstance(k, int):
+        k = leading_components(S, wanted, min(N, p), total)[0]
     values, V = _ritz_pairs(federation, S, squares, k)
     rest = (total - float(values[:k].sum())) / (N - 1)
     return Spectrum(
@@ -176,8 +182,7 @@ def _ritz_pairs(
     """
     p = len(S)
     more = min(p, k + max(k // 2, _MORE))
-    V = scipy.linalg.eigh(S, subset_by_index=[p - more, p - 1])[1][:, ::-1]
-    V = np.ascontiguousarray(V)
+    V = symmetric_eigenpairs(S, more)[1]
     G = federation.sum(local_projected, directions=V, squares=squares)["projected"]
-    values, turn = leading_eigenpairs(G, more)
-    return values, with_positive_peaks(V @ turn)
+    values, turn = leading_eigenpairs(G, more, k)
+    return values, with_positive_peaks(product(V, turn[:, :k]))

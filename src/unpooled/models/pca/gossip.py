@@ -371,7 +371,7 @@ def _extend_bases(
 
 
 def _draw_first_block(federation: Federation, width: int, iteration: Iteration) -> None:
-    seed = iteration.seed(federation)
+    seed = federation.seed(iteration.random_state)
     if not isinstance(seed, int | np.integer):
         seed = check_random_state(seed).randint(2**31 - 1)
     federation.keep(gossip_begun, seed=int(seed), width=width)

@@ -18,7 +18,7 @@ scatter; `unpooled.linalg.krylov` for the iteration.
 """
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ from unpooled.models.pca.spectrum import (
     mean_of_rest,
 )
 from unpooled.protocol.bounds import CauchySchwarzImage
-from unpooled.protocol.step import Fit, public, release, summed
+from unpooled.protocol.step import public, release, summed
 
 # What a component's residual may be where a silo applies it, as a share of the largest
 # eigenvalue.
@@ -206,41 +206,3 @@ def _close_values(pairs: RitzPairs, k: int) -> str:
         f"{consequence}. The variances are right, and every component is one of some "
         f"solution; choose n_components at a larger gap for a stable one."
     )
-
-
-def proven_variances(
-    fits: Mapping[str, Fit], N: int, mean: Float[Array, " p"], axes: Float[Array, "p k"]
-) -> Float[Array, " k"] | None:
-    """Return the variances along axes that the rounds of a fit prove, or None.
-
-    For `follows` of a derived step. The axes must be linear combinations of the blocks
-    that were multiplied; the same combinations of the images give their residuals.
-
-    Parameters
-    ----------
-    fits : mapping of str to Fit
-        Of `local_spread` and of every round of `local_image`.
-    N, mean : int, (p,) array
-        Of all rows, from `local_total`.
-    axes : (p, k) array
-        Claimed eigenvectors, to be verified.
-    """
-    spread, last = fits["local_spread"], fits["local_image"]
-    squares, rounds = spread.totals["squares"], (*last.earlier, last)
-    wanted = {"mean": mean, "squares": squares, "N": N}
-    for one in rounds:
-        if any(not np.array_equal(one.public[n], v) for n, v in wanted.items()):
-            return None
-    if not np.array_equal(spread.public["mean"], mean):
-        return None
-    blocks = np.hstack([one.public["V"] for one in rounds])
-    mixture = np.linalg.lstsq(blocks, axes, rcond=None)[0]
-    image = np.hstack([one.totals["image"] for one in rounds]) @ mixture
-    values = np.einsum("ij,ij->j", axes, image)
-    misfits = [
-        np.abs(axes.T @ axes - np.eye(axes.shape[1])).max(),
-        np.abs(blocks @ mixture - axes).max(),
-        np.abs(image - values * axes).max() / max(float(values.max()), 1e-300),
-    ]
-    good = max(misfits) <= _CHECKED
-    return np.maximum(values, 0.0) / max(N - 1, 1) if good else None

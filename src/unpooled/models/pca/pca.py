@@ -35,7 +35,6 @@ from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.moments import local_scatter, local_squares, pooled_mean
 from unpooled.models.pca import columns, compression, gossip, krylov, private, update
-from unpooled.models.pca.check_axes import FITTED_BY, are_axes
 from unpooled.models.pca.spectrum import (
     Iteration,
     Spectrum,
@@ -67,8 +66,6 @@ SOLVERS = {
         ),
         "scale": public("k", "the number that each component's scores are divided by"),
     },
-    fitted_by=FITTED_BY,
-    follows=are_axes,
 )
 def projected(
     X: Float[Array, "n p"],
@@ -425,7 +422,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             view = self._check_view(X)
             if view.partition == "columns":
                 return columns.scores(
-                    view, to=self.scores, kept_of=self.kept_, scale=self._scale()
+                    self, view, to=self.scores, kept_of=self.kept_, scale=self._scale()
                 )
             names = list(self.get_feature_names_out())
             return view.derive(projected, names, kept_of="", **self._projection())
@@ -495,8 +492,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         view = self._check_view(federation)
         self._check_updatable(view)
         wanted = self._check_parameters(view)
-        origin = getattr(self, "origin_", self.mean_)
-        with view.fitting():
+        origin = self.origin_ if hasattr(self, "origin_") else self.mean_
+        with view.calling(self, "update"):
             N, mean, S = update.present_moments(view, origin)
             check_rows_suffice(wanted, N, view.n_features)
         if update.has_moved_far(N, mean, S, origin):
@@ -508,6 +505,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         self._set_attributes(principal_components(S, N, mean, wanted))
         self.origin_ = origin
         return self
+
+    @property
+    def updates_from(self) -> tuple[str, ...]:
+        """Names of the fitted attributes that `update` starts from."""
+        origin = "origin_" if hasattr(self, "origin_") else "mean_"
+        return origin, "n_features_in_", "feature_names_in_"
 
     def _check_updatable(self, federation: Federation) -> None:
         """Refuse fits whose moments were not exact, or were never formed."""

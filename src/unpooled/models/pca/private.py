@@ -19,17 +19,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.eigen import with_positive_peaks
+from unpooled.linalg.eigen import symmetric_eigenpairs
 from unpooled.models.pca.spectrum import Spectrum, Wanted, components_for_share
 from unpooled.party.steps.add_noise import check_inputs, honest_shares
 from unpooled.protocol.bounds import LATTICE, Lattice, lattice_steps
 from unpooled.protocol.refusal import Refusal
-from unpooled.protocol.step import Fit, public, release, summed
+from unpooled.protocol.step import public, release, summed
 from unpooled.secure.noise import GaussianPrivacy, Noise, rho_of
 
 NEIGHBOURS = "one row more or less, in any silo"
@@ -123,10 +122,10 @@ def private(
         )
     mean, C = _noisy_covariance(N, centre, totals)
     # Noise makes some eigenvalues negative, which are set to zero.
-    variance, axes = scipy.linalg.eigh(C)
-    variance, axes = np.maximum(variance[::-1], 0.0), axes[:, ::-1]
-    total = float(variance.sum())
     k = wanted if isinstance(wanted, int) else p
+    variance, axes = symmetric_eigenpairs(C, k, p)
+    variance = np.maximum(variance, 0.0)
+    total = float(variance.sum())
     if isinstance(wanted, float):
         k = components_for_share(variance, total, wanted, p)
     noise = float(variance[k:].mean()) if k < p else 0.0
@@ -144,30 +143,11 @@ def private(
         N=N,
         mean=mean,
         variance=variance[:k].copy(),
-        axes=with_positive_peaks(axes[:, :k]),
+        axes=axes[:, :k].copy(),
         total=total,
         noise=noise,
         attributes=attributes,
     )
-
-
-def proven_private(
-    fit: Fit, axes: Float[Array, "p k"]
-) -> tuple[Float[Array, " p"], Float[Array, " k"]] | None:
-    """Return mean and variances along axes that a private fit proves, or None.
-
-    For `follows` of a derived step. Noise is the same in all directions, so a residual
-    is judged beside the largest eigenvalue.
-    """
-    N = round(float(fit.totals["count"]))
-    mean, C = _noisy_covariance(N, fit.public["centre"], fit.totals)
-    image = C @ axes
-    values = np.einsum("ij,ij->j", axes, image)
-    misfits = [
-        np.abs(axes.T @ axes - np.eye(axes.shape[1])).max(),
-        np.abs(image - values * axes).max() / np.linalg.norm(C),
-    ]
-    return (mean, np.maximum(values, 0.0)) if max(misfits) <= 1e-9 else None
 
 
 def _noisy_covariance(

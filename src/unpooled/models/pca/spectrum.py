@@ -79,17 +79,11 @@ class Iteration:
     max_iter: int
     random_state: Any
 
-    def seed(self, federation: Federation) -> Any:
-        """Return the seed: the model's, or else the federation's."""
-        if self.random_state is None:
-            return federation.random_state
-        return self.random_state
-
     def starting_block(
         self, federation: Federation, rows: int, columns: int
     ) -> Float[Array, "d l"]:
         """Return a block of independent standard normal numbers."""
-        rng = check_random_state(self.seed(federation))
+        rng = check_random_state(federation.seed(self.random_state))
         return rng.standard_normal((rows, columns))
 
 
@@ -137,15 +131,23 @@ def components_for_share(
 
 def leading_components(
     S: Float[Array, "p p"], wanted: Wanted, most: int, total: float
-) -> tuple[int, Float[Array, " l"], Float[Array, "p l"]]:
-    """Return k and at least k eigenpairs of S; all p where that is as cheap."""
+) -> tuple[int, Float[Array, " l"], Float[Array, "p k"]]:
+    """Return k, at least k eigenvalues of S, all p where that is as cheap, k vectors.
+
+    `most` is how many there are; `total` the trace of S.
+    """
     p = len(S)
     if isinstance(wanted, int):
-        return wanted, *leading_eigenpairs(S, wanted if p > _SMALL else p)
-    values, vectors = leading_eigenpairs(S, p)
-    if wanted is None:
-        return most, values, vectors
-    return components_for_share(values, total, wanted, most), values, vectors
+        values, vectors = leading_eigenpairs(S, wanted if p > _SMALL else p, wanted)
+        return wanted, values, vectors
+
+    def count(values: Float[Array, " p"]) -> int:
+        if wanted is None:
+            return most
+        return components_for_share(values, total, wanted, most)
+
+    values, vectors = leading_eigenpairs(S, p, count)
+    return count(values), values, vectors
 
 
 def mean_of_rest(rest: float, others: int) -> float:

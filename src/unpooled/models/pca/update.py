@@ -23,7 +23,7 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import column_sums, scatter
 from unpooled.models.moments import not_finite
-from unpooled.protocol.step import Fit, public, release, summed
+from unpooled.protocol.step import public, release, summed
 
 # N d² / S_jj above which an update is less accurate than a fit: it loses as many units
 # in the last place of float64, 2e-12 here.
@@ -67,14 +67,6 @@ def local_moments(
     }
 
 
-def moments_of(fit: Fit) -> tuple[int, Float[Array, " p"], Float[Array, "p p"]]:
-    """Return N, the mean, and the scatter about it that the totals give."""
-    N = round(float(fit.totals["count"]))
-    shift = fit.totals["total"] / max(N, 1)
-    S = fit.totals["scatter"] - N * np.outer(shift, shift)
-    return N, fit.public["origin"] + shift, S
-
-
 def present_moments(
     federation: Federation, origin: Float[Array, " p"]
 ) -> tuple[int, Float[Array, " p"], Float[Array, "p p"]]:
@@ -82,10 +74,12 @@ def present_moments(
     if federation.coordinator.planned:
         federation.coordinator.notes.append(_DISCLOSURE)
     totals = federation.sum(local_moments, origin=origin)
-    N, mean, S = moments_of(Fit({"origin": origin}, totals))
+    N = round(float(totals["count"]))
+    shift = totals["total"] / max(N, 1)
+    S = totals["scatter"] - N * np.outer(shift, shift)
     if N < 2:
         raise DataError("A variance needs at least 2 rows over all silos.")
-    return N, mean, S
+    return N, origin + shift, S
 
 
 def has_moved_far(

@@ -7,7 +7,6 @@ A column without a value in one silo is no error, as long as another silo has so
 column partition each silo keeps the means of its own columns, and nothing is released.
 """
 
-from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
@@ -20,7 +19,6 @@ from unpooled.federation.federation import Federation
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.moments import local_observed, own_observed
 from unpooled.protocol.step import (
-    Fit,
     derived,
     disclosed,
     kept,
@@ -30,19 +28,11 @@ from unpooled.protocol.step import (
 )
 
 
-def _are_means(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
-    # Exactly, without a tolerance: however small the difference between two values
-    # filled into one person's cell, it makes a total that is proportional to that
-    # person's row.
-    return np.array_equal(public["statistics"], _means(**fits["local_observed"].totals))
-
-
 @derived(
     takes={
         "statistics": public("p", "the value that fills each column's missing cells")
     },
     fitted_by=("imputer.local_observed",),
-    follows=_are_means,
     by_column="missing",
 )
 def imputed(

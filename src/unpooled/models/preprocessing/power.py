@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from unpooled.arrays import Array, Float
+from unpooled.arrays import Array, Bool, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.yeo_johnson import (
@@ -35,11 +35,6 @@ from unpooled.models.preprocessing import (
     signs_by_totals,
     signs_in_secret,
 )
-from unpooled.models.preprocessing.check_lambda import (
-    are_exponents,
-    are_gaussianising,
-    deviations,
-)
 from unpooled.models.preprocessing.pooled_lambda import Columns, Comparison, Progress
 from unpooled.models.preprocessing.reference_locations import (
     check_reference,
@@ -53,12 +48,6 @@ _COMPARISONS: Mapping[str, Comparison] = MappingProxyType(
     {"mpc": SignsInSecret(), "summed": SignsByTotals()}
 )
 # Steps whose totals or signs determine λ.
-_FITTING_LAMBDA = (
-    "power.local_count",
-    "power.local_log_sizes",
-    "power.local_slopes",
-    "power.compared_slopes",
-)
 _LAMBDAS = public("p", "the exponent of each column's power transform")
 _CENTRE = public("p", "where each column lies, on a logarithmic scale")
 _SPREAD = public("p", "how far each column is spread, on a logarithmic scale")
@@ -99,8 +88,6 @@ def local_transformed(
             "p", "the standard deviation of each transformed column over all silos"
         ),
     },
-    fitted_by=(*_FITTING_LAMBDA, "power.local_transformed"),
-    follows=are_gaussianising,
 )
 def gaussianised(
     X: Float[Array, "n p"],
@@ -115,13 +102,27 @@ def gaussianised(
     return (shifted_table(X, lambdas, centre, spread) - mean) / scale
 
 
-@derived(takes={"lambdas": _LAMBDAS}, fitted_by=_FITTING_LAMBDA, follows=are_exponents)
+@derived(takes={"lambdas": _LAMBDAS})
 def transformed(
     X: Float[Array, "n p"], *, lambdas: Float[Array, " p"]
 ) -> Float[Array, "n p"]:
     """Return the rows transformed; NaN stay NaN."""
     columns = [transform(x, float(lam)) for x, lam in zip(X.T, lambdas, strict=True)]
     return np.stack(columns, axis=1)
+
+
+def deviations(
+    variance: Float[Array, " p"],
+    constant: Bool[Array, " p"],
+    reference: Mapping[str, Array],
+) -> Float[Array, " p"]:
+    """Return the standard deviations of columns transformed about the reference.
+
+    For columns without variance it is 1 in units of ψ, as in scikit-learn.
+    """
+    flat = constant | (variance == 0.0)
+    factor = units(**reference)[0]
+    return np.where(flat, 1.0 / np.where(flat, factor, 1.0), np.sqrt(variance))
 
 
 @final

@@ -9,7 +9,6 @@ a column partition each silo does both for its own columns and keeps the result;
 is released.
 """
 
-from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
@@ -23,7 +22,6 @@ from unpooled.linalg.moments import squared_deviations
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.moments import local_observed, own_observed
 from unpooled.protocol.step import (
-    Fit,
     derived,
     disclosed,
     kept,
@@ -47,30 +45,11 @@ def local_squares(
     return {"squares": squared_deviations(X, mean)}
 
 
-def _are_moments(fits: Mapping[str, Fit], public: Mapping[str, Any]) -> bool:
-    sums = fits["local_observed"].totals
-    count = np.rint(sums["count"]).astype(np.int64)
-    mean = _mean(sums["total"], count)
-    scale = np.ones(len(mean))
-    if squares := fits.get("local_squares"):
-        # Deviations from any other values would be chosen by the coordinator.
-        if not np.array_equal(squares.public["mean"], np.nan_to_num(mean)):
-            return False
-        scale = _scale(_variance(squares.totals["squares"], count), mean, count)
-    # Zeros without `with_mean`, ones without `with_std`.
-    means, scales = (mean, np.zeros(len(mean))), (scale, np.ones(len(mean)))
-    return any(_same(public["mean"], allowed) for allowed in means) and any(
-        _same(public["scale"], allowed) for allowed in scales
-    )
-
-
 @derived(
     takes={
         "mean": public("p", "the mean of each column over all silos"),
         "scale": public("p", "the standard deviation of each column over all silos"),
     },
-    fitted_by=("scaler.local_squares", "scaler.local_observed"),
-    follows=_are_moments,
     by_column=True,
 )
 def standardised(
@@ -87,7 +66,7 @@ def own_squares(X: Float[Array, "n p"], kept: Any) -> dict[str, Any]:
     return {"squares": squared_deviations(X, np.nan_to_num(mean))}
 
 
-@derived(fitted_by=("scaler.own_squares", "scaler.own_observed"), by_column=True)
+@derived(by_column=True)
 def own_standardised(
     X: Float[Array, "n p"], kept: Any, *, with_mean: bool, with_std: bool
 ) -> Float[Array, "n p"]:

@@ -25,7 +25,6 @@ from unpooled.linalg.canonical_correlation import Covariances, correlations, str
 from unpooled.linalg.partial_least_squares import Latent
 from unpooled.models.base import check_federation
 from unpooled.models.moments import complete, pooled_mean, pooled_scatter
-from unpooled.models.two_views import check_scores
 from unpooled.protocol.step import derived, disclosed, public, release
 
 
@@ -35,9 +34,6 @@ from unpooled.protocol.step import derived, disclosed, public, release
         "scale": public("p", "the number that each column is divided by"),
         "rotations": public("p k", "the weights of columns in each score"),
     },
-    fitted_by=check_scores.FITTED_BY,
-    follows=check_scores.are_scores,
-    further=True,
 )
 def scored(
     X: Float[Array, "n p"],
@@ -45,12 +41,8 @@ def scored(
     mean: Float[Array, " p"],
     scale: Float[Array, " p"],
     rotations: Float[Array, "p k"],
-    regularisation: float,
 ) -> Float[Array, "n k"]:
-    """Return the scores of rows of one view.
-
-    `regularisation` is the one of the fit: silos need it to verify the rotations.
-    """
+    """Return the scores of rows of one view."""
     return (X - mean) / scale @ rotations
 
 
@@ -214,7 +206,6 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             "mean": self.x_mean_,
             "scale": self.x_std_,
             "rotations": x_rotations,
-            "regularisation": float(self.regularisation),
         }
         if isinstance(X, Federation):
             view, names = X.select(self.x_columns_), list(self.get_feature_names_out())
@@ -233,7 +224,7 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
                 'scores=None: nobody may have them; choose scores="coordinator".'
             )
         view, sizes = check_federation(self, X), np.ones(int(self.n_components))
-        with view.fitting():
+        with view.calling(self, "transform"):
             disclosed = view.collect(shown_scores, kept_of=self.kept_, sizes=sizes)
         return {party: arrays["scores"] for party, arrays in disclosed.items()}
 

@@ -327,7 +327,7 @@ class CCA(Predicting, FederatedEstimator):
             raise DataError("Only dgep-eigh and dgep-power are diagnosed.")
         columns = [*self.x_columns_, *self.y_columns_]
         both = check_federation(self, federation).select(columns)
-        with both.fitting():
+        with both.calling(self, "diagnose"):
             return self._one_shot().diagnosis(both, self.x_weights_, self.y_weights_)
 
     def _fit_columns(self, federation: Federation) -> None:

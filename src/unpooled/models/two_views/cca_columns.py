@@ -27,12 +27,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from sklearn.utils import check_random_state
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.linalg.eigen import symmetric_eigenpairs
 from unpooled.linalg.krylov import block_width, leading_ritz_pairs
 from unpooled.linalg.whitening import ridge_weights, ridge_whitened
 from unpooled.models.moments import complete
@@ -179,8 +179,7 @@ def gram_eigenpairs(
     # A whitened row of one party has a squared length of at most 1 / (1 - c).
     most = len(federation.parties) / (1.0 - regularisation)
     G = federation.sum(local_gram, squares=np.full(int(federation.n_rows or 0), most))
-    values, vectors = scipy.linalg.eigh(G["gram"])
-    return values[::-1], vectors[:, : -k - 1 : -1]
+    return symmetric_eigenpairs(G["gram"], k, len(G["gram"]))
 
 
 def krylov_eigenpairs(
@@ -200,7 +199,7 @@ def krylov_eigenpairs(
         Seed of the first block; None: the federation's.
     """
     N, c = int(federation.n_rows or 0), regularisation
-    state = federation.random_state if random_state is None else random_state
+    state = federation.seed(random_state)
     start = check_random_state(state).standard_normal((N, block_width(N, k)))
     # Along any direction a party's whitened rows have squares of at most 1 / (1 - c).
     squares = len(federation.parties) / (1.0 - c) if c < 1.0 else 0.0

@@ -130,7 +130,9 @@ class OneShot:
             Number of pairs.
         """
         arguments = self._arguments(views, p)
-        start = starting_block(self.init, views.n_features, k, self.random_state)
+        start = starting_block(
+            self.init, views.n_features, k, lambda: views.seed(self.random_state)
+        )
         if self.solver == "dcca-power" and self.factors:
             matrices = self._disclosed_matrices(views, arguments)
             W, V = _power_of_factors(matrices, start, self.max_iter)

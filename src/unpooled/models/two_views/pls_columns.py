@@ -226,7 +226,7 @@ def search_for(
         )
     block = all_directions if solver == "direct" else few
     max_rounds = max(1, min(int(max_iter), -(-all_directions // block) + 1))
-    state = federation.random_state if random_state is None else random_state
+    state = federation.seed(random_state)
     seed = check_random_state(state).randint(2**31)
     return Search(solver, block, max_rounds, tol, seed)
 

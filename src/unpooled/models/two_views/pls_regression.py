@@ -332,7 +332,7 @@ class PLSRegression(PartialLeastSquares, Predicting, FederatedEstimator):
         if self.scores is None:
             raise DataError('scores=None: nobody may predict; choose "parties".')
         first, like = self.x_party_, self.score_correlations_
-        with federation.fitting():
+        with federation.calling(self, "predict"):
             totals = federation.sum(
                 local_scores, to="parties", kept_of=self.kept_, first=first, like=like
             )

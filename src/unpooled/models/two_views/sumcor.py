@@ -209,7 +209,7 @@ def keep_sumcor_weights(
     ConvergenceError
         When the weights are not within the tolerance after all rounds.
     """
-    state = federation.random_state if random_state is None else random_state
+    state = federation.seed(random_state)
     block = block_width(federation.n_features, k)
     squares = federation.sum(
         own_start,

@@ -106,8 +106,7 @@ def _check_topology(model: Any) -> None:
 def starting_vector(model: Any, federation: Federation, N: int) -> Float[Array, " N"]:
     """Return `init`, or a draw by `random_state`; the same for every silo."""
     if model.init is None:
-        seed = model.random_state
-        seed = federation.random_state if seed is None else seed
+        seed = federation.seed(model.random_state)
         # Positive entries: vectors that start alike mostly agree in sign.
         return np.random.default_rng(seed).random(N)
     init = np.asarray(model.init, float)

@@ -140,5 +140,6 @@ def combined(
     leader = vectors[int(np.argmax(eigenvalues))]
     u = np.zeros_like(leader)
     for weight, a in zip(weights, vectors, strict=True):
-        u += weight * (-a if align_signs and a @ leader < 0 else a)
+        against = align_signs and np.add.reduce(a * leader) < 0
+        u += weight * (-a if against else a)
     return u

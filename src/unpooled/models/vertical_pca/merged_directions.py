@@ -16,6 +16,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
+from unpooled.linalg.settled import column_lengths
 from unpooled.models.vertical_pca import merge, neighbour_merge, projection
 from unpooled.models.vertical_pca.local_direction import with_positive_peaks
 from unpooled.protocol.topology import Graph
@@ -117,7 +118,7 @@ class MergedDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, abc.AB
         self.history_, U = [], np.zeros((N, 0))
         for component in range(self.n_components):
             u = self._component(federation, component, first, U)
-            U = np.column_stack([U, u / np.linalg.norm(u)])
+            U = np.column_stack([U, u / column_lengths(u[:, None])])
         self.u_ = with_positive_peaks(U)
         squares = projection.keep_loadings(
             federation, self.u_, centred=self.centre == "columns"

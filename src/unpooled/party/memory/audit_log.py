@@ -8,9 +8,8 @@ silo's earlier answers and of their rosters. A log that cannot be written (a ful
 a size limit) stops the release: it fails closed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, final
 
 from unpooled.errors import StudyError
@@ -23,7 +22,6 @@ from unpooled.secure.keys.roster import Identity
 
 # Entries that a party writes alone carry its signature.
 _SIGNED = ("round", "joined")
-_NONE: Mapping[str, int] = MappingProxyType({})
 # What the log must remember of a round beside it: a kind of entry, and its record.
 Note = tuple[str, dict[str, Any]]
 
@@ -105,7 +103,6 @@ class AuditLog:
         rows: Sequence[int] | None,
         notes: Sequence[Note] = (),
         rho: float = 0.0,
-        mixtures: Mapping[str, int] = _NONE,
         check: Callable[[], None] = lambda: None,
     ) -> None:
         """Write one round: its lines, the step that ran, and for which parties.
@@ -136,8 +133,6 @@ class AuditLog:
             What later rounds are compared with, beside the round itself.
         rho : float
             The round's privacy cost.
-        mixtures : mapping of str to int
-            Mixtures of columns that the round was about.
         check : callable, optional
             Called when no other process can write any more; it may still refuse.
 
@@ -177,7 +172,6 @@ class AuditLog:
             "answered": answered.as_record(),
         }
         record |= {"rho": rho} if rho else {}
-        record |= {"mixtures": dict(mixtures)} if mixtures else {}
         self._chain.append([*entries, ("round", study, record)], identity, in_order)
 
     def joined(
@@ -245,6 +239,26 @@ class AuditLog:
         self._refusals.add((study, asked, rule))
         record = {"asked": asked, "rule": rule, "telling": each}
         self._chain.append([("refused", study, record)])
+
+    def notes(self, kind: str) -> list[dict[str, Any]]:
+        """Return the notes of one kind; see `AuditState`."""
+        return list(self.state().notes[kind])
+
+    def known_arguments(self) -> set[str]:
+        """Return the SHA-256 of all arrays that were arguments of answered requests."""
+        self._chain.catch_up()
+        return {
+            value["array"]
+            for study in self._state.studies.values()
+            for answered in study.answered.values()
+            for value in answered.public.values()
+            if isinstance(value, dict) and "array" in value
+        }
+
+    def note(self, kind: str, record: dict[str, Any]) -> None:
+        """Write a note that belongs to no study and to no round, once."""
+        if record not in self.notes(kind):
+            self._chain.append([(kind, "", record)])
 
     def verify(self, keys: Sequence[bytes] | None = None) -> bool:
         """Check the file, the chain, its signatures, and every study's ledger.

@@ -11,7 +11,6 @@ import numpy as np
 from unpooled.arrays import Array, UInt64
 from unpooled.errors import StudyError
 from unpooled.party.memory.hash_chain import Entry
-from unpooled.party.rules.answered_columns import AnsweredColumns
 from unpooled.party.rules.answered_rosters import UNKNOWN, AnsweredRosters
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.message import digest
@@ -228,13 +227,12 @@ class AuditState:
         The first one of a column, by version of the table and column.
     settings : dict of (str, str) to list of Setting
         By version of the table and step.
-    answered_columns : AnsweredColumns
-        Mixtures by column, over all studies.
     spent : float
         The ρ of all private releases together.
     notes : dict of str to list
-        Other notes about the table: its "blocks", which of them were "selected"; and of
-        earlier versions of the library its "version", and how cells were "filled".
+        Other notes, of no study: the table's "blocks", which of them were "selected",
+        what was "followed"; and of earlier versions of the library the table's
+        "version", and how its cells were "filled".
     """
 
     def __init__(self) -> None:
@@ -244,10 +242,9 @@ class AuditState:
         self.rows: dict[str, set[tuple[int, ...]]] = {}
         self.fillings: dict[tuple[str, str], Filling] = {}
         self.settings: dict[tuple[str, str], list[Setting]] = {}
-        self.answered_columns = AnsweredColumns()
         self.spent = 0.0
         self.notes: dict[str, list[dict[str, Any]]] = {
-            kind: [] for kind in ("version", "filled", "blocks", "selected")
+            kind: [] for kind in ("version", "filled", "followed", "blocks", "selected")
         }
 
     def see(self, entry: Entry) -> None:
@@ -304,5 +301,4 @@ class AuditState:
         self.rosters.see(table, record["parties"], time)
         if record.get("rows") is not None:
             self.rows.setdefault(table, set()).add(tuple(record["rows"]))
-        self.answered_columns.see(record["columns"], record.get("mixtures", {}))
         self.spent += record.get("rho", 0.0)

@@ -260,7 +260,6 @@ class Studies:
             rows=asked.view.selection,
             notes=notes,
             rho=asked.rho,
-            mixtures=asked.mixtures,
             check=check_again,
         )
         study.ledger = ledger

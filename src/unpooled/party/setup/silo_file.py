@@ -17,6 +17,7 @@ from unpooled.data.sources.open_source import open_source
 from unpooled.data.table import Table
 from unpooled.data.toml import Section, read_text
 from unpooled.errors import StudyError
+from unpooled.party.following import Follow
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.party import Party
 from unpooled.party.rules.policy import Policy
@@ -168,8 +169,14 @@ class SiloFile:
                 f"{participant}. Each silo needs its own kit."
             )
 
-    def party(self) -> Party:
-        """Return a party with the silo's rows, rules, key, roster and audit log."""
+    def party(self, follow: Follow | None = None) -> Party:
+        """Return a party with the silo's rows, rules, key, roster and audit log.
+
+        Parameters
+        ----------
+        follow : Follow, optional
+            As of `Party`: needed wherever requests come from somebody else.
+        """
         self.audit.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         return Party(
             self.name,
@@ -182,6 +189,7 @@ class SiloFile:
             models=self.models,
             partition=self.partition,
             matches=self.matches,
+            follow=follow,
         )
 
 

@@ -1,11 +1,9 @@
 """One request to run a step, as a party answers it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
-from unpooled.party.rules.column_mixtures import mixtures_in
 from unpooled.party.rules.policy import Policy
 from unpooled.party.steps.add_noise import cost
 from unpooled.party.views.view import IdColumn, View
@@ -41,10 +39,3 @@ class AskedStep:
     def rho(self) -> float:
         """The ρ that the request costs the silo, 0 where it promises no privacy."""
         return cost(self.step, self.request.public)
-
-    @cached_property
-    def mixtures(self) -> Mapping[str, int]:
-        """How many mixtures of columns the request names; see `mixtures_in`."""
-        if isinstance(self.view, IdColumn):
-            return {}
-        return mixtures_in(self.policy, self.step, self.request, self.view)

@@ -13,7 +13,6 @@ from unpooled.party.memory.kept_arrays import (
 from unpooled.party.memory.partial_totals import TotalsCache
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
-from unpooled.party.views.transform_checks import Transforms
 from unpooled.party.views.view import FindCut, View, shared_by_all
 from unpooled.protocol.declaration import Declared
 from unpooled.protocol.message import digest
@@ -64,7 +63,6 @@ class SessionViews:
         self._table, self._study = table, study
         self._cut = cut if partition == "rows" else shared_by_all
         self._of_fit = KeptStore()
-        self._transforms = Transforms(policy, study, committee)
         self._views: dict[str, View] = {}
 
     @property
@@ -119,7 +117,3 @@ class SessionViews:
             symmetric=declared.symmetric,
             origin=origin,
         )
-
-    def check_transforms(self, request: Request, view: View) -> None:
-        """Refuse transforms that were not fitted, or that single a row out."""
-        self._transforms.check(request, view)

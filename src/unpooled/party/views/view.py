@@ -377,7 +377,10 @@ def _on_part(
 def _check_arguments(operation: Derive, n_features: int) -> None:
     # An array with an axis over rows, where one over columns is declared, would weigh
     # single rows; with infinities and zeros a chain of transforms can pick rows out.
-    find_step(operation.step).sizes(n_features, operation.public)
+    step = find_step(operation.step)
+    if step.verb != "derived":
+        raise Refusal("allowed_steps")
+    step.sizes(n_features, operation.public)
     if any(np.isinf(array).any() for array in operation.arrays().values()):
         raise DataError("A transform's argument is infinite.", rule="arguments")
 

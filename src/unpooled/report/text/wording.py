@@ -150,7 +150,7 @@ def meaning(line: Release) -> str:
     """Return the phrase by which the step's declaration describes an array."""
     phrase = _declared(line.step, line.name)
     if not phrase and line.direction == "in":
-        phrase = _evidence(line)
+        phrase = _followed(line)
     return phrase or f"the array “{line.name}” of the step {line.step}"
 
 
@@ -178,20 +178,11 @@ def _line_of_sender(facts: Facts, line: Release) -> Release:
     return max(sent, key=lambda x: x.round, default=line)
 
 
-def _evidence(line: Release) -> str:
-    """Return the phrase for an array sent to silos so that they can check a transform.
-
-    Its name in the ledger is that of its step and array, "scaler.local_squares.mean".
-    """
-    step, _, name = line.name.rpartition(".")
-    what = _declared(step, name)
-    if not what:
-        return ""
-    if line.visibility == "public":
-        return f"{what}, by which silos check a later transform"
-    if line.visibility == "compared":
-        return f"the result that the comparing silos computed and signed: {what}"
-    return f"all silos’ parts, as they were sent, of: {what}"
+def _followed(line: Release) -> str:
+    """Return the phrase for an array by which silos follow the computation."""
+    if line.name.startswith("model."):
+        return "a number of the model that the silos follow"
+    return "a decomposition of opened totals, which silos check and go on with"
 
 
 def whole(facts: Facts, line: Release) -> bool:

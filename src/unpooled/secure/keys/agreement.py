@@ -95,6 +95,33 @@ class Agreement:
         return b"unpooled ephemeral key\0" + self._context + party.encode() + public
 
 
+def session_seed(
+    study: str, session: str, offers: Mapping[str, tuple[bytes, bytes]]
+) -> int:
+    """Return a public seed that depends on every party's fresh key, below 2^31.
+
+    Parameters
+    ----------
+    study, session : str
+        Names of the study and the session.
+    offers : mapping of str to (bytes, bytes)
+        Each party's ephemeral public key, and its signature, as in `Agreement.agree`.
+
+    Notes
+    -----
+    No party, and not the coordinator, chooses the seed of a session: each party draws
+    its key before it sees the others'. Whoever relays the offers can begin another
+    session, and so draw again.
+    """
+    digest = hashlib.sha256(b"unpooled seed")
+    parts = [study.encode(), session.encode()]
+    for party in sorted(offers):
+        parts += [party.encode(), offers[party][0]]
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return int.from_bytes(digest.digest()[:4], "big") >> 1
+
+
 def new_group_key() -> bytes:
     """Return a random key for totals that only the parties may open."""
     return secrets.token_bytes(KEY_BYTES)

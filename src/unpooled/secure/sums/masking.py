@@ -132,7 +132,7 @@ def unveiled(
 
 def key_stream(key: bytes, context: bytes, size: int) -> bytes:
     """Return `size` pseudo-random bytes, different for every (key, context)."""
-    return _stream(key, context).update(bytes(size))
+    return key_cipher(key, context).update(bytes(size))
 
 
 def _mask(
@@ -144,7 +144,7 @@ def _mask(
     """Apply the masks of all keys to words, in place, one chunk after another."""
     # Chunks hold complete numbers: 32 bytes, the widest one, divides their size.
     rows = _CHUNK // code.bytes_per_number
-    streams = [(_stream(key, context), apply) for key, apply in masks]
+    streams = [(key_cipher(key, context), apply) for key, apply in masks]
     buffer = bytearray(min(_CHUNK, words.nbytes) + 15)
     for start in range(0, len(words), rows):
         part = words[start : start + rows]
@@ -153,7 +153,8 @@ def _mask(
             apply(part, np.frombuffer(pad, words.dtype).reshape(part.shape))
 
 
-def _stream(key: bytes, context: bytes) -> CipherContext:
+def key_cipher(key: bytes, context: bytes) -> CipherContext:
+    """Return the key stream of (key, context): its encryptions of zeros."""
     stream_key = HKDFExpand(SHA256(), 32, context).derive(key)
     # The key is used for this stream only, so the counter may start anywhere.
     return Cipher(algorithms.AES(stream_key), modes.CTR(bytes(16))).encryptor()

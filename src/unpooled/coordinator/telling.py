@@ -1,0 +1,113 @@
+"""What the coordinator tells silos that follow: the call, and what each round gave.
+
+    fit begins      the call                           with its first request
+    round r         words of the totals, sealed sums   with request r + 1, beside the
+                    of the silos' own words            decompositions computed between
+    fit ends        the last round's                   with the next fit, if any
+
+The last totals of a study are told to nobody.
+"""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any, final
+
+import numpy as np
+
+from unpooled.arrays import Array
+from unpooled.linalg.settled import Hint, recording
+from unpooled.protocol.following import Call, Told
+from unpooled.protocol.message import Message
+from unpooled.protocol.request import Request
+
+_NOBODY: Mapping[str, Message] = {}
+
+
+@final
+class Telling:
+    """What the silos of a coordinator are still to be told."""
+
+    def __init__(self) -> None:
+        self._call: Call | None = None
+        self._recording: AbstractContextManager[list[Hint]] | None = None
+        self._hints: list[Hint] = []
+        # What the last round gave, and how an earlier call ended.
+        self._last: Told | None = None
+        self._ended: Told | None = None
+
+    def begin(self, call: Call) -> None:
+        """Begin a call: decompositions are recorded from now on."""
+        self.end()
+        self._call = call
+        self._recording = recording()
+        self._hints = self._recording.__enter__()
+
+    def end(self) -> None:
+        """End a call, if one was begun."""
+        if self._recording is None:
+            return
+        self._recording.__exit__(None, None, None)
+        self._recording, self._call = None, None
+        if self._last is not None:
+            self._ended = replace(self._last, hints=tuple(self._hints))
+        self._last, self._hints = None, []
+
+    def due(self, session: str, step: str) -> dict[str, Any]:
+        """Return the entries `call` and `told` of the request that is sent now."""
+        if self._recording is None:
+            return {}
+        last = self._last
+        if last is None and self._hints:
+            last = Told(session=session, round=0, step=step)
+        told = [] if self._ended is None else [self._ended]
+        told += [] if last is None else [replace(last, hints=tuple(self._hints))]
+        return {"call": self._call, "told": tuple(told)}
+
+    def was_told(self) -> None:
+        """Note that every silo took what was due."""
+        self._call, self._ended, self._last = None, None, None
+        self._hints.clear()
+
+    def tell(
+        self,
+        request: Request,
+        words: Mapping[str, Array],
+        *,
+        sealed: Mapping[str, Message] = _NOBODY,
+        signed: Mapping[str, Message] = _NOBODY,
+    ) -> None:
+        """Note what a round gave.
+
+        Parameters
+        ----------
+        request : Request
+            Of the round.
+        words : mapping of str to array
+            As of `Told`.
+        sealed : mapping of str to Message
+            Replies with sealed sums of their words.
+        signed : mapping of str to Message
+            Replies whose signatures show that the words are theirs.
+        """
+        if self._recording is None:
+            return
+        self._last = Told(
+            session=request.session,
+            round=request.round,
+            step=request.step,
+            words=words,
+            sealed={
+                party: reply.header.get("checks", {}) for party, reply in sealed.items()
+            },
+            signed={party: (r.front, r.signature) for party, r in signed.items()},
+        )
+
+
+def words_by_party(replies: Mapping[str, Message]) -> dict[str, Array]:
+    """Return the arrays of all replies, as `Told` names them."""
+    return {
+        f"{party}/{name}": np.asarray(array)
+        for party, reply in replies.items()
+        for name, array in reply.arrays.items()
+    }

@@ -1,0 +1,88 @@
+"""Calls of estimators on a federation, as the silos are told of them."""
+
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from unpooled.arrays import Array
+from unpooled.errors import DataError
+from unpooled.protocol.following import Call
+
+# By name, since models stand above the federation.
+RECORDS = "unpooled.models.files.model_record"
+# Methods of estimators that run rounds.
+METHODS = ("fit", "update", "transform", "predict", "predict_by_party", "score")
+METHODS += ("decision_function", "select", "diagnose", "_gather")
+
+
+def call_of(
+    model: Any, method: str, federation: Any, arguments: Mapping[str, Any]
+) -> Call:
+    """Return a call as it is told to the silos.
+
+    Parameters
+    ----------
+    model : estimator
+        Before the call.
+    method : str
+        One of `METHODS`.
+    federation : Federation
+        The view that it is called with.
+    arguments : mapping of str to JSON value
+        The method's further arguments.
+    """
+    arrays = dict[str, Array]()
+    layout = federation.layout
+    by_rows = layout.partition == "rows"
+    return Call(
+        method=method,
+        model=record_for(model, method, layout.partition, arrays),
+        arrays=arrays,
+        arguments=dict(arguments),
+        view=tuple(operation.as_json() for operation in federation.operations),
+        columns=tuple(
+            (party, list(names) if by_rows else len(names))
+            for party, names in layout.columns_of.items()
+        ),
+        n_rows=layout.n_rows,
+        named=federation.named,
+        label=federation.label,
+        random_state=federation.random_state,
+    )
+
+
+def record_for(
+    model: Any, method: str, partition: str, arrays: dict[str, Array]
+) -> dict[str, Any]:
+    """Return a model's record with what the method reads of an earlier fit."""
+    record = importlib.import_module(RECORDS).record_of(model, arrays)
+    if record["class"] == "Pipeline":
+        raise DataError("Silos follow the steps of a Pipeline one by one.")
+    fitted = record["fitted"]
+    if method == "fit":
+        fitted = {}
+    elif method == "update":
+        fitted = {name: v for name, v in fitted.items() if name in model.updates_from}
+    if partition == "columns":
+        # No silo knows the names of the others' columns.
+        fitted = {name: v for name, v in fitted.items() if not _has_names(v)}
+    kept = set(_members(fitted)) | set(_members(record["parameters"]))
+    for name in set(arrays) - kept:
+        del arrays[name]
+    return {**record, "fitted": fitted}
+
+
+def _has_names(value: Any) -> bool:
+    return isinstance(value, dict) and "texts" in value
+
+
+def _members(value: Any) -> Iterator[str]:
+    """Yield the names of the arrays that a record refers to."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _members(item)
+    elif isinstance(value, dict):
+        for kind, content in value.items():
+            if kind in ("array", "number") and isinstance(content, str):
+                yield content
+            yield from _members(content)

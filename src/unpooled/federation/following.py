@@ -1,0 +1,348 @@
+"""Following: a silo makes the coordinator's calls itself, on totals that it checked.
+
+    Following.program ── the call's model, in a thread ── method(view) ──┐
+    Expected  <── a verb of the view: the request that must come now <───┤
+    Told      ──> opened as at the coordinator ── the verb returns ──────┘
+
+It is the sibling of `unpooled.federation.planning.dry_run`: there totals are
+placeholders, here they are those of the study. The two ends run the same code of the
+same estimator, so an estimator needs nothing of its own to be followed.
+"""
+
+import importlib
+import queue
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from unpooled.arrays import Array
+from unpooled.coordinator.open_totals import opened_totals
+from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
+from unpooled.federation.calls import METHODS, RECORDS, record_for
+from unpooled.federation.federation import Federation
+from unpooled.federation.layout import Layout
+from unpooled.ledger import Ledger
+from unpooled.linalg.settled import Hint
+from unpooled.linalg.settled import told as told_decompositions
+from unpooled.party.following import Outcome, StudyText
+from unpooled.protocol.following import (
+    SIGNS,
+    Call,
+    Expected,
+    Told,
+    model_digest,
+)
+from unpooled.protocol.refusal import Refusal
+from unpooled.protocol.request import Request
+from unpooled.protocol.view_operations import Operation, Recorded
+from unpooled.protocol.wire_format import WireFormat
+
+# By name, since studies stand above the federation.
+_TEXTS = "unpooled.study.announcement"
+
+
+@final
+class Following:
+    """Makes the programs that a silo follows.
+
+    Parameters
+    ----------
+    interactive : bool, default False
+        Whether calls may come that no announced text has, as in a simulation.
+    """
+
+    def __init__(self, *, interactive: bool = False) -> None:
+        self.interactive = interactive
+
+    def program(self, call: Call, **session: Any) -> "RunningCall":
+        """Return the program of a call in a session."""
+        return RunningCall(call, **session)
+
+    def text(self, text: str) -> StudyText:
+        """Return the calls that an announced text makes."""
+        return importlib.import_module(_TEXTS).calls_of(text)
+
+
+class _ClosedError(BaseException):
+    """Ends the thread of a program that nobody follows any more."""
+
+
+# What a thread hands over: the next call of a step, the end, or an error.
+_Event = tuple[StepCall | None, BaseException | None]
+
+
+@final
+class _FollowingRunner(RoundRunner):
+    """Hands each call of a step over, and returns what the round gave."""
+
+    def __init__(
+        self, parties: tuple[str, ...], study: str, protection: str, seed: int
+    ) -> None:
+        self.parties, self.study, self.protection = parties, study, protection
+        self.planned, self.follows = False, False
+        self.ledger, self.records, self.notes = Ledger(), list[RoundRecord](), []
+        self.calls = queue.SimpleQueue[_Event]()
+        self.told = queue.SimpleQueue[Told | None]()
+        self.hints = list[Hint]()
+        self._seed = seed
+
+    def seed(self) -> int:
+        """Return the session's seed, as the coordinator has it."""
+        return self._seed
+
+    def enter(self, call: Callable[[], Call] | None = None) -> None:
+        """Do nothing: the call has begun."""
+
+    def exit(self) -> None:
+        """Do nothing."""
+
+    def begin_computing(self, allow_coordinator_party: bool = False) -> None:
+        """Do nothing: messages of comparisons are not the program's."""
+
+    def run_step(self, call: StepCall) -> dict[str, Any]:
+        """Return what the round gave, once it is told."""
+        self.calls.put((call, None))
+        told = self.told.get()
+        if told is None:
+            raise _ClosedError
+        return _results(self, call, told)
+
+    def next_hints(self) -> Iterator[Hint]:
+        """Yield the decompositions in the order in which they were told."""
+        while True:
+            if not self.hints:
+                raise Refusal("hint")
+            yield self.hints.pop(0)
+
+
+@final
+class RunningCall:
+    """A call that is made in a thread, one round after the other.
+
+    The thread runs only while `advance` waits for it.
+
+    Parameters
+    ----------
+    call : Call
+        As it was told.
+    study : str
+        The study's name.
+    operations : sequence of Operation
+        Of the session's first request: they name the call's view.
+    parties : tuple of str
+        The roster of the session.
+    protection : {"masked", "plain"}
+        How totals travel.
+    party : str
+        This silo.
+    columns : tuple of str
+        Its own columns.
+    seed : int
+        The session's seed.
+    """
+
+    def __init__(
+        self,
+        call: Call,
+        *,
+        study: str,
+        operations: Sequence[Operation],
+        parties: tuple[str, ...],
+        protection: str,
+        party: str,
+        columns: tuple[str, ...],
+        seed: int,
+    ) -> None:
+        if call.method not in METHODS or {p for p, _ in call.columns} != set(parties):
+            raise Refusal("not_followed")
+        order = tuple(name for name, _ in call.columns)
+        self._runner = _FollowingRunner(order, study, protection, seed)
+        federation = Federation(
+            self._runner,
+            layout=_layout(call, party, columns),
+            named=call.named,
+            label=call.label,
+            random_state=call.random_state,
+            operations=_known(call.view, operations),
+        )
+        records = importlib.import_module(RECORDS)
+        record = {**call.model, "fitted": dict(call.model.get("fitted", {}))}
+        self._model = records.model_of(record, lambda name: call.arrays[name].copy())
+        self._view: Federation | None = None
+        self._partition = federation.partition
+        self._call, self._failed, self._done = call, False, False
+        run = _Run(self._runner, self._model, federation, call)
+        self._thread = threading.Thread(target=run, daemon=True, name="following")
+        self._run, self._started = run, False
+
+    def advance(self, told: Told | None) -> Expected | None:
+        """Go on with what the last round gave; None where the call has ended."""
+        if told is not None:
+            self._runner.hints += told.hints
+        if not self._started:
+            self._started = True
+            start = self._thread.start
+        else:
+            start = lambda: self._runner.told.put(told)  # noqa: E731
+        with warnings.catch_warnings():
+            # The coordinator has warned the person who asked.
+            warnings.simplefilter("ignore")
+            start()
+            call, error = self._runner.calls.get()
+        if error is not None:
+            raise Refusal("not_followed") from error
+        if call is None:
+            self._done = True
+            return None
+        return Expected(
+            step=call.step.name,
+            to=call.to,
+            operations=call.operations,
+            public=call.public,
+            kept_of=call.kept_of,
+            topology=call.topology,
+        )
+
+    def outcome(self) -> Outcome | None:
+        """Return the model that the call gave, and the view that it makes."""
+        if not self._done or self._call.method not in ("fit", "update"):
+            return None
+        arrays = dict[str, Array]()
+        record = record_for(self._model, "", self._partition, arrays)
+        view = self._run.made
+        return Outcome(
+            model=model_digest(record, arrays),
+            view=None if view is None else [o.as_json() for o in view.operations],
+        )
+
+    def close(self) -> None:
+        """End the thread, if it still waits."""
+        if self._started and not self._done:
+            self._runner.told.put(None)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+@final
+class _Run:
+    """What the thread of a program runs. It does not refer to the program itself."""
+
+    def __init__(
+        self, runner: _FollowingRunner, model: Any, view: Federation, call: Call
+    ) -> None:
+        self._runner, self._model, self._federation = runner, model, view
+        self._call_of = call
+        self.made: Federation | None = None
+
+    def __call__(self) -> None:
+        try:
+            with told_decompositions(self._runner.next_hints()):
+                method = getattr(self._model, self._call_of.method)
+                method(self._federation, **self._call_of.arguments)
+                self.made = self._transformed()
+            self._runner.calls.put((None, None))
+        except _ClosedError:
+            return
+        except BaseException as error:
+            self._runner.calls.put((None, error))
+
+    def _transformed(self) -> Federation | None:
+        """Return the view that a fitted model makes, where that takes no rounds."""
+        rests = self._federation.over(_NoRounds(self._runner))
+        try:
+            made = self._model.transform(rests)
+        except Exception:
+            return None
+        return made if isinstance(made, Federation) else None
+
+
+@final
+class _NoRounds(RoundRunner):
+    """Refuses all rounds."""
+
+    def __init__(self, like: RoundRunner) -> None:
+        self.parties, self.study, self.protection = like.parties, like.study, ""
+        self.planned, self.follows = False, False
+        self.ledger, self.records, self.notes = Ledger(), list[RoundRecord](), []
+
+    def seed(self) -> int:
+        """Return 0: nothing is drawn."""
+        return 0
+
+    def enter(self, call: Callable[[], Call] | None = None) -> None:
+        """Do nothing."""
+
+    def exit(self) -> None:
+        """Do nothing."""
+
+    def begin_computing(self, allow_coordinator_party: bool = False) -> None:
+        """Refuse."""
+        raise Refusal("not_followed")
+
+    def run_step(self, call: StepCall) -> dict[str, Any]:
+        """Refuse."""
+        raise Refusal("not_followed")
+
+
+def _layout(call: Call, party: str, columns: tuple[str, ...]) -> Layout:
+    """Return the layout of a call's view, as far as this silo knows it."""
+    if call.n_rows is None:
+        return Layout("rows", {name: tuple(map(str, of)) for name, of in call.columns})
+    by_party = {
+        name: columns
+        if name == party
+        else tuple(f"{name} {number}" for number in range(int(of)))
+        for name, of in call.columns
+    }
+    return Layout("columns", by_party, call.n_rows)
+
+
+def _known(
+    view: Sequence[Mapping[str, Any]], operations: Sequence[Operation]
+) -> tuple[Operation, ...]:
+    """Return the view's operations: those of the first request, which begin with it."""
+    first = [operation.as_json() for operation in operations]
+    if first[: len(view)] == list(view):
+        return tuple(operations[: len(view)])
+    return tuple(Recorded(record) for record in view)
+
+
+def _results(runner: _FollowingRunner, call: StepCall, told: Told) -> dict[str, Any]:
+    """Return what a round gave, as the coordinator has it."""
+    step, sizes = call.step, call.sizes(runner.parties)
+    if step.polynomial is not None:
+        ((name, _),) = step.declared.items()
+        return {name: told.words[SIGNS].astype(bool)}
+    request = call.request(
+        study=runner.study,
+        session=told.session,
+        round_number=told.round,
+        fresh=frozenset(),
+    )
+    if step.verb == "summed":
+        words = {name: array.copy() for name, array in told.words.items()}
+        return opened_totals(request, step, sizes, words, runner.protection)
+    if step.verb == "disclosed":
+        return _disclosed(request, step.leaves, sizes, told)
+    return {}
+
+
+def _disclosed(
+    request: Request,
+    leaves: Mapping[str, Any],
+    sizes: Mapping[str, Mapping[str, int]],
+    told: Told,
+) -> dict[str, dict[str, Any]]:
+    results: dict[str, dict[str, Any]] = {party: {} for party in sizes}
+    for name, declared in leaves.items():
+        for party in sizes:
+            form = WireFormat.of(declared, sizes[party], request.public)
+            words = np.array(told.words[f"{party}/{name}"])
+            if (words.shape, words.dtype) != form.words(None):
+                raise Refusal("wrong_total")
+            results[party][name] = form.restored(words)
+    return results

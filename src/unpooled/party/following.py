@@ -1,0 +1,449 @@
+"""A silo that follows: it runs the study's program itself and answers nothing else.
+
+    request ──> told of the round before: checked ──> program goes on ──> Expected
+             └─> the same step, view and arguments, bit for bit?  yes: answered
+                                                                  no:  `not_followed`
+
+The program is the same call of the same estimator that the coordinator makes, on
+totals that this silo checked. Which calls may come is bounded by the announced text of
+the study (`StudyText`), or in a simulation by what earlier calls gave: a view's
+transforms must be those of a model that was fitted before the silo's eyes.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, final
+
+import numpy as np
+
+from unpooled.arrays import Array
+from unpooled.errors import UnpooledError
+from unpooled.ledger import canonical
+from unpooled.party.memory.audit_log import AuditLog
+from unpooled.party.rules.policy import Policy
+from unpooled.protocol.following import SIGNS, Call, Expected, Told, model_digest
+from unpooled.protocol.message import digest, signed_by
+from unpooled.protocol.refusal import Refusal
+from unpooled.protocol.request import Request, Veiled
+from unpooled.protocol.step import Step
+from unpooled.protocol.view_operations import (
+    array_digest,
+    features_of_records,
+    public_record,
+)
+from unpooled.protocol.wire_format import WireFormat
+from unpooled.secure.keys.roster import Roster
+from unpooled.secure.sums.total_check import check_total
+
+log = logging.getLogger("unpooled.party")
+
+# Kind of the audit log's notes about calls that were followed to their end.
+FOLLOWED = "followed"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a call that was followed to its end gave.
+
+    Attributes
+    ----------
+    model : str
+        `model_digest` of the fitted model.
+    view : list of mapping, or None
+        The operations of the view that the model makes of the call's view.
+    """
+
+    model: str
+    view: Sequence[Mapping[str, Any]] | None
+
+
+class Program(Protocol):
+    """A call that is run in the silo, from one request to the next."""
+
+    def advance(self, told: Told | None) -> Expected | None:
+        """Go on with what the last round gave; None where the call has ended."""
+        ...
+
+    def outcome(self) -> Outcome | None:
+        """Return what the call gave; None where it gave no model."""
+        ...
+
+    def close(self) -> None:
+        """End it, wherever it is."""
+        ...
+
+
+class Follow(Protocol):
+    """Makes programs; given to a `Party` that follows."""
+
+    # Whether calls may come that no announced text has, as in a simulation.
+    interactive: bool
+
+    def program(self, call: Call, **session: Any) -> Program:
+        """Return the program of a call in a session."""
+        ...
+
+    def text(self, text: str) -> "StudyText":
+        """Return what an announced text allows."""
+        ...
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class StudyText:
+    """The calls that the announced text of a study makes, in their order.
+
+    Attributes
+    ----------
+    calls : tuple of mapping
+        "method", "class", "parameters" and "arguments" of each.
+    parties : tuple of str
+        Sorted.
+    protection : {"masked", "plain"}
+        How totals travel.
+    columns : tuple of str or None
+        The columns of the first view; None: those that all silos have.
+    label, random_state
+        As of `Call`.
+    """
+
+    calls: tuple[Mapping[str, Any], ...]
+    parties: tuple[str, ...]
+    protection: str
+    columns: tuple[str, ...] | None
+    label: str | None
+    random_state: int | None
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AnsweredRound:
+    """A round that this silo answered, by which it checks what is told of it.
+
+    Attributes
+    ----------
+    request : Request
+        As it came.
+    request_digest : str
+        SHA-256 of its message.
+    step : Step
+        The step that ran.
+    forms : mapping of str to WireFormat
+        Of its arrays.
+    parties : tuple of str
+        The roster of the session.
+    roster : Roster
+        Their pinned keys.
+    protection : {"masked", "plain"}
+        How totals travel.
+    key : bytes
+        Shared by the parties and unknown to the coordinator.
+    """
+
+    request: Request
+    request_digest: str
+    step: Step
+    forms: Mapping[str, WireFormat]
+    parties: tuple[str, ...]
+    roster: Roster
+    protection: str
+    key: bytes
+
+    def check(self, told: Told) -> None:
+        """Refuse anything but what this round gave."""
+        here = self.request.session, self.request.round, self.request.step
+        if (told.session, told.round, told.step) != here:
+            raise Refusal("not_followed")
+        if self.step.polynomial is not None:
+            self._check_signs(told)
+        elif self.step.verb == "summed":
+            self._check_totals(told)
+        elif self.step.verb == "disclosed":
+            self._check_disclosed(told)
+        elif told.words:
+            raise Refusal("not_followed")
+
+    def _check_totals(self, told: Told) -> None:
+        masked = self.protection == "masked"
+        if set(told.words) != set(self.forms):
+            raise Refusal("wrong_total")
+        if masked and set(told.sealed) != set(self.parties):
+            raise Refusal("wrong_total")
+        for name, form in self.forms.items():
+            words, context = told.words[name], self.request.context(name)
+            code = form.code(len(self.parties), context)
+            if (words.shape, words.dtype) != form.words(code if masked else None):
+                raise Refusal("wrong_total")
+            # Without masks the silos have nothing to check a total against, and the
+            # coordinator sees their values anyway.
+            if masked:
+                sealed = {
+                    party: bytes.fromhex(sums.get(name, ""))
+                    for party, sums in told.sealed.items()
+                }
+                check_total(words, sealed, self.key, context)
+
+    def _check_disclosed(self, told: Told) -> None:
+        by_party = {party: dict[str, Array]() for party in self.parties}
+        for place, words in told.words.items():
+            party, _, name = place.rpartition("/")
+            by_party.get(party, {})[name] = words
+        if set(told.signed) != set(self.parties) or self.request.inbox:
+            raise Refusal("not_followed")
+        for party, arrays in by_party.items():
+            digests = {name: digest(words.data) for name, words in arrays.items()}
+            self._check_signed(told, party, "released", "request", digests)
+
+    def _check_signs(self, told: Told) -> None:
+        committee = self.roster.part(self.parties).committee or self.parties
+        if set(told.words) != {SIGNS} or set(told.signed) != set(committee):
+            raise Refusal("wrong_total")
+        for party in committee:
+            digests = {SIGNS: digest(told.words[SIGNS].data)}
+            self._check_signed(told, party, "compared", "about", digests)
+
+    def _check_signed(
+        self, told: Told, party: str, kind: str, about: str, digests: Mapping[str, str]
+    ) -> None:
+        """Refuse arrays that a party did not sign as its reply to this request."""
+        header, signed = signed_by(self.roster, party, *told.signed[party])
+        good = (header.get("kind"), header.get("party")) == (kind, party)
+        if not good or header.get(about) != self.request_digest or signed != digests:
+            raise Refusal("wrong_total")
+
+
+@dataclass(eq=False)
+class _Running:
+    """A call that a study's silo is following."""
+
+    session: str
+    call: Call
+    program: Program
+    expected: Expected | None = None
+    last: AnsweredRound | None = None
+
+
+@final
+class Following:
+    """The calls that a silo follows, one at a time in each study.
+
+    Parameters
+    ----------
+    follow : Follow
+        Makes programs.
+    policy : Policy
+        The silo's rules.
+    audit_log : AuditLog
+        Keeps what calls gave.
+    """
+
+    def __init__(self, follow: Follow, policy: Policy, audit_log: AuditLog) -> None:
+        self._follow, self._policy, self._audit_log = follow, policy, audit_log
+        self._running: dict[str, _Running] = {}
+        # Sessions whose end was told, by study.
+        self._ended: dict[str, str] = {}
+
+    def check(self, request: Request, **session: Any) -> None:
+        """Refuse a request that the study's program does not make now.
+
+        Parameters
+        ----------
+        request : Request
+            As it came.
+        **session
+            What a program needs to know of the session: "parties", "protection",
+            "partition", "seed", and "columns", the silo's own.
+        """
+        try:
+            self._check(request, session)
+        except (UnpooledError, Refusal):
+            raise
+        except Exception as wrong:
+            # A program that fails must refuse, and never let a request pass.
+            raise Refusal("not_followed") from wrong
+
+    def answered(self, answered: AnsweredRound) -> None:
+        """Remember a round by which what is told of it will be checked."""
+        self._running[answered.request.study].last = answered
+
+    def _check(self, request: Request, session: Mapping[str, Any]) -> None:
+        running, told = self._running.get(request.study), list(request.told)
+        if running is None or running.session != request.session:
+            if told and told[0].session != request.session:
+                self._end(running, told.pop(0), request.study)
+            running = self._begin(request, session)
+        elif request.call is not None or len(told) != 1:
+            raise Refusal("not_followed")
+        one = told[0] if told else None
+        if running.last is not None:
+            if one is None:
+                raise Refusal("not_followed")
+            running.last.check(one)
+            running.last = None
+            running.expected = running.program.advance(one)
+        elif running.expected is None:
+            running.expected = running.program.advance(one)
+        if running.expected is None or not _is_same(running.expected, request):
+            raise Refusal("not_followed")
+
+    def _begin(self, request: Request, session: Mapping[str, Any]) -> _Running:
+        call = request.call
+        if call is None:
+            raise Refusal("not_followed")
+        self._check_call(request.study, call, session)
+        if (before := self._running.pop(request.study, None)) is not None:
+            before.program.close()
+        program = self._follow.program(
+            call, study=request.study, operations=request.operations, **session
+        )
+        running = _Running(request.session, call, program)
+        self._running[request.study] = running
+        return running
+
+    def _end(self, running: _Running | None, told: Told, study: str) -> None:
+        """Complete the call before this one, and note what it gave."""
+        if self._ended.get(study) == told.session:
+            return
+        if running is None or running.last is None or running.session != told.session:
+            raise Refusal("not_followed")
+        running.last.check(told)
+        self._ended[study] = told.session
+        try:
+            rest = running.program.advance(told)
+        except Refusal as failed:
+            # It may have failed at both ends; what it gave is not known here.
+            log.info("A call was not followed to its end: %s", failed.__cause__)
+            return
+        # Otherwise the coordinator ended it before its end.
+        if rest is None and (outcome := running.program.outcome()) is not None:
+            self._note(study, running.call, outcome)
+
+    def _note(self, study: str, call: Call, outcome: Outcome) -> None:
+        view = outcome.view
+        note = {
+            "study": study,
+            "call": digest(canonical(_asked(call, {"method": call.method}))),
+            "view": digest(canonical(list(call.view))),
+            "model": outcome.model,
+            "made": "" if view is None else digest(canonical(list(view))),
+            "features": "" if view is None else features_of_records(view),
+        }
+        self._audit_log.note(FOLLOWED, note)
+
+    def _check_call(self, study: str, call: Call, session: Mapping[str, Any]) -> None:
+        notes = self._audit_log.notes(FOLLOWED)
+        self._check_view(call, notes)
+        self._check_model(call, notes)
+        text = self._audit_log.study(study).text
+        if text:
+            announced = self._follow.text(text)
+            here = announced.parties, announced.protection
+            if (session["parties"], session["protection"]) != here:
+                raise Refusal("not_followed")
+            own = [note for note in notes if note["study"] == study]
+            _check_text(announced, call, own)
+        elif not self._follow.interactive:
+            raise Refusal("not_announced")
+
+    def _check_view(self, call: Call, notes: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse a view with a transform that no followed call gave."""
+        known = {note["features"] for note in notes}
+        for place, record in enumerate(call.view):
+            if record["operation"] != "derive":
+                continue
+            chain = features_of_records(call.view[: place + 1])
+            trusted = self._policy.trusts_transform(str(record["step"]))
+            if chain not in known and not trusted:
+                raise Refusal("transform_not_fitted")
+
+    def _check_model(self, call: Call, notes: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse a fitted model that no followed call gave."""
+        if not call.model.get("fitted"):
+            return
+        if model_digest(call.model, call.arrays) in {note["model"] for note in notes}:
+            return
+        # An update starts from numbers that were arguments of followed requests.
+        known = self._audit_log.known_arguments()
+        arrays = {array_digest(array) for array in call.arrays.values()}
+        # A silo that joins later never followed the fit. The others did: where it was
+        # sent other numbers than they, no masks cancel.
+        joins = self._policy.allow_roster_change
+        if call.method != "update" or not (joins or arrays <= known):
+            raise Refusal("model_not_followed")
+
+
+def _check_text(
+    text: StudyText, call: Call, notes: Sequence[Mapping[str, Any]]
+) -> None:
+    """Refuse a call that the text of the study does not make after those before."""
+    if (call.label, call.random_state) != (text.label, text.random_state):
+        raise Refusal("not_followed")
+    view = digest(canonical(list(call.view)))
+    for place, asked in enumerate(text.calls):
+        if canonical(dict(asked)) != canonical(_asked(call, asked)):
+            continue
+        if place == 0 and _is_first_view(call, text.columns):
+            return
+        before = text.calls[place - 1] if place else None
+        if before is not None and any(
+            note["made"] == view and note["call"] == digest(canonical(dict(before)))
+            for note in notes
+        ):
+            return
+    raise Refusal("not_followed")
+
+
+def _asked(call: Call, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a call as texts have it.
+
+    Of a model to update, texts have the file: its parameters are in the model, and it
+    is fitted anew where the mean has moved far.
+    """
+    updates = asked["method"] == "update" and call.method in ("update", "fit")
+    return {
+        "method": "update" if updates else call.method,
+        "class": call.model.get("class"),
+        "parameters": None if updates else call.model.get("parameters"),
+        "arguments": dict(call.arguments),
+    }
+
+
+def _is_first_view(call: Call, columns: tuple[str, ...] | None) -> bool:
+    """Whether a view has all rows of columns that were announced, and no transform."""
+    if any(record["operation"] != "select" for record in call.view):
+        return False
+    if columns is None:
+        return len(call.view) <= 1
+    return [list(columns)] == [record["columns"] for record in call.view]
+
+
+def _is_same(expected: Expected, request: Request) -> bool:
+    """Whether a request is the expected one, bit for bit."""
+    came = Expected(
+        step=request.step,
+        to=request.to,
+        operations=request.operations,
+        public=request.public,
+        kept_of=request.kept_of,
+        topology=request.topology,
+    )
+    return expected.record(_arguments(expected.public)) == came.record(
+        _arguments(request.public)
+    )
+
+
+def _arguments(public: Mapping[str, Any]) -> dict[str, Any]:
+    veiled = {
+        name: {"veiled": [value.round, value.name, array_digest(value.words)]}
+        for name, value in public.items()
+        if isinstance(value, Veiled)
+    }
+    others = {name: value for name, value in public.items() if name not in veiled}
+    typed = {
+        name: str(np.asarray(value).dtype) + str(np.shape(value))
+        for name, value in others.items()
+        if isinstance(value, np.ndarray)
+    }
+    return {"public": public_record(others), "veiled": veiled, "arrays": typed}

@@ -1,0 +1,98 @@
+"""Ways to fit each estimator whose attributes, rounds or arguments differ."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import unpooled as up
+from wire import Silos, silos
+
+NAMES = list("abcdef")
+FIRST_VIEW, SECOND_VIEW = NAMES[:3], NAMES[3:]
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to fit a model: parameters, and what the silos have."""
+
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    partition: str = "rows"
+    y: Any = None
+    parties: int = 3
+    named: bool = True
+
+    def silos(self, **options: Any) -> Silos:
+        if self.partition == "rows":
+            made = {f"s{i}": rows(seed=i) for i in range(self.parties)}
+        else:
+            own = np.array_split(NAMES, self.parties)
+            made = {f"s{i}": rows()[[*names, "kind"]] for i, names in enumerate(own)}
+        if not self.named:
+            made = {party: X[NAMES].to_numpy() for party, X in made.items()}
+        how = {"policy": up.Policy.open(), "partition": self.partition}
+        label = "kind" if self.named else None
+        return silos(made, **how, label=label, **({"random_state": 0} | options))
+
+    def fitted(self, model: Any, at: Silos) -> Any:
+        parameters = {**type(model)().get_params(), **self.parameters}
+        return model.set_params(**parameters).fit(at.federation, self.y)
+
+
+def rows(n: int = 30, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 6)) @ rng.standard_normal((6, 6)) + 2.0
+    return pd.DataFrame(X, columns=NAMES).assign(kind=np.arange(n) % 2)
+
+
+UNNAMED = Way(named=False)
+COLUMNS = Way(partition="columns")
+PLS = [Way(y=SECOND_VIEW), Way(partition="columns", parties=2)]
+ONE_SHOT = {"ridge": 0.1, "random_state": 0}
+PAIR = {"pair": "pairs.local_canonical", "public": {"first": 3}}
+VIEWS = [Way({"topology": t}, "columns") for t in ("server", "complete")]
+# Ways whose fitted attributes differ; each is tried after the one before it.
+WAYS: dict[str, list[Way]] = {
+    "CCA": [
+        Way(y=SECOND_VIEW),
+        Way({"regularisation": 0.1}, y=SECOND_VIEW),
+        Way({"solver": "dgep-eigh", **ONE_SHOT}, y=SECOND_VIEW),
+        COLUMNS,
+        Way({"criterion": "sumcor", "regularisation": 0.5}, "columns"),
+    ],
+    "GeneralizedEigen": [Way(PAIR), Way({**PAIR, "solver": "dgep-eigh"}, named=False)],
+    "Heterogeneity": [Way(), Way({"multivariate": False})],
+    "KernelPCA": [
+        Way({"approximation": "fourier"}),
+        COLUMNS,
+        Way({"approximation": "nystroem", "n_landmarks": 8}, "columns"),
+        Way({"scores": "parties"}, "columns"),
+    ],
+    "LinearDiscriminantAnalysis": [
+        Way({"scores": "coordinator"}, y="kind"),
+        Way({"solver": "dgep-eigh", **ONE_SHOT}, y="kind"),
+    ],
+    "MMVFL": [
+        Way({"max_iter": 2, "tol": 0.0, "beta": 1.0}, "columns", "kind", n)
+        for n in (2, 3)
+    ],
+    "PCA": [
+        Way({"n_components": 2}),
+        Way({"n_components": 2, "svd_solver": "krylov"}, named=False),
+        Way({"n_components": 2, "svd_solver": "gram"}, "columns"),
+        Way({"n_components": 2, "svd_solver": "gossip"}, "columns"),
+    ],
+    "PLSCanonical": PLS,
+    "PLSRegression": PLS,
+    "PLSSVD": PLS,
+    "PowerTransformer": [
+        Way({"comparison": "summed", "tol": 0.01}),
+        Way({"comparison": "summed", "tol": 0.01, "standardize": False}, named=False),
+    ],
+    "SimpleImputer": [Way(), UNNAMED, COLUMNS],
+    "StandardScaler": [Way(), UNNAMED, COLUMNS],
+    "VFedAKPCA": VIEWS,
+    "VFedPCA": VIEWS,
+}
