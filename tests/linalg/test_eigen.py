@@ -166,3 +166,16 @@ def test_laws_of_the_decomposition(p, rank, exponent, seed):
     np.testing.assert_allclose(A @ vectors, vectors * values, atol=RTOL * scale)
     if k == p:
         np.testing.assert_allclose(values.sum(), A.trace(), rtol=RTOL)
+
+
+def test_a_column_with_less_than_no_variance_by_rounding_has_none():
+    X = np.random.default_rng(0).standard_normal((30, 4)) * [1e4, 1.0, 1.0, 0.0]
+    A = X.T @ X
+    A[3, 3] = -1e-12
+
+    values, vectors = leading_eigenpairs(A, 4)
+
+    assert np.isfinite(values).all()
+    assert (values[:3] > 0).all()
+    assert values[3] == 0
+    assert np.abs(vectors.T @ vectors - np.eye(4)).max() < 1e-12

@@ -234,3 +234,21 @@ def test_a_product_in_a_fixed_order_is_the_product():
     A, B = RNG.standard_normal((30, 7)), RNG.standard_normal((7, 4))
 
     assert np.abs(product(A, B) - A @ B).max() < 1e-14
+
+
+def test_equal_eigenvalues_leave_no_choice_of_directions():
+    Q = np.linalg.qr(RNG.standard_normal((12, 12)))[0]
+    A = (Q * np.array([9.0, 5.0, 5.0, 5.0, *np.linspace(2, 1, 8)])) @ Q.T
+    A = (A + A.T) / 2
+    with recording() as hints:
+        values, ours = leading_eigenpairs(A, 5)
+    turned = hints[0]["leading eigenpairs"]["vectors"].copy()
+    turned[:, 1:4] = turned[:, 1:4] @ np.linalg.qr(RNG.standard_normal((3, 3)))[0]
+    hint = {"leading eigenpairs": {"values": values, "vectors": turned}}
+
+    with told(iter([hint])):
+        theirs = leading_eigenpairs(A, 5)[1]
+
+    assert np.abs(ours - theirs).max() < 1e-13
+    assert np.abs(ours.T @ ours - np.eye(5)).max() < 1e-13
+    assert np.abs(A @ ours - ours * values).max() < 1e-12

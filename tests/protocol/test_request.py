@@ -12,7 +12,7 @@ from unpooled.errors import AggregationError
 from unpooled.models.preprocessing import scaler
 from unpooled.protocol.ledger_lines import ledger_lines
 from unpooled.protocol.message import decode, encode
-from unpooled.protocol.request import Request, Veiled, release_context, view_arrays
+from unpooled.protocol.request import Request, Veiled, view_arrays
 from unpooled.protocol.step import find_step, release
 from unpooled.protocol.view_operations import Derive, Rows, Select
 from unpooled.protocol.wire_format import WireFormat
@@ -249,10 +249,3 @@ def test_the_context_knows_the_arguments():
     # A veiled total's shape is what each end makes of it.
     public = given | {"veiled": replace(VEILED, shape=())}
     assert request(public=public).context("total") in contexts
-
-
-def test_evidence_is_opened_in_the_context_of_its_round():
-    asked = request(public={"mean": np.arange(3.0), "n": 5})
-    then = asked.answered(3, {"a": "00"}, "masked")
-    again = type(then).from_record(then.as_record())
-    assert release_context(again, "total") == asked.context("total")

@@ -31,6 +31,7 @@ from unpooled.errors import UnpooledError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.settled import Hint, recording, told, unsettled
 from unpooled.party.rules.policy import Policy
+from unpooled.protocol.following import Call
 from unpooled.protocol.request import view_arrays
 
 # A program makes its federation, and runs on it.
@@ -44,9 +45,7 @@ class Diverged(AssertionError):  # noqa: N818 - reads as what happened
 def request_of(call: StepCall, study: str, number: int) -> dict[str, Any]:
     """Every argument of a request, with its view, in a form that compares."""
     whole = frozenset(view_arrays(call.operations))
-    request = call.request(
-        study=study, session="", round_number=number, fresh=whole, evidence=()
-    )
+    request = call.request(study=study, session="", round_number=number, fresh=whole)
     header, arrays = request.as_message()
     sizes = repr(sorted((p, repr(size)) for p, size in call.extents.items()))
     return {
@@ -98,12 +97,13 @@ class _Runner(RoundRunner):
         self.parties, self.study = live.parties, live.study
         self.protection, self.planned = live.protection, live.planned
         self.ledger, self.records, self.notes = live.ledger, [], []
+        self.follows = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.live, name)
 
-    def enter(self) -> None:
-        self.live.enter()
+    def enter(self, call: Callable[[], Call] | None = None) -> None:
+        self.live.enter(call)
 
     def exit(self) -> None:
         self.live.exit()
@@ -136,7 +136,7 @@ class Replayer(_Runner):
 
     at = 0
 
-    def enter(self) -> None:
+    def enter(self, call: Callable[[], Call] | None = None) -> None:
         pass
 
     def exit(self) -> None:

@@ -14,7 +14,7 @@ import queue
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 
@@ -308,7 +308,8 @@ def _known(
     first = [operation.as_json() for operation in operations]
     if first[: len(view)] == list(view):
         return tuple(operations[: len(view)])
-    return tuple(Recorded(record) for record in view)
+    # Only their records are read: what the program makes of them is compared.
+    return cast(tuple[Operation, ...], tuple(map(Recorded, view)))
 
 
 def _results(runner: _FollowingRunner, call: StepCall, told: Told) -> dict[str, Any]:

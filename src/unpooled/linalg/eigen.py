@@ -6,13 +6,11 @@ import numpy as np
 import scipy.linalg
 
 from unpooled.arrays import Array, Float
-from unpooled.linalg.settled import Arrays, completed, eigenpairs_of, settled
+from unpooled.linalg.settled import Arrays, completed, eigenpairs_of, settled, untied
 
 # `eigh` has an error of about eps λ_1 in every eigenvalue, so that eigenvalues below
 # this share of λ_1 would keep fewer than the nine digits promised.
 _GRADED = 1e-6
-# Largest deviation of ``V.T @ V`` from the identity.
-_ORTHONORMAL = 1e-7
 # Largest relative distance between directions computed by two LAPACK libraries.
 _SAME = 1e-6
 # Rounding errors in a correlation, in units of eps: a column whose variance given the
@@ -45,7 +43,7 @@ def leading_eigenpairs(
     V : (p, l) array
         Orthonormal columns. In each, the entry of largest magnitude is positive, so
         that two runs, or two silos, agree (scikit-learn's rule for PCA). Those of
-        eigenvalues 0 are made from the others.
+        eigenvalues 0 are made from the others, those of equal ones from their span.
     """
 
     def count(values: Float[Array, " k"]) -> int:
@@ -63,11 +61,12 @@ def leading_eigenpairs(
 
     def accept(found: Arrays, own: Arrays) -> bool:
         values, V = found["values"], found["vectors"]
-        enough = V.shape[1] == directions(values) and (values >= 0.0).all()
-        return enough and eigenpairs_of(A)(found, own)
+        if V.shape[1] != directions(values) or (values < 0.0).any():
+            return False
+        return eigenpairs_of(A)(found, own)
 
     found = settled("leading eigenpairs", solve, accept, ranked=True)
-    values, V = found["values"], found["vectors"]
+    values, V = found["values"], untied(found["values"], found["vectors"])
     return values.copy(), with_positive_peaks(completed(V, count(values)))
 
 
@@ -99,7 +98,8 @@ def symmetric_eigenpairs(
         return {"values": values[::-1], "vectors": vectors[:, : -k - 1 : -1]}
 
     found = settled("symmetric eigenpairs", solve, eigenpairs_of(A))
-    return found["values"].copy(), with_positive_peaks(found["vectors"])
+    V = untied(found["values"], found["vectors"])
+    return found["values"].copy(), with_positive_peaks(V)
 
 
 def _eigenpairs(
@@ -120,53 +120,10 @@ def _eigenpairs(
     return np.maximum(values, 0.0), vectors
 
 
-def eigenvalues_of(
-    A: Float[Array, "p p"], V: Float[Array, "p k"], within: float
-) -> Float[Array, " k"] | None:
-    """Return the eigenvalues whose eigenvectors are given, or None if they are not.
-
-    The check costs a tenth of the solution. It compares entry by entry, in units of the
-    standard deviations of the columns concerned: in a graded matrix every direction
-    among the small columns has a residual that is small relative to the largest
-    eigenvalue.
-
-    Parameters
-    ----------
-    A : (p, p) array
-        Symmetric positive semi-definite.
-    V : (p, k) array
-        Claimed orthonormal eigenvectors.
-    within : float
-        Largest deviation of an entry of ``A V``, in those units.
-    """
-    k = V.shape[1]
-    if np.abs(V.T @ V - np.eye(k)).max(initial=0.0) > _ORTHONORMAL:
-        return None
-    image = A @ V
-    values = np.einsum("ij,ij->j", V, image)
-    spread = np.sqrt(np.maximum(A.diagonal(), 0.0))
-    # |A_ij| <= spread_i spread_j, so these bound what an entry of A V can be.
-    most = spread[:, None] * (spread @ np.abs(V)) + np.abs(values * V)
-    good = np.abs(image - values * V) <= within * most
-    return np.maximum(values, 0.0) if good.all() else None
-
-
 def with_positive_peaks(V: Float[Array, "p k"]) -> Float[Array, "p k"]:
     """Flip columns so that in each the entry of largest magnitude is positive."""
     peaks = np.take_along_axis(V, np.abs(V).argmax(axis=0)[None], axis=0)
     return np.ascontiguousarray(V * np.where(peaks < 0, -1.0, 1.0))
-
-
-def same_columns(ours: Float[Array, "p k"], theirs: Float[Array, "q l"]) -> bool:
-    """Whether two solutions have equal columns up to the rounding of directions.
-
-    Both are computed from the same totals by the same arithmetic. They differ by more
-    where eigenvalues are so close that their eigenvectors are arbitrary.
-    """
-    if ours.shape != theirs.shape:
-        return False
-    apart = np.linalg.norm(ours - theirs, axis=0)
-    return bool((apart <= _SAME * np.linalg.norm(theirs, axis=0)).all())
 
 
 def _of_diagonal(
@@ -200,7 +157,8 @@ def _with_small_ones(
     from scipy.linalg.lapack import dgejsv, dpstrf
 
     p, k = vectors.shape
-    scale = np.sqrt(A.diagonal())
+    # A column without variance may have a little less than none, by rounding.
+    scale = np.sqrt(np.maximum(A.diagonal(), 0.0))
     divisor = np.where(scale > 0, scale, 1.0)
     factor, pivots, rank, _ = dpstrf(
         A / divisor / divisor[:, None],

@@ -105,15 +105,13 @@ class JointRitz:
             no direction left are zeros.
         """
         whitened = _inverse_root(self._B)
+        # Of nearly dependent columns the coefficients are large, and less accurate.
+        widest = float(np.abs(whitened).max(initial=0.0))
+        unit = float(np.abs(overlap).max(initial=0.0)) * len(overlap) * widest**2
         back = settled(
             "earlier directions",
             lambda: {"back": whitened @ (whitened.T @ overlap)},
-            lambda found, own: near(
-                found["back"],
-                own["back"],
-                float(np.abs(overlap).max(initial=0.0)) * len(overlap)
-                + float(np.abs(own["back"]).max(initial=0.0)),
-            ),
+            lambda found, own: near(found["back"], own["back"], unit),
         )["back"]
         lengths = np.sqrt(squares.diagonal())
         unit = np.where(lengths > floor, 1.0 / np.where(lengths > 0, lengths, 1.0), 0.0)

@@ -43,6 +43,7 @@ from unpooled.linalg.settled import (
     orthonormal_basis,
     product,
     settled,
+    untied,
 )
 
 Operator = Callable[[Float[Array, "d l"]], Float[Array, "d l"]]
@@ -194,7 +195,7 @@ class _Basis:
         """Return the k leading pairs."""
         return RitzPairs(
             found.values[:k],
-            self._combined(found.Y[:, :k]),
+            untied(found.values[:k], self._combined(found.Y[:, :k])),
             found.residuals,
             found.gap,
             found.angle,

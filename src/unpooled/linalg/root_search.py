@@ -113,13 +113,6 @@ def candidate(places: Float[Array, " q"]) -> Float[Array, " q"]:
     return np.where(size <= 1.0, places, np.copysign(np.exp(size - 1.0), places))
 
 
-def place_of(candidates: Float[Array, " q"]) -> Float[Array, " q"]:
-    """Return the places of candidates."""
-    size = np.abs(candidates)
-    far = 1.0 + np.log(np.maximum(size, 1.0))
-    return np.where(size <= 1.0, candidates, np.copysign(far, candidates))
-
-
 def candidates_for(tol: float, n_batches: int) -> int:
     """Return the smallest K with which `n_batches` batches reach the tolerance."""
     ratio = 2.0 * FIRST / tol

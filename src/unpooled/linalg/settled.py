@@ -14,7 +14,8 @@ These results pass through `settled`, which does nothing outside of such a run.
 A hint that is accepted leaves no more freedom than rounding does: residuals within
 `TOLERANCE` of the operand, before anything cancelled; columns orthonormal and values
 equal to the same. Directions of eigenvalues that are zero are never taken from a hint:
-`completed` makes them from the others, entry by entry.
+`completed` makes them from the others, entry by entry. Those of equal eigenvalues are
+only taken as a span, of which `untied` makes a basis.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +24,6 @@ from contextvars import ContextVar
 from typing import final
 
 import numpy as np
-import scipy.linalg
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import UnpooledError
@@ -36,6 +36,8 @@ Accept = Callable[[Arrays, Arrays], bool]
 # Largest difference between two machines, in units of the operand; it grows with the
 # number of rows, of which this many have it.
 TOLERANCE, _ROWS = 1e-12, 256
+# Equal eigenvalues of more vectors than these are left as they come.
+_MOST_TIED = 64
 # A row of which less than this lies in a span counts as outside it.
 _OUTSIDE = 1e-28
 
@@ -272,7 +274,7 @@ def orthonormal_basis(Z: Float[Array, "p k"]) -> Float[Array, "p k"]:
         )
 
     def solve() -> Arrays:
-        return {"Q": scipy.linalg.qr(Z, mode="economic")[0]}
+        return {"Q": np.linalg.qr(Z)[0]}
 
     return settled("orthonormal basis", solve, accept)["Q"]
 
@@ -301,6 +303,43 @@ def completed(V: Float[Array, "p r"], k: int) -> Float[Array, "p k"]:
         share += v * v
         share[entry] = np.inf
     return W
+
+
+def untied(values: Float[Array, " l"], V: Float[Array, "p k"]) -> Float[Array, "p k"]:
+    """Return eigenvectors, those of equal eigenvalues as a fixed basis of their span.
+
+    Any rotation of them has the same residuals, so a hint could choose one. A basis
+    that begins with the projection of the nearest unit vector follows from the span.
+
+    Parameters
+    ----------
+    values : (l,) array
+        In descending order, at least k.
+    V : (p, k) array
+        Orthonormal columns.
+    """
+    k = V.shape[1]
+    apart = -np.diff(values[:k]) > TOLERANCE * np.abs(values[:k][:-1])
+    groups = np.split(np.arange(k), np.flatnonzero(apart) + 1)
+    if all(not 1 < len(group) <= _MOST_TIED for group in groups):
+        return V
+    W = np.array(V)
+    for group in groups:
+        if 1 < len(group) <= _MOST_TIED:
+            W[:, group] = _basis_by_entries(np.ascontiguousarray(V[:, group]))
+    return W
+
+
+def _basis_by_entries(rest: Float[Array, "p g"]) -> Float[Array, "p g"]:
+    """Return a basis of the span of orthonormal columns, in a fixed order of sums."""
+    basis = np.zeros_like(rest)
+    for j in range(rest.shape[1]):
+        entry = int(np.add.reduce(rest * rest, axis=1).argmax())
+        along = rest[entry] / np.sqrt(np.add.reduce(rest[entry] * rest[entry]))
+        v = np.add.reduce(rest * along, axis=1)
+        basis[:, j] = v
+        rest = rest - v[:, None] * along
+    return basis
 
 
 def product(A: Float[Array, "p r"], B: Float[Array, "r q"]) -> Float[Array, "p q"]:

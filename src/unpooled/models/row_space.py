@@ -16,7 +16,6 @@ References
 Halko, Martinsson and Tropp, Finding structure with randomness, SIAM Review 53 (2011).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -30,13 +29,9 @@ from unpooled.linalg.moments import squared_deviations
 from unpooled.linalg.settled import Arrays, is_orthonormal, near, settled
 from unpooled.protocol.bounds import CauchySchwarzImage
 from unpooled.protocol.step import derived, public, release, summed
-from unpooled.protocol.view_operations import Derive, Operation, Select
 
 # Singular values of the image below this share of the largest are rounding errors.
 _ROUNDING = 1e-12
-# Differences allowed between the results of two computers: in a mean, and in the
-# direction of the image with the largest singular value.
-_SAME_MEAN, _SAME_BASIS = 1e-9, 1e-10
 
 
 @summed(
@@ -161,14 +156,6 @@ def scaled_row_space(
     return _range(image / scale[:, None], N - 1)[0], scale
 
 
-def deviations(
-    squares: Float[Array, " p"], mean: Float[Array, " p"], N: int
-) -> Float[Array, " p"]:
-    """Return the standard deviations of columns; 1 for constant columns."""
-    rounding = (N * np.finfo(float).eps * mean) ** 2
-    return np.where(squares / N > rounding, np.sqrt(squares / N), 1.0)
-
-
 def _scaled_block(scale: Float[Array, " p"], N: int) -> Float[Array, "p l"]:
     V = np.random.default_rng(0).standard_normal((len(scale), N + 7))
     return V / scale[:, None]
@@ -205,31 +192,6 @@ def _range(
     return U, s[: U.shape[1]] / s[0]
 
 
-Basis = tuple[Float[Array, "p q"], Float[Array, " q"]]
-
-
-def _unscaled(blocks: list[Array], images: list[Array], N: int) -> Basis | None:
-    """Return the basis from blocks and images, if the blocks are those of `_blocks`.
-
-    The second array has the relative singular value of each direction.
-    """
-    # The first block fills the first view's rows; a narrow view has none.
-    filled = np.flatnonzero(blocks[0].any(axis=1))
-    asked = _blocks(len(blocks[0]), N, int(filled[0] or filled[-1] + 1))
-    wide = [block.V for block in asked if block.V is not None]
-    if len(wide) != len(blocks) or not all(map(np.array_equal, wide, blocks)):
-        return None
-    remaining = iter(images)
-    bases = [
-        (np.eye(block.width), np.ones(block.width))
-        if block.V is None
-        else _range(next(remaining)[block.rows], N - 1)
-        for block in asked
-    ]
-    basis = scipy.linalg.block_diag(*(U for U, _ in bases))
-    return basis, np.concatenate([shares for _, shares in bases])
-
-
 @derived(
     takes={
         "mean": public("p", "the mean of each column over all silos"),
@@ -252,15 +214,9 @@ def coordinates(
     return view.asked_by(federation.model)
 
 
-def basis_of(
-    further: Sequence[Operation],
-) -> tuple[Float[Array, " p"], Float[Array, "p q"]]:
-    """Return the mean and the basis of the span in which a fit had its rounds.
-
-    The silos verified both when they answered these rounds.
-    """
-    *ahead, last = further
-    selects = len(ahead) <= 1 and all(isinstance(one, Select) for one in ahead)
-    if not (selects and isinstance(last, Derive) and last.step == spanned.name):
-        raise ValueError("rounds of a fit in something else than a span")
-    return last.public["mean"], last.public["basis"]
+def deviations(
+    squares: Float[Array, " p"], mean: Float[Array, " p"], N: int
+) -> Float[Array, " p"]:
+    """Return the standard deviations of columns; 1 for constant columns."""
+    rounding = (N * np.finfo(float).eps * mean) ** 2
+    return np.where(squares / N > rounding, np.sqrt(squares / N), 1.0)

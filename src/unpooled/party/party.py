@@ -105,7 +105,9 @@ class Party:
         self._plain = plain
         self.audit_log = audit_log = audit_log or AuditLog()
         self._studies = Studies(policy, identity, audit_log, approval, models, cut_key)
-        self._following = follow and Following(follow, policy, audit_log)
+        self._following = (
+            None if follow is None else Following(follow, policy, audit_log)
+        )
         self.aligned_rows = AlignedRows(policy, identity, self._studies, matches)
         self.studies = self._studies.studies
         # Hands (session, peer, message) of secure comparisons on, between machines.
@@ -336,6 +338,7 @@ class Party:
             self._following.check(request, **session.followed_by())
         asked = session.check(request)
         n_entries = self._studies.check(asked, session.parties)
+        self._studies.check_leverage(asked)
         released = session.answer(asked)
         digests = {name: digest(array.data) for name, array in released.arrays.items()}
         # From here on it counts as released; before, nothing may leave.

@@ -307,12 +307,6 @@ def view_arrays(operations: Sequence[Operation]) -> dict[str, Array]:
     }
 
 
-def release_context(asked: Answered, name: str) -> bytes:
-    """Return `Request.context` of a round that was opened at the coordinator."""
-    where = [asked.study, asked.session, asked.round, asked.step, "coordinator"]
-    return canonical([*where, asked.view, _digest_of(asked.public), name])
-
-
 def _digest_of(
     public: Mapping[str, Any], veiled: Mapping[str, Any] = {}, kept_of: str = ""
 ) -> str:

@@ -43,9 +43,6 @@ from unpooled.models.pca.spectrum import (
 from unpooled.protocol.bounds import CauchySchwarzImage
 from unpooled.protocol.step import public, release, summed
 
-# What a component's residual may be where a silo applies it, as a share of the largest
-# eigenvalue.
-_CHECKED = 1e-6
 # A scatter of more bytes, at every end of the federation, is worth some more rounds.
 _LARGE_BYTES = 10**8
 # What block Krylov usually takes, generously.

@@ -231,8 +231,8 @@ class AuditState:
         The ρ of all private releases together.
     notes : dict of str to list
         Other notes, of no study: the table's "blocks", which of them were "selected",
-        what was "followed"; and of earlier versions of the library the table's
-        "version", and how its cells were "filled".
+        its "leverage", what was "followed"; and of earlier versions of the library the
+        table's "version", and how its cells were "filled".
     """
 
     def __init__(self) -> None:
@@ -243,9 +243,8 @@ class AuditState:
         self.fillings: dict[tuple[str, str], Filling] = {}
         self.settings: dict[tuple[str, str], list[Setting]] = {}
         self.spent = 0.0
-        self.notes: dict[str, list[dict[str, Any]]] = {
-            kind: [] for kind in ("version", "filled", "followed", "blocks", "selected")
-        }
+        kinds = ("version", "filled", "followed", "blocks", "selected", "leverage")
+        self.notes: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
 
     def see(self, entry: Entry) -> None:
         """Take in an entry, in its order."""

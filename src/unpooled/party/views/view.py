@@ -23,7 +23,6 @@ from unpooled.linalg.moments import column_sums
 from unpooled.party.memory.audit_state import Filling
 from unpooled.party.memory.kept_arrays import KeptArrays
 from unpooled.party.views.cut import Cut, shared_cut
-from unpooled.party.views.dominance import row_shares
 from unpooled.protocol.message import digest
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step, find_step
@@ -33,6 +32,7 @@ from unpooled.protocol.view_operations import (
     Rows,
     Select,
     numbers_kept,
+    view_digest,
 )
 
 # From the address of a fit to what this silo kept for it.
@@ -176,6 +176,29 @@ class View:
         if values != self.filled_as:
             self.filled_as, self._sums = values, None
 
+    def up_to_scale(self) -> "View":
+        """Return the view without the shifts and scales of its columns at the end."""
+        operations = [Select(self.source_columns), *self._operations]
+        columns, kept = self.source_columns, list[Operation]()
+        for place, operation in enumerate(operations):
+            if isinstance(operation, Select):
+                columns = self._known(columns, operation)
+            elif isinstance(operation, Derive):
+                made, before = self._made(operation, columns), columns
+                columns = made
+                if find_step(operation.step).affine and made == before:
+                    continue
+                # It reads the units that the scales before it made.
+                kept = operations[:place]
+            kept.append(operation)
+        found = View(self.table, kept, self._kept, self._partition)
+        found.fill_as(self.filled_as)
+        return found
+
+    def digest(self) -> str:
+        """Return a name for the view: equal for equal operations on a table."""
+        return view_digest([Select(self.source_columns), *self._operations])
+
     def _made(self, operation: Derive, columns: tuple[str, ...]) -> tuple[str, ...]:
         if bool(operation.columns) == (self._partition == "columns"):
             raise ValueError("a transform names its columns on row partitions alone")
@@ -246,10 +269,6 @@ class View:
             self._sums.flags.writeable = False
         return self._sums
 
-    def row_shares(self) -> Float[Array, " q"]:
-        """Return the largest share of each column's scatter that one row carries."""
-        return row_shares(self.blocks(), len(self.columns))
-
     def class_sizes(self, label: str) -> list[int]:
         """Return the numbers of rows of each class that other views may add or lack.
 
@@ -272,12 +291,11 @@ class View:
             )
         return list(sizes.values())
 
-    def origins(self) -> list[str]:
-        """Return the source column of each column; empty where several are mixed."""
-        return self._origins()[-1]
-
     def _origins(self) -> list[list[str]]:
-        """Return the origins of the columns before each transform, and of the last."""
+        """Return the source column of each column before each transform.
+
+        It is empty where several are mixed.
+        """
         origins = dict(zip(self.source_columns, self.source_columns, strict=True))
         found = []
         for operation in self._operations:
@@ -290,7 +308,7 @@ class View:
                 origins = dict(zip(names, before, strict=True))
             else:
                 origins = {c: origins[c] for c in self._known(names, operation)}
-        return [*found, list(origins.values())]
+        return found
 
     @cached_property
     def fillings(self) -> dict[str, Filling]:
@@ -302,7 +320,7 @@ class View:
         done: dict[str, list[Any]] = {c: [] for c in self.source_columns}
         found = dict[str, Filling]()
         derived = [o for o in self._operations if isinstance(o, Derive)]
-        for operation, origins in zip(derived, self._origins(), strict=False):
+        for operation, origins in zip(derived, self._origins(), strict=True):
             step = find_step(operation.step)
             if not step.by_column:
                 break  # what is mixed has no missing cells
