@@ -39,12 +39,24 @@ def unpacked(name, folder):
 # --- Steps ---------------------------------------------------------------------------
 
 
+# How a transform was checked against a fit, and the arguments for that alone: silos
+# follow the fit now.
+CHECKS = {"fitted_by", "is_checked", "further"}
+FOR_CHECKS = {"shrinkage", "priors", "regularisation"}
+
+
 @pytest.mark.parametrize("name", STEPS)
 def test_every_step_has_its_name_and_declaration(name):
     step = find_step(name)
 
     assert step.name == name
-    assert declaration(step) == STEPS[name]
+    found, old = declaration(step), dict(STEPS[name])
+    for key in CHECKS:
+        found.pop(key, None)
+        old.pop(key, None)
+    if step.verb == "derived":
+        old["public"] = [n for n in old["public"] if n not in FOR_CHECKS]
+    assert found == old
 
 
 # --- Model files ---------------------------------------------------------------------
