@@ -114,7 +114,9 @@ def test_a_silo_beyond_a_bound_does_not_show_among_the_others():
     # b alone knows, and its person can read it in the log.
     counted = {
         name: list(
-            party._studies._audit_log.refusals().rules("2020-01-01T00:00:00+00:00", 1e9)
+            party._studies._audit_log.state().refusals.rules(
+                "2020-01-01T00:00:00+00:00", 1e9
+            )
         )
         for name, party in here.parties.items()
     }
