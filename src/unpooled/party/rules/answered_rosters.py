@@ -42,5 +42,6 @@ class AnsweredRosters:
 
 
 def days_between(since: str, now: str) -> float:
+    """Return the days from one time to another, both as the log has them."""
     apart = datetime.fromisoformat(now) - datetime.fromisoformat(since)
     return apart.total_seconds() / _SECONDS_PER_DAY
