@@ -192,7 +192,7 @@ def test_the_same_fit_again_costs_nothing():
 def test_changed_rows_are_another_question():
     """A total of a later table is another number, and counts."""
     tables = {name: X.copy() for name, X in TABLES.items()}
-    here = silos(tables, policy={"min_changed_rows": 0})
+    here, rules = silos(tables, policy={"min_changed_rows": 0}), set[str]()
     for k in range(40):
         for X in tables.values():
             X[:, 0] += 1.0
