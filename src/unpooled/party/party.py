@@ -352,8 +352,7 @@ class Party:
             self._following.check(request, **session.followed_by())
         asked = session.check(request)
         n_entries = self._studies.check(asked, session.parties)
-        self._studies.check_leverage(asked)
-        released = session.answer(asked)
+        released = session.answer(asked, self._studies.check_leverage)
         digests = {name: digest(array.data) for name, array in released.arrays.items()}
         if released.marked:
             # What nobody else may know is one of the silo's refusals all the same.

@@ -3,7 +3,7 @@
 request ─> rules ─> rows, block by block ─> rules again ─> code ─> masks ─> seals
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, final
 
@@ -15,6 +15,7 @@ from unpooled.errors import AggregationError, DataError
 from unpooled.party.following import AnsweredRound
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.counts_first import CountsFirst
+from unpooled.party.rules.leverage import scatter_in
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.refusal_limit import BOUNDS
 from unpooled.party.steps.add_noise import check_inputs, honest_shares, noised
@@ -249,12 +250,26 @@ class Session:
             raise Refusal("unknown_columns")
         return AskedStep(request, step, view, policy)
 
-    def answer(self, asked: AskedStep) -> Released:
-        """Run a step that `check` accepted."""
+    def answer(
+        self,
+        asked: AskedStep,
+        check_leverage: Callable[[AskedStep, Array | None], None],
+    ) -> Released:
+        """Run a step that `check` accepted.
+
+        Parameters
+        ----------
+        check_leverage : callable
+            Refuses releases of which one row is too large a share: before the step
+            runs, or by the scatter that it made.
+        """
         if self._sum is None:
             raise Refusal("out_of_order")
         step, view = asked.step, asked.view
         assert isinstance(view, View), "matching of rows is no step"
+        scatter = scatter_in(step, view)
+        if not scatter:
+            check_leverage(asked, None)
         request, public = self._open_arguments(asked.request)
         request, inbox = self._neighbours.open_inbox(step, request)
         n_rows = view.n_rows if self.partition == "columns" else None
@@ -266,6 +281,9 @@ class Session:
         with np.errstate(all="ignore"):
             totals = self._run(step, view, request, inbox, public)
         self._counts.check(step, request.view_digest, public, totals)
+        if scatter:
+            own = totals.get(scatter)
+            check_leverage(asked, None if own is None else np.asarray(own, float))
         self._marked, arrays = "", dict[str, Array]()
         header: dict[str, Any] = {"origins": self._views.origins.digest()}
         forms = {

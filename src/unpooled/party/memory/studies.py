@@ -243,10 +243,16 @@ class Studies:
         self._differencing.check(self._policy, asked, parties)
         self.cuts.check(asked, len(parties))
 
-    def check_leverage(self, asked: AskedStep) -> None:
-        """Refuse pairs of columns of which one row carries a direction."""
+    def check_leverage(self, asked: AskedStep, scatter: Array | None = None) -> None:
+        """Refuse pairs of columns of which one row carries a direction.
+
+        Parameters
+        ----------
+        scatter : array, optional
+            As `LeverageRule.check` takes it, where the step has run.
+        """
         if isinstance(asked.view, View):
-            self._leverage.check(self._policy, asked.step, asked.view)
+            self._leverage.check(self._policy, asked.step, asked.view, scatter)
 
     def foresee(
         self, asked: AskedStep, parties: tuple[str, ...], partition: str

@@ -6,6 +6,9 @@ holds for a category of one person, and for any direction of the columns that on
 carries. A silo decides about the rows and columns of a view once, and the audit log
 keeps the decision. Which columns it was about stays in the silo: in its audit log and
 its own log.
+
+Where a step releases the scatter of the view's own rows, the step runs first: by that
+matrix rows are cleared at little cost, and nothing leaves before.
 """
 
 import logging
@@ -13,8 +16,11 @@ from typing import Any, final
 
 import numpy as np
 
+from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
 from unpooled.linalg.leverage import largest_leverage
+from unpooled.linalg.leverage_by_scatter import clears_rows
+from unpooled.linalg.moments import unpack
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.row_digests import row_digests
@@ -27,6 +33,8 @@ NOTEWORTHY = 0.5
 _MOST_NAMES = 10
 # With more columns a step that forms no p × p matrix is left alone: leverage needs one.
 _MOST_FACTORISED = 4096
+# Multiplications n p² below which the exact leverage, which tells more, is cheap too.
+_LEAST_WORK = 2**28
 
 log = logging.getLogger("unpooled.party")
 
@@ -49,21 +57,36 @@ class LeverageRule:
         self._decided: dict[str, dict[str, Any]] = {}
         self._table: Table | None = None
 
-    def check(self, policy: Policy, step: Step, view: View) -> None:
-        """Refuse pairs of columns where one row carries a direction of them."""
+    def check(
+        self,
+        policy: Policy,
+        step: Step,
+        view: View,
+        scatter: Float[Array, "..."] | None = None,
+    ) -> None:
+        """Refuse pairs of columns where one row carries a direction of them.
+
+        Parameters
+        ----------
+        scatter : (p, p) or (p (p + 1) / 2,) array, optional
+            What the step releases under the name of `scatter_in`.
+        """
         p, limit = len(view.columns), policy.max_leverage
         # With as many columns as rows every leverage is 1, whatever the data are: that
         # is for `max_feature_ratio` to allow.
         if not tells_pairs(step, p) or limit >= 1.0 or p + 1 >= view.n_rows:
             return
-        found = self._of(view.up_to_scale(), limit)
+        found = self._of(view, limit, scatter)
         if found["at_least"] > limit:
             named = ", ".join(found["columns"])
             log.warning("one row carries a direction of the columns %s", named)
             raise Refusal("max_leverage")
 
-    def _of(self, view: View, limit: float) -> dict[str, Any]:
+    def _of(
+        self, asked_view: View, limit: float, scatter: Float[Array, "..."] | None
+    ) -> dict[str, Any]:
         """Return the note of a view's leverage, computed unless it is known."""
+        view = asked_view.up_to_scale()
         if view.table is not self._table:
             self._decided, self._table = {}, view.table
         asked = view.digest()
@@ -79,7 +102,10 @@ class LeverageRule:
             if key.items() <= note.items() and _decides(note, limit):
                 self._decided[asked] = note
                 return note
-        found = {**key, **_measured(view, limit)}
+        if scatter is not None and _is_cleared(asked_view, limit, scatter):
+            found = {**key, "at_least": 0.0, "at_most": limit, "columns": []}
+        else:
+            found = {**key, **_measured(view, limit)}
         self._audit_log.note("leverage", found)
         self._decided[asked] = found
         if found["at_least"] > NOTEWORTHY:
@@ -102,6 +128,31 @@ def tells_pairs(step: Step, p: int) -> bool:
         and (declared.pairs_features or (few and declared.axes in directions))
         for declared in step.leaves.values()
     )
+
+
+def scatter_in(step: Step, view: View) -> str:
+    """Return the name of the array that may be the scatter of the view's rows.
+
+    Empty where there is none, or where it is no use: a decision is about all rows of
+    the table, and about few of them the exact leverage is cheap.
+    """
+    if view.left_out or view.n_rows * len(view.columns) ** 2 < _LEAST_WORK:
+        return ""
+    names = (
+        name
+        for name, declared in step.leaves.items()
+        if declared.axes == "p p" and declared.symmetric and declared.noise is None
+    )
+    return next(names, "")
+
+
+def _is_cleared(view: View, limit: float, scatter: Float[Array, "..."]) -> bool:
+    p = len(view.columns)
+    A = unpack(scatter, p) if scatter.shape == (p * (p + 1) // 2,) else scatter
+    if A.shape != (p, p):
+        return False  # the step breaks its declaration, for which it is refused
+    blocks = lambda: (block.X for block in view.blocks(sparse=True))  # noqa: E731
+    return clears_rows(A, blocks, limit)
 
 
 def _decides(found: dict[str, Any], limit: float) -> bool:

@@ -1,0 +1,101 @@
+"""Rows cleared by their scatter, against the hat matrix."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unpooled.arrays import Array
+from unpooled.linalg.leverage import largest_leverage
+from unpooled.linalg.leverage_by_scatter import clears_rows
+
+
+def clears(X: Array, limit: float, about: Array | float = 0.0, blocks: int = 3) -> bool:
+    dense = X.toarray() if hasattr(X, "toarray") else X
+    A = (dense - about).T @ (dense - about)
+    parts = np.array_split(np.arange(X.shape[0]), blocks)
+    return clears_rows(A, lambda: (X[rows] for rows in parts), limit)
+
+
+def exact(X: Array) -> float:
+    return largest_leverage(lambda: iter([X]), *X.shape).at_least
+
+
+def table(seed: int, n: int = 400) -> Array:
+    """Return rows of tails that are heavy or not, in correlated columns."""
+    rng = np.random.default_rng(seed)
+    p = int(rng.integers(1, 60))
+    X = rng.standard_t(rng.uniform(1.2, 12), (n, p))
+    return X @ rng.standard_normal((p, p)) + rng.uniform(-3, 3, p)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 1.0, -50.0]))
+def test_rows_are_cleared_just_where_the_largest_leverage_is_below_the_limit(
+    seed, about
+):
+    X = table(seed)
+    largest = exact(X)
+    below, above = largest - 1e-4, largest + 0.002
+    assert not clears(X, below, about)
+    if above < 1.0:
+        assert clears(X, above, about)
+
+
+@given(st.integers(0, 10**6), st.floats(0.3, 0.95))
+def test_a_row_that_carries_more_than_the_limit_is_never_cleared(seed, share):
+    X = table(seed)
+    rng = np.random.default_rng(seed)
+    # One row far out in a random direction of the whitened columns.
+    centred = X - X.mean(axis=0)
+    root = np.linalg.cholesky(centred.T @ centred)
+    direction = rng.standard_normal(X.shape[1])
+    direction /= np.linalg.norm(direction)
+    far = X.mean(axis=0) + 1e3 * root @ direction
+    X[rng.integers(len(X))] = far
+    assert exact(X) > share
+    assert not clears(X, share, X.mean(axis=0) + 0.1)
+
+
+def test_the_scatter_of_other_rows_clears_nothing():
+    X, other = table(1), table(1)
+    other[7] = 0.0
+    A = other.T @ other
+    assert clears(X, 0.95)
+    assert not clears_rows(A, lambda: iter([X]), 0.95)
+    assert not clears_rows(1.01 * X.T @ X, lambda: iter([X]), 0.95)
+    # That of classes about their means is not one about a single point.
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((300, 6)), np.arange(300) % 3
+    within = X - np.array([X[y == c].mean(axis=0) for c in range(3)])[y]
+    assert not clears_rows(within.T @ within, lambda: iter([X]), 0.95)
+
+
+def test_constant_columns_are_absent_and_nearly_constant_ones_are_not_cleared():
+    X = np.random.default_rng(2).standard_normal((500, 8))
+    X[:, 3], X[:, 5] = 0.1, 0.0
+    for about in (0.0, X.mean(axis=0), 7.0):
+        assert clears(X, 0.95, about)
+    X[11, 5] = 1e-9
+    for about in (0.0, X.mean(axis=0), 7.0):
+        assert not clears(X, 0.95, about)
+
+
+def test_what_cannot_be_judged_is_not_cleared():
+    X = np.random.default_rng(3).standard_normal((500, 8))
+    twins = np.column_stack([X, X[:, 0]])
+    twins[4, 8] += 1e-9
+    assert not clears(twins, 0.95)
+    assert not clears(1e9 + X, 0.95)
+    missing = X.copy()
+    missing[3, 3] = np.nan
+    assert not clears(missing, 0.95)
+    assert not clears_rows(X.T @ X, lambda: iter([missing]), 0.95)
+
+
+@pytest.mark.parametrize("rare", [1, 2, 30])
+def test_sparse_rows(rare):
+    X = scipy.sparse.random_array((600, 40), density=0.2, rng=4).tolil()
+    X[:, 7] = 0.0
+    X[np.arange(rare) * 17, 7] = 1.0
+    assert clears(X.tocsr(), 0.95) == (rare > 1)
