@@ -13,6 +13,7 @@ import unpooled as up
 from attacks import PERSON, marked, tables_of
 from unpooled.arrays import Array
 from unpooled.errors import ReleaseRefusedError
+from unpooled.party.rules import leverage
 
 TABLES = tables_of("abc")
 OPEN = {"max_leverage": 1.0}
@@ -82,6 +83,14 @@ ATTACKS = {
 def test_a_covariance_does_not_show_the_person_who_carries_a_direction(tables, follow):
     with pytest.raises(ReleaseRefusedError) as refused:
         record(tables, follow=follow)
+    assert (refused.value.party, refused.value.rule) == ("b", "max_leverage")
+
+
+@pytest.mark.parametrize("tables", ATTACKS.values(), ids=ATTACKS.keys())
+def test_nor_where_silos_judge_by_the_scatter_itself(tables, monkeypatch):
+    monkeypatch.setattr(leverage, "_LEAST_WORK", 0)
+    with pytest.raises(ReleaseRefusedError) as refused:
+        record(tables)
     assert (refused.value.party, refused.value.rule) == ("b", "max_leverage")
 
 

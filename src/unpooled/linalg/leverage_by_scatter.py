@@ -71,7 +71,8 @@ def clears_rows(
     there = ~lost
     scale = np.sqrt(squares[there])
     try:
-        L = np.linalg.cholesky(S[np.ix_(there, there)] / np.outer(scale, scale))
+        S = S if there.all() else S[np.ix_(there, there)]
+        L = np.linalg.cholesky(S / scale / scale[:, None])
     except np.linalg.LinAlgError:
         return False
     if (L.diagonal() ** 2 < _LEAST_PIVOT).any():

@@ -11,7 +11,7 @@ import unpooled as up
 from policy_steps import TABLES, refuses, squares, totals
 from unpooled.arrays import Array
 from unpooled.data.sources.open_source import open_source
-from unpooled.errors import StudyError
+from unpooled.errors import ReleaseRefusedError, StudyError
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.rules import leverage
 from unpooled.party.rules.leverage import LeverageRule
@@ -146,6 +146,56 @@ def test_a_decision_is_taken_once_for_a_view_up_to_its_scale(monkeypatch):
         view.sum(squares)
         up.PCA(2).fit(view)
     assert len(measured) == 3  # once in each silo
+
+
+@pytest.fixture
+def by_scatter(monkeypatch):
+    """Judge small tables, too, by the scatter that a step makes of them."""
+    monkeypatch.setattr(leverage, "_LEAST_WORK", 0)
+
+
+def test_a_scatter_that_is_released_clears_the_rows_once(by_scatter, monkeypatch):
+    cleared = []
+    real = leverage.clears_rows
+
+    def counted(*args: Any) -> bool:
+        cleared.append(real(*args))
+        return cleared[-1]
+
+    monkeypatch.setattr(leverage, "clears_rows", counted)
+    monkeypatch.delattr(leverage, "largest_leverage")
+    here = silos()
+    scaled = up.StandardScaler().fit(here.federation).transform(here.federation)
+    for view in (scaled, here.federation, scaled):
+        up.PCA(2).fit(view)
+        view.sum(squares)  # which declares no symmetry, and reuses the decision
+    assert cleared == [True] * 3  # once in each silo
+
+
+def test_a_scatter_that_is_refused_has_not_left(by_scatter):
+    here = silos({name: twins(i) for i, name in enumerate("abc")})
+    with pytest.raises(ReleaseRefusedError, match="max_leverage"):
+        up.PCA(2).fit(here.federation)
+    assert not [line for line in here.ledger if line.step == "pca.local_scatter"]
+    up.PCA(2).fit(here.federation.select(["x0", "x2"]))
+
+
+def test_a_part_of_the_rows_is_judged_by_all_of_them(by_scatter):
+    here = silos({name: twins(i) for i, name in enumerate("abc")})
+    for part in here.federation.train_test_split(test_size=0.5, random_state=0):
+        with pytest.raises(ReleaseRefusedError, match="max_leverage"):
+            up.PCA(2).fit(part)
+
+
+def test_missing_cells_that_were_filled_are_judged_by_the_scatter(by_scatter):
+    tables = {name: X.copy() for name, X in TABLES.items()}
+    for X in tables.values():
+        X[8, 1] = np.nan
+    pipeline = make_pipeline(up.SimpleImputer(), up.StandardScaler(), up.PCA(3))
+    assert pipeline.fit(silos(tables).federation)[-1].n_samples_ == 90
+    tables["b"][5, 0] = 1e6
+    with pytest.raises(ReleaseRefusedError, match="max_leverage"):
+        pipeline.fit(silos(tables).federation)
 
 
 def test_the_account_keeps_decisions_for_later_processes(tmp_path, monkeypatch):
