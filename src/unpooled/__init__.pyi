@@ -23,6 +23,7 @@ from .models.mmvfl.mmvfl import MMVFL as MMVFL
 from .models.pca.pca import PCA as PCA
 from .models.preprocessing.imputer import SimpleImputer as SimpleImputer
 from .models.preprocessing.power import PowerTransformer as PowerTransformer
+from .models.preprocessing.rare_columns import RareColumns as RareColumns
 from .models.preprocessing.scaler import StandardScaler as StandardScaler
 from .models.two_views.cca import CCA as CCA
 from .models.two_views.pls import PLSSVD as PLSSVD

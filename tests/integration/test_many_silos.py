@@ -42,7 +42,7 @@ COMMITTEE = (EIGHT[1], EIGHT[4], EIGHT[5])
 # Half a hospital may have one patient with a value: one row of a column's scatter.
 ROWS = """
 min_rows = 10
-max_row_share = 1.0
+max_leverage = 1.0
 """
 COLUMNS = """
 min_rows = 10

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import unpooled as up
+from unpooled.ledger import Release
 from unpooled.models.base import fitted_names
 from unpooled.models.files.catalogue import estimators
 from unpooled.party.following import FOLLOWED
@@ -42,6 +43,31 @@ def test_a_fit_is_followed_to_its_end(name: str, way: Way, seed: int | None):
         found, wanted = getattr(model, attribute), getattr(alone, attribute)
         if isinstance(found, np.ndarray) and found.dtype.kind == "f":
             np.testing.assert_array_equal(found, wanted)
+
+
+# Plans of searches and iterations have the most rounds that there can be, and do not
+# know ranks.
+SEARCHES = {"CCA-4", "Heterogeneity-0", "PCA-1", "PCA-3", "PLSCanonical-1"}
+SEARCHES |= {"PLSRegression-1", "PLSSVD-1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "way"), [case for case in CASES if case.id not in SEARCHES]
+)
+def test_plans_have_what_silos_that_follow_are_told(name: str, way: Way):
+    at = way.silos(follow=True)
+    model = estimators()[name]()
+    model.set_params(**{**model.get_params(), **way.parameters})
+    n_rows = 90 if way.partition == "rows" else None
+
+    planned = up.plan(model, at.federation, way.y, n_rows=n_rows).releases
+
+    way.fitted(estimators()[name](), at)
+    assert list(map(as_planned, planned)) == list(map(as_planned, at.federation.ledger))
+
+
+def as_planned(line: Release) -> tuple[object, ...]:
+    return line.step, line.name, line.direction, line.visibility, line.shape, line.dtype
 
 
 def end(federation: up.Federation) -> None:

@@ -1,6 +1,7 @@
 """Studies of every estimator, whose silos follow the announced text alone."""
 
 import pytest
+from numpy.testing import assert_allclose
 
 from integration.matrix import CASES, RULES, text_of
 from integration.rows import WRITERS
@@ -28,3 +29,28 @@ def test_a_study_is_followed_from_its_announced_text(tmp_path, name):
     assert outcome["error"] is None
     assert place is not None
     assert place.state.done
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3, 4, 5])
+def test_a_study_whose_job_died_is_continued(tmp_path, rounds):
+    """In a new process silos know calls whose end they were told, and no other."""
+    server = ServerEnd(tmp_path)
+    text = text_of("PCA").replace(
+        '[[steps]]\nmodel = "PCA"',
+        '[[steps]]\nmodel = "StandardScaler"\n[[steps]]\nmodel = "PCA"',
+    )
+    server.dies_after(rounds)
+    outcome, _ = server.ask("run", text)
+    assert outcome["error"] is not None
+
+    server.dies_after(None)
+    outcome, place = server.ask("resume", text)
+
+    assert outcome["error"] is None
+    assert place is not None
+    assert place.state.done
+    (tmp_path / "other").mkdir()
+    other = ServerEnd(tmp_path / "other")
+    _, whole = other.ask("run", text)
+    ((_, model),), ((_, wanted),) = place.models()[-1:], whole.models()[-1:]
+    assert_allclose(model.components_, wanted.components_, atol=1e-12)

@@ -125,12 +125,12 @@ def test_a_silo_where_people_decide_stops_a_run_and_not_a_plan(asks, silos):
 
 def test_a_failing_study_sends_its_ledger_back(asks, silos):
     # Enough rows for the means of each column, too few for a table of p columns.
-    (silos["va"] / "policy.toml").write_text("min_rows = 10\nmax_row_share = 0.0001\n")
+    (silos["va"] / "policy.toml").write_text("min_rows = 10\nmax_leverage = 0.0001\n")
 
     outcome, place = asks("run", study())
 
     reason = error_of(outcome["error"])
-    assert "max_row_share" in str(reason)
+    assert "max_leverage" in str(reason)
     assert place is None or place.ledger.verify()
 
 

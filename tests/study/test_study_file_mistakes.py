@@ -121,7 +121,7 @@ MISTAKES = {
     ),
     "policy flag": (POLICY + "allow_disclosed = 1", "must be true or false, not 1"),
     "policy number": (
-        POLICY + "max_row_share = nan",
+        POLICY + "max_leverage = nan",
         "must be a number from 0, not nan",
     ),
     "policy list": (POLICY + "allowed_steps = {a = 1}", "must be a list of texts"),

@@ -7,6 +7,7 @@ from unpooled.coordinator.channel import LocalChannel
 from unpooled.federation.following import Following
 from unpooled.party.setup.silo_file import SiloFile
 from unpooled.party.setup.silo_init import SiloConfig, init_silo, pin
+from unpooled.protocol.message import decode
 from unpooled.study.job_messages import News, read_results
 from unpooled.study.server_job import coordinate
 
@@ -33,6 +34,7 @@ class ServerEnd:
         rules="min_rows = 10\n",
     ) -> None:
         self.folder, self._asked = folder, 0
+        self._rounds: int | None = None
         self.silos = {silo: folder / silo / "local" for silo in names}
         for silo, local in self.silos.items():
             source = str(write(silo, folder))
@@ -55,6 +57,10 @@ class ServerEnd:
         coordinate(asked, self._channel, kit=self.kit, results=results, news=News())
         return read_results(results / "outcome.json")
 
+    def dies_after(self, rounds: int | None) -> None:
+        """Let the silos answer so many steps in each job, and then nothing."""
+        self._rounds = rounds
+
     def party(self, silo):
         """Open a silo's door."""
         return SiloFile.from_file(self.silos[silo] / "silo.toml").party(Following())
@@ -62,8 +68,21 @@ class ServerEnd:
     def _channel(self, parties, timeout):
         return LocalChannel(
             {
-                party: self.party(party).handle
+                party: self._mortal(self.party(party).handle)
                 for party in parties
                 if party in self.silos
             }
         )
+
+    def _mortal(self, door):
+        left = self._rounds
+
+        def handle(data):
+            nonlocal left
+            if left is not None and decode(data).header["kind"] == "step":
+                left -= 1
+                if left < 0:
+                    raise ConnectionError("the silo's process ended")
+            return door(data)
+
+        return handle

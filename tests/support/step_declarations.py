@@ -20,8 +20,6 @@ def declaration(step: Any) -> dict[str, Any]:
         "sparse": step.sparse,
         "reuses": step.reuses,
         "by_column": step.by_column,
-        "further": step.further,
-        "is_checked": step.follows is not None,
         "polynomial": _plain(step.polynomial),
         "arrays": {name: _array(one) for name, one in step.declared.items()},
     }

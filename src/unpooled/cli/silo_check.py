@@ -14,8 +14,12 @@ from unpooled.cli.tables import part, table
 from unpooled.cli.terminal import count, printable
 from unpooled.data.ids import match_report
 from unpooled.data.table import Table
+from unpooled.linalg.leverage import Leverage, largest_leverage
+from unpooled.party.rules.leverage import NOTEWORTHY
 from unpooled.party.rules.policy import Policy
 from unpooled.party.setup.silo_file import SiloFile
+from unpooled.party.views.view import View
+from unpooled.protocol.view_operations import Select
 from unpooled.secure.keys.roster import Roster
 
 _MOST_CLASSES = 20
@@ -35,6 +39,16 @@ def show_silo(console: Console, silo: SiloFile) -> None:
     )
     if rows.label is not None:
         console.print(Text(f"Label {printable(rows.label)}: {_classes(classes)}"))
+    carried = _carried(rows, rules)
+    if carried is not None and carried.at_least > NOTEWORTHY:
+        names = [name for name in rows.columns if rules.allows_column(name)]
+        heavy = ", ".join(printable(names[j]) for j in carried.columns[:10])
+        alone = (
+            f"One row has a leverage of {carried.at_least:.2f} (the policy allows "
+            f"{rules.max_leverage:g}): it carries a direction of {heavy} nearly alone. "
+            f"Covariances with these columns tell much about it."
+        )
+        console.print(Text(alone, "red"))
     if n < rules.min_rows:
         few = "Fewer rows than min_rows: every step would be refused."
         console.print(Text(few, "red"))
@@ -59,6 +73,20 @@ def show_silo(console: Console, silo: SiloFile) -> None:
         )
         console.print(Text(few, "red"))
     console.print()
+
+
+def _carried(rows: Table, rules: Policy) -> Leverage | None:
+    """Return the largest leverage in the columns that studies may read."""
+    names = [name for name in rows.columns if rules.allows_column(name)]
+    if not 0 < len(names) < rows.n_rows - 1:
+        return None
+    view = View(rows, [Select(tuple(names))])
+    return largest_leverage(
+        lambda: (block.X for block in view.blocks(sparse=True)),
+        view.n_rows,
+        len(names),
+        NOTEWORTHY,
+    )
 
 
 def _matched(folder: Path) -> list[tuple[str, int]]:

@@ -139,6 +139,11 @@ def _event(entry: Entry) -> str:
         return printable(f"cut these rows into blocks for folds and splits{how}")
     if entry.kind == "selected":
         return f"answered about {count(len(record['blocks']), 'block')} of rows"
+    if entry.kind == "leverage":
+        most = f"at most {record['at_most']:.2f}"
+        if record["columns"]:
+            most = f"{record['at_least']:.2f} in {', '.join(record['columns'])}"
+        return f"largest leverage of a row: {most}"
     if entry.kind == "refused":
         return f"refused {record['asked']}: {record['rule']}"
     return entry.kind

@@ -96,6 +96,7 @@ class Telling:
             session=request.session,
             round=request.round,
             step=request.step,
+            to=request.to,
             words=words,
             sealed={
                 party: reply.header.get("checks", {}) for party, reply in sealed.items()

@@ -27,9 +27,12 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Select fewer columns, use the same random_state as before, fewer folds or "
             "a larger part, or let the silo raise max_feature_ratio.",
         ),
-        "max_row_share": (
-            "one row dominates a derived column",
-            "Derive the column in another way, or let the silo raise max_row_share.",
+        "max_leverage": (
+            "one row carries a direction of the columns alone, so that products of "
+            "pairs of columns would be that row's record",
+            "Leave rare columns out (unpooled.RareColumns), or columns that differ in "
+            "one row only, which the silo finds in its log; or let it raise "
+            "max_leverage.",
         ),
         "allow_disclosed": (
             "the step would disclose this silo's own value, not only a total",

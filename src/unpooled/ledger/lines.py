@@ -8,7 +8,7 @@ from typing import Any, final
 from unpooled.errors import StudyError
 
 Bytes = bytes  # a line has a field of that name
-VISIBILITIES = "summed veiled disclosed kept exchanged compared public".split()
+VISIBILITIES = "summed opened veiled disclosed kept exchanged compared public".split()
 _TEXTS = ("study", "step", "name", "dtype", "visibility", "direction", "time", "hash")
 _OF_SEAL = ("key", "sequence", "digest", "signature")
 # Parties do not sign `parties`, `time` and `hash`, which the coordinator adds.

@@ -153,8 +153,9 @@ class AnsweredRound:
 
     def check(self, told: Told) -> None:
         """Refuse anything but what this round gave."""
-        here = self.request.session, self.request.round, self.request.step
-        if (told.session, told.round, told.step) != here:
+        request = self.request
+        here = request.session, request.round, request.step, request.to
+        if (told.session, told.round, told.step, told.to) != here:
             raise Refusal("not_followed")
         if self.step.polynomial is not None:
             self._check_signs(told)

@@ -338,6 +338,7 @@ class Party:
             self._following.check(request, **session.followed_by())
         asked = session.check(request)
         n_entries = self._studies.check(asked, session.parties)
+        self._studies.check_leverage(asked)
         released = session.answer(asked)
         digests = {name: digest(array.data) for name, array in released.arrays.items()}
         # From here on it counts as released; before, nothing may leave.

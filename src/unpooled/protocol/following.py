@@ -100,6 +100,8 @@ class Told:
     ----------
     session, round, step : str, int, str
         The round; another session's where a call has ended with it.
+    to : {"coordinator", "parties"}
+        Who can open its totals.
     words : mapping of str to array
         Of a summed step the words of each total. Of a disclosed step each party's
         array as ``party/name``. Of a compared step the signs.
@@ -115,6 +117,7 @@ class Told:
     session: str
     round: int
     step: str
+    to: str = "coordinator"
     words: Mapping[str, Array] = field(default_factory=dict)
     sealed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     signed: Mapping[str, tuple[bytes, bytes]] = field(default_factory=dict)
@@ -149,6 +152,7 @@ class Told:
             "session": self.session,
             "round": self.round,
             "step": self.step,
+            "to": self.to,
             "words": sorted(self.words),
             "sealed": {party: dict(sums) for party, sums in self.sealed.items()},
             "signed": signed,
@@ -170,6 +174,7 @@ class Told:
             session=str(record["session"]),
             round=record["round"],
             step=str(record["step"]),
+            to=str(record["to"]),
             words={
                 str(name): arrays[f"{WORDS}{place}.{name}"] for name in record["words"]
             },

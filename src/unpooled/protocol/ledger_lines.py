@@ -169,6 +169,9 @@ def _following_lines(request: Request, line: _Line) -> Iterator[tuple[Release, s
             yield received, name
     for place, told in enumerate(request.told):
         verb = find_step(told.step).verb
+        visibility = verb
+        if verb == "summed":
+            visibility = "veiled" if told.to == "parties" else "opened"
         for key, value in told.arrays(place).items():
             total = key.startswith(WORDS)
             wide = total and verb == "summed" and value.ndim == 2
@@ -178,7 +181,7 @@ def _following_lines(request: Request, line: _Line) -> Iterator[tuple[Release, s
                 shape=value.shape[:1] if wide else value.shape,
                 dtype="uint256" if wide else str(value.dtype),
                 bytes=value.nbytes,
-                visibility=verb if total else "public",
+                visibility=visibility if total else "public",
             )
             yield received, key
 

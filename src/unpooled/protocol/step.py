@@ -69,7 +69,7 @@ class Step:
         and bind letters that no table knows, such as k.
     sparse : bool
         Whether X may be a SciPy array in CSR form; others get dense blocks.
-    fitted_by, by_column : see `derived`
+    fitted_by, by_column, affine : see `derived`
     polynomial : Polynomial or None, whose sign is learned of a compared step
     reuses : bool
         The silo keeps the totals, and runs the step on new rows only.
@@ -86,6 +86,7 @@ class Step:
     fitted_by: tuple[str, ...] = ()
     sparse: bool = False
     by_column: bool | str = False
+    affine: bool = False
     polynomial: Polynomial | None = None
     reuses: bool = False
 
@@ -219,6 +220,7 @@ def derived(
     takes: Mapping[str, str | Public] | None = None,
     fitted_by: tuple[str, ...] = (),
     by_column: bool | str = False,
+    affine: bool = False,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a transform of rows that views apply inside the silo.
 
@@ -234,11 +236,13 @@ def derived(
     by_column : bool or "missing", default False
         Each column is made of the one in its place alone; with "missing" it differs in
         missing cells only.
+    affine : bool, default False
+        Each column is shifted and scaled, which leaves the leverage of rows as it is.
     """
 
     def declare(function: Callable[..., Any]) -> Step:
         step = _declaring("derived", "rows", takes, {}, fitted_by)(function)
-        return replace(step, by_column=by_column)
+        return replace(step, by_column=by_column, affine=affine)
 
     return declare
 

@@ -145,6 +145,9 @@ def resume(
         coordinator.records = place.rounds
         _restore_memories(study, place, parties)
         rest = study.steps[len(place.state.finished) :]
+        if rest and coordinator.follows:
+            place.reopen_untold()
+            rest = study.steps[len(place.state.finished) :]
         if rest:
             view = _transformed(federation, [model for _, model in place.models()])
             _plan(study, rest, view, planned)
@@ -199,7 +202,7 @@ def _fitted(
     step: StudyStep, place: RunFolder, view: Federation, label: str | None
 ) -> Any:
     """Return the model of a step, fitted or updated."""
-    model: Any = place.checkpointed(step)
+    model: Any = place.checkpointed(step, anew=view.coordinator.follows)
     if step.update is not None:
         return model.update(view)
     return model.fit(view, target_of([step], label))

@@ -203,6 +203,16 @@ class RunFolder:
         self.write_state()
         (self.path / _CHECKPOINT).unlink(missing_ok=True)
 
+    def reopen_untold(self) -> None:
+        """Take the last step as unfinished where no round came after it.
+
+        Silos that follow are told how a step ended with the next step's first request.
+        Without it they do not know the step's model, and its fit is run again.
+        """
+        if self.state.finished and self.next_round == self.state.next_round:
+            self.state.finished.pop()
+            self.write_state()
+
     def models(self) -> list[tuple[str, Any]]:
         """Return the finished models with the names of their steps."""
         return [
@@ -210,13 +220,20 @@ class RunFolder:
             for number, step in enumerate(self.state.finished)
         ]
 
-    def checkpointed(self, step: StudyStep) -> FederatedEstimator:
+    def checkpointed(self, step: StudyStep, *, anew: bool) -> FederatedEstimator:
         """Return a step's model, whose next fit continues from the last checkpoint.
 
         A long fit writes a checkpoint, the JSON file progress.json, after each part
         that need not be repeated. Without one the fit begins anew.
+
+        Parameters
+        ----------
+        anew : bool
+            Begin anew in any case: silos that follow run a fit from its beginning.
         """
         path = self.path / _CHECKPOINT
+        if anew:
+            path.unlink(missing_ok=True)
 
         def write(reached: dict[str, Any]) -> None:
             content = {"step": step.name, "reached": reached}

@@ -101,7 +101,7 @@ def test_only_totals_come_back(collections, svd_solver, rows):
 def test_transforms_run_on_the_workers(rows, monkeypatch):
     X = rows.copy()
     X[::9, 2] = np.nan
-    # Without the rule on dominance, which reads a derived view's rows in their order.
+    # Without the rule on leverage, which reads the rows in their order.
     federation = simulate(frames(X), policy=Policy.open())
     monkeypatch.setattr("unpooled.data.sources.dask.ClusterTable.blocks", None)
     model = make_pipeline(SimpleImputer(), StandardScaler(), PCA(3)).fit(federation)

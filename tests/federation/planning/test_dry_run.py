@@ -46,7 +46,8 @@ def here() -> Silos:
     tables = {name: rows(40, 4, i) for i, name in enumerate("cab")}
     for X in tables.values():
         X[3, 1] = SECRET
-    return silos(tables, policy={"allow_disclosed": True})
+    # One row carries x1, which the silos allow here.
+    return silos(tables, policy={"allow_disclosed": True, "max_leverage": 1.0})
 
 
 MODELS = {

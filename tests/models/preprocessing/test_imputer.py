@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from twins import RTOL, assert_close
-from unpooled import Policy, SimpleImputer, partition_rows, simulate
+from unpooled import PCA, Policy, SimpleImputer, partition_rows, simulate
 from unpooled.errors import DataError, ReleaseRefusedError
 
 N, P = 90, 5
@@ -108,9 +108,8 @@ def test_constants_ask_the_silos_nothing(holes, fill_value):
 
 def test_constants_fill_views_though_no_step_fitted_them(holes):
     silos = partition_rows(holes, 3)
-    policy = {"max_row_share": 1.0}  # few cells are there: one row may stand out
     constant = SimpleImputer("constant", fill_value=2.0)
-    view = constant.fit_transform(simulate(silos, policy=policy))
+    view = constant.fit_transform(simulate(silos))
 
     after = SimpleImputer().fit(view)
 
@@ -123,8 +122,8 @@ def test_absurd_constants_single_nobody_out(holes):
     view = SimpleImputer("constant", fill_value=1e9).fit_transform(
         simulate(partition_rows(few, 3))
     )
-    with pytest.raises(ReleaseRefusedError, match="max_row_share"):
-        SimpleImputer().fit(view)
+    with pytest.raises(ReleaseRefusedError, match="max_leverage"):
+        PCA().fit(view)
 
 
 @pytest.mark.parametrize("fill_value", ["x", [1.0], np.nan, np.inf, None])

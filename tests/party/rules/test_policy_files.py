@@ -18,7 +18,7 @@ def test_defaults_fail_closed():
         "min_rows": 10,
         "min_rows_per_class": 5,
         "max_feature_ratio": 0.33,
-        "max_row_share": 0.5,
+        "max_leverage": 0.95,
         "allow_disclosed": False,
         "allow_row_level": False,
         "allow_roster_change": False,
@@ -63,8 +63,8 @@ def test_unknown_keys_are_refused(rules, tmp_path):
         {"min_rows": math.inf},
         {"min_rows": None},
         {"min_rows": [10]},
-        {"max_row_share": -0.1},
-        {"max_row_share": math.nan},
+        {"max_leverage": -0.1},
+        {"max_leverage": math.nan},
         {"max_feature_ratio": "0.33"},
         {"allow_disclosed": 1},
         {"allow_disclosed": "false"},
@@ -135,7 +135,6 @@ def test_open_allows_everything():
     policy.check_parties(1)
     policy.check_rows(0)
     policy.check_features(release("p p"), 10**6, 1)
-    policy.check_dominance(1.0)
     policy.check_classes([1])
     policy.check_columns(["anything"])
     policy.check_step(everybody)

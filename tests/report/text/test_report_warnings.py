@@ -227,7 +227,7 @@ def test_loosened_rules_are_named_with_their_silos():
     ("policy", "keys"),
     [
         ({}, []),
-        ({"min_rows": 50, "max_row_share": 0.1, "require_privacy": True}, []),
+        ({"min_rows": 50, "max_leverage": 0.1, "require_privacy": True}, []),
         ({"allowed_steps": ["pca.*"], "allowed_columns": ["age"]}, []),
         ({"allowed_steps": ["*"]}, ["allowed_steps"]),
         ({"max_feature_ratio": 2.0, "allow_disclosed": True},

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import pytest
-from sklearn.pipeline import make_pipeline
 
 import unpooled as up
 from report_pages import facts, rows
@@ -46,34 +44,22 @@ def test_every_array_that_came_in_or_stayed_has_its_sentence(heart, page):
         for one in passage.sentences
     ]
 
-    # Seven arguments and what stayed, and with the transforms their evidence: twice
-    # the imputer's two totals, and the scaler's three totals and the mean it was about.
-    evidence = [line for line in lines if line.name.startswith(("imputer.", "scaler."))]
-    assert (len(lines), len(evidence)) == (16, 8)
-    assert len(written) == 16
+    # Seven arguments, and what stayed.
+    assert len(lines) == 8
+    assert len(written) == 8
     assert all(text in page.text for text in written)
     assert not any("the array “" in text for text in written)
 
 
-@pytest.mark.parametrize(
-    ("how", "fate", "exposed"),
-    [
-        ("masked", "Masked: the parts can be opened only as their total, which", False),
-        ("plain", "Sent in clear: every silo saw each other silo’s own value.", True),
-    ],
-)
-def test_evidence_is_said_to_be_what_its_protection_makes_it(how, fate, exposed):
-    model = make_pipeline(up.SimpleImputer(), up.StandardScaler())
-    some = facts(model=model, secure_sum=how)
-    line = next(x for x in some.ledger if x.name == "imputer.local_observed.total")
+def test_what_silos_that_follow_are_told_has_its_sentence():
+    some = facts(model=up.PCA(2), follow=True)
+    line = next(x for x in some.ledger if x.visibility == "opened")
 
     said = sentence(some, line)
 
-    assert said.text.startswith(
-        "All silos’ parts, as they were sent, of: column sums over"
-    )
-    assert said.fate.startswith(fate)
-    assert said.exposed is exposed
+    assert said.text.startswith("Sample size")
+    assert said.fate.startswith("A total that the coordinator had opened")
+    assert not said.exposed
 
 
 def test_sentence_is_made_from_the_declaration(heart):

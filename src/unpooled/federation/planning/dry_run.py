@@ -55,6 +55,9 @@ class DryRun(RoundRunner):
         One for each step and view, for the silos' rules.
     lines : list of Release
         The ledger lines of all rounds.
+    narrowed : bool
+        Whether the fit leaves out columns that only its totals tell. Then silos are not
+        asked about products of columns, which the fit may not have.
     follows : bool
         Whether the silos follow, and are told what each round gave.
     roster : Roster or None
@@ -71,6 +74,7 @@ class DryRun(RoundRunner):
     records: list[RoundRecord] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     planned: bool = True
+    narrowed: bool = False
     follows: bool = False
     roster: Roster | None = None
     _telling: Telling = field(default_factory=Telling)
@@ -132,7 +136,8 @@ class DryRun(RoundRunner):
         self._telling.was_told()
         self._telling.tell(request, self._words(request, step, sizes))
         key = step.name, call.to, request.view_digest
-        if key not in self._requested:
+        products = any(len(declared.letters) > 1 for declared in step.leaves.values())
+        if key not in self._requested and not (self.narrowed and products):
             self._requested.add(key)
             self.requests.append(request)
         inboxes = self._relay.deliver(step)

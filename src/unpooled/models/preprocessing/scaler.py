@@ -51,6 +51,7 @@ def local_squares(
         "scale": public("p", "the standard deviation of each column over all silos"),
     },
     by_column=True,
+    affine=True,
 )
 def standardised(
     X: Float[Array, "n p"], *, mean: Float[Array, " p"], scale: Float[Array, " p"]
@@ -66,7 +67,7 @@ def own_squares(X: Float[Array, "n p"], kept: Any) -> dict[str, Any]:
     return {"squares": squared_deviations(X, np.nan_to_num(mean))}
 
 
-@derived(by_column=True)
+@derived(by_column=True, affine=True)
 def own_standardised(
     X: Float[Array, "n p"], kept: Any, *, with_mean: bool, with_std: bool
 ) -> Float[Array, "n p"]:

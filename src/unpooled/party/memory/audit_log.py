@@ -234,7 +234,7 @@ class AuditLog:
         self._chain.append([("refused", study, record)])
 
     def notes(self, kind: str) -> list[dict[str, Any]]:
-        """Return the notes about the table: of a "version", or how it was "filled"."""
+        """Return the notes about the table: "version", "filled" or "leverage"."""
         self._chain.catch_up()
         return list(self._state.notes[kind])
 

@@ -116,8 +116,8 @@ class AuditState:
     answered_columns : AnsweredColumns
         Answers by column, over all studies.
     notes : dict of str to list
-        Notes about the table, so of no study: "version", "filled", "blocks" and
-        "selected".
+        Notes about the table, so of no study: "version", "filled", "followed",
+        "blocks", "selected" and "leverage".
     spent : float
         The ρ of all private releases together.
     """
@@ -125,9 +125,8 @@ class AuditState:
     def __init__(self) -> None:
         self.studies: dict[str, LoggedStudy] = {}
         self.answered_columns = AnsweredColumns()
-        self.notes: dict[str, list[dict[str, Any]]] = {
-            kind: [] for kind in ("version", "filled", "followed", "blocks", "selected")
-        }
+        kinds = ("version", "filled", "followed", "blocks", "selected", "leverage")
+        self.notes: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
         self.spent = 0.0
 
     def see(self, entry: Entry) -> None:

@@ -26,11 +26,13 @@ from unpooled.party.memory.kept_arrays import KeptStore
 from unpooled.party.memory.partial_totals import TotalsCache
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.differencing import DifferencingRules
+from unpooled.party.rules.leverage import LeverageRule
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.privacy_budget import check_budget
 from unpooled.party.rules.refusal_limit import check_refusals, record_refusal
 from unpooled.party.rules.table_cuts import TableCuts
 from unpooled.party.steps.asked_step import AskedStep
+from unpooled.party.views.view import View
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY, Lines
 from unpooled.protocol.message import Message, digest
@@ -101,6 +103,7 @@ class Studies:
         self._differencing = DifferencingRules(audit_log, key)
         cut_key = cut_key or identity.derived(b"blocks of rows")
         self.cuts = TableCuts(cut_key, audit_log, policy)
+        self._leverage = LeverageRule(audit_log, key)
         self.studies: dict[str, StudyMemory] = {}
         for name in audit_log.studies():
             if audit_log.study(name).lines:
@@ -188,6 +191,11 @@ class Studies:
         check_budget(self._policy, self._audit_log, asked.rho)
         return n_entries
 
+    def check_leverage(self, asked: AskedStep) -> None:
+        """Refuse pairs of columns of which one row carries a direction."""
+        if isinstance(asked.view, View):
+            self._leverage.check(self._policy, asked.step, asked.view)
+
     def foresee(
         self, asked: AskedStep, parties: tuple[str, ...], partition: str
     ) -> None:
@@ -200,6 +208,8 @@ class Studies:
         # Columns are planned before rows are matched, and answered about afterwards.
         if partition == "rows":
             self._differencing.check_rows(self._policy, asked.view)
+            if isinstance(asked.view, View) and not asked.view.up_to_scale().transforms:
+                self.check_leverage(asked)
 
     def write_round(
         self,

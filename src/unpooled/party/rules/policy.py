@@ -19,6 +19,12 @@ from unpooled.protocol.declaration import ROW_AXES, Declared
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
 
+# Keys of earlier versions, and what they became.
+_FORMER = {
+    "max_row_share": "leverage takes its place. Delete the key, and set max_leverage "
+    "(0.95 by default, 1 for no limit) if its default does not suit the silo.",
+}
+
 
 @final
 @dataclass(frozen=True)
@@ -41,8 +47,13 @@ class Policy:
         Beyond the ratio a coordinator may choose mixtures of features: over all
         requests at most this ratio of the features or of the rows, and never more than
         rows.
-    max_row_share : float, default 0.5
-        Largest share of a derived column's scatter that one row may carry.
+    max_leverage : float, default 0.95
+        Largest leverage of one of the silo's rows in a release over pairs of features:
+        the share that one row has in the squares of some linear combination of the
+        columns. At 1 the covariances of that combination are the row's own record. Not
+        applied with as many features as rows, where every leverage is 1: these are for
+        `max_feature_ratio` to allow. A silo that raises it, but not so far, raises this
+        limit as well: the mean leverage is features over rows.
     allow_disclosed : bool, default False
         Whether the silo's own value may be seen (`collect`, `exchange`).
     allow_row_level : bool or "parties", default False
@@ -73,7 +84,7 @@ class Policy:
     min_rows: int = 10
     min_rows_per_class: int = 5
     max_feature_ratio: float = 0.33
-    max_row_share: float = 0.5
+    max_leverage: float = 0.95
     allow_disclosed: bool = False
     allow_row_level: bool | str = False
     allow_roster_change: bool = False
@@ -97,7 +108,7 @@ class Policy:
             min_rows=0,
             min_rows_per_class=0,
             max_feature_ratio=math.inf,
-            max_row_share=1.0,
+            max_leverage=1.0,
             allow_disclosed=True,
             allow_row_level=True,
             allow_roster_change=True,
@@ -139,6 +150,8 @@ class Policy:
                 f"with them, or a Policy; not {type(rules).__name__}."
             )
         if unknown := sorted(set(rules or {}) - set(known)):
+            for former in sorted(_FORMER.keys() & set(unknown)):
+                raise StudyError(f"Policy {former}: {_FORMER[former]}")
             raise StudyError(
                 f"Unknown policy keys {unknown}. The keys are {', '.join(known)}."
             )
@@ -241,11 +254,6 @@ class Policy:
         """Whether a release over all pairs of so many features is allowed."""
         # Not turned round: without a limit and without rows the product is no number.
         return not n_features > self.max_feature_ratio * n_rows
-
-    def check_dominance(self, share: float) -> None:
-        """Refuse a derived column with too large a share of its scatter in one row."""
-        if share > self.max_row_share:
-            raise Refusal("max_row_share")
 
     def check_classes(self, counts: Sequence[int]) -> None:
         """Refuse a release by class where a class that is present has few rows."""

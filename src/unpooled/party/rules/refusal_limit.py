@@ -24,7 +24,7 @@ TELLING = frozenset(
         "min_rows",
         "min_rows_per_class",
         "max_feature_ratio",
-        "max_row_share",
+        "max_leverage",
         "min_changed_rows",
         "another_filling",
         "public_bound",

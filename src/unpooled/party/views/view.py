@@ -21,7 +21,6 @@ from unpooled.ledger import canonical
 from unpooled.linalg.moments import column_sums
 from unpooled.party.memory.kept_arrays import KeptArrays
 from unpooled.party.views.cut import Cut, shared_cut
-from unpooled.party.views.dominance import row_shares
 from unpooled.protocol.message import digest
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step, find_step
@@ -31,6 +30,7 @@ from unpooled.protocol.view_operations import (
     Rows,
     Select,
     numbers_kept,
+    view_digest,
 )
 
 # Whether a filling was fitted, or is a number that the coordinator chose.
@@ -150,6 +150,27 @@ class View:
         chain = [Select(self.source_columns), *self._rows]
         return View(self.table, chain, cut=self._find_cut)
 
+    def up_to_scale(self) -> "View":
+        """Return the view without the shifts and scales of its columns at the end."""
+        operations = [Select(self.source_columns), *self._operations]
+        columns, kept = self.source_columns, list[Operation]()
+        for place, operation in enumerate(operations):
+            if isinstance(operation, Select):
+                columns = self._known(columns, operation)
+            elif isinstance(operation, Derive):
+                made, before = self._made(operation, columns), columns
+                columns = made
+                if find_step(operation.step).affine and made == before:
+                    continue
+                # It reads the units that the scales before it made.
+                kept = operations[:place]
+            kept.append(operation)
+        return View(self.table, kept, self._kept, self._partition)
+
+    def digest(self) -> str:
+        """Return a name for the view: equal for equal operations on a table."""
+        return view_digest([Select(self.source_columns), *self._operations])
+
     def _made(self, operation: Derive, columns: tuple[str, ...]) -> tuple[str, ...]:
         if bool(operation.columns) == (self._partition == "columns"):
             raise ValueError("a transform names its columns on row partitions alone")
@@ -214,10 +235,6 @@ class View:
             self._sums.flags.writeable = False
         return self._sums
 
-    def row_shares(self) -> Float[Array, " q"]:
-        """Return the largest share of each column's scatter that one row carries."""
-        return row_shares(self.blocks(), len(self.columns))
-
     def class_sizes(self, label: str) -> list[int]:
         """Return the numbers of rows of each class that other views may add or lack.
 
@@ -239,20 +256,6 @@ class View:
                 if x is not None and x == x
             )
         return list(sizes.values())
-
-    def origins(self) -> list[str]:
-        """Return the source column of each column; empty where several are mixed."""
-        origins = dict(zip(self.source_columns, self.source_columns, strict=True))
-        for operation in self._operations:
-            names = tuple(origins)
-            if isinstance(operation, Derive):
-                names = self._made(operation, names)
-                mixed = not find_step(operation.step).by_column
-                before = [""] * len(names) if mixed else list(origins.values())
-                origins = dict(zip(names, before, strict=True))
-            else:
-                origins = {c: origins[c] for c in self._known(names, operation)}
-        return list(origins.values())
 
     def fillings(self) -> dict[str, str]:
         """Return how missing cells of each source column are filled: kind and digest.

@@ -15,7 +15,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "min_rows": "Fewest rows behind any array that leaves",
     "min_rows_per_class": "Fewest rows of a class, in totals by class",
     "max_feature_ratio": "Most columns per row, in totals over pairs of columns",
-    "max_row_share": "Largest share of a derived column that one row may contribute",
+    "max_leverage": "Largest leverage of one row, in totals over pairs of columns",
     "allow_disclosed": "May the silo’s own values be seen, not only totals?",
     "allow_row_level": "May arrays with entries for single people leave?",
     "allow_roster_change": "May the same totals be released again with other silos?",

@@ -57,6 +57,19 @@ _FATES: Mapping[tuple[str, str], tuple[str, bool]] = {
         "A total that only the silos can open; to anyone else it is noise.",
         False,
     ),
+    ("in", "opened"): (
+        "A total that the coordinator had opened; each silo checked it and went on "
+        "with it.",
+        False,
+    ),
+    ("in", "disclosed"): (
+        "Disclosed by the silos, and passed on to all silos of the study.",
+        True,
+    ),
+    ("in", "compared"): (
+        "Signs that the computing silos found, under their signatures.",
+        False,
+    ),
     ("in", "masked parts"): (
         "Masked: the parts can be opened only as their total, which the coordinator "
         "has.",

@@ -1,0 +1,292 @@
+"""Statistical leverage: how much of some direction of the columns one row carries.
+
+    h_i = max over v, c of (x_i v + c)² / Σ_j (x_j v + c)²
+
+is the i-th diagonal entry of the hat matrix of a regression on the columns and an
+intercept. No invertible linear map of the columns changes it, and further rows can only
+lower it. So the leverage of a row among some *base* rows and itself bounds the one
+among all rows, and most rows are cleared without a factorisation of all of them:
+
+    base    some rows at random, factorised:  QR ── R
+    pass 1  ‖x_i R⁻¹‖² of all rows by random projections of R⁻¹
+            ── rows outside that it does not clear join the base
+    pass 2  for rows of the base that are not cleared yet, x_j v of all rows j along
+            their directions v: a row's share is a bound from below; the rows j with the
+            largest values join the base, and so on until the bounds decide
+
+References
+----------
+Drineas, Magdon-Ismail, Mahoney and Woodruff, Fast approximation of matrix coherence and
+statistical leverage, JMLR 13, 2012, Algorithm 1: the random projections. Their sketch
+of all rows is a sample of rows here, whose error has one sign.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from unpooled.arrays import Array, Float, Int
+from unpooled.linalg.moments import Rows
+
+# A column whose distance from the others is below this share of its own size is a
+# linear combination of them, up to rounding.
+_ROUNDING = 2.0**-42
+# Random projections of a row, whose squared norm falls below this share of the true one
+# once in a million times: the quantile of χ² over its degrees of freedom.
+_PROJECTIONS, _LEAST_SHARE = 32, 0.22
+# Rows of a base: at least so many, so many for each column, and one of so many.
+_FEWEST, _PER_COLUMN, _ONE_OF = 2048, 1.5, 32
+# Directions of a pass, and rows that join for each of them, twice as many every time.
+_DIRECTIONS, _JOINING = 32, 64
+# Bytes of rows that are kept from pass to pass.
+_IN_MEMORY = 2**27
+# Rows that are mapped at once.
+_SLICE = 4096
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Leverage:
+    """The largest leverage of a table's rows.
+
+    Attributes
+    ----------
+    at_least, at_most : float
+        Bounds of it, from 0 to 1. They are equal, or on the same side of the limit.
+    columns : (l,) array of int
+        The columns of the direction that the row carries, the heaviest first; none
+        where only a bound was found, below the limit.
+    """
+
+    at_least: float
+    at_most: float
+    columns: Int[Array, " l"]
+
+
+def largest_leverage(
+    blocks: Callable[[], Iterator[Rows]], n: int, p: int, limit: float = 0.0
+) -> Leverage:
+    """Return the largest leverage of n rows, or on which side of a limit it is.
+
+    Parameters
+    ----------
+    blocks : callable
+        Returns all rows once more, in blocks of dense or CSR rows of p columns. Missing
+        cells take the mean of some others.
+    n, p : int
+        Number of rows and columns.
+    limit : float, default 0.0
+        Below 1. With 0 the result is exact.
+
+    Notes
+    -----
+    Columns that are constant, or combinations of others up to rounding, carry nothing:
+    they count as absent. With more than a few thousand rows, a row above the limit is
+    missed with a probability of 1e-6.
+    """
+    size = max(_FEWEST, int(_PER_COLUMN * p), n // _ONE_OF)
+    if limit <= 0 or n <= 2 * size:
+        rows = _chosen(blocks(), np.arange(n), p)
+        base = _Base(rows)
+        shares = base.shares(rows)
+        largest = float(shares.max(initial=0.0))
+        columns = np.zeros(0, int)
+        if len(rows):
+            columns = base.heaviest(base.mapped(rows[[shares.argmax()]])[0])
+        return Leverage(largest, largest, columns)
+    if 8 * n * p <= _IN_MEMORY:
+        # Converted once, and not for every pass.
+        kept = list(blocks())
+        blocks = lambda: iter(kept)  # noqa: E731
+    rng = np.random.default_rng(0)
+    places = np.sort(rng.choice(n, size, replace=False))
+    base = _Base(_chosen(blocks(), places, p))
+    high = _not_cleared(base, blocks(), places, limit, rng)
+    watched = _chosen(blocks(), high, p)
+    base.join(watched[~np.isin(high, places)])
+    places = np.union1d(places, high)
+    joining = _JOINING
+    while True:
+        shares = base.shares(watched)
+        watched = watched[np.argsort(-shares)[: (shares > limit).sum()]]
+        if not len(watched):
+            return Leverage(0.0, limit, np.zeros(0, int))
+        Z = base.mapped(watched[:_DIRECTIONS])
+        lines = base.lines(Z.T)
+        own, values = lines.of(watched[:_DIRECTIONS]), _all(lines.of, blocks())
+        least = np.diag(own) ** 2 / np.square(values).sum(axis=0)
+        if least.max() > limit:
+            columns = base.heaviest(Z[least.argmax()])
+            return Leverage(float(least.max()), float(shares.max()), columns)
+        largest = np.argpartition(-np.abs(values), min(joining, n - 1), axis=0)
+        new = np.setdiff1d(largest[:joining], places)
+        base.join(_chosen(blocks(), new, p))
+        places, joining = np.union1d(places, new), 2 * joining
+
+
+@final
+class _Base:
+    """Some rows, by the map under which the columns of these rows are orthonormal.
+
+    Attributes
+    ----------
+    width : int
+        Number of columns, that of the intercept included.
+    """
+
+    def __init__(self, rows: Float[Array, "b p"]) -> None:
+        there = ~np.isnan(rows)
+        high = np.abs(rows).max(axis=0, initial=0.0, where=there)
+        # Divided first: sums and squares of large numbers would overflow.
+        unit = np.where(high > 0, high, 1.0)
+        scaled = np.where(there, rows / unit, 0.0)
+        mean = scaled.sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+        centred = np.where(there, scaled - mean, 0.0)
+        spread = np.sqrt(np.square(centred).sum(axis=0))
+        # A column that is constant here may vary elsewhere.
+        rounding = spread <= _ROUNDING * np.sqrt(len(rows))
+        self._fill = unit * mean
+        self._scale = unit * np.where(rounding, 1.0, spread)
+        self.width = rows.shape[1] + 1
+        self._one = 1.0 / np.sqrt(max(len(rows), 1))
+        # What a large offset leaves of a column's digits is rounding as well.
+        self._least = _ROUNDING * np.maximum(1.0, np.append(1.0, high / self._scale))
+        self._factor = np.zeros((0, self.width))
+        self.join(rows)
+
+    def join(self, rows: Float[Array, "b p"]) -> None:
+        """Add rows to the base."""
+        for part in _slices(rows):
+            stacked = np.concatenate([self._factor, self._columns(part)])
+            self._factor = np.linalg.qr(stacked, mode="r")
+        self._R = np.zeros((self.width, self.width))
+        self._R[: len(self._factor)] = self._factor
+        pivots = np.diag(self._R)
+        np.fill_diagonal(
+            self._R, np.where(np.abs(pivots) < self._least, self._least, pivots)
+        )
+
+    def _columns(self, rows: Float[Array, "b p"]) -> Float[Array, "b q"]:
+        """Return the intercept's column and the scaled ones."""
+        columns = np.empty((len(rows), self.width))
+        columns[:, 0] = self._one
+        centred = np.where(np.isnan(rows), 0.0, rows - self._fill)
+        np.divide(centred, self._scale, out=columns[:, 1:])
+        return columns
+
+    def mapped(self, rows: Float[Array, "b p"]) -> Float[Array, "b q"]:
+        """Return ``[1, X] R⁻¹``, whose squared row norms are leverages in the base."""
+        return _solved(self._R, self._columns(rows).T, trans="T").T
+
+    def shares(self, rows: Float[Array, "b p"]) -> Float[Array, " b"]:
+        """Return the leverages of rows of the base among its rows."""
+        parts = [_squares(self.mapped(part)) for part in _slices(rows)]
+        return np.minimum(np.concatenate([np.zeros(0), *parts]), 1.0)
+
+    def lines(self, directions: Float[Array, "q k"]) -> "_Lines":
+        """Return ``mapped(rows) @ directions`` as a linear function of rows."""
+        W = _solved(self._R, directions)
+        weights = W[1:] / self._scale[:, None]
+        return _Lines(weights, self._one * W[0] - self._fill @ weights, self._fill)
+
+    def heaviest(self, direction: Float[Array, " q"]) -> Int[Array, " l"]:
+        """Return the columns with large weights in a direction of mapped rows."""
+        weights = _solved(self._R, direction)[1:]
+        # In units of each column's spread, those at a tenth of the heaviest.
+        order = np.argsort(-np.abs(weights), kind="stable")
+        size = np.abs(weights)[order]
+        return order[size >= 0.1 * size.max(initial=0.0)]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Lines:
+    """Linear functions of rows, one for each column of the weights."""
+
+    weights: Float[Array, "p k"]
+    offset: Float[Array, " k"]
+    fill: Float[Array, " p"]
+
+    def of(self, rows: Rows) -> Float[Array, "n k"]:
+        """Return their values of each row."""
+        values = rows @ self.weights
+        if np.isnan(values).any():
+            dense = _dense(rows)
+            values = np.where(np.isnan(dense), self.fill, dense) @ self.weights
+        return values + self.offset
+
+
+def _not_cleared(
+    base: _Base,
+    blocks: Iterator[Rows],
+    places: Int[Array, " b"],
+    limit: float,
+    rng: np.random.Generator,
+) -> Int[Array, " l"]:
+    """Return the places of the rows whose leverage may be above a limit.
+
+    Parameters
+    ----------
+    places : (b,) array of int
+        Those of the base, sorted.
+    """
+    q = base.width
+    directions, share = np.eye(q), 1.0
+    if q > _PROJECTIONS:
+        directions = rng.standard_normal((q, _PROJECTIONS)) / np.sqrt(_PROJECTIONS)
+        share = _LEAST_SHARE
+    lines = base.lines(directions)
+    found, start = [], 0
+    for block in blocks:
+        stop = start + block.shape[0]
+        first, last = np.searchsorted(places, [start, stop])
+        # With g in the base, a row outside has at most g / (1 + g).
+        most = np.full(block.shape[0], limit / (1.0 - limit))
+        most[places[first:last] - start] = limit
+        high = np.flatnonzero(_squares(lines.of(block)) > share * most)
+        for part in np.split(high, range(_SLICE, len(high), _SLICE)):
+            exact = _squares(base.mapped(_dense(block[part])))
+            found.append(start + part[exact > most[part]])
+        start = stop
+    return np.concatenate(found)
+
+
+def _solved(R: Array, B: Array, trans: str = "N") -> Array:
+    # SciPy takes long to import, and simulations need it only here.
+    from scipy.linalg import solve_triangular
+
+    return solve_triangular(R, B, trans=trans, check_finite=False)
+
+
+def _all(
+    of: Callable[[Rows], Float[Array, "n k"]], blocks: Iterator[Rows]
+) -> Float[Array, "N k"]:
+    return np.concatenate([of(block) for block in blocks])
+
+
+def _chosen(
+    blocks: Iterator[Rows], places: Int[Array, " b"], p: int
+) -> Float[Array, "b p"]:
+    """Return the rows at sorted places."""
+    parts, start = [np.zeros((0, p))], 0
+    for block in blocks:
+        stop = start + block.shape[0]
+        first, last = np.searchsorted(places, [start, stop])
+        parts.append(_dense(block[places[first:last] - start]))
+        start = stop
+    return np.concatenate(parts)
+
+
+def _slices(rows: Float[Array, "n p"]) -> Iterator[Float[Array, "m p"]]:
+    step = max(_SLICE, 2 * rows.shape[1])
+    return (rows[start : start + step] for start in range(0, len(rows), step))
+
+
+def _squares(rows: Float[Array, "n k"]) -> Float[Array, " n"]:
+    return np.einsum("ij,ij->i", rows, rows)
+
+
+def _dense(part: Rows) -> Float[Array, "n q"]:
+    return part.toarray() if hasattr(part, "toarray") else part

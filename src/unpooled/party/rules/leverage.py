@@ -1,0 +1,117 @@
+"""Leverage: releases over pairs of columns of which one row carries a direction.
+
+A covariance is closed under differences: where two columns differ in one person only,
+the difference of their covariances with all others is that person's record. The same
+holds for a category of one person, and for any direction of the columns that one row
+carries. A silo decides about the rows and columns of a view once, and the audit log
+keeps the decision. Which columns it was about stays in the silo: in its audit log and
+its own log.
+"""
+
+import logging
+from typing import Any, final
+
+from unpooled.data.table import Table
+from unpooled.linalg.leverage import largest_leverage
+from unpooled.party.memory.audit_log import AuditLog
+from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.table_versions import row_digests
+from unpooled.party.views.view import View
+from unpooled.protocol.message import digest
+from unpooled.protocol.refusal import Refusal
+from unpooled.protocol.step import Step
+
+NOTEWORTHY = 0.5
+_MOST_NAMES = 10
+# With more columns a step that forms no p × p matrix is left alone: leverage needs one.
+_MOST_FACTORISED = 4096
+
+log = logging.getLogger("unpooled.party")
+
+
+@final
+class LeverageRule:
+    """The silo's decisions about the leverage of its rows, over all studies.
+
+    Parameters
+    ----------
+    audit_log : AuditLog
+        Keeps the decisions.
+    key : bytes
+        Of the digests of rows, at most 64.
+    """
+
+    def __init__(self, audit_log: AuditLog, key: bytes) -> None:
+        self._audit_log, self._key = audit_log, key
+        # Of the present table, by the digest of the view.
+        self._decided: dict[str, dict[str, Any]] = {}
+        self._table: Table | None = None
+
+    def check(self, policy: Policy, step: Step, view: View) -> None:
+        """Refuse pairs of columns where one row carries a direction of them."""
+        p, limit = len(view.columns), policy.max_leverage
+        # With as many columns as rows every leverage is 1, whatever the data are: that
+        # is for `max_feature_ratio` to allow.
+        if not tells_pairs(step, p) or limit >= 1.0 or p + 1 >= view.n_rows:
+            return
+        found = self._of(view.up_to_scale(), limit)
+        if found["at_least"] > limit:
+            named = ", ".join(found["columns"])
+            log.warning("one row carries a direction of the columns %s", named)
+            raise Refusal("max_leverage")
+
+    def _of(self, view: View, limit: float) -> dict[str, Any]:
+        """Return the note of a view's leverage, computed unless it is known."""
+        if view.table is not self._table:
+            self._decided, self._table = {}, view.table
+        asked = view.digest()
+        found = self._decided.get(asked, {})
+        if _decides(found, limit):
+            return found
+        key = {"view": asked}
+        if self._audit_log.path is not None:
+            # A log in memory ends with the process, which has one table at a time.
+            rows = row_digests(view.table, view.source_columns, self._key)
+            key["rows"] = digest(rows.tobytes())
+        for note in self._audit_log.notes("leverage"):
+            if key.items() <= note.items() and _decides(note, limit):
+                self._decided[asked] = note
+                return note
+        found = {**key, **_measured(view, limit)}
+        self._audit_log.note("leverage", found)
+        self._decided[asked] = found
+        if found["at_least"] > NOTEWORTHY:
+            named, most = ", ".join(found["columns"]), found["at_most"]
+            log.info("one row has leverage %.2f in the columns %s", most, named)
+        return found
+
+
+def tells_pairs(step: Step, p: int) -> bool:
+    """Whether a step releases sums over pairs of p columns, or such with directions.
+
+    Noise hides any one row, also one that carries a direction. Products with a few
+    directions of very many columns tell as few numbers of such a row.
+    """
+    # As ``image`` (p, l) of directions ``V`` (p, l), by the covariance.
+    directions = {a.axes for a in step.takes.values() if len(a.axes.split()) == 2}
+    few = p <= _MOST_FACTORISED
+    return any(
+        declared.noise is None
+        and (declared.pairs_features or (few and declared.axes in directions))
+        for declared in step.leaves.values()
+    )
+
+
+def _decides(found: dict[str, Any], limit: float) -> bool:
+    return bool(found) and (found["at_least"] > limit or found["at_most"] <= limit)
+
+
+def _measured(view: View, limit: float) -> dict[str, Any]:
+    blocks = lambda: (block.X for block in view.blocks(sparse=True))  # noqa: E731
+    found = largest_leverage(blocks, view.n_rows, len(view.columns), limit)
+    columns = [view.columns[j] for j in found.columns[:_MOST_NAMES]]
+    return {
+        "at_least": found.at_least,
+        "at_most": found.at_most,
+        "columns": columns,
+    }

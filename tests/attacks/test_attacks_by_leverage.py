@@ -1,0 +1,135 @@
+"""Attacks on one person by a direction of the columns that this person carries.
+
+A covariance tells that person's record: the coordinator needs no made-up column, only a
+difference of two of the silos' own. Each attack stands beside a control, the same one
+where the silos have no limit.
+"""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import unpooled as up
+from attacks import PERSON, marked, tables_of
+from unpooled.arrays import Array
+from unpooled.errors import ReleaseRefusedError
+
+TABLES = tables_of("abc")
+OPEN = {"max_leverage": 1.0}
+
+
+def changed(column: Array) -> dict[str, Array]:
+    """Put a column in the place of x0, the same in every silo but for b's person."""
+    tables = {name: X.copy() for name, X in TABLES.items()}
+    for name, X in tables.items():
+        X[:, 0] = column
+        X[PERSON, 0] = column[PERSON] + float(name == "b")
+    return tables
+
+
+def category_of_one() -> dict[str, Array]:
+    """One patient of b has the diagnosis x0, and nobody else."""
+    return changed(np.zeros(30))
+
+
+def twins_up_to_scale() -> dict[str, Array]:
+    """x1 is x0 in other units, but for one reading that was corrected in one column."""
+    tables = {name: X.copy() for name, X in TABLES.items()}
+    for X in tables.values():
+        X[:, 1] = 1000.0 * X[:, 0] + 7.0
+    tables["b"][PERSON, 1] += 0.01
+    return tables
+
+
+def products(
+    tables: dict[str, Array], policy: dict[str, float] | None, follow: bool
+) -> Array:
+    """Return the scatter about zero, from an ordinary fit of all components."""
+    model = up.PCA().fit(up.simulate(tables, policy=policy, follow=follow))
+    axes, variance, mean = (
+        model.components_,
+        model.explained_variance_,
+        model.mean_,
+    )
+    N = model.n_samples_
+    return axes.T @ np.diag((N - 1) * variance) @ axes + N * np.outer(mean, mean)
+
+
+def record(
+    tables: dict[str, Array],
+    policy: dict[str, float] | None = None,
+    follow: bool = False,
+) -> Array:
+    """Return the person's record from the one direction that it carries."""
+    S = products(tables, policy, follow)
+    if tables["b"][0, 1] == tables["b"][0, 0]:
+        return S[1] - S[0]
+    if not tables["b"][0, 0]:
+        return S[0]
+    total = sum(X.sum(axis=0) for X in tables.values())
+    return (S[1] - 1000.0 * S[0] - 7.0 * total) / 0.01
+
+
+ATTACKS = {
+    "two columns that differ in one person": marked(TABLES),
+    "a category of one person": category_of_one(),
+    "a column in two units, corrected in one": twins_up_to_scale(),
+}
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("tables", ATTACKS.values(), ids=ATTACKS.keys())
+def test_a_covariance_does_not_show_the_person_who_carries_a_direction(tables, follow):
+    with pytest.raises(ReleaseRefusedError) as refused:
+        record(tables, follow=follow)
+    assert (refused.value.party, refused.value.rule) == ("b", "max_leverage")
+
+
+@pytest.mark.parametrize("tables", ATTACKS.values(), ids=ATTACKS.keys())
+def test_control_without_a_limit_a_covariance_shows_the_person(tables):
+    assert_allclose(record(tables, OPEN), tables["b"][PERSON], rtol=1e-2)
+
+
+def images() -> dict[str, Array]:
+    """Images in three silos; one of b has a pixel lit that no other image has."""
+    rng = np.random.default_rng(5)
+    tables = {
+        name: rng.integers(0, 256, (400, 49)).astype(float) * (rng.random(49) < 0.8)
+        for name in "abc"
+    }
+    for name, X in tables.items():
+        X[:, 0] = 0.0
+        X[PERSON, 0] = 9.0 * (name == "b")
+    return tables
+
+
+@pytest.mark.parametrize(
+    "model",
+    [up.PCA(3), up.PCA(3, svd_solver="krylov"), up.LinearDiscriminantAnalysis()],
+)
+def test_a_pixel_that_is_lit_once_does_not_show_its_image(model):
+    tables = images()
+    y = {name: np.arange(400) % 2 for name in tables}
+    labelled = {name: np.column_stack([X, y[name]]) for name, X in tables.items()}
+    federation = up.simulate(labelled, label="x49")
+    with pytest.raises(ReleaseRefusedError, match="max_leverage"):
+        model.fit(federation, y="x49")
+
+
+def test_a_scale_or_a_selection_hides_no_direction():
+    federation = up.simulate(marked(TABLES))
+    scaled = up.StandardScaler().fit(federation).transform(federation)
+    for view in (scaled, scaled.select(["x1", "x0"])):
+        with pytest.raises(ReleaseRefusedError, match="max_leverage"):
+            up.PCA().fit(view)
+    up.PCA().fit(scaled.select(["x1", "x2"]))
+
+
+def test_a_plan_tells_the_rule_and_not_the_columns(caplog):
+    federation = up.simulate(marked(TABLES))
+    with caplog.at_level("WARNING", "unpooled.party"):
+        plan = up.plan(up.PCA(), federation)
+    assert "max_leverage" in str(plan)
+    assert "x0" not in str(plan).partition("max_leverage")[2]
+    # The columns are in the log of the silo, which is in the same process here.
+    assert "x1, x0" in caplog.text or "x0, x1" in caplog.text
