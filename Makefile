@@ -26,7 +26,7 @@ export NO_MKDOCS_2_WARNING = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install debian-packages test test-shapes test-long test-federation lint types docs bench clean
+.PHONY: help demo install debian-packages test test-shapes test-slow test-federation test-long lint types docs bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -45,14 +45,17 @@ test: $(DEV) debian-packages  ## the tests, without the slow ones
 test-shapes: $(DEV)  ## tests of all that takes arrays, with every array's shape checked
 	@$(PYTEST) $(PARALLEL) $(SHAPES) -m "not slow and not browser" $(PYTEST_ARGS) $(SHAPED)
 
-# The consortium's tests share one server and its silos: one process, after the others.
-test-long: $(DEV) debian-packages  ## the slow tests, random examples, and the federation
+test-slow: $(DEV) debian-packages  ## the slow tests and random examples, no federation
 	@$(PYTEST) $(PARALLEL) --hypothesis-profile=long \
 	    -m "(slow or hypothesis) and not federation" $(PYTEST_ARGS)
-	@$(PYTEST) -m federation $(PYTEST_ARGS)
 
+# Two processes with a consortium of a server and silos each; a file keeps to one of them.
 test-federation: $(DEV) debian-packages  ## only those over a real server and silos
-	@$(PYTEST) -m federation $(PYTEST_ARGS)
+	@$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder \
+	    -m federation $(PYTEST_ARGS)
+
+test-long: test-slow  ## the slow tests, random examples, and the federation
+	@$(MAKE) --no-print-directory test-federation
 
 lint: $(DEV)  ## ruff: rules and format
 	@$(BIN)/ruff check .

@@ -18,7 +18,7 @@ import lazy_loader
 from unpooled import errors as errors
 from unpooled import report as report
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _load, _, _listed = lazy_loader.attach_stub(__name__, __file__)
 __all__ = sorted({*_listed, "__version__"} - {"errors"})

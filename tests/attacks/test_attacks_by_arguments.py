@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 import unpooled as up
 from unpooled.arrays import Array
 from unpooled.errors import AggregationError, ReleaseRefusedError
-from unpooled.models.discriminant.classes import agreed_names, local_names
+from unpooled.models.discriminant.classes import agreed_classes, names_of
 from unpooled.models.mmvfl import mmvfl
 from unpooled.models.pca import columns, krylov
 from unpooled.models.vertical_pca import projection
@@ -78,8 +78,8 @@ def within_one(victim: str) -> Array:
     }
     here = silos(tables, label="ill")
     rogue = Rogue(here).enter()
-    names = agreed_names(here.federation, local_names, [0, 1], 2)
-    how = {"classes": names, "means": np.full((2, 3), 5.0), "weights": np.ones(2)}
+    how = {"classes": names_of([0, 1]), "count": np.full(2, 45.0)}
+    how |= {"means": np.full((2, 3), 5.0), "weights": np.ones(2)}
     real = rogue.request("discriminant.local_within_squares", how)
     blank = replace(real, public=how | {"weights": np.zeros(2)})
     for party in rogue.names:
@@ -108,6 +108,7 @@ def test_control_without_origins_in_the_masks_one_silo_answers_alone(monkeypatch
 
 N = 30
 WISHED = {"allow_row_level": True, "allow_disclosed": True, "min_rows_per_class": 1}
+WISHED |= {"max_released_share": 10.0}
 
 
 def federate(**rules: Any) -> up.Federation:
@@ -130,7 +131,7 @@ def length_of(federation: up.Federation, person: int) -> float:
 def ill(federation: up.Federation, person: int) -> bool:
     """Compare the hits of two guesses that differ in one person."""
     with federation.fitting():
-        names = agreed_names(federation, mmvfl.local_names, None, 2)
+        names, _ = agreed_classes(federation, mmvfl.local_names, None, 2)
         hits = []
         for guess in (0, 1):
             scores = np.eye(2)[np.zeros(N, int)]
@@ -172,3 +173,38 @@ def test_control_weighed_people_are_seen():
         True,
     ]
     assert_allclose(row_of(federation, 4), X[4])
+
+
+# --- a silo alone in a total, on a column partition -----------------------------------
+
+
+def widest(policy: dict[str, Any], names: str, to: str = "parties") -> dict[str, str]:
+    """Ask for directions of all columns, of which one silo has more than the others."""
+    X = np.random.default_rng(3).standard_normal((N, 7))
+    frame = pd.DataFrame(X, columns=list("abcdefg"))
+    parts = {"x": frame[list("abcd")], "y": frame[["e"]], "z": frame[["f", "g"]]}
+    parts = {name: parts[name] for name in names}
+    here = silos(parts, partition="columns", policy=policy)
+    columns = tuple(c for part in parts.values() for c in part)
+    rogue = Rogue(here, partition="columns", columns=columns).enter()
+    leader, *others = rogue.names
+    sealed = rogue.say(leader, {"kind": "offer group key", **rogue.where}).header
+    accept = {"kind": "accept group key", "leader": leader, "sealed": sealed["sealed"]}
+    for name in others:
+        rogue.say(name, accept | rogue.where)
+    kept = rogue.rules("pls.own_basis", {"block": 4, "scaled": True, "seed": 0})
+    assert set(kept.values()) == {""}
+    return rogue.rules("pls.local_image", {"block": 4, "ceiling": 2.0}, to=to)
+
+
+def test_nobody_is_alone_in_the_last_directions():
+    shown = {"allow_row_level": True, "min_parties": 2}
+    assert set(widest(shown, "xyz").values()) == {"allow_disclosed"}
+    assert set(widest(shown, "xyz", "coordinator").values()) == {"allow_disclosed"}
+    assert set(widest(shown, "xy", "coordinator").values()) == {"allow_disclosed"}
+
+
+def test_control_two_silos_have_each_other_s_directions_anyway():
+    shown = {"allow_row_level": "parties", "min_parties": 2}
+    assert set(widest(shown, "xy").values()) == {""}
+    assert set(widest(shown | {"allow_disclosed": True}, "xyz").values()) == {""}

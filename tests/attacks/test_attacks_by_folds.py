@@ -60,7 +60,7 @@ def test_two_splits_in_two_jobs_do_not_subtract_to_a_row(tmp_path):
         here = Silos(None, parties, None, roster)  # pyright: ignore
         rogue = Rogue(here, "abc", study=f"share-{round(1000 * share)}").enter()
         chain = (Select(COLUMNS), Rows(0, 0, share, False, -1))
-        found = rogue.totals("scaler.local_observed", None, chain)
+        found = rogue.observed("scaler", chain)
         return float(found["count"][0]), found["total"]
 
     answers = [in_a_job(k / 40) for k in range(10, 31)]

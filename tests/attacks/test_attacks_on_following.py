@@ -282,7 +282,8 @@ def two_steps(last: str) -> str:
 
 
 def test_control_an_honest_coordinator_is_answered():
-    here = federation()
+    # A budget of numbers for few rows and many fits.
+    here = federation(policy={"max_released_share": 10.0})
     model = up.StandardScaler().fit(here)
     up.PCA(2).fit(model.transform(here))
     up.LinearDiscriminantAnalysis(1, solver="dgep-eigh", ridge=0.1).fit(here, "ill")

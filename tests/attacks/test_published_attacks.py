@@ -37,7 +37,7 @@ from unpooled.party.rules.policy import Policy
 from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.view_operations import Derive, Operation, Select
-from wire import COLUMNS, Rogue, rows, silos
+from wire import COLUMNS, PATIENT, Rogue, rows, silos
 
 TABLES = tables_of("abc")
 MARKED, HOLED = marked(TABLES), with_a_hole(TABLES)
@@ -151,8 +151,8 @@ def test_control_two_constants_subtract_to_a_record():
 @pytest.mark.parametrize("complement", [False, True])
 def test_one_row_cannot_be_picked(complement):
     rogue = Rogue(silos(TABLES)).enter()
-    whole = rogue.totals("scaler.local_observed")["count"]
-    part = rogue.totals("scaler.local_observed", None, first_row(complement))["count"]
+    whole = rogue.totals("scaler.local_counts")["count"]
+    part = rogue.totals("scaler.local_counts", None, first_row(complement))["count"]
     # The smallest share is a block of each silo.
     assert set(part) == {60.0 if complement else 30.0}
     assert set(whole - part) == {30.0 if complement else 60.0}
@@ -162,10 +162,10 @@ def test_one_row_cannot_be_picked(complement):
 def test_control_one_row_of_each_silo_is_picked(complement):
     # As many blocks as rows.
     tables = {name: X[:20] for name, X in TABLES.items()}
-    rogue = Rogue(silos(tables, policy={"min_rows": 0})).enter()
-    picked = rogue.totals("scaler.local_observed", None, first_row(complement))["total"]
+    rogue = Rogue(silos(tables, policy={"min_rows": 0, "min_own_cells": 0})).enter()
+    picked = rogue.observed("scaler", first_row(complement))["total"]
     if complement:
-        picked = rogue.totals("scaler.local_observed")["total"] - picked
+        picked = rogue.observed("scaler")["total"] - picked
     a, b, c = tables.values()
     of_one_each = a[:, None, None] + b[:, None] + c
     assert np.abs(of_one_each - picked).max(axis=-1).min() < 1e-9
@@ -183,7 +183,7 @@ def test_rows_cannot_be_weighed():
     """An array over people where the transform takes one over columns."""
     here = silos(TABLES)
     up.StandardScaler().fit(here.federation)
-    rules = Rogue(here).enter().rules("scaler.local_observed", None, weighing_rows())
+    rules = Rogue(here).enter().rules("scaler.local_counts", None, weighing_rows())
     assert set(rules.values()) == {"arguments"}
 
 
@@ -229,7 +229,7 @@ def test_a_wide_covariance_is_refused():
 
 
 def test_control_a_wide_covariance_is_the_rows_up_to_a_rotation():
-    here = silos(WIDE, policy={"max_feature_ratio": np.inf})
+    here = silos(WIDE, policy={**PATIENT, "max_feature_ratio": np.inf})
     S = scatter(Rogue(here).enter(), ALL_40, 40)
     X = np.vstack(list(WIDE.values()))
 

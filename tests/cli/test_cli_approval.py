@@ -46,12 +46,12 @@ def test_deny_stops_a_study_also_while_it_runs(asked):
         command(asked, "approve", "heart", "--yes", silo=name)
     federation = asked.fit(SimpleImputer())[1].asked_by("imputer")
     federation.coordinator.enter()
-    from unpooled.models.moments import local_observed
+    from unpooled.models.moments import local_counts
 
-    federation.sum(local_observed)
+    federation.sum(local_counts)
     assert "does not take part" in command(asked, "deny", "heart")
     with pytest.raises(ReleaseRefusedError, match=r"rome refused .*approval"):
-        federation.sum(local_observed)
+        federation.sum(local_counts)
     assert "A person denied it" in command(asked, "log")
 
 
@@ -75,7 +75,7 @@ def test_approve_tells_what_the_policy_would_refuse(asked):
     policy.write_text("[policy]\nmin_rows = 1000\n")
     asked.announce()
     output = command(asked, "approve", "heart", "--yes")
-    assert "Your policy would refuse imputer.local_observed: min_rows" in output
+    assert "Your policy would refuse imputer.local_counts: min_rows" in output
 
 
 def test_a_text_that_a_terminal_would_obey_is_shown_harmless(asked):
@@ -84,3 +84,12 @@ def test_a_text_that_a_terminal_would_obey_is_shown_harmless(asked):
     assert "\x9b" not in output
     for name in ("paris", "rome"):
         assert "\x9b" not in command(asked, "log", "--verify", silo=name)
+
+
+def test_the_text_that_is_approved_is_shown_to_its_last_line(asked):
+    padding = "".join(f"# line {number}\n" for number in range(500))
+    long = "x" * 500
+    asked.announce(f"{TEXT}{padding}# the end, {long}\n")
+    output = command(asked, "approve", "heart", "--yes")
+    assert "# line 499" in output
+    assert f"#theend,{long}" in output.replace(" ", "")

@@ -130,13 +130,13 @@ def test_forget_deletes_models_and_never_the_log(heart):
 
 
 def test_forget_ends_the_sessions_of_a_running_process(heart):
-    from unpooled.models.moments import local_observed
+    from unpooled.models.moments import local_counts
 
     federation = heart.fit()[1].asked_by("imputer")
     federation.coordinator.enter()
-    federation.sum(local_observed)
+    federation.sum(local_counts)
     command(heart, "forget", "heart")
     with pytest.raises(ReleaseRefusedError, match=r"rome refused .*nothing_kept"):
-        federation.sum(local_observed)
+        federation.sum(local_counts)
     with pytest.raises((StudyError, AggregationError, ReleaseRefusedError)):
-        federation.sum(local_observed)
+        federation.sum(local_counts)

@@ -95,15 +95,15 @@ def test_an_old_request_in_place_of_the_new_one(here):
 
 
 def _swap_keys(message: Any, mallory: Any) -> dict[str, Any]:
-    public, _ = mallory.offer()
+    public, *_ = mallory.offer()
     offers = dict(message.header["offers"])
-    offers["a"] = [public.hex(), offers["a"][1]]
+    offers["a"] = [public.hex(), *offers["a"][1:]]
     return {**message.header, "offers": offers}
 
 
 def _swap_offer(message: Any, mallory: Any) -> dict[str, Any]:
-    public, signature = mallory.offer()
-    offers = {**message.header["offers"], "a": [public.hex(), signature.hex()]}
+    public, signature, head = mallory.offer()
+    offers = {**message.header["offers"], "a": [public.hex(), signature.hex(), head]}
     return {**message.header, "offers": offers}
 
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from unpooled.data.columns import Roles
 from unpooled.data.recoding import RecodedTable
 from unpooled.data.table import ArrayTable
 from unpooled.errors import DataError
@@ -10,7 +11,7 @@ X = np.array([[0.0, 1.0, 0.0], [2.0, 9.0, 1.0], [-1.0, 0.0, 2.0]])
 
 
 def test_codes_become_missing_in_their_column_only():
-    table = RecodedTable(ArrayTable(X, label="x2"), missing={"x0": [0, -1]})
+    table = RecodedTable(ArrayTable(X, Roles(label="x2")), missing={"x0": [0, -1]})
 
     block = next(table.blocks(["x1", "x0"], ["x2", "x0"]))
 
@@ -28,7 +29,7 @@ def test_other_columns_stay_views():
 
 
 def test_columns_are_narrowed():
-    table = RecodedTable(ArrayTable(X, label="x2"), columns=["x1"])
+    table = RecodedTable(ArrayTable(X, Roles(label="x2")), columns=["x1"])
 
     assert (table.columns, table.label, table.n_rows) == (("x1",), "x2", 3)
     with pytest.raises(DataError, match="no column 'x0'"):
@@ -52,4 +53,4 @@ def test_blocks_keep_their_rows_and_starts():
 )
 def test_codes_of_what_is_no_feature_are_refused(missing, message):
     with pytest.raises(DataError, match=message):
-        RecodedTable(ArrayTable(X, label="x2"), missing=missing)
+        RecodedTable(ArrayTable(X, Roles(label="x2")), missing=missing)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
 
+from unpooled.data.columns import Roles
 from unpooled.data.row_blocks import BLOCK_BYTES, FEWEST_ROWS
 from unpooled.data.table import ArrayTable, rows_per_block
 from unpooled.errors import DataError
@@ -58,7 +59,7 @@ def test_float64_blocks_are_read_only_views():
 
 def test_label_and_ids_travel_along_with_their_dtype():
     X = np.array([[1, 7, 0], [2, 8, 1]], np.int16)
-    table = ArrayTable(X, label="x2", ids="x1")
+    table = ArrayTable(X, Roles(label="x2", ids="x1"))
 
     block = next(table.blocks(table.columns, ["x2", "x1", "x0"]))
 
@@ -75,7 +76,7 @@ def test_label_and_ids_travel_along_with_their_dtype():
 
 
 def test_label_alone_can_be_read():
-    block = next(ArrayTable(np.eye(3), label="x2").blocks([], ["x2"]))
+    block = next(ArrayTable(np.eye(3), Roles(label="x2")).blocks([], ["x2"]))
 
     assert block.X.shape == (3, 0)
     assert block.extra["x2"].tolist() == [0.0, 0.0, 1.0]
@@ -85,7 +86,7 @@ def test_label_alone_can_be_read():
 @pytest.mark.parametrize("sparse", [scipy.sparse.csr_array, scipy.sparse.csr_matrix])
 def test_sparse_blocks_are_dense(sparse, kind):
     X = np.random.default_rng(0).poisson(0.3, (9, 5))
-    table = ArrayTable(sparse(X).asformat(kind), label="x4")
+    table = ArrayTable(sparse(X).asformat(kind), Roles(label="x4"))
 
     blocks = list(table.blocks(["x2", "x0"], ["x4"], rows=2))
 
@@ -136,7 +137,7 @@ def test_blocks_have_at_least_one_row(rows):
 
 
 def test_unknown_columns_are_refused_before_the_first_block():
-    table = ArrayTable(np.eye(2), label="x1")
+    table = ArrayTable(np.eye(2), Roles(label="x1"))
 
     with pytest.raises(DataError, match="no column 'x1'"):
         table.blocks(["x1"])

@@ -11,7 +11,7 @@ from unpooled.federation.federation import Federation
 from unpooled.federation.planning.dry_run import DryRun
 from unpooled.party.rules.policy import Policy
 from unpooled.protocol.message import decode
-from unpooled.secure.keys.agreement import session_seed
+from unpooled.secure.keys.agreement import Offer, session_seed
 
 
 def simulated(random_state: int | None = None) -> Federation:
@@ -44,8 +44,8 @@ def test_without_one_the_seed_is_that_of_the_silos_keys(monkeypatch):
 
     (header,) = agreed
     offers = {
-        party: (bytes.fromhex(key), bytes.fromhex(signature))
-        for party, (key, signature) in header["offers"].items()
+        party: Offer(bytes.fromhex(key), bytes.fromhex(signature), head)
+        for party, (key, signature, head) in header["offers"].items()
     }
     assert seed == session_seed(header["study"], header["session"], offers)
     # The same throughout a session, another in the next one.

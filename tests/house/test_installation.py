@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import unpooled
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 # Every public name loads its module, and so whatever that module imports.
@@ -45,6 +47,15 @@ def test_all_has_every_extra_for_users_and_dev_the_tools_too():
         assert requirement.startswith("unpooled[")
         names = requirement.removeprefix("unpooled[").removesuffix("]").split(",")
         assert (set(names), len(names)) == (wanted, len(wanted))
+
+
+def test_the_changelog_and_the_citation_have_the_version():
+    changelog = (CHECKOUT / "CHANGELOG.md").read_text("utf-8")
+    version = changelog.partition("## [")[2].partition("]")[0]
+
+    assert unpooled.__version__ in (version, f"{version}.dev0")
+    readme = (CHECKOUT / "README.md").read_text("utf-8")
+    assert f"version {unpooled.__version__}." in readme
 
 
 @pytest.mark.slow

@@ -26,6 +26,8 @@ from unpooled.study.reporting import report_of
 
 OLD = Path(__file__).parents[1] / "fixtures" / "7de5e95"
 STEPS = json.loads((OLD / "steps.json").read_text())
+# Since then sums take counts that were opened before, and silos follow the program.
+STEPS |= json.loads((OLD.parent / "later_steps.json").read_text())
 MODELS = sorted(path.stem for path in (OLD / "models").glob("*.unpooled"))
 LEDGERS = {"rows": "summed", "columns": "summed", "exchange": "exchanged"}
 
@@ -39,24 +41,16 @@ def unpacked(name, folder):
 # --- Steps ---------------------------------------------------------------------------
 
 
-# How a transform was checked against a fit, and the arguments for that alone: silos
-# follow the fit now.
-CHECKS = {"fitted_by", "is_checked", "further"}
-FOR_CHECKS = {"shrinkage", "priors", "regularisation"}
-
-
 @pytest.mark.parametrize("name", STEPS)
 def test_every_step_has_its_name_and_declaration(name):
     step = find_step(name)
 
     assert step.name == name
-    found, old = declaration(step), dict(STEPS[name])
-    for key in CHECKS:
-        found.pop(key, None)
-        old.pop(key, None)
-    if step.verb == "derived":
-        old["public"] = [n for n in old["public"] if n not in FOR_CHECKS]
-    assert found == old
+    # How silos checked a transform before they followed the whole program.
+    before = {"fitted_by", "further", "is_checked"}
+    assert declaration(step) == {
+        key: value for key, value in STEPS[name].items() if key not in before
+    }
 
 
 # --- Model files ---------------------------------------------------------------------

@@ -1,4 +1,8 @@
-"""One consortium for all tests of this folder: real processes, started once."""
+"""A consortium for the tests of this folder: real processes, started once.
+
+With two processes of pytest (`make test-federation`) there are two, and all tests of a
+file have the same one.
+"""
 
 import gc
 import importlib.util

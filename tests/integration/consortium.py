@@ -21,6 +21,8 @@ from unpooled.secure.keys.roster import Roster
 
 PATIENCE = 120.0
 REGISTERED = "Successfully registered client"
+# Before a command: it is killed when the process of tests that started it is gone.
+BOUND = ("setpriv", "--pdeathsig", "KILL")
 
 
 class Consortium:
@@ -137,7 +139,7 @@ class Consortium:
             (kit / "transfer").mkdir(exist_ok=True)
             with (self.folder / f"{name}.log").open("ab") as output:
                 self.processes[name] = subprocess.Popen(
-                    command_of(kit),
+                    [*BOUND, *command_of(kit)],
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     env=surroundings() | self.environment | environment,

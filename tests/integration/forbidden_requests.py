@@ -17,7 +17,7 @@ def made_up(step, **public):
     """A transform of any model, with numbers that no study fitted."""
     names = ("made",) if step != "power.transformed" else COLUMNS
     return (
-        "scaler.local_observed",
+        "scaler.local_counts",
         None,
         (Select(COLUMNS), Derive(step, names, public)),
     )
@@ -40,17 +40,17 @@ REQUESTS = {
     "no number": (("pca.local_squares", {"mean": np.full(3, np.nan)}), "arguments"),
     "infinity": (("pca.local_squares", {"mean": np.full(3, np.inf)}), "arguments"),
     "a column not on the list": (
-        ("scaler.local_observed", None, (Select(("age", "chol")),)),
+        ("scaler.local_counts", None, (Select(("age", "chol")),)),
         "allowed_columns",
     ),
     "a column that is none": (
-        ("scaler.local_observed", None, (Select(("age", "name")),)),
+        ("scaler.local_counts", None, (Select(("age", "name")),)),
         "unknown_columns",
     ),
     "the silo's own value": (("eigenproblem.local_radii",), "allow_disclosed"),
     "a line for each person": (("pca.own_gram",), "allow_row_level"),
     "parameters that were made up": (
-        ("scaler.local_observed", None, person(1)),
+        ("scaler.local_counts", None, person(1)),
         "transform_not_fitted",
     ),
     "a discriminant that was made up": (

@@ -45,6 +45,7 @@ DEFENDED = "min_rows = 10\n"
 OPEN = """
 min_parties = 1
 min_rows = 0
+min_own_cells = 0
 max_feature_ratio = inf
 max_leverage = 1.0
 allow_disclosed = true
@@ -119,7 +120,7 @@ def test_control_a_made_up_column_rebuilds_a_record(undefended):
 @pytest.mark.parametrize("number", [1e4, 5.0])
 def test_a_made_up_filling_does_not_rebuild_a_record(five, defended, number):
     rogue = Rogue(defended, study="filling", columns=HOLES).enter()
-    rogue.totals("imputer.local_observed")
+    rogue.observed("imputer")
 
     said = rogue.step("pca.local_squares", {"mean": np.zeros(3)}, filled(number, HOLES))
 
@@ -191,7 +192,7 @@ def test_one_row_cannot_be_picked(five, defended, complement):
     """A vector with a single 1 over each silo's rows, or with a single 0."""
     rogue = Rogue(defended, study="picked").enter()
 
-    part = rogue.totals("scaler.local_observed", None, first_row(complement))["count"]
+    part = rogue.totals("scaler.local_counts", None, first_row(complement))["count"]
 
     # The smallest share is a block of each silo.
     every, few = sum(map(len, MARKED.values())), 10 * len(MARKED)
@@ -203,7 +204,7 @@ def test_control_few_rows_of_each_silo_are_picked(undefended):
     """Without a least number of rows a block may have one."""
     rogue = Rogue(undefended, study="picked").enter()
 
-    part = rogue.totals("scaler.local_observed", None, first_row())["count"]
+    part = rogue.totals("scaler.local_counts", None, first_row())["count"]
 
     assert (part <= 2 * len(MARKED)).all()
 

@@ -11,7 +11,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 import unpooled as up
-from integration.consortium import HEART, REGISTERED, study_text, surroundings, wait_for
+from integration.consortium import (
+    BOUND,
+    HEART,
+    REGISTERED,
+    study_text,
+    surroundings,
+    wait_for,
+)
 from integration.rows import SILOS
 from unpooled.errors import AggregationError, StudyError
 from unpooled.federation.nvflare.jobs import SILO_CONFIG, write_job
@@ -60,7 +67,7 @@ def strangers(consortium, tmp_path_factory):
             (kits[name] / "transfer").mkdir(exist_ok=True)
             with (folder / f"{name}.log").open("wb") as output:
                 processes[name] = subprocess.Popen(
-                    command_of(kits[name]),
+                    [*BOUND, *command_of(kits[name])],
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     env=surroundings(),

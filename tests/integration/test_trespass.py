@@ -78,17 +78,17 @@ def test_a_request_that_no_study_makes(doors, guarded, what):
 def test_a_fitted_transform_with_other_numbers(doors, guarded):
     """The study fits a scaler; another mean is not what it fitted."""
     rogue = visitor(doors, "scaled").enter()
-    observed = rogue.totals("scaler.local_observed")
+    observed = rogue.observed("scaler")
     mean = observed["total"] / observed["count"]
-    rogue.totals("scaler.local_squares", {"mean": mean})
+    rogue.totals("scaler.local_squares", {"count": observed["count"], "mean": mean})
     made_up = {"mean": mean + 1.0, "scale": np.ones(3)}
     view = (Select(COLUMNS), Derive("scaler.standardised", COLUMNS, made_up))
 
-    replies = rogue.step("scaler.local_observed", None, view)
+    replies = rogue.step("scaler.local_counts", None, view)
 
     for silo in SILOS:
         assert_only_the_rule(replies[silo], "transform_not_fitted")
-    assert_written(guarded, "scaled", "transform_not_fitted", "scaler.local_observed")
+    assert_written(guarded, "scaled", "transform_not_fitted", "scaler.local_counts")
 
 
 def say(doors, data, **more):
@@ -138,7 +138,7 @@ def test_two_gigabytes(doors, guarded):
 
     assert_only_the_rule(decode(reply, doors.roster, "va"), "arguments")
     assert_written(guarded, "large", "arguments", "pca.local_squares", ["va"])
-    assert set(rogue.rules("scaler.local_observed").values()) == {""}
+    assert set(rogue.rules("scaler.local_counts").values()) == {""}
 
 
 # --- who takes part -------------------------------------------------------------------
@@ -148,12 +148,11 @@ def test_a_relay_that_swaps_ephemeral_keys(doors, guarded):
     """The man in the middle: hungary's key is replaced by one of the relay's own."""
     rogue = visitor(doors, "swapped")
     offers = rogue.join()
-    keys = {p: [m.header["key"], m.header["signature"]] for p, m in offers.items()}
-    keys["hungary"][0] = (
+    offers["hungary"].header["key"] = (
         X25519PrivateKey.generate().public_key().public_bytes_raw().hex()
     )
 
-    for reply in rogue.ask_all({"kind": "agree", "offers": keys}).values():
+    for reply in rogue.agree(offers).values():
         assert_only_the_rule(reply, "wrong_signature")
 
     # Nothing is agreed, so nothing leaves.
@@ -210,7 +209,7 @@ def test_a_replayed_study(doors, guarded):
     """Every message of a study, byte for byte, to the same doors and to new ones."""
     recorder = Recorder(doors)
     rogue = visitor(recorder, "replayed").enter()
-    rogue.totals("scaler.local_observed")
+    rogue.observed("scaler")
     rogue.totals("scaler.local_squares", {"mean": np.zeros(3)})
     rogue.ask_all({"kind": "leave"})
 

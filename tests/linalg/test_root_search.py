@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unpooled.linalg.root_search import SignSearch, candidate, candidates_for
+from unpooled.linalg.root_search import SignSearch, candidate, candidates_for, place_of
 
 TOL = 2.0**-27
 
@@ -64,3 +64,47 @@ def test_candidates_are_dense_where_roots_are_small():
     assert np.allclose(values, -values[::-1])
     wider = np.maximum(np.abs(values[1:]), np.abs(values[:-1]))
     assert (np.diff(values) <= 0.0101 * np.maximum(1, wider)).all()
+
+
+def values_of(roots, curve):
+    """Return decreasing functions with these roots, by index and place."""
+    at = place_of(np.asarray(roots, float))
+    return lambda functions, places: curve(places - at[functions])
+
+
+CURVES = {
+    "straight": lambda v: -v,
+    "bent": lambda v: 1.0 - np.exp(v),
+    "steep": lambda v: -np.sinh(6.0 * v),
+    "flat at its root": lambda v: -(v**3),
+    "signs that overflow": lambda v: np.copysign(
+        np.where(np.abs(v) > 0.1, np.inf, v), -v
+    ),
+    "a step": lambda v: np.where(v < 0, 1.0, -1.0),
+}
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=4))
+@pytest.mark.parametrize("curve", CURVES)
+def test_values_find_every_root_too(curve, roots):
+    search, batches = SignSearch(len(roots), TOL, 2, by_values=True), 0
+    functions_at = values_of(roots, CURVES[curve])
+    while len(search.active):
+        functions, places = search.places()
+        search.narrow(functions, places, functions_at(functions, places))
+        batches += 1
+    found, roots = search.roots(), np.array(roots)
+    assert (np.abs(found - roots) <= TOL * np.maximum(1.0, np.abs(roots))).all()
+    # Never much worse than cutting evenly every second time.
+    assert batches <= 60
+
+
+def test_values_take_few_batches_for_smooth_functions():
+    roots = np.linspace(-0.9, 0.9, 19)
+    search, batches = SignSearch(19, TOL, 2, by_values=True), 0
+    functions_at = values_of(roots, CURVES["bent"])
+    while len(search.active):
+        functions, places = search.places()
+        search.narrow(functions, places, functions_at(functions, places))
+        batches += 1
+    assert batches <= 7

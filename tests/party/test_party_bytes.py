@@ -79,7 +79,7 @@ def test_any_header_gets_a_reply(here, value, said):
 def _good_request(here: Silos) -> tuple[dict, dict]:
     rogue = Rogue(here).enter()
     # So that transforms are fitted, and their parameters reach the arithmetic.
-    rogue.totals("imputer.local_observed")
+    rogue.observed("imputer")
     operations = (
         Select(COLUMNS),
         Rows(1, 2, 0.0, False, 7),

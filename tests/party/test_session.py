@@ -7,9 +7,9 @@ import pytest
 
 from session_silos import POOLED, TABLES, block_sizes, here, keeps_for_the_fit, projects
 from unpooled.arrays import Array
-from unpooled.errors import DataError, ReleaseRefusedError
+from unpooled.errors import AggregationError, DataError, ReleaseRefusedError
+from unpooled.models.moments import local_squares
 from unpooled.models.preprocessing.imputer import imputed
-from unpooled.models.preprocessing.scaler import local_squares
 from unpooled.protocol.message import decode
 from unpooled.protocol.request import Veiled
 from unpooled.protocol.step import disclosed, release, stays, summed
@@ -94,11 +94,10 @@ def not_finite(X: Array, *, value: float) -> dict[str, Array]:
 
 
 @pytest.mark.parametrize("code", [1.0, 2.0**126, -(2.0**125)])
-def test_values_without_a_word_do_not_leave(here, code):
+def test_values_without_a_word_make_the_total_noise(here, code):
     for value in (code * 1e300, -code * 1e300) if abs(code) == 1 else (code,):
-        with pytest.raises(Exception, match="fixed_point_range"):
+        with pytest.raises(AggregationError, match="fixed_point_range"):
             here.federation.sum(not_finite, value=value)
-    assert not here.wire.of_kind("released")
 
 
 @summed(total="p")
@@ -115,9 +114,10 @@ def inf_total(X: Array) -> dict[str, Array]:
 @pytest.mark.parametrize("secure_sum", ["masked", "plain"])
 def test_nan_and_infinity_do_not_leave(step, secure_sum):
     here = silos(TABLES, secure_sum=secure_sum)
-    with pytest.raises(Exception, match="fixed_point_range"):
+    with pytest.raises(AggregationError, match="fixed_point_range"):
         here.federation.sum(step)
-    assert not here.wire.of_kind("released")
+    # In clear a silo's own values would show, so it refuses; a masked part is noise.
+    assert bool(here.wire.of_kind("released")) == (secure_sum == "masked")
 
 
 # --- arguments ------------------------------------------------------------------------

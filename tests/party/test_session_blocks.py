@@ -109,7 +109,7 @@ def test_rows_operations_compose():
     rogue = Rogue(here).enter()
     train, fold = Rows(0, 0, 0.4, True, -1), Rows(1, 2, 0.0, False, -1)
     chain = (Select(("x1", "x0")), train, fold)
-    totals = rogue.totals("scaler.local_observed", operations=chain)
+    totals = rogue.observed("scaler", chain)
     expected, blocks = np.zeros(2), fold.chosen(train.chosen(range(20)))
     # 30 rows in 6 blocks, of which these are some.
     n = 3 * 5 * sum(block < 6 for block in blocks)

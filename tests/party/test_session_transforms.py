@@ -13,7 +13,7 @@ __all__ = ["here"]
 
 def test_a_step_that_is_no_transform_is_not_applied(here):
     rogue = Rogue(here).enter()
-    for name in ("pca.local_total", "scaler.local_observed", "os.system"):
+    for name in ("pca.local_total", "scaler.local_counts", "os.system"):
         chain = (Select(COLUMNS), Derive(name, COLUMNS, {}))
         rules = rogue.rules("pca.local_total", operations=chain)
         assert set(rules.values()) == {"allowed_steps"}
@@ -41,9 +41,9 @@ PER_ROW = np.arange(30.0)[:, None] + np.zeros(3)
 )
 def test_a_transform_takes_the_axes_that_it_declares(here, public):
     rogue = Rogue(here).enter()
-    rogue.totals("scaler.local_observed")
+    rogue.observed("scaler")
     chain = (Select(COLUMNS), Derive("scaler.standardised", COLUMNS, public))
-    rules = rogue.rules("scaler.local_observed", operations=chain)
+    rules = rogue.rules("scaler.local_counts", operations=chain)
     assert set(rules.values()) == {"arguments"}
 
 
@@ -55,12 +55,12 @@ def test_transforms_that_divide_by_zero_pick_no_rows_out():
     """(x - c) / 0 is NaN where x is c and infinite elsewhere: a question about c."""
     c, here = TABLES["a"][4], silos(TABLES, policy=LISTED)
     rogue = Rogue(here).enter()
-    rogue.totals("scaler.local_observed")
+    rogue.observed("scaler")
     chain = (
         Select(COLUMNS),
         Derive("scaler.standardised", COLUMNS, {"mean": c, "scale": np.zeros(3)}),
     )
-    for step in ("imputer.local_observed", "scaler.local_observed"):
+    for step in ("imputer.local_counts", "scaler.local_counts"):
         rules = rogue.rules(step, operations=chain)
         assert set(rules.values()) == {"infinite_values"}
 
@@ -73,17 +73,17 @@ def test_a_transform_that_overflows_is_refused():
         "scale": np.ones(1),
     }
     chain = (Select(COLUMNS), Derive("pca.projected", ("y",), public))
-    rules = rogue.rules("imputer.local_observed", operations=chain)
+    rules = rogue.rules("imputer.local_counts", operations=chain)
     assert set(rules.values()) == {"infinite_values"}
 
 
 def test_a_transform_gives_the_columns_that_it_names():
     rogue = Rogue(silos(TABLES, policy=LISTED)).enter()
-    rogue.totals("imputer.local_observed")
+    rogue.observed("imputer")
     for columns in (("x0",), (), (*COLUMNS, "x3")):
         chain = (
             Select(COLUMNS),
             Derive("imputer.imputed", columns, {"statistics": np.zeros(3)}),
         )
-        rules = rogue.rules("imputer.local_observed", operations=chain)
+        rules = rogue.rules("imputer.local_counts", operations=chain)
         assert set(rules.values()) == {"failed_in_silo"}

@@ -34,29 +34,34 @@ WIDE, NARROW, FLOAT = "uint256", "uint64", "float64"
 
 def test_pca_releases_what_its_docstring_says():
     assert fitted(up.PCA(2)) == [
-        (1, "pca.local_total", "count", (), WIDE, 32, "summed", "out"),
-        (1, "pca.local_total", "total", (3,), WIDE, 96, "summed", "out"),
+        (1, "pca.local_total", "count", (), WIDE, 64, "summed", "out"),
+        (1, "pca.local_total", "total", (3,), WIDE, 128, "summed", "out"),
         (2, "pca.local_squares", "mean", (3,), FLOAT, 24, "public", "in"),
-        (2, "pca.local_squares", "squares", (3,), WIDE, 96, "summed", "out"),
+        (2, "pca.local_squares", "squares", (3,), WIDE, 128, "summed", "out"),
         (2, "pca.local_squares", "scatter", (3, 3), FLOAT, 0, "kept", "in"),
         (3, "pca.local_scatter", "squares", (3,), FLOAT, 24, "public", "in"),
-        (3, "pca.local_scatter", "scatter", (3, 3), NARROW, 48, "summed", "out"),
+        (3, "pca.local_scatter", "scatter", (3, 3), NARROW, 64, "summed", "out"),
     ]
 
 
 def test_scaler_releases_what_its_docstring_says():
     assert fitted(up.StandardScaler()) == [
-        (1, "scaler.local_observed", "count", (3,), WIDE, 96, "summed", "out"),
-        (1, "scaler.local_observed", "total", (3,), WIDE, 96, "summed", "out"),
-        (2, "scaler.local_squares", "mean", (3,), FLOAT, 24, "public", "in"),
-        (2, "scaler.local_squares", "squares", (3,), WIDE, 96, "summed", "out"),
+        (1, "scaler.local_counts", "count", (3,), WIDE, 128, "summed", "out"),
+        (1, "scaler.local_counts", "total", (3,), FLOAT, 0, "kept", "in"),
+        (2, "scaler.local_observed", "count", (3,), FLOAT, 24, "public", "in"),
+        (2, "scaler.local_observed", "total", (3,), WIDE, 128, "summed", "out"),
+        (3, "scaler.local_squares", "count", (3,), FLOAT, 24, "public", "in"),
+        (3, "scaler.local_squares", "mean", (3,), FLOAT, 24, "public", "in"),
+        (3, "scaler.local_squares", "squares", (3,), WIDE, 128, "summed", "out"),
     ]
 
 
 def test_imputer_releases_what_its_docstring_says():
     assert fitted(up.SimpleImputer()) == [
-        (1, "imputer.local_observed", "count", (3,), WIDE, 96, "summed", "out"),
-        (1, "imputer.local_observed", "total", (3,), WIDE, 96, "summed", "out"),
+        (1, "imputer.local_counts", "count", (3,), WIDE, 128, "summed", "out"),
+        (1, "imputer.local_counts", "total", (3,), FLOAT, 0, "kept", "in"),
+        (2, "imputer.local_observed", "count", (3,), FLOAT, 24, "public", "in"),
+        (2, "imputer.local_observed", "total", (3,), WIDE, 128, "summed", "out"),
     ]
 
 
@@ -69,12 +74,17 @@ def test_a_pipeline_sends_each_transform_once_per_fit():
         ("scaler.standardised", "scale", "public"),
     ]
     assert came == [
-        *[(2, *line) for line in filled],
-        (3, "scaler.local_squares", "mean", "public"),
-        *[(4, *line) for line in (*filled, *standardised)],
-        (5, "pca.local_squares", "mean", "public"),
-        (5, "pca.local_squares", "scatter", "kept"),
-        (6, "pca.local_scatter", "squares", "public"),
+        (1, "imputer.local_counts", "total", "kept"),
+        (2, "imputer.local_observed", "count", "public"),
+        *[(3, *line) for line in filled],
+        (3, "scaler.local_counts", "total", "kept"),
+        (4, "scaler.local_observed", "count", "public"),
+        (5, "scaler.local_squares", "count", "public"),
+        (5, "scaler.local_squares", "mean", "public"),
+        *[(6, *line) for line in (*filled, *standardised)],
+        (7, "pca.local_squares", "mean", "public"),
+        (7, "pca.local_squares", "scatter", "kept"),
+        (8, "pca.local_scatter", "squares", "public"),
     ]
     assert {line[6] for line in lines if line[7] == "out"} == {"summed"}
 
@@ -109,7 +119,7 @@ def test_ledgers_are_sequences_that_grow(here):
     with pytest.raises(TypeError):
         hash(ledger)
     assert ledger != first
-    assert repr(ledger) == "<Ledger: 4 lines, 2 rounds, 384 bytes out per silo>"
-    assert len(str(ledger).splitlines()) == 5
+    assert repr(ledger) == "<Ledger: 8 lines, 4 rounds, 512 bytes out per silo>"
+    assert len(str(ledger).splitlines()) == 9
     assert "30" not in str(ledger)
     assert np.all([line.time for line in ledger])

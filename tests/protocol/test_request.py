@@ -82,7 +82,7 @@ def test_both_ends_write_the_same_lines():
         (TOTAL, {}),
         (SQUARES, {"mean": np.zeros(3)}),
         (SCATTER, {"squares": np.ones(3)}),
-        (find_step("imputer.local_observed"), {}),
+        (find_step("imputer.local_counts"), {}),
     ]:
         asked = request(step=step.name, public=public)
         sizes = step.sizes(3, public)
@@ -109,7 +109,7 @@ def test_what_the_lines_say():
          placed["3.scale"]),
         ("scaler.local_squares", "mean", (3,), "float64", 24, "public", "in",
          "public.mean"),
-        ("scaler.local_squares", "squares", (3,), "uint256", 96, "summed", "out",
+        ("scaler.local_squares", "squares", (3,), "uint256", 128, "summed", "out",
          "squares"),
     ]  # fmt: skip
 
@@ -120,15 +120,15 @@ def test_lines_of_every_kind_of_release():
     ((_, _), (line, _)) = ledger_lines(
         scatter, SCATTER, {"p": 3}, "masked", tuple("abc")
     )
-    # A triangle in the narrow code: 8 bytes a number.
-    assert (line.dtype, line.bytes, line.shape) == ("uint64", 48, (3, 3))
+    # A triangle in the narrow code: 8 bytes a number, and 16 of guard words.
+    assert (line.dtype, line.bytes, line.shape) == ("uint64", 64, (3, 3))
     plain = ledger_lines(scatter, SCATTER, {"p": 3}, "plain", tuple("abc"))
     assert (plain[1][0].dtype, plain[1][0].bytes) == ("float64", 48)
     total = request(step="pca.local_total", public={}, fresh=frozenset())
     lines = ledger_lines(total, TOTAL, {"p": 3}, "masked", tuple("abc"))
     assert [(x.dtype, x.bytes, x.shape) for x, _ in lines] == [
-        ("uint256", 32, ()),
-        ("uint256", 96, (3,)),
+        ("uint256", 64, ()),
+        ("uint256", 128, (3,)),
     ]
 
 

@@ -28,7 +28,14 @@ def study(tmp_path):
         (tmp_path / f"{name}.csv").write_text(text)
         lines += [f"[parties.{name}]", f'source = "{name}.csv"']
     lines += ["[[steps]]", 'model = "PowerTransformer"', 'comparison = "summed"']
-    lines += ["[policy]", "min_rows = 5", "[outputs]", "report = false", ""]
+    lines += [
+        "[policy]",
+        "min_rows = 5",
+        "max_released_share = 1.0",
+        "[outputs]",
+        "report = false",
+        "",
+    ]
     return Study.from_text(tmp_path / "power.toml", "\n".join(lines))
 
 

@@ -140,9 +140,9 @@ def test_a_done_run_is_returned_as_it_is(study):
 
 
 def test_a_line_that_was_written_in_part_is_dropped(study, whole):
-    # After round 3, in which the scaler ends: lines of rounds 1 to 3 belong to
-    # finished steps, the last one is of the step under way.
-    assert killed(study, 38)
+    # After round 6: lines of rounds 1 to 5 belong to the imputer and the scaler, which
+    # are finished, the last ones are of the step under way.
+    assert killed(study, 48)
     path = study.folder / "ledger.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     state = json.loads((study.folder / "state.json").read_text())

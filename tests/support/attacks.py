@@ -65,7 +65,7 @@ def filled(value: float, columns: tuple[str, ...] = COLUMNS) -> tuple[Operation,
 
 def record_from_fills(rogue: Rogue, low: float, high: float) -> Array:
     """Products with a filled column are linear in the filling; the slope is a row."""
-    rogue.totals("imputer.local_observed")
+    rogue.observed("imputer")
     more = scatter(rogue, filled(high, rogue.columns))[1]
     less = scatter(rogue, filled(low, rogue.columns))[1]
     return (more - less)[[0, 2]] / (high - low)
@@ -81,13 +81,14 @@ def first_row(
 def column_sums(
     doors: Doors,
     names: Sequence[str],
-    step: str = "scaler.local_observed",
+    step: str = "",
     columns: tuple[str, ...] = COLUMNS,
 ) -> Array:
-    """The column sums of some silos, in a study of its own."""
+    """The column sums of some silos, by a scaler's steps, in a study of its own."""
     study = f"study-of-{'-'.join(names)}"
     rogue = Rogue(doors, names, study=study, columns=columns)
-    return rogue.enter().totals(step)["total"]
+    rogue.enter()
+    return (rogue.totals(step) if step else rogue.observed("scaler"))["total"]
 
 
 # --- independent components of what silos send ----------------------------------------
@@ -127,8 +128,9 @@ def unmixed(
     seen = []
     for c in ABOUT:
         about = {"mean": np.full(MANY, c)}
-        for reply in rogue.step("scaler.local_squares", about).values():
-            seen.append(reply.arrays["squares"].reshape(MANY, -1).astype(float))
+        for reply in rogue.step("pca.local_squares", about).values():
+            words = reply.arrays["squares"][:MANY]  # behind them is a guard word
+            seen.append(words.reshape(MANY, -1).astype(float))
     ica = FastICA(n_components, max_iter=25, random_state=0)
     with warnings.catch_warnings():
         # On noise it has nothing to converge to.

@@ -58,11 +58,11 @@ def uses_triangle(kept: Any) -> dict[str, Array]:
     return {"square": kept["square"]}
 
 
-@derived(takes={"mean": "p"}, fitted_by=("scaler.local_observed",))
+@derived(takes={"mean": "p"}, fitted_by=("scaler.local_counts",))
 def shifted(X: Array, *, mean: Array) -> Array:
     return X - mean
 
 
-@derived(takes={"mean": "p", "scale": "p"}, fitted_by=("scaler.local_observed",))
+@derived(takes={"mean": "p", "scale": "p"}, fitted_by=("scaler.local_counts",))
 def scaled(X: Array, *, mean: Array, scale: Array) -> Array:
     return (X - mean) / scale

@@ -16,7 +16,6 @@ def declaration(step: Any) -> dict[str, Any]:
         "takes": {name: getattr(one, "axes", one) for name, one in step.takes.items()},
         "reads": list(step.reads),
         "public": list(step.public),
-        "fitted_by": sorted(step.fitted_by),
         "sparse": step.sparse,
         "reuses": step.reuses,
         "by_column": step.by_column,

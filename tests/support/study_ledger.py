@@ -6,8 +6,7 @@ from sklearn.pipeline import make_pipeline
 import unpooled as up
 from unpooled.arrays import Array
 from unpooled.ledger import Ledger
-from unpooled.models.moments import local_observed
-from unpooled.models.preprocessing.scaler import local_squares
+from unpooled.models.moments import local_squares, local_total
 from unpooled.protocol.step import disclosed, kept
 from wire import Silos, rows, silos
 
@@ -30,9 +29,9 @@ def here() -> Silos:
     federation = made.federation
     make_pipeline(up.SimpleImputer(), up.StandardScaler(), up.PCA(2)).fit(federation)
     with federation.fitting():
-        asked = federation.asked_by("scaler")
-        veiled = asked.sum(local_observed, to="parties")["total"]
-        federation.sum(local_squares, mean=veiled)
+        asked = federation.asked_by("pca")
+        veiled = asked.sum(local_total, to="parties")["total"]
+        asked.sum(local_squares, mean=veiled)
         federation.collect(shown)
         federation.keep(stays_here)
     return made

@@ -5,8 +5,10 @@
 """
 
 import itertools
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol, final
 
 import numpy as np
@@ -28,6 +30,11 @@ from unpooled.secure.sums.masking import MaskedSum
 from unpooled.secure.sums.plain import PlainSum
 
 COLUMNS = ("x0", "x1", "x2")
+# Of silos that a test asks one thing after another: limits on how much is asked have
+# tests of their own, with `policy={}`.
+PATIENT: Mapping[str, Any] = MappingProxyType(
+    {"max_refusals": math.inf, "max_released_share": math.inf}
+)
 _sessions = itertools.count()
 
 
@@ -131,7 +138,7 @@ def silos(tables: Any = None, **options: Any) -> Silos:
         "label": None,
         "ids": None,
         "secure_sum": "masked",
-        "policy": None,
+        "policy": PATIENT,
         "random_state": None,
         "study": "study",
         "aligned": False,
@@ -207,8 +214,22 @@ class Rogue:
 
     def agree(self, offers: Mapping[str, Message]) -> dict[str, Message]:
         """Hand the offers round."""
-        keys = {p: [m.header["key"], m.header["signature"]] for p, m in offers.items()}
-        return self.ask_all({"kind": "agree", "offers": keys})
+        names = ("key", "signature", "head")
+        keys = {p: [m.header[name] for name in names] for p, m in offers.items()}
+        return {
+            party: self.say(
+                party,
+                {
+                    "kind": "agree",
+                    **self.where,
+                    "offers": keys,
+                    "seen": {
+                        p: m.header["pinned"].get(party, "") for p, m in offers.items()
+                    },
+                },
+            )
+            for party in self.names
+        }
 
     def enter(self) -> "Rogue":
         """Join and agree, as a coordinator that means well."""
@@ -252,6 +273,14 @@ class Rogue:
             name: _opened(self, replies, name, declared.declared[name], request)
             for name in declared.leaves
         }
+
+    def observed(
+        self, model: str, operations: tuple[Operation, ...] | None = None
+    ) -> dict[str, Array]:
+        """Run the first two rounds of an imputer or scaler: counts, then sums."""
+        counts = self.totals(f"{model}.local_counts", None, operations)
+        told = {"count": np.rint(counts["count"])}
+        return told | self.totals(f"{model}.local_observed", told, operations)
 
 
 def _opened(

@@ -16,7 +16,7 @@ def test_steps_of_the_library_pass():
     check_step(moments.local_total, X)
     check_step(moments.local_squares, X, mean=MEAN)
     holes = np.where(X > 6.0, np.nan, X)
-    check_step(moments.local_observed, holes)
+    check_step(moments.local_counts, holes)
 
 
 def test_arguments_are_those_declared():

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unpooled.cli.commands import command, group
+from unpooled.cli.commands import (
+    command,
+    file_argument,
+    folder_argument,
+    folder_option,
+    group,
+)
 from unpooled.cli.provisioning import provision, serve
 from unpooled.cli.silo import app as silo_commands
 from unpooled.cli.terminal import complain, console, say
@@ -23,24 +29,14 @@ if TYPE_CHECKING:
 
 app = group("unpooled", "Statistics across organisations that may not share rows.")
 
-StudyFile = Annotated[
-    Path,
-    typer.Argument(
-        metavar="STUDY", help="A study file (TOML).", exists=True, dir_okay=False
-    ),
-]
+StudyFile = Annotated[Path, file_argument(metavar="STUDY", help="A study file (TOML).")]
 StudyOrRun = Annotated[
     Path,
     typer.Argument(
         metavar="STUDY", help="A study file, or the folder of its run.", exists=True
     ),
 ]
-RunPath = Annotated[
-    Path,
-    typer.Argument(
-        metavar="RUN", help="The folder of a run.", exists=True, file_okay=False
-    ),
-]
+RunPath = Annotated[Path, folder_argument(metavar="RUN", help="The folder of a run.")]
 Out = Annotated[
     Path | None,
     typer.Option(
@@ -49,12 +45,10 @@ Out = Annotated[
 ]
 Kit = Annotated[
     Path | None,
-    typer.Option(
+    folder_option(
         "--kit",
         metavar="DIR",
         help="The coordinator's startup kit: run over the silos of a consortium.",
-        exists=True,
-        file_okay=False,
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Plain lines, no progress bar.")]

@@ -9,6 +9,12 @@ import typer
 
 from unpooled.cli.terminal import complain
 
+# Of files and folders that must exist.
+file_argument = functools.partial(typer.Argument, exists=True, dir_okay=False)
+file_option = functools.partial(typer.Option, exists=True, dir_okay=False)
+folder_argument = functools.partial(typer.Argument, exists=True, file_okay=False)
+folder_option = functools.partial(typer.Option, exists=True, file_okay=False)
+
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Command = Callable[..., None]
 

@@ -5,16 +5,11 @@ from typing import Annotated
 
 import typer
 
+from unpooled.cli.commands import file_argument, file_option, folder_argument
 from unpooled.cli.terminal import say
 
 FederationFile = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FEDERATION",
-        help="A federation's file (TOML).",
-        exists=True,
-        dir_okay=False,
-    ),
+    Path, file_argument(metavar="FEDERATION", help="A federation's file (TOML).")
 ]
 KitsOut = Annotated[
     Path, typer.Option("--out", metavar="DIR", help="The folder for all kits.")
@@ -29,22 +24,18 @@ Requester = Annotated[
 ]
 Request = Annotated[
     Path | None,
-    typer.Option(
+    file_option(
         "--sign",
         metavar="ZIP",
         help="Sign a request, on the machine with the authority's key.",
-        exists=True,
-        dir_okay=False,
     ),
 ]
 Signed = Annotated[
     Path | None,
-    typer.Option(
+    file_option(
         "--package",
         metavar="ZIP",
         help="Make a kit from the signed request, on the machine with the TLS key.",
-        exists=True,
-        dir_okay=False,
     ),
 ]
 Authority = Annotated[
@@ -92,12 +83,7 @@ def provision(
 
 
 def serve(
-    kit: Annotated[
-        Path,
-        typer.Argument(
-            metavar="KIT", help="The server's kit.", exists=True, file_okay=False
-        ),
-    ],
+    kit: Annotated[Path, folder_argument(metavar="KIT", help="The server's kit.")],
 ) -> None:
     """Run a federation's server in the foreground.
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from unpooled.cli import silo_studies
-from unpooled.cli.commands import command, group
+from unpooled.cli.commands import command, file_argument, file_option, group
 from unpooled.cli.silo_studies import Kit
 from unpooled.cli.terminal import console, say
 
@@ -48,12 +48,7 @@ Missing = Annotated[
 ]
 PolicyFile = Annotated[
     Path | None,
-    typer.Option(
-        "--policy",
-        help="A policy to copy, in place of the default.",
-        exists=True,
-        dir_okay=False,
-    ),
+    file_option("--policy", help="A policy to copy, in place of the default."),
 ]
 EachStudy = Annotated[
     bool,
@@ -64,11 +59,8 @@ Offline = Annotated[
 ]
 Lines = Annotated[
     list[Path],
-    typer.Argument(
-        metavar="PUBLIC...",
-        help="Files with the public lines of other silos.",
-        exists=True,
-        dir_okay=False,
+    file_argument(
+        metavar="PUBLIC...", help="Files with the public lines of other silos."
     ),
 ]
 

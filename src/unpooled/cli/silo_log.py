@@ -10,12 +10,10 @@ from unpooled.cli.tables import part, plan_table, table
 from unpooled.cli.terminal import count, printable, shape, size
 from unpooled.errors import RULES
 from unpooled.party.memory.audit_log import AuditLog
-from unpooled.party.memory.hash_chain import Entry
+from unpooled.party.memory.hash_chain import Entry, now
+from unpooled.party.rules.policy import Policy
 from unpooled.report.facts import declaration
 from unpooled.study.announcement import Announced
-
-_MOST_TEXT_LINES = 200
-
 
 _DECISIONS = {
     "approved": " A person approved it.",
@@ -25,9 +23,14 @@ _DECISIONS = {
 
 
 def show_log(
-    console: Console, journal: AuditLog, study: str | None, *, decides: bool
+    console: Console,
+    journal: AuditLog,
+    study: str | None,
+    policy: Policy,
+    *,
+    decides: bool,
 ) -> None:
-    """Show the entries of the log by study, oldest first.
+    """Show the entries of the log by study, oldest first, and what they add up to.
 
     `decides` says whether a person must approve each study at this silo.
     """
@@ -49,6 +52,18 @@ def show_log(
             f"{bytes_out}.{decision}",
             _events(of_study),
         )
+    opened, days = journal.opened(), policy.refusal_period_days
+    refusals = len(journal.refusals().rules(now(), days))
+    part(
+        console,
+        "All studies",
+        f"{opened.total:,.0f} numbers were opened that this table is part of, equal "
+        f"ones counted once: a share of {opened.share:.2g} of the cells of the column "
+        f"that most are about, of at most {policy.max_released_share:g}. Arrays with "
+        f"entries for single people: {count(opened.people, 'number')}. "
+        f"{count(refusals, 'refusal')} in {days:g} days depended on rows, of at most "
+        f"{policy.max_refusals:g}.",
+    )
     console.print()
 
 
@@ -65,7 +80,7 @@ def show_announced(
         f"{', '.join(map(printable, announced.columns))}.",
         plan_table(plan),
         f"{count(plan.rounds, 'round')}; this silo sends {size(plan.bytes)} "
-        f"and receives {size(plan.bytes_in)} ({plan.protection}).",
+        f"and receives {size(plan.bytes_in)} ({plan.protection}). {plan.opened}",
         *(Text(printable(note)) for note in plan.notes),
     )
     if plan.protection == "plain":
@@ -77,7 +92,8 @@ def show_announced(
         sentence = RULES.get(rule, (rule, ""))[0]
         refused = f"Your policy would refuse {step}: {rule} ({sentence})."
         console.print(Text(printable(refused), "red"))
-    lines = [printable(line) for line in text.splitlines()[:_MOST_TEXT_LINES]]
+    # All of it: what a person does not see, a person has not approved.
+    lines = [printable(line) for line in text.splitlines()]
     part(console, "The study's text", "", Text("\n".join(lines)))
     console.print()
 
@@ -131,9 +147,17 @@ def _event(entry: Entry) -> str:
         return f"forgotten, with {count(len(record['models']), 'model')}"
     if entry.kind == "version":
         return "first answer about these rows"
+    if entry.kind == "charged":
+        return (
+            f"charged {record['step']} to the privacy budget (ρ = {record['rho']:.3g})"
+        )
+    if entry.kind == "heads":
+        return f"saw the audit logs of {count(len(record['heads']), 'silo')}"
     if entry.kind == "filled":
         columns = count(len(record["columns"]), "column")
         return f"answered about {columns} with imputed cells"
+    if entry.kind == "pardoned":
+        return f"earlier refusals forgotten by {record['by']}"
     if entry.kind == "blocks":
         how = f", stratified by {record['label']}" if record["label"] else ""
         return printable(f"cut these rows into blocks for folds and splits{how}")

@@ -7,18 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unpooled.cli.commands import file_option, folder_option
 from unpooled.cli.terminal import console, count, say
 
 if TYPE_CHECKING:
     from unpooled.party.memory.audit_log import AuditLog
     from unpooled.party.setup.silo_file import SiloFile
 
-Kit = Annotated[
-    Path,
-    typer.Option(
-        "--kit", metavar="DIR", help="The silo's kit.", exists=True, file_okay=False
-    ),
-]
+Kit = Annotated[Path, folder_option("--kit", metavar="DIR", help="The silo's kit.")]
 StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="A study's name.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
@@ -35,18 +31,23 @@ def log(
     ] = False,
     against: Annotated[
         Path | None,
-        typer.Option(
+        file_option(
             "--against",
             metavar="LEDGER",
             help="Compare with a run's ledger.jsonl; shows missing last entries too.",
-            exists=True,
-            dir_okay=False,
         ),
     ] = None,
     former: Annotated[
         list[str] | None,
         typer.Option("--former-key", help="An earlier public key of this silo."),
     ] = None,
+    reset_refusals: Annotated[
+        bool,
+        typer.Option(
+            "--reset-refusals",
+            help="Forget the refusals that depended on rows, so that the silo answers.",
+        ),
+    ] = False,
     kit: Kit = Path(),
 ) -> None:
     """Show what left this silo, when, for which study, and with which parties."""
@@ -58,7 +59,9 @@ def log(
     silo = _silo(kit)
     _check_has_log(silo)
     journal = AuditLog(silo.audit)
-    show_log(console(), journal, study, decides=silo.approval != "none")
+    if reset_refusals:
+        journal.pardoned(getpass.getuser())
+    show_log(console(), journal, study, silo.rules(), decides=silo.approval != "none")
     if not (verify or against):
         return
     # The public key that is pinned: the person who checks may not have the private one.

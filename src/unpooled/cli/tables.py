@@ -188,7 +188,7 @@ def show_plan(console: Console, study: "Study", plan: Plan) -> bool:
             "dim",
         ),
         f"{count(plan.rounds, 'round')}. Each of {count(len(plan.parties), 'silo')} "
-        f"sends {size(plan.bytes)} and receives {size(plan.bytes_in)}.",
+        f"sends {size(plan.bytes)} and receives {size(plan.bytes_in)}. {plan.opened}",
         *map(Text, plan.notes),
     )
     if not plan.refusals:

@@ -48,7 +48,7 @@ from unpooled.protocol.following import SIGNS, Call
 from unpooled.protocol.ledger_lines import lines_of_all
 from unpooled.protocol.message import Message, encode
 from unpooled.protocol.request import Request
-from unpooled.secure.keys.agreement import session_seed
+from unpooled.secure.keys.agreement import Offer, session_seed
 from unpooled.secure.keys.roster import Roster
 from unpooled.secure.sums.masking import MaskedSum
 from unpooled.secure.sums.plain import PlainSum
@@ -292,9 +292,14 @@ class Coordinator(RoundRunner):
         parties : iterable of str, optional
             The receivers; all parties when omitted.
         """
-        kind, data = str(header["kind"]), encode(header, arrays or {})
         receivers = self.parties if parties is None else parties
-        replies = self.exchange(dict.fromkeys(receivers, data), kind)
+        data = encode(header, arrays or {})
+        return self._send_each(str(header["kind"]), dict.fromkeys(receivers, data))
+
+    def _send_each(
+        self, kind: str, requests: Mapping[str, bytes]
+    ) -> dict[str, Message]:
+        replies = self.exchange(requests, kind)
         if replies.problem:
             raise replies.problem
         raise_refusals(kind, replies.messages)
@@ -342,11 +347,18 @@ class Coordinator(RoundRunner):
             for recorder in self.recorders:
                 recorder()
         signed = {
-            party: [reply.header["key"], reply.header["signature"]]
+            party: [reply.header[name] for name in ("key", "signature", "head")]
             for party, reply in offers.items()
         }
-        self._seed = session_seed(self.study, session["session"], _as_bytes(signed))
-        self.send({"kind": "agree", **session, "offers": signed})
+        offered = _as_offers(signed)
+        self._seed = session_seed(self.study, session["session"], offered)
+        agree = {"kind": "agree", **session, "offers": signed}
+        requests = {}
+        for party in self.parties:
+            # Each silo checks that its log still is the one that the others saw.
+            seen = {p: o.header["pinned"].get(party, "") for p, o in offers.items()}
+            requests[party] = encode(agree | {"seen": seen}, {})
+        self._send_each("agree", requests)
         self._session = session["session"]
 
     def _share_group_key(self) -> None:
@@ -373,12 +385,12 @@ class Coordinator(RoundRunner):
         self._relay.clear()
 
 
-def _as_bytes(signed: Mapping[str, list[Any]]) -> dict[str, tuple[bytes, bytes]]:
+def _as_offers(signed: Mapping[str, list[Any]]) -> dict[str, Offer]:
     """Return offers as bytes, of which parties sent hexadecimal texts."""
     try:
         return {
-            party: (bytes.fromhex(key), bytes.fromhex(signature))
-            for party, (key, signature) in signed.items()
+            party: Offer(bytes.fromhex(key), bytes.fromhex(signature), str(head))
+            for party, (key, signature, head) in signed.items()
         }
     except (TypeError, ValueError) as wrong:
         raise AggregationError(

@@ -131,6 +131,8 @@ class RoundRunner(abc.ABC):
         Reasons for choices that models made, for plan and report.
     planned : bool
         Whether answers are placeholders and nothing leaves a silo.
+    n_rows : int
+        In a plan, what stands for the number of rows of all silos.
     follows : bool
         Whether every silo repeats each call by itself, and is told what it needs.
     """
@@ -143,6 +145,7 @@ class RoundRunner(abc.ABC):
     notes: list[str]
     planned: bool
     follows: bool
+    n_rows: int = 0
 
     @abc.abstractmethod
     def enter(self, call: Callable[[], Call] | None = None) -> None:

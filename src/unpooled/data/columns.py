@@ -4,6 +4,8 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import final
 
 from unpooled.errors import DataError
 
@@ -37,53 +39,68 @@ def check_known(names: Sequence[str], known: Collection[str], source: str) -> No
     )
 
 
-def feature_columns(
-    names: Sequence[str],
-    *,
-    label: str | None,
-    ids: str | None,
-    wanted: Sequence[str] | None,
-    source: str,
-) -> tuple[str, ...]:
-    """Return the columns that a study may compute with, in the order of the source.
+@final
+@dataclass(frozen=True)
+class Roles:
+    """What the columns of a source are for.
 
-    Parameters
+    Attributes
     ----------
-    names : sequence of str
-        All columns of the source.
     label, ids : str or None
-        Columns that are read with the features and never used as features.
-    wanted : sequence of str or None
+        Columns of any type that are read with the features and never used as features.
+    columns : sequence of str or None
         The only features to use; when None, all columns but the label, the ids and the
         row index of a pandas DataFrame.
-    source : str
-        What to call the source in an error, for instance ``"the file a.csv"``.
-
-    Raises
-    ------
-    DataError
-        For names that are unknown, repeated or blank, or when no feature is left.
     """
-    repeated = [name for name, times in Counter(names).items() if times > 1]
-    if repeated:
-        raise DataError(
-            f"{source} has more than one column named {listing(repeated)}; names must "
-            f"differ. Rename or drop the repeated columns."
-        )
-    others = [name for name in (label, ids) if name is not None]
-    check_known(others, names, source)
-    if len(set(others)) < len(others):
-        raise DataError(
-            f"{label!r} was named as both the label and the ids. Name two columns, or "
-            f"leave one out."
-        )
-    features = _features(names, others, wanted, source)
-    if not features:
-        raise DataError(
-            f"{source} has no feature columns (label: {label!r}, ids: {ids!r}). A "
-            f"study needs at least one column besides them."
-        )
-    return features
+
+    label: str | None = None
+    ids: str | None = None
+    columns: Sequence[str] | None = None
+
+    @property
+    def others(self) -> list[str]:
+        """The label and the ids, where there are any."""
+        return [name for name in (self.label, self.ids) if name is not None]
+
+    def features(self, names: Sequence[str], source: str) -> tuple[str, ...]:
+        """Return the columns that a study may compute with, in the order of the source.
+
+        Parameters
+        ----------
+        names : sequence of str
+            All columns of the source.
+        source : str
+            What to call the source in an error, for instance ``"the file a.csv"``.
+
+        Raises
+        ------
+        DataError
+            For names that are unknown, repeated or blank, or when no feature is left.
+        """
+        repeated = [name for name, times in Counter(names).items() if times > 1]
+        if repeated:
+            raise DataError(
+                f"{source} has more than one column named {listing(repeated)}; names "
+                f"must differ. Rename or drop the repeated columns."
+            )
+        others = self.others
+        check_known(others, names, source)
+        if len(set(others)) < len(others):
+            raise DataError(
+                f"{self.label!r} was named as both the label and the ids. Name two "
+                f"columns, or leave one out."
+            )
+        features = _features(names, others, self.columns, source)
+        if not features:
+            raise DataError(
+                f"{source} has no feature columns (label: {self.label!r}, ids: "
+                f"{self.ids!r}). A study needs at least one column besides them."
+            )
+        return features
+
+
+# Of a source whose columns are all features.
+NO_ROLES = Roles()
 
 
 def _features(

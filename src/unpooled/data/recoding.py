@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.data.columns import check_known, feature_columns
+from unpooled.data.columns import check_known
 from unpooled.data.row_blocks import Block
 from unpooled.data.table import Table, rows_per_block
 from unpooled.errors import DataError
@@ -36,10 +36,9 @@ class RecodedTable(Table):
         columns: Sequence[str] | None = None,
         missing: Mapping[str, Sequence[int | float]] | None = None,
     ) -> None:
-        names = [*table.columns, *(n for n in (table.label, table.ids) if n)]
-        self.columns = feature_columns(
-            names, label=table.label, ids=table.ids, wanted=columns, source="The table"
-        )
+        names = [*table.columns, *table.roles.others]
+        roles = replace(table.roles, columns=columns)
+        self.columns = roles.features(names, "The table")
         self.label, self.ids, self.named = table.label, table.ids, table.named
         self._table, self.block_bytes = table, table.block_bytes
         self._codes = _codes(missing or {}, self.columns)

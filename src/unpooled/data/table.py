@@ -18,7 +18,7 @@ from typing import Any, final
 import numpy as np
 
 from unpooled.arrays import Array, Shaped
-from unpooled.data.columns import check_known, feature_columns
+from unpooled.data.columns import NO_ROLES, Roles, check_known
 from unpooled.data.row_blocks import Block, rows_in_a_block
 from unpooled.data.sources.npy import MappedRows
 from unpooled.errors import DataError
@@ -47,6 +47,11 @@ class Table(abc.ABC):
     ids: str | None
     named: bool
     block_bytes: int | None = None
+
+    @property
+    def roles(self) -> Roles:
+        """The label and the ids, with no choice of feature columns."""
+        return Roles(self.label, self.ids)
 
     @property
     @abc.abstractmethod
@@ -107,8 +112,7 @@ def rows_per_block(
 ) -> int:
     """Check the arguments of `Table.blocks` and return the rows per block."""
     check_known(columns, table.columns, "The table")
-    others = [name for name in (table.label, table.ids) if name is not None]
-    check_known(extra, [*table.columns, *others], "The table")
+    check_known(extra, [*table.columns, *table.roles.others], "The table")
     return rows_in_a_block(8 * len(columns), table.block_bytes, rows)
 
 
@@ -139,27 +143,16 @@ class ArrayTable(Table):
         Of any real dtype or bool. Dense float64 is not copied: blocks of adjacent
         columns are read-only views. Entries that a sparse array does not store are
         zeros, not missing.
-    label, ids : str, optional
-        Columns by their names x0, x1, ...
-    columns : sequence of str, optional
-        The only feature columns to keep.
+    roles : Roles, optional
+        Of columns by their names x0, x1, ...
     """
 
-    def __init__(
-        self,
-        X: Matrix,
-        *,
-        label: str | None = None,
-        ids: str | None = None,
-        columns: Sequence[str] | None = None,
-    ) -> None:
+    def __init__(self, X: Matrix, roles: Roles = NO_ROLES) -> None:
         self._X = _real_matrix(X)
         names = [f"x{j}" for j in range(self._X.shape[1])]
         self._position = {name: j for j, name in enumerate(names)}
-        self.columns = feature_columns(
-            names, label=label, ids=ids, wanted=columns, source="The array"
-        )
-        self.label, self.ids, self.named = label, ids, False
+        self.columns = roles.features(names, "The array")
+        self.label, self.ids, self.named = roles.label, roles.ids, False
 
     @property
     def n_rows(self) -> int:

@@ -12,9 +12,9 @@ crosses the silo boundary: both ends look up its sentence in `RULES`, so no valu
 or path can leave with an error.
 """
 
-from unpooled.errors.rules import RULES
+from unpooled.errors.rules import DATA_RULES, RULES
 
-__all__ = ["RULES", "AggregationError", "ConvergenceError", "DataError"]
+__all__ = ["DATA_RULES", "RULES", "AggregationError", "ConvergenceError", "DataError"]
 __all__ += ["ReleaseRefusedError", "StudyError", "UnpooledError", "crossing"]
 
 

@@ -13,12 +13,19 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "min_rows": (
             "the release, or a block of a fold or split, would cover too few of the "
-            "silo's rows",
-            "Leave this silo out of the study, or let it lower min_rows in its policy.",
+            "silo's rows, or a column in which too few rows of all silos have a value",
+            "Leave this silo, or such a column, out of the study, or let the silo "
+            "lower min_rows in its policy.",
         ),
         "min_rows_per_class": (
-            "a class has too few rows in this silo",
+            "a class has too few rows",
             "Merge rare classes, or let the silo lower min_rows_per_class.",
+        ),
+        "min_own_cells": (
+            "too few of the silo's rows, such as one, have a value in a column, or are "
+            "of a class",
+            "Leave the column out with select, merge rare classes, or let the silo "
+            "lower min_own_cells.",
         ),
         "max_feature_ratio": (
             "the silo has too few rows for a release over pairs of features, also by "
@@ -33,6 +40,12 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Leave rare columns out (unpooled.RareColumns), or columns that differ in "
             "one row only, which the silo finds in its log; or let it raise "
             "max_leverage.",
+        ),
+        "max_released_share": (
+            "the numbers opened so far, over all studies, are too many for the cells "
+            "of the columns that they are about",
+            "Ask for fewer totals (fewer folds, fits or columns), or let the silo "
+            "raise max_released_share.",
         ),
         "allow_disclosed": (
             "the step would disclose this silo's own value, not only a total",
@@ -147,10 +160,6 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the label has too many distinct values, or too long ones, for class names",
             "Choose another label, or recode it in the silo's source.",
         ),
-        "classes": (
-            "the label has values that are not among the study's classes",
-            "Name every class, or have the silos send them (classes=None).",
-        ),
         "singular": (
             "a matrix that the step inverts is singular",
             "Choose a ridge or fewer columns.",
@@ -217,14 +226,23 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the silo cannot write its audit log, and sends nothing without an entry",
             "Let the silo make room for the log, or restore it from a backup.",
         ),
+        "audit_log_rolled_back": (
+            "the silo's audit log lacks what another silo saw of it, so it is an older "
+            "copy, and the silo no longer knows what it answered",
+            "Put the latest log back. If it is lost, the silo makes a new identity "
+            "(`unpooled silo init`), which the others pin by hand.",
+        ),
         "partition": (
             "the silo did not declare that it takes part in studies of this partition",
             'Let the silo write partition = "columns" (other columns about the same '
             'people) or "rows" into its silo.toml, as the study has it.',
         ),
         "refusals": (
-            "the silo has used up the refusals that it may give in one study",
-            "Look at the plan first; run the study under another name.",
+            "the silo has given as many refusals that depend on its rows as it may "
+            "in a period, over all studies",
+            "Wait until the period ends, or let the silo forget them: unpooled silo "
+            "log --reset-refusals. Look at the plan first: the same refusal of the "
+            "same question counts once.",
         ),
         "foreign_job": (
             "the job is not a study's: it brings files or names other classes",
@@ -255,6 +273,11 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             'Install it there with pip install "unpooled[mpc]", or use '
             'comparison="summed".',
         ),
+        "psi": (
+            "rbcl, which matching rows by ids needs, is not installed in the silo",
+            'Install it there with pip install "unpooled[psi]", or declare that the '
+            "tables of all silos are aligned already.",
+        ),
         "comparison": (
             "the secure comparison stopped: a party's process ended, could not start, "
             "or did not answer in time",
@@ -272,5 +295,39 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the step failed in the silo",
             "The reason is in the silo's own log, which does not leave it.",
         ),
+    }
+)
+
+# Of each rule whose verdict depends on the silo's rows: what else it depends on, which
+# is the question that a refusal answers.
+#     "selection"  the columns, their number, and the rows that are selected
+#     "view"       these, and all transforms
+#     "request"    these, the step and its arguments
+DATA_RULES: Mapping[str, str] = MappingProxyType(
+    {
+        "min_rows": "selection",
+        "min_rows_per_class": "selection",
+        "min_own_cells": "selection",
+        "max_feature_ratio": "selection",
+        "min_changed_rows": "selection",
+        "missing_labels": "selection",
+        "label_values": "selection",
+        "missing_ids": "selection",
+        "duplicate_ids": "selection",
+        "no_common_rows": "selection",
+        "max_released_share": "selection",
+        "max_leverage": "view",
+        "another_filling": "view",
+        "missing_values": "view",
+        "empty_column": "view",
+        "no_variance": "request",
+        "infinite_values": "request",
+        "factor_columns": "request",
+        "singular": "request",
+        "indefinite_kernel": "request",
+        "fixed_point_range": "request",
+        "public_bound": "request",
+        "averages": "request",
+        "failed_in_silo": "request",
     }
 )

@@ -66,13 +66,6 @@ def row_sparse_weights(
     return W
 
 
-def row_sparse_objective(
-    X: Float[Array, "N p"], Z: Float[Array, "N c"], W: Float[Array, "p c"], beta: float
-) -> float:
-    """Return ``||X W - Z||² + beta Σ_j ||W_j||``."""
-    return _squares(X @ W - Z) + beta * float(row_norms(W).sum())
-
-
 def row_norms(W: Float[Array, "p c"]) -> Float[Array, " p"]:
     """Return the Euclidean norm of each row, the importance of a column of X."""
     return np.sqrt(np.einsum("jc,jc->j", W, W))

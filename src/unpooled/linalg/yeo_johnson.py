@@ -190,6 +190,19 @@ def slope_sign(means: Float[Array, "5 q"]) -> Float[Array, " q"]:
     return u * (squares - psi * psi) - (products - psi * slope)
 
 
+def slope(means: Float[Array, "5 q"]) -> Float[Array, " q"]:
+    """Return the score in units of 1/σ, F / var(ψ^): its root is that of F.
+
+    It is nearly linear about its root. Where a tail dominates it is infinite.
+    """
+    _, psi, squares, _, _ = means
+    variance, sign = squares - psi * psi, slope_sign(means)
+    with np.errstate(all="ignore"):
+        value = sign / variance
+    good = (variance > 0.0) & np.isfinite(value)
+    return np.where(good, value, np.copysign(np.inf, sign))
+
+
 def optimal(
     x: Float[Array, " n"], tol: float = 2.0**-30, n_candidates: int = 1
 ) -> tuple[float, list[float]]:

@@ -7,8 +7,11 @@
               sqrt(squares_j squares_k), which bounds it ────────────> scatter
 
 The scatter is the cross-product matrix of the rows about their mean. The rows are read
-twice and never centred in whole; a silo's column sums serve both rounds. Where cells
-are missing, counts and sums are by column.
+twice and never centred in whole; a silo's column sums serve both rounds. N and the
+column sums come together: each silo has `min_rows` rows of its own, or refuses, so that
+N cannot be small. Where cells are missing, counts and sums are by column, and a column
+may have few values in all silos together. So the counts are a round before the sums,
+which every silo keeps until it has judged them (`local_counts`, `local_observed`).
 
 References
 ----------
@@ -40,19 +43,55 @@ from unpooled.protocol.step import kept, public, release, stays, summed
 _ROUNDING = float(np.finfo(float).eps) ** 2
 
 
-@summed(
-    count=release("p", meaning="number of rows with a value in each column"),
-    total=release("p", meaning="column sums over the cells that have a value"),
+_OBSERVED = "column sums over the cells that have a value"
+OBSERVED = public(
+    "p", "number of rows with a value in each column, over all silos", counts="cells"
 )
-def local_observed(X: Float[Array, "n p"]) -> dict[str, Any]:
-    """Return this silo's counts and column sums over cells that have a value."""
+
+
+@summed(
+    count=release(
+        "p", meaning="number of rows with a value in each column", counts="cells"
+    ),
+    total=stays("p", until="fit", meaning=_OBSERVED),
+)
+def local_counts(X: Float[Array, "n p"]) -> dict[str, Any]:
+    """Count this silo's cells that have a value; keep their column sums."""
     count, total = observed_sums(X)
     return {"count": count, "total": total}
 
 
+@summed(takes={"count": OBSERVED}, total=release("p", meaning=_OBSERVED))
+def local_observed(kept: Any, *, count: Float[Array, " p"]) -> dict[str, Any]:
+    """Release the column sums that `local_counts` kept; no row is read again."""
+    return {"total": kept["total"]}
+
+
+def pooled_sums(
+    federation: Federation,
+) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
+    """Return the number of observed cells of each column and their sum; two rounds.
+
+    Parameters
+    ----------
+    federation : Federation
+        Rows, cells missing or not. The model that asks lists `local_counts` and
+        `local_observed` in `_steps`.
+
+    Raises
+    ------
+    ReleaseRefusedError
+        Where too few rows have a value in a column: in one silo, or in all together.
+    """
+    count = np.rint(federation.sum(local_counts)["count"])
+    return count, federation.sum(local_observed, count=count)["total"]
+
+
 @kept(
     count=stays(
-        "p", meaning="number of rows with a value in each of the silo's own columns"
+        "p",
+        meaning="number of rows with a value in each of the silo's own columns",
+        counts="cells",
     ),
     total=stays("p", meaning="sums of the silo's own columns"),
 )

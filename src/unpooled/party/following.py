@@ -186,6 +186,18 @@ class AnsweredRound:
                 }
                 check_total(words, sealed, self.key, context)
 
+    def counted(self, told: Told) -> int:
+        """Return how many rows a checked total counts, at most N; 0 if it counts none.
+
+        That is `count`, of all rows or of the observed cells of each column.
+        """
+        form = self.forms.get("count")
+        sums = self.step.verb == "summed" and self.protection == "masked"
+        if form is None or not sums or set(form.declared.letters) - {"p"}:
+            return 0
+        code = form.code(len(self.parties), self.request.context("count"))
+        return round(float(code.decode(told.words["count"].copy()).max()))
+
     def _check_disclosed(self, told: Told) -> None:
         by_party = {party: dict[str, Array]() for party in self.parties}
         for place, words in told.words.items():
@@ -245,6 +257,8 @@ class Following:
         self._running: dict[str, _Running] = {}
         # Sessions whose end was told, by study.
         self._ended: dict[str, str] = {}
+        # By roster, the most rows that a checked total counted.
+        self._counted: dict[tuple[str, ...], int] = {}
 
     def check(self, request: Request, **session: Any) -> None:
         """Refuse a request that the study's program does not make now.
@@ -265,6 +279,10 @@ class Following:
             # A program that fails must refuse, and never let a request pass.
             raise Refusal("not_followed") from wrong
 
+    def pooled_rows(self, parties: tuple[str, ...]) -> int:
+        """Return N of a roster as far as checked totals say, 0 where none does."""
+        return self._counted.get(parties, 0)
+
     def answered(self, answered: AnsweredRound) -> None:
         """Remember a round by which what is told of it will be checked."""
         self._running[answered.request.study].last = answered
@@ -282,6 +300,10 @@ class Following:
             if one is None:
                 raise Refusal("not_followed")
             running.last.check(one)
+            rows = max(
+                running.last.counted(one), self.pooled_rows(running.last.parties)
+            )
+            self._counted[running.last.parties] = rows
             running.last = None
             running.expected = running.program.advance(one)
         elif running.expected is None:

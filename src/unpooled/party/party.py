@@ -24,12 +24,16 @@ from unpooled.party.memory.kept_arrays import KeptStore, share_kept
 from unpooled.party.memory.studies import Answer, Studies, session_of
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.released_share import pooled_rows
+from unpooled.party.rules.round_numbers import check_round
 from unpooled.party.session import Session
+from unpooled.party.steps.asked_step import AskedStep
+from unpooled.party.views.view import View
 from unpooled.protocol.computing_party import STAGES
 from unpooled.protocol.message import Bytes, Framed, Message, decode, digest, framed
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request
-from unpooled.secure.keys.agreement import Agreement, session_seed
+from unpooled.secure.keys.agreement import Agreement, Offer, session_seed
 from unpooled.secure.keys.roster import Identity, Roster
 
 log = logging.getLogger("unpooled.party")
@@ -134,7 +138,7 @@ class Party:
             session.carried(peer, message)
 
     def _handle(self, request: Bytes) -> Framed:
-        header: dict[str, Any] = {}
+        message, header = Message({}, {}, {}), dict[str, Any]()
         try:
             message = decode(request)
             header = message.header
@@ -166,7 +170,7 @@ class Party:
             except (KeyError, TypeError, ValueError, AttributeError) as wrong:
                 raise Refusal("malformed_message") from wrong
         except Exception as reason:
-            return self._refusal(request, header, reason)
+            return self._refusal(request, message, reason)
         return self._reply(digest(request), answer, arrays)
 
     def _reply(
@@ -181,15 +185,13 @@ class Party:
         header = {"party": self.name, "request": request, **header}
         return framed(header, arrays, self._identity, digests)
 
-    def _refusal(
-        self, request: Bytes, header: dict[str, Any], reason: Exception
-    ) -> Framed:
+    def _refusal(self, request: Bytes, message: Message, reason: Exception) -> Framed:
         if isinstance(reason, Refusal | UnpooledError):
             log.info("%s refused a request: %s", self.name, reason)
         else:
             log.error("%s failed on a request", self.name, exc_info=reason)
         error, rule = crossing(reason)
-        self._studies.refused(header, rule)
+        self._studies.refused(message.header, rule, message.digests)
         reply = {"kind": "refused", "error": error, "rule": rule}
         return self._reply(digest(request), reply, {})
 
@@ -210,9 +212,13 @@ class Party:
         if session in self._sessions:
             raise Refusal("replayed")
         agreement = Agreement(
-            self.name, self._identity, roster, canonical(list(session))
+            self.name,
+            self._identity,
+            roster,
+            canonical(list(session)),
+            self._studies.pinned_heads(roster),
         )
-        study = self._studies.join(*session, parties)
+        study, head = self._studies.join(*session, parties)
         share_kept(self.name, session[0], study.kept)
         self._sessions[session] = Session(
             self.name,
@@ -228,11 +234,16 @@ class Party:
             cut=self._studies.cuts.of,
             follows=self._following is not None,
         )
-        public, signature = agreement.offer()
-        offer = {"key": public.hex(), "signature": signature.hex()}
-        lines = self._studies.n_own_lines(session[0])
-        # The number of sealed lines shows a coordinator which replies it lost.
-        return {"kind": "offer", "lines": lines, **offer}, {}
+        public, signature, _ = agreement.offer(head)
+        return {
+            "kind": "offer",
+            "key": public.hex(),
+            "signature": signature.hex(),
+            "head": head,
+            "pinned": agreement.pinned,
+            # The number of sealed lines shows a coordinator which replies it lost.
+            "lines": self._studies.n_own_lines(session[0]),
+        }, {}
 
     def _check_partition(self, message: Message) -> None:
         # No silo joins a study by columns, whose scores are about people, by mistake.
@@ -253,13 +264,16 @@ class Party:
         return session
 
     def _agree(self, message: Message) -> Answer:
+        session, seen = self._session(message), dict(message.header["seen"])
         offers = {
-            name: (bytes.fromhex(key), bytes.fromhex(signature))
-            for name, (key, signature) in message.header["offers"].items()
+            name: Offer(bytes.fromhex(key), bytes.fromhex(signature), str(head))
+            for name, (key, signature, head) in message.header["offers"].items()
         }
-        session = self._session(message)
-        session.agree(offers)
+        self._studies.check_heads(seen)
+        session.agree(offers, seen)
         session.seed = session_seed(*session_of(message), offers)
+        roster = self._roster.part(session.parties)
+        self._studies.pin_heads(session_of(message)[0], roster, offers)
         return {"kind": "agreed"}, {}
 
     def _offer_group_key(self, message: Message) -> Answer:
@@ -288,18 +302,19 @@ class Party:
             cut=self._studies.cuts.of,
         )
         try:
-            self._studies.check_refusals(str(header["study"]))
+            self._studies.check_refusals()
             self._check_partition(message)
             asked = session.check(Request.from_message(message, {}))
             self._studies.foresee(asked, session.parties, self.partition)
         except (Refusal, ReleaseRefusedError) as refusal:
-            self._studies.refused(header, refusal.rule)
+            self._studies.refused(header, refusal.rule, message.digests)
             return {"kind": "planned", "rule": refusal.rule}, {}
         return {"kind": "planned", "rule": ""}, {}
 
     def _match(self, message: Message) -> Answer:
         if self.partition != "columns":
             raise Refusal("partition")
+        self._studies.check_refusals()
         session = self._session(message)
         return self.aligned_rows.answer(
             message,
@@ -319,7 +334,7 @@ class Party:
     def _handle_step(self, message: Message, data: Bytes) -> Framed:
         key, session = session_of(message), self._session(message)
         study = key[0]
-        self._studies.check_refusals(study)
+        self._studies.check_refusals()
         if self._studies.was_forgotten(study):
             self._sessions = {k: s for k, s in self._sessions.items() if k[0] != study}
             raise Refusal("nothing_kept")
@@ -329,8 +344,7 @@ class Party:
         if request.round == number and request_digest == answered:
             # Asked again after a lost reply: the same bytes, never a second encoding.
             return reply
-        if request.round <= number:
-            raise Refusal("replayed")
+        check_round(request.round, number)
         # Written before anything is computed: whatever fails below, this round's
         # masks are spent.
         self._answered[key] = (request.round, "", b"")
@@ -341,6 +355,9 @@ class Party:
         self._studies.check_leverage(asked)
         released = session.answer(asked)
         digests = {name: digest(array.data) for name, array in released.arrays.items()}
+        if released.marked:
+            # What nobody else may know is one of the silo's refusals all the same.
+            self._studies.refused(message.header, released.marked, message.digests)
         # From here on it counts as released; before, nothing may leave.
         seals = self._studies.write_round(
             asked,
@@ -351,6 +368,8 @@ class Party:
             request=request_digest,
             digests={**message.digests, **digests},
             n_entries=n_entries,
+            opened=released.opened,
+            n_rows=self._pooled_rows(session, asked),
         )
         session.proceed(request_digest)
         if self._following is not None:
@@ -360,3 +379,12 @@ class Party:
         reply = self._reply(request_digest, header, released.arrays, digests)
         self._answered[key] = (request.round, request_digest, reply)
         return reply
+
+    def _pooled_rows(self, session: Session, asked: AskedStep) -> int:
+        """Return N, over which the budget of numbers is counted."""
+        assert isinstance(asked.view, View), "matching of rows is no step"
+        own, parties, known = asked.view.table.n_rows, session.parties, 0
+        if self._following is not None:
+            known = self._following.pooled_rows(parties)
+        columns = len(asked.view.source_columns)
+        return pooled_rows(own, len(parties), self.partition, columns, known)

@@ -11,9 +11,12 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
+from unpooled.errors import AggregationError, DataError
 from unpooled.party.following import AnsweredRound
 from unpooled.party.memory.study_memory import StudyMemory
+from unpooled.party.rules.counts_first import CountsFirst
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.refusal_limit import BOUNDS
 from unpooled.party.steps.add_noise import check_inputs, honest_shares, noised
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.steps.incremental import run_incrementally
@@ -25,6 +28,7 @@ from unpooled.protocol.answered import Answered
 from unpooled.protocol.computing_party import ComputingParty
 from unpooled.protocol.ledger_lines import Lines, ledger_lines
 from unpooled.protocol.neighbour_messages import Inbox
+from unpooled.protocol.opened_numbers import Opened, opened_by
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request, Veiled, view_arrays
 from unpooled.protocol.sizes import ViewSize
@@ -33,6 +37,7 @@ from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.comparison.relayed_streams import Carry
 from unpooled.secure.keys.agreement import (
     Agreement,
+    Offer,
     new_group_key,
     open_sealed,
     seal_for,
@@ -60,12 +65,19 @@ class Released:
         Further entries of the reply's header.
     forms : mapping of str to WireFormat
         The form in which each array leaves.
+    opened : Opened
+        The numbers that the round opens.
+    marked : str
+        The rule by which a value had no code, so that noise leaves in its place; empty
+        where all values have one.
     """
 
     lines: Lines
     arrays: dict[str, Array]
     header: dict[str, Any]
     forms: Mapping[str, WireFormat]
+    opened: Opened
+    marked: str
 
 
 @final
@@ -138,6 +150,7 @@ class Session:
         self._views = SessionViews(
             party, committee, table, policy, study, partition, cut
         )
+        self._counts = CountsFirst(policy, partition)
         self._follows, self.seed = follows, 0
         self._agreement, self._neighbours = agreement, Neighbours(party, parties)
         self._keys: dict[str, bytes] = {}
@@ -147,15 +160,17 @@ class Session:
         self._computing: ComputingParty | None = None
         self._view_arrays: dict[str, Array] = {}
         self._veiled: dict[tuple[int, str], _VeiledTotal] = {}
+        # The rule by which the present round's values have no code.
+        self._marked = ""
 
     @property
     def known_arrays(self) -> Mapping[str, Array]:
         """Arrays of transforms that came with earlier requests, by `array_key`."""
         return self._view_arrays
 
-    def agree(self, offers: Mapping[str, tuple[bytes, bytes]]) -> None:
-        """Derive the keys of the session from every party's signed offer."""
-        self._keys = self._agreement.agree(offers)
+    def agree(self, offers: Mapping[str, Offer], seen: Mapping[str, str]) -> None:
+        """Derive the keys of the session; see `Agreement.agree`."""
+        self._keys = self._agreement.agree(offers, seen)
         masked = self._is_masked
         self._sum = MaskedSum(self.party, self._keys) if masked else PlainSum()
         self._computing = ComputingParty(
@@ -168,16 +183,23 @@ class Session:
 
     def offer_group_key(self) -> dict[str, bytes]:
         """Make the key of totals for the parties alone, sealed for each peer."""
+        if self._group_key is not None:
+            raise Refusal("replayed")
         self._group_key = new_group_key()
+        about = self._agreement.about
         return {
-            peer: seal_for(key, self._group_key) for peer, key in self._keys.items()
+            peer: seal_for(key, self._group_key, about("group key", self.party, peer))
+            for peer, key in self._keys.items()
         }
 
     def accept_group_key(self, leader: str, sealed: bytes) -> None:
         """Take the group key that the leader sealed for this party."""
         if leader not in self._keys:
             raise Refusal("wrong_roster")
-        self._group_key = open_sealed(self._keys[leader], sealed)
+        if self._group_key is not None:
+            raise Refusal("replayed")
+        about = self._agreement.about("group key", leader, self.party)
+        self._group_key = open_sealed(self._keys[leader], sealed, about)
 
     @property
     def computing(self) -> ComputingParty:
@@ -215,6 +237,7 @@ class Session:
         policy = self._policy
         policy.check_parties(len(self.parties))
         policy.check_step(step, request.to, self.protection, request.chosen)
+        policy.check_alone(step, request.to, len(self.parties))
         label = [self._table.label] if "y" in step.reads and self._table.label else []
         policy.check_columns([*view.source_columns, *label])
         policy.check_rows(view.fewest_rows)
@@ -236,12 +259,14 @@ class Session:
         request, inbox = self._neighbours.open_inbox(step, request)
         n_rows = view.n_rows if self.partition == "columns" else None
         sizes = ViewSize(len(view.columns), n_rows).sizes(step, public)
-        if _by_class(step) and self._table.label is not None:
-            self._policy.check_classes(view.class_sizes(self._table.label))
+        label = self._table.label
+        if label is not None:
+            self._counts.check_classes(step, lambda: view.class_sizes(label))
         # What is not finite is refused when it is encoded; a warning would be noise.
         with np.errstate(all="ignore"):
             totals = self._run(step, view, request, inbox, public)
-        arrays: dict[str, Array] = {}
+        self._counts.check(step, request.view_digest, public, totals)
+        self._marked, arrays = "", dict[str, Array]()
         header: dict[str, Any] = {"origins": self._views.origins.digest()}
         forms = {
             name: WireFormat.of(declared, sizes, public)
@@ -260,8 +285,9 @@ class Session:
         lines = ledger_lines(
             request, step, sizes, self.protection, self.parties, self.party
         )
+        opened = opened_by(step, asked.request, sizes, self.parties, totals)
         leaves = {name: forms[name] for name in step.leaves}
-        return Released(lines, arrays, header, leaves)
+        return Released(lines, arrays, header, leaves, opened, self._marked)
 
     @property
     def _is_masked(self) -> bool:
@@ -383,6 +409,10 @@ class Session:
                 code = form.code(len(self.parties), context)
                 veiled = _VeiledTotal(form, code, context)
                 self._veiled[request.round, name] = veiled
+        assert isinstance(asked.view, View), "matching of rows is no step"
+        if self._marked and asked.view.source().has_infinite():
+            # This is about the table alone, whatever the arguments are.
+            raise DataError("Input X contains infinity.", rule="infinite_values")
         if for_neighbours:
             arrays |= self._neighbours.seal_for_neighbours(
                 self._keys, request, for_neighbours, self._views.origins
@@ -397,11 +427,21 @@ class Session:
         form: WireFormat,
         value: Float[Array, "..."],
     ) -> Array:
-        """Return one array, encoded and masked."""
+        """Return one array, encoded and masked; noise where a value has no code.
+
+        A refusal would say of this silo alone that it has a value beyond a bound, which
+        anybody could move up and down; so the total is made unreadable.
+        """
         context, place = request.context(name), self.parties.index(self.party)
         code = form.code(len(self.parties), context, place)
         bound = self._views.origins.bound(context)
-        words = secure_sum.conceal(form.flattened(value), code, bound)
+        try:
+            words = secure_sum.conceal(form.flattened(value), code, bound)
+        except AggregationError as beyond:
+            if self.protection != "masked" or beyond.rule not in BOUNDS:
+                raise
+            self._marked = beyond.rule
+            words = code.noise(form.n_numbers)
         veiled = request.to == "parties" and self.protection == "masked"
         if veiled and self.party == self.parties[0]:
             veil(words, code, self._key_of_group(), context)
@@ -411,12 +451,3 @@ class Session:
         if self._group_key is None:
             raise Refusal("out_of_order")
         return self._group_key
-
-
-def _by_class(step: Step) -> bool:
-    """Whether a step may release arrays of a single class.
-
-    Either its arrays have the axis c, or it has arguments by class, as weights may be.
-    """
-    axes = [d.axes for d in (*step.leaves.values(), *step.takes.values())]
-    return "y" in step.reads and any("c" in letters.split() for letters in axes)

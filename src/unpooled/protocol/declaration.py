@@ -37,10 +37,17 @@ class Declared:
     bits : str
         The public argument that holds the number of bits in which a bounded total
         travels; 64 bits where none is named.
+    repeats : int
+        How many entries tell one number, where the others follow from it.
     kept : bool
         Whether the array stays in the silo and is never sent.
     until : str
         How long a kept array stays: to the end of the "fit" or of the "study".
+    counts : str
+        What the entries count: observed "cells" of each column, rows of each of the
+        "classes", or with "names" classes whose names are mixed with their sizes. Empty
+        where they are no counts. The silo refuses to go on where one person is alone in
+        it: `unpooled.party.rules.counts_first`.
     """
 
     axes: str
@@ -49,8 +56,10 @@ class Declared:
     bound: Bound | None = None
     bits: str = ""
     noise: Noise | None = None
+    repeats: int = 1
     kept: bool = False
     until: str = "study"
+    counts: str = ""
 
     @cached_property
     def letters(self) -> tuple[str, ...]:
@@ -103,15 +112,19 @@ class Public:
         number. "size q" declares a whole number that gives the letter q its size.
     meaning : str
         What the argument is, in a plain phrase for the report.
+    counts : str
+        Of counts over all silos, which an earlier round opened, what they count, as in
+        `Declared`. A silo judges them by its policy before it sends the step's sums.
     """
 
     axes: str
     meaning: str = ""
+    counts: str = ""
 
 
-def public(axes: str, meaning: str) -> Public:
+def public(axes: str, meaning: str, *, counts: str = "") -> Public:
     """Declare a public argument: ``takes={"mean": public("p", "the mean of ...")}``."""
-    return Public(axes, meaning)
+    return Public(axes, meaning, counts)
 
 
 def release(
@@ -122,16 +135,25 @@ def release(
     bound: Bound | None = None,
     bits: str = "",
     noise: Noise | None = None,
+    counts: str = "",
+    repeats: int = 1,
 ) -> Declared:
     """Declare an array that leaves the silo; see `Declared`."""
-    return Declared(axes, meaning, symmetric, bound, bits, noise)
+    return Declared(
+        axes, meaning, symmetric, bound, bits, noise, counts=counts, repeats=repeats
+    )
 
 
 def stays(
-    axes: str, *, meaning: str = "", symmetric: bool = False, until: str = "study"
+    axes: str,
+    *,
+    meaning: str = "",
+    symmetric: bool = False,
+    until: str = "study",
+    counts: str = "",
 ) -> Declared:
     """Declare an array that is kept in the silo and never sent; see `Declared`."""
-    return Declared(axes, meaning, symmetric, kept=True, until=until)
+    return Declared(axes, meaning, symmetric, kept=True, until=until, counts=counts)
 
 
 def bind_axes(

@@ -15,7 +15,7 @@ from typing import Any, final
 from unpooled.ledger import Release
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Declared, Step, release, stays
-from unpooled.secure.intersection.curve25519 import POINT_BYTES
+from unpooled.secure.intersection.ristretto255 import POINT_BYTES
 from unpooled.secure.keys.agreement import SEAL_BYTES
 
 # Ids in one message: 4 MB of points.

@@ -73,6 +73,9 @@ class Step:
     polynomial : Polynomial or None, whose sign is learned of a compared step
     reuses : bool
         The silo keeps the totals, and runs the step on new rows only.
+    between_two : bool
+        Some entries of the totals are a single silo's, so they are for two silos that
+        open them by themselves: each has the other's value anyway.
     """
 
     name: str
@@ -89,6 +92,7 @@ class Step:
     affine: bool = False
     polynomial: Polynomial | None = None
     reuses: bool = False
+    between_two: bool = False
 
     def __call__(self, *args: Any, **public: Any) -> Any:
         """Run the function as it is: nothing is checked, nothing leaves."""
@@ -131,6 +135,7 @@ def summed(
     takes: Mapping[str, str | Public] | None = None,
     sparse: bool = False,
     reuses: bool = False,
+    between_two: bool = False,
     **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a step whose arrays are opened only as totals over all parties.
@@ -143,11 +148,15 @@ def summed(
         Public arguments that are arrays: their axes, or `public` with their meaning.
     reuses : bool, default False
         Of a step that reads `X` alone, by rows: see `unpooled.party.steps.incremental`.
+    between_two : bool, default False
+        See `Step`. Elsewhere a silo takes such a step for a disclosure of its value.
     **declared : str or Declared
         Axes of each array that the step returns, or its whole declaration.
     """
     declare = _declaring("summed", by, takes, declared, sparse=sparse)
-    return lambda function: replace(declare(function), reuses=reuses)
+    return lambda function: replace(
+        declare(function), reuses=reuses, between_two=between_two
+    )
 
 
 def disclosed(

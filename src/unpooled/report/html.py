@@ -11,7 +11,6 @@ import inspect
 import os
 import platform
 import reprlib
-import sys
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
@@ -23,6 +22,7 @@ import jinja2
 from markupsafe import Markup
 
 from unpooled.federation.federation import Federation
+from unpooled.models.files.model_file import library_version
 from unpooled.report.facts import Facts, facts_of, subject
 from unpooled.report.plots.svg import svg
 from unpooled.report.results import results
@@ -41,7 +41,7 @@ from unpooled.report.text.wording import (
 
 __all__ = ["Facts", "facts_of", "render", "report"]
 
-_PACKAGES = ("unpooled", "numpy", "scipy", "scikit-learn", "cryptography")
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "cryptography")
 
 
 def report(
@@ -215,13 +215,8 @@ def _parameters(name: str, model: Any) -> dict[str, Any]:
 
 
 def _versions() -> Mapping[str, str]:
-    found = {"Python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            module = sys.modules.get(package)
-            found[package] = getattr(module, "__version__", "unknown")
+    found = {"Python": platform.python_version(), "unpooled": library_version()}
+    found |= {package: metadata.version(package) for package in _PACKAGES}
     # Not platform.platform() or node(): a name of the machine does not belong here.
     found["System"] = f"{platform.system()} on {platform.machine()}"
     return found

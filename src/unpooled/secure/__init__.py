@@ -19,7 +19,7 @@ Read in this order. Each file begins with its protocol and the attack that it an
     comparison/mpyc_process.py  a peer whose bytes would run as code (pickle)
     comparison/certificate.py   a key file that a killed process leaves behind
     comparison/relayed_streams.py a relay that reads, alters, repeats or reorders
-    intersection/curve25519.py  ids that their points would betray
+    intersection/ristretto255.py ids that their points would betray
     intersection/protocol.py    parties that would learn ids outside the intersection
     noise.py                    a total that betrays one row (differential privacy)
 

@@ -30,7 +30,7 @@ from typing import Any, final
 
 import numpy as np
 
-from unpooled.arrays import Array, Int
+from unpooled.arrays import Array, Float, Int
 from unpooled.errors import DataError
 
 # One unit of sensitivity in OpenDP's integers.
@@ -55,7 +55,8 @@ class GaussianPrivacy:
     row_norm : float
         Rows are shifted by `centre`, and those with a larger Euclidean norm are scaled
         down to it. A public constant: choose it from the meaning of the columns, not
-        from the data.
+        from the data. A row with a missing or infinite value counts as a row at the
+        centre: to refuse it would disclose it.
     centre : float or sequence of float, default 0.0
         Expected location of the rows, for all columns or for each; public as well.
 
@@ -89,6 +90,11 @@ class GaussianPrivacy:
                 "GaussianPrivacy takes a delta below 1, and as its centre one number, "
                 "or one for each column."
             )
+        if not is_norm(self.row_norm, centre):
+            raise DataError(
+                f"GaussianPrivacy row_norm={self.row_norm!r}: it takes a number from "
+                f"1e-150 to 1e150, above the resolution of float64 at the centre."
+            )
 
     @classmethod
     def of(cls, value: Any) -> "GaussianPrivacy":
@@ -105,6 +111,18 @@ class GaussianPrivacy:
     def as_dict(self) -> dict[str, Any]:
         """Return the parameters as a study file has them."""
         return {name: getattr(self, name) for name in _KEYS}
+
+
+def is_norm(row_norm: object, centre: Float[Array, "..."]) -> bool:
+    """Whether rows about a centre can be measured in units of a norm, in float64.
+
+    Squares of the norm and of its quotients neither overflow nor vanish, and near the
+    centre neighbouring numbers are closer than the norm. The silo asks this too,
+    because a coordinator may send any numbers.
+    """
+    if not isinstance(row_norm, float) or not 2.0**-500 < row_norm < 2.0**500:
+        return False
+    return bool(np.all(np.abs(centre) <= 2.0**50 * row_norm))
 
 
 @final

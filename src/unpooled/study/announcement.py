@@ -109,6 +109,7 @@ def read_announced(
         parties=dry.parties,
         protection=dry.protection,
         notes=tuple(dry.notes),
+        n_columns=len(columns),
     )
     # All steps of each model: a solver may choose among them by what it computes.
     families = {line.step.rpartition(".")[0] + ".*" for line in plan.releases}

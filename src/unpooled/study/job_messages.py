@@ -144,6 +144,7 @@ def plan_of(record: Mapping[str, Any]) -> Plan:
             protection=str(record["protection"]),
             notes=tuple(map(str, record["notes"])),
             latency=float(record["latency"]),
+            n_columns=int(record.get("n_columns", 0)),
         )
     except (KeyError, TypeError, ValueError) as wrong:
         raise StudyError(f"This is not a plan: {wrong}.") from wrong

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from unpooled.data.columns import Roles
 from unpooled.data.sources import delimited
 from unpooled.data.sources.delimited import MISSING, DelimitedReader
 from unpooled.data.sources.unchanged_file import FileTable
@@ -29,7 +30,7 @@ def opened(tmp_path):
     def open_text(text, name="rows.csv", delimiter=",", **roles):
         path = tmp_path / name
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return FileTable(path, DelimitedReader(path, delimiter), **roles)
+        return FileTable(path, DelimitedReader(path, delimiter), Roles(**roles))
 
     return open_text
 

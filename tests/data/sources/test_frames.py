@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from unpooled.data.columns import Roles
 from unpooled.data.sources.frames import FrameTable, eager_frame
 from unpooled.errors import DataError
 
@@ -47,7 +48,7 @@ def frame(request):
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 100])
 def test_blocks_are_the_frame_with_nulls_as_nan(frame, rows):
-    table = FrameTable(frame, label="num", ids="sex")
+    table = FrameTable(frame, Roles(label="num", ids="sex"))
 
     blocks = list(table.blocks(table.columns, ["num", "sex"], rows=rows))
 
@@ -63,7 +64,7 @@ def test_blocks_are_the_frame_with_nulls_as_nan(frame, rows):
 
 
 def test_columns_come_in_the_order_asked(frame):
-    table = FrameTable(frame, label="num", ids="sex")
+    table = FrameTable(frame, Roles(label="num", ids="sex"))
 
     block = next(table.blocks(["smoker", "age"], ["pressure"]))
 
@@ -72,7 +73,7 @@ def test_columns_come_in_the_order_asked(frame):
 
 
 def test_label_with_nulls_is_float_in_every_block(frame):
-    table = FrameTable(frame, label="age", columns=["pressure"])
+    table = FrameTable(frame, Roles(label="age", columns=["pressure"]))
 
     dtypes = [b.extra["age"].dtype for b in table.blocks([], ["age"], rows=1)]
 
@@ -83,7 +84,7 @@ def test_text_is_refused_by_name_with_the_remedy(frame):
     with pytest.raises(DataError, match=r"'sex' \(.*Encode them as numbers"):
         FrameTable(frame)
 
-    assert FrameTable(frame, columns=["age"]).columns == ("age",)
+    assert FrameTable(frame, Roles(columns=["age"])).columns == ("age",)
 
 
 @given(
@@ -139,12 +140,12 @@ def test_categories_are_refused_as_features_and_are_text_as_label():
 
     with pytest.raises(DataError, match=r"'c' \(Categorical"):
         FrameTable(frame)
-    block = next(FrameTable(frame, label="c").blocks(["a"], ["c"]))
+    block = next(FrameTable(frame, Roles(label="c")).blocks(["a"], ["c"]))
     assert block.extra["c"].tolist() == ["x", None]
 
 
 def test_label_of_mixed_types_is_refused():
-    table = FrameTable(pd.DataFrame({"a": [1, 2], "y": ["x", 3]}), label="y")
+    table = FrameTable(pd.DataFrame({"a": [1, 2], "y": ["x", 3]}), Roles(label="y"))
 
     with pytest.raises(DataError, match="'y' mixes values"):
         next(table.blocks(["a"], ["y"]))
@@ -152,7 +153,7 @@ def test_label_of_mixed_types_is_refused():
 
 def test_pandas_names_that_are_numbers_are_none():
     frame = pd.DataFrame(np.arange(6.0).reshape(2, 3), index=[7, 9])
-    table = FrameTable(frame, label="x1")
+    table = FrameTable(frame, Roles(label="x1"))
 
     block = next(table.blocks(table.columns, ["x1"]))
 
@@ -182,7 +183,7 @@ def test_repeated_names_are_refused(frame):
 @pytest.mark.parametrize("rows", [CELLS, {}], ids=["no rows", "no columns"])
 def test_empty_frames_are_refused(rows):
     with pytest.raises(DataError, match="has no"):
-        FrameTable(pl.DataFrame(rows).head(0), columns=["age"] if rows else None)
+        FrameTable(pl.DataFrame(rows).head(0), Roles(columns=["age"] if rows else None))
 
 
 @pytest.mark.parametrize(

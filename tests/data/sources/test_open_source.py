@@ -14,6 +14,7 @@ from numpy.testing import assert_array_equal
 
 import unpooled
 from databases import write
+from unpooled.data.columns import Roles
 from unpooled.data.sources import delimited
 from unpooled.data.sources.open_source import open_source
 from unpooled.data.table import ArrayTable
@@ -133,7 +134,7 @@ def test_sparse_arrays_are_sources():
 
 
 def test_a_table_is_returned_as_it_is():
-    table = ArrayTable(np.eye(3), label="x2")
+    table = ArrayTable(np.eye(3), Roles(label="x2"))
 
     assert open_source(table) is table
     assert open_source(table, label="x2") is table

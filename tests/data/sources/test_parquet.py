@@ -5,6 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_array_equal
 
+from unpooled.data.columns import Roles
 from unpooled.data.sources.parquet import ParquetReader
 from unpooled.data.sources.unchanged_file import FileTable
 from unpooled.errors import DataError
@@ -24,7 +25,7 @@ def written(tmp_path):
 def test_rows_are_counted_without_reading_columns(written):
     path = written({"a": list(range(1000))}, row_group_size=7)
 
-    survey = ParquetReader(path).survey(["a"], None, None)
+    survey = ParquetReader(path).survey(["a"], Roles())
 
     assert survey.n_rows == 1000
 
@@ -69,7 +70,7 @@ def test_types_are_numbers_or_refused(written):
 
     with pytest.raises(DataError, match=r"'name' \(string\), 'pair' \(struct"):
         FileTable(path, ParquetReader(path))
-    table = FileTable(path, ParquetReader(path), columns=numbers)
+    table = FileTable(path, ParquetReader(path), Roles(columns=numbers))
     nan = float("nan")
     assert_array_equal(
         next(table.blocks(numbers)).X, [[1.0, 1.0, nan, nan], [nan, nan, nan, nan]]
@@ -78,7 +79,7 @@ def test_types_are_numbers_or_refused(written):
 
 def test_labels_have_one_dtype_in_all_blocks(written):
     path = written({"a": [1, 2], "y": [1, None], "i": [1, 2]})
-    table = FileTable(path, ParquetReader(path), label="y", ids="i")
+    table = FileTable(path, ParquetReader(path), Roles(label="y", ids="i"))
 
     first = next(table.blocks(["a"], ["y", "i"], rows=1))
 
@@ -101,6 +102,6 @@ def test_files_of_polars_are_read(tmp_path):
     path = tmp_path / "rows.parquet"
     pl.DataFrame({"a": [1, None], "y": ["u", None]}).write_parquet(path)
 
-    table = FileTable(path, ParquetReader(path), label="y")
+    table = FileTable(path, ParquetReader(path), Roles(label="y"))
 
     assert next(table.blocks(["a"], ["y"])).extra["y"].tolist() == ["u", None]

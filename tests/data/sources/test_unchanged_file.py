@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from unpooled.data.columns import Roles
 from unpooled.data.sources.delimited import DelimitedReader
 from unpooled.data.sources.parquet import ParquetReader
 from unpooled.data.sources.streamed import cut
@@ -45,7 +46,7 @@ def test_pieces_are_the_batches_cut_at_multiples_of_rows(sizes, rows):
 
 @pytest.mark.parametrize("rows", [1, 2, 3, None])
 def test_blocks_are_the_file(file, rows):
-    table = FileTable(*file, label="y")
+    table = FileTable(*file, roles=Roles(label="y"))
 
     blocks = list(table.blocks(["b", "a"], ["y", "a"], rows=rows))
 
@@ -58,13 +59,13 @@ def test_blocks_are_the_file(file, rows):
 
 
 def test_blocks_without_columns_still_count_rows(file):
-    table = FileTable(*file, label="y")
+    table = FileTable(*file, roles=Roles(label="y"))
 
     assert [b.X.shape for b in table.blocks([], rows=2)] == [(2, 0), (1, 0)]
 
 
 def test_a_file_can_be_read_again_and_left_early(file):
-    table = FileTable(*file, label="y")
+    table = FileTable(*file, roles=Roles(label="y"))
     first = next(table.blocks(["b"], rows=1))
 
     again = next(table.blocks(["b"], rows=1))
@@ -76,11 +77,11 @@ def test_text_is_refused_unless_it_is_not_asked_for(file):
     with pytest.raises(DataError, match=r"file .*rows.*not numbers: 'y'"):
         FileTable(*file)
 
-    assert FileTable(*file, columns=["b"]).columns == ("b",)
+    assert FileTable(*file, roles=Roles(columns=["b"])).columns == ("b",)
 
 
 def test_a_file_that_changed_is_refused(file):
-    table = FileTable(*file, label="y")
+    table = FileTable(*file, roles=Roles(label="y"))
     os.utime(file[0], ns=(1, 1))
 
     with pytest.raises(DataError, match="changed since it was opened"):
@@ -101,7 +102,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, rows, lines):
 
 
 def test_a_file_that_vanished_is_refused(file):
-    table = FileTable(*file, label="y")
+    table = FileTable(*file, roles=Roles(label="y"))
     file[0].unlink()
 
     with pytest.raises(DataError, match="cannot be read"):

@@ -11,8 +11,7 @@ from unpooled.arrays import Array
 from unpooled.data import heart_disease
 from unpooled.errors import AggregationError, DataError
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.moments import local_observed
-from unpooled.models.preprocessing.scaler import local_squares
+from unpooled.models.moments import local_squares, local_total
 from unpooled.protocol.message import decode
 from unpooled.protocol.step import disclosed, kept
 from wire import Silos, kind, rows, silos
@@ -34,8 +33,9 @@ class Everything(FederatedEstimator):
     """Uses every verb, and a total that only the parties may open."""
 
     def _fit(self, federation: up.Federation, y: Any) -> None:
-        totals = federation.asked_by("scaler").sum(local_observed, to="parties")
-        federation.sum(local_squares, mean=totals["total"])
+        asked = federation.asked_by("pca")
+        totals = asked.sum(local_total, to="parties")
+        asked.sum(local_squares, mean=totals["total"])
         for values in federation.collect(shown).values():
             assert values["largest"].shape == (federation.n_features,)
         federation.keep(stays_here)
@@ -111,7 +111,7 @@ def test_the_plan_of_the_heart_study_is_its_ledger():
     plan = up.plan(pipeline, federation)
     pipeline.fit(federation)
     assert told(plan.releases) == told(federation.ledger)
-    assert plan.rounds == 6
+    assert plan.rounds == 8
     assert {x.visibility for x in federation.ledger if x.direction == "out"} == {
         "summed"
     }
@@ -164,6 +164,8 @@ def test_refusals_are_foretold_and_come_true():
     plan = up.plan(make_pipeline(up.StandardScaler(), up.PCA(2)), here.federation)
 
     assert plan.refusals == (
+        ("a", "scaler.local_counts", "min_rows"),
+        ("b", "scaler.local_counts", "allowed_steps"),
         ("a", "scaler.local_observed", "min_rows"),
         ("b", "scaler.local_observed", "allowed_steps"),
         ("a", "scaler.local_squares", "min_rows"),
@@ -174,7 +176,7 @@ def test_refusals_are_foretold_and_come_true():
         ("c", "pca.local_scatter", "max_feature_ratio"),
     )
     assert "c would refuse pca.local_scatter: max_feature_ratio" in str(plan)
-    with pytest.raises(Exception, match=r"a refused scaler.local_observed: min_rows"):
+    with pytest.raises(Exception, match=r"a refused scaler.local_counts: min_rows"):
         up.StandardScaler().fit(here.federation)
 
 
@@ -182,6 +184,8 @@ def test_two_parties_are_foretold():
     here = silos({name: rows(seed=i) for i, name in enumerate("ab")})
     plan = up.plan(up.SimpleImputer(), here.federation)
     assert plan.refusals == (
+        ("a", "imputer.local_counts", "min_parties"),
+        ("b", "imputer.local_counts", "min_parties"),
         ("a", "imputer.local_observed", "min_parties"),
         ("b", "imputer.local_observed", "min_parties"),
     )
@@ -212,4 +216,4 @@ def test_a_plan_reads_well(here):
     text = str(plan)
     assert text.startswith("3 parties, 3 rounds, each sends")
     assert "(masked)" in text
-    assert len(text.splitlines()) == 2 + len(plan.releases)
+    assert len(text.splitlines()) == 3 + len(plan.releases)

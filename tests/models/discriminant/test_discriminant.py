@@ -145,18 +145,21 @@ def test_forty_classes():
     assert_same(ours, pooled(X, names), rng.standard_normal((5, 4)))
 
 
-def test_given_classes_save_a_round(data):
+def test_given_classes_are_counted_in_place_of_collected(data):
     X, y = data
     known = silos(X, y)
     ours = LinearDiscriminantAnalysis(classes=[2, 0, 1]).fit(known, "class")
     assert_same(ours, pooled(X, y), NEW + X.mean(axis=0))
-    assert max(line.round for line in known.ledger) == 3
+    first = {line.step for line in known.ledger if line.round == 1}
+    assert first == {"discriminant.local_class_counts"}
+    assert max(line.round for line in known.ledger) == 4
 
 
 def test_releases_only_what_the_docstring_says(data):
     X, y = data
     federation = silos(X, y)
-    planned = plan(LinearDiscriminantAnalysis(classes=[0, 1, 2]), federation, "class")
+    given = silos(X, y)
+    planned = plan(LinearDiscriminantAnalysis(n_components=2), given, "class")
 
     LinearDiscriminantAnalysis().fit(federation, "class")
 
@@ -166,16 +169,32 @@ def test_releases_only_what_the_docstring_says(data):
         if line.direction == "out"
     ]
     assert left == [
-        ("discriminant.local_names", "cells", (64, 16), "summed"),
-        ("discriminant.local_class_totals", "count", (3,), "summed"),
+        ("discriminant.local_names", "cells", (20, 16), "summed"),
         ("discriminant.local_class_totals", "total", (3, P), "summed"),
         ("discriminant.local_within_squares", "squares", (P,), "summed"),
         ("discriminant.local_within_scatter", "scatter", (P, P), "summed"),
     ]
     assert federation.ledger.verify()
     out = [line for line in planned.releases if line.direction == "out"]
-    assert [(x.step, x.name, x.shape, x.visibility) for x in out] == left[1:]
+    assert [(x.step, x.name, x.shape, x.visibility) for x in out] == left
     assert planned.refusals == ()
+
+
+def test_names_that_are_given_are_counted_over_all_silos(data):
+    X, y = data
+    federation = silos(X, y)
+    model = LinearDiscriminantAnalysis(classes=[0, 1, 2])
+    planned = plan(model, federation, "class")
+
+    model.fit(federation, "class")
+
+    first = [line for line in federation.ledger if line.round == 1]
+    assert [(x.step, x.name, x.shape, x.direction) for x in first] == [
+        ("discriminant.local_class_counts", "classes", (3, 15), "in"),
+        ("discriminant.local_class_counts", "count", (3,), "out"),
+        ("discriminant.local_class_counts", "others", (), "out"),
+    ]
+    assert planned.rounds == max(line.round for line in federation.ledger)
 
 
 def test_transform_of_a_federation_is_a_view(data):
@@ -233,7 +252,7 @@ def refusal(X, y, label="class", wrong=DataError, policy=None, **options):
         ({"shrinkage": "some"}, "shrinkage='some'"),
         ({"priors": [0.5, 0.5]}, "must be 3 positive numbers"),
         ({"solver": "svd"}, "solver='svd'"),
-        ({"classes": [0, 1]}, "not among the study's classes"),
+        ({"classes": [0, 1]}, r"rows of all silos are of other classes than \[0, 1\]"),
         ({"classes": [0, 1, 2, 3]}, r"No silo has a row of the classes \[3\]"),
         ({"classes": [0, 1, "two"]}, "both numbers and texts"),
         ({"label": None}, "Name the label column"),
@@ -249,23 +268,36 @@ def test_a_rare_class_is_refused_before_anything_leaves(data):
     X, y = data
     y = np.where(np.arange(120) == 7, 3, y)
     federation = silos(X, y)
-    with pytest.raises(ReleaseRefusedError, match=r"silo1 .* min_rows_per_class"):
+    with pytest.raises(ReleaseRefusedError, match=r"silo1 .* min_own_cells"):
         LinearDiscriminantAnalysis().fit(federation, "class")
     own = [line for line in federation.ledger if "silo1" in line.parties]
     assert own == []
 
 
-def test_rare_classes_are_refused_where_one_class_could_be_singled_out(data):
+@pytest.mark.parametrize(
+    "options", [{}, {"classes": [0, 1, 2]}, {"solver": "dgep-eigh"}]
+)
+def test_sums_are_refused_where_a_class_is_rare_in_all_silos_together(data, options):
     X, y = data
-    # Some silo has four rows or fewer of the class 2.
-    federation = simulate(
-        {f"silo{i}": np.column_stack([X, y])[i::8] for i in range(8)}, label=LABEL
-    )
-    model = LinearDiscriminantAnalysis(classes=[0, 1, 2])
-    refused = {step for _, step, rule in plan(model, federation, LABEL).refusals}
-    assert refused <= {"discriminant.local_within_scatter"}
-    with pytest.raises(ReleaseRefusedError, match="min_rows_per_class"):
-        model.fit(federation, LABEL)
+    # Three rows of the class 2, all in one silo; of the others many.
+    y = np.where(np.arange(120) % 2, y % 2, 0)
+    y[[0, 3, 6]] = 2
+    federation = silos(X, y)
+    with pytest.raises(ReleaseRefusedError, match="min_rows_per_class") as refused:
+        LinearDiscriminantAnalysis(**options).fit(federation, "class")
+    # The counts were opened, and nothing else.
+    assert {line.round for line in federation.ledger if line.direction == "out"} == {1}
+    assert refused.value.step != "discriminant.local_names"
+
+
+def test_a_class_that_is_rare_in_a_silo_only_is_no_hindrance(data):
+    X, y = data
+    # Each of the silos has two or three rows of the class 2, ten together.
+    y = np.where(np.arange(120) % 2, y % 2, 0)
+    y[:10] = 2
+    policy = Policy(max_feature_ratio=1.0)
+    ours = LinearDiscriminantAnalysis().fit(silos(X, y, m=4, policy=policy), "class")
+    assert_same(ours, pooled(X, y), NEW + X.mean(axis=0))
 
 
 def test_labels_must_be_there_and_classes_two(data):
@@ -276,7 +308,7 @@ def test_labels_must_be_there_and_classes_two(data):
     assert "missing_labels" in refusal(X, np.where(np.arange(120) == 5, np.nan, y))
     assert "single class 1" in refusal(X, np.ones(120, int))
     assert "label_values" in refusal(X, np.array(["long " * 10] * 120))
-    many = Policy(min_rows_per_class=0)
+    many = Policy(min_own_cells=0)
     assert "label_values" in refusal(np.tile(X, (3, 1)), np.arange(360.0), policy=many)
 
 

@@ -160,7 +160,7 @@ def test_plans_say_what_is_sent(rows):
     up.KernelPCA(3, **how).fit(federation)
     lines = [(x.step, x.name, x.shape, x.bytes) for x in federation.ledger]
     assert [(x.step, x.name, x.shape, x.bytes) for x in planned.releases] == lines
-    assert planned.bytes == 8 * N * SIZE + 32
+    assert planned.bytes == 8 * N * SIZE + 16 + 32 + 32
     assert "all rows, up to a rotation" in str(planned)
     how["approximation"] = "fourier"
     planned = up.plan(up.KernelPCA(3, **how), federation)

@@ -145,8 +145,8 @@ def test_releases_what_the_docstring_says(rows):
     assert _lines(planned.releases) == seen
     assert not planned.refusals
     assert planned.rounds == 2
-    # N (N + 1) / 2 numbers of 8 bytes, and one of 32.
-    assert planned.bytes == 8 * N * (N + 1) // 2 + 32
+    # N (N + 1) / 2 numbers of 8 bytes, and one of 32, each with guard words.
+    assert planned.bytes == 8 * N * (N + 1) // 2 + 16 + 32 + 32
     assert "shows the coordinator sums of every two of 60 people" in str(planned)
 
 

@@ -170,10 +170,10 @@ def test_releases_only_what_the_docstring_says(rows):
     ]
 
     assert out == [
-        (1, "pca.local_total", "count", (), 32, "summed"),
-        (1, "pca.local_total", "total", (P,), 32 * P, "summed"),
-        (2, "pca.local_squares", "squares", (P,), 32 * P, "summed"),
-        (3, "pca.local_scatter", "scatter", (P, P), 8 * triangle, "summed"),
+        (1, "pca.local_total", "count", (), 64, "summed"),
+        (1, "pca.local_total", "total", (P,), 32 * P + 32, "summed"),
+        (2, "pca.local_squares", "squares", (P,), 32 * P + 32, "summed"),
+        (3, "pca.local_scatter", "scatter", (P, P), 8 * triangle + 16, "summed"),
     ]
 
 

@@ -193,11 +193,11 @@ def test_releases_only_what_the_docstring_says(rows):
     ]
 
     assert out[:3] == [
-        ("pca.local_total", "count", (), 32, "summed"),
-        ("pca.local_total", "total", (P,), 32 * P, "summed"),
-        ("pca.local_spread", "squares", (P,), 32 * P, "summed"),
+        ("pca.local_total", "count", (), 64, "summed"),
+        ("pca.local_total", "total", (P,), 32 * P + 32, "summed"),
+        ("pca.local_spread", "squares", (P,), 32 * P + 32, "summed"),
     ]
-    image = ("pca.local_image", "image", (P, b), 8 * P * b, "summed")
+    image = ("pca.local_image", "image", (P, b), 8 * P * b + 16, "summed")
     assert out[3:-1] == [image] * (pca.n_iter_ - 1)
     # The last block may be narrower: no more directions are left.
     assert out[-1][2][1] <= b

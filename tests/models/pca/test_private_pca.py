@@ -142,11 +142,20 @@ def test_a_reply_asked_for_again_is_the_same_bytes(rows):
 # --- What it costs, and what is refused ----------------------------------------------
 
 
-def test_missing_cells_are_refused(rows):
-    holes = rows.copy()
-    holes[3, 1] = np.nan
-    with pytest.raises(DataError, match="missing_values"):
-        PCA(K, privacy=LOOSE).fit(open_silos(holes))
+def test_a_row_with_a_missing_or_infinite_value_counts_as_the_centre(rows, monkeypatch):
+    monkeypatch.setattr(
+        noising, "discrete_gaussian", lambda sigma, size: np.zeros(size, np.int64)
+    )
+    holes, centred = rows.copy(), rows.copy()
+    holes[3, 1], holes[4, 0], holes[5, 2] = np.nan, np.inf, 1e200
+    centred[3:6] = 1.0
+    privacy = GaussianPrivacy(400.0, 1e-5, 30.0, centre=1.0)
+    seen, wanted = (
+        PCA(K, privacy=privacy).fit(open_silos(X)) for X in (holes, centred)
+    )
+    np.testing.assert_array_equal(seen.mean_, wanted.mean_)
+    np.testing.assert_array_equal(seen.components_, wanted.components_)
+    assert seen.n_samples_ == len(rows)
 
 
 def test_noise_as_large_as_the_rows(monkeypatch):

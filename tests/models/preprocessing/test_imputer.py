@@ -190,8 +190,10 @@ def test_releases_only_what_the_docstring_says(holes):
     ]
 
     assert seen == [
-        (1, "imputer.local_observed", "count", (P,), "summed", "out"),
-        (1, "imputer.local_observed", "total", (P,), "summed", "out"),
+        (1, "imputer.local_counts", "count", (P,), "summed", "out"),
+        (1, "imputer.local_counts", "total", (P,), "kept", "in"),
+        (2, "imputer.local_observed", "count", (P,), "public", "in"),
+        (2, "imputer.local_observed", "total", (P,), "summed", "out"),
     ]
 
 

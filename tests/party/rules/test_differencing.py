@@ -121,7 +121,7 @@ def test_another_step_with_the_same_sums_is_no_way_round(here):
     """Observed sums over five, totals over four: the fifth's own sums."""
     five = Rogue(here, study="five").enter()
     four = Rogue(here, "abcd", study="four").enter()
-    whole = five.totals("scaler.local_observed")["total"]
+    whole = five.observed("scaler")["total"]
     try:
         part = four.totals("pca.local_total")["total"]
     except KeyError:

@@ -204,7 +204,7 @@ def test_allowed_columns():
     chosen.sum(totals)
     # A column that is only passed through is read all the same.
     rogue = Rogue(here).enter()
-    rogue.step("imputer.local_observed", None, (Select(("x0",)),))
+    rogue.step("imputer.local_counts", None, (Select(("x0",)),))
     fill = Derive("imputer.imputed", COLUMNS, {"statistics": np.zeros(3)})
     for chain in (
         (),

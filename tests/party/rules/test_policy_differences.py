@@ -16,7 +16,7 @@ def test_two_splits_do_not_subtract_to_one_row():
 
     def first(share: float) -> Array:
         chain = (Select(COLUMNS), Rows(0, 0, share, False, -1))
-        return rogue.totals("scaler.local_observed", None, chain)["total"]
+        return rogue.observed("scaler", chain)["total"]
 
     try:
         difference = first(21 / 40) - first(20 / 40)

@@ -1,71 +1,134 @@
-"""Refusals are answers: a study that collects them is over."""
+"""Refusals are answers: a silo gives few of them in a period, over all studies."""
+
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 
+from unpooled import Policy
+from unpooled.errors import DATA_RULES, RULES
 from unpooled.party.memory.audit_log import AuditLog
-from unpooled.party.rules.refusal_limit import (
-    MOST_REFUSALS,
-    check_refusals,
-    record_refusal,
-)
+from unpooled.party.rules.refusal_limit import Refusals, check_refusals, question_of
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.view_operations import Rows, Select
 from wire import COLUMNS, Rogue, rows, silos
 
 TABLES = {name: rows(seed=i) for i, name in enumerate("abc")}
+NOW = "2026-05-01T12:00:00+00:00"
 
 
-def split(share: float) -> tuple[Select, Rows]:
-    return Select(COLUMNS), Rows(0, 0, share, False, -1)
+# A silo that is too small for its own policy: each set of columns is a question.
+SMALL = {**TABLES, "a": rows(9)}
+SETS = [("x0",), ("x1",), ("x2",), ("x0", "x1"), ("x0", "x2"), ("x1", "x2"), COLUMNS]
 
 
-def test_bisecting_ends_with_the_study():
-    here = silos({**TABLES, "a": rows(9)}, policy={"min_rows": 10})
-    rogue = Rogue(here).enter()
-    asked = [
-        rogue.rules("imputer.local_observed", None, split(0.1))["a"]
-        for _ in range(MOST_REFUSALS + 2)
-    ]
-    assert asked == ["min_rows"] * MOST_REFUSALS + ["refusals"] * 2
-    # Nor is what was allowed before, nor in another session of the study.
-    whole = (Select(COLUMNS),)
-    assert Rogue(here).enter().rules("imputer.local_observed", None, whole)["a"]
+def rule(rogue: Rogue, *chain: Select | Rows, step="imputer.local_counts") -> str:
+    return rogue.rules(step, None, chain)["a"]
 
 
-@pytest.mark.parametrize("share", [0.0, 0.01, 0.1, 0.3, 0.5, 0.99, 1.0])
-def test_no_share_of_a_split_is_refused(share):
-    """The share at which ten of thirty rows are left out told the number of rows."""
-    rogue = Rogue(silos(TABLES)).enter()
-    said = rogue.rules("imputer.local_observed", None, split(share))
-    assert set(said.values()) == {""}
+def test_bisecting_ends_for_all_studies():
+    here = silos(SMALL, policy={})
+    asked = [rule(Rogue(here).enter(), Select(columns)) for columns in SETS[:5]]
+    assert asked == ["min_rows"] * 3 + ["refusals"] * 2
+    # Nor is what was allowed before, nor in another study, nor in a plan.
+    other = Rogue(here, study="other").enter()
+    assert rule(other, Select(COLUMNS)) == "refusals"
+    assert planned(other) == "refusals"
+
+
+def planned(rogue: Rogue, *chain: Select | Rows) -> str:
+    request = rogue.request("imputer.local_counts", None, chain or None)
+    header, _ = request.as_message()
+    header |= {"kind": "plan", "parties": list(TABLES)}
+    return rogue.say("a", header).header["rule"]
+
+
+def test_the_same_question_counts_once():
+    """A person who mistypes plans it, runs it, and tries another model."""
+    here = silos(SMALL, policy={})
+    for study in ("one", "two"):
+        rogue = Rogue(here, study=study).enter()
+        for columns in (COLUMNS, COLUMNS[::-1]):
+            assert planned(rogue, Select(columns)) == "min_rows"
+            for step in ("imputer.local_counts", "pca.local_total"):
+                assert rule(rogue, Select(columns), step=step) == "min_rows"
+    assert rule(Rogue(here).enter(), Select(("x0",))) == "min_rows"
 
 
 def test_plans_count():
-    here = silos({**TABLES, "a": rows(5)}, policy={"min_rows": 10})
-    rogue = Rogue(here).enter()
-    header, _ = rogue.request("imputer.local_observed").as_message()
-    header |= {"kind": "plan", "parties": list(TABLES)}
-    said = [rogue.say("a", header).header["rule"] for _ in range(MOST_REFUSALS + 1)]
-    assert said == ["min_rows"] * MOST_REFUSALS + ["refusals"]
+    rogue = Rogue(silos(SMALL, policy={})).enter()
+    said = [planned(rogue, Select(columns)) for columns in SETS[:4]]
+    assert said == ["min_rows"] * 3 + ["refusals"]
 
 
 def test_refusals_that_say_nothing_of_rows_do_not_count():
-    rogue = Rogue(silos(TABLES)).enter()
-    for _ in range(MOST_REFUSALS + 1):
+    rogue = Rogue(silos(TABLES, policy={})).enter()
+    for _ in range(5):
         assert set(rogue.rules("no.step").values()) == {"allowed_steps"}
-    assert np.isfinite(rogue.totals("imputer.local_observed")["total"]).all()
+    assert np.isfinite(rogue.observed("imputer")["total"]).all()
 
 
-def test_a_log_counts_over_restarts(tmp_path):
-    first = AuditLog(tmp_path / "log")
-    for _ in range(MOST_REFUSALS):
-        check_refusals(first.study("s"))
-        record_refusal(first, "s", "x.y", "min_rows")
-    again = AuditLog(tmp_path / "log")
-    check_refusals(again.study("other"))
-    with pytest.raises(Refusal, match="refusals"):
-        check_refusals(again.study("s"))
+def test_a_silo_may_allow_more_of_them_or_any():
+    for most in (5, float("inf")):
+        rogue = Rogue(silos(SMALL, policy={"max_refusals": most})).enter()
+        said = [rule(rogue, Select(columns)) for columns in SETS]
+        assert said.count("min_rows") == min(most, 7)
+
+
+def test_a_log_counts_over_restarts_until_a_person_forgets(tmp_path):
+    log = AuditLog(tmp_path / "log")
+    for k in range(3):
+        log.refused(f"s{k}", "x.y", "min_rows", question=f"question {k}")
+    for again in (log, AuditLog(tmp_path / "log")):
+        with pytest.raises(Refusal, match="refusals"):
+            check_refusals(Policy(), again.refusals(), (), now())
+    AuditLog(tmp_path / "log").pardoned("somebody")
+    check_refusals(Policy(), log.refusals(), (), now())
+    assert log.verify()
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat()
+
+
+def test_a_period_ends():
+    refusals = Refusals()
+    for k in range(3):
+        refusals.see(f"question {k}", "min_rows", NOW)
+    later = datetime.fromisoformat(NOW)
+    for days in (-1, 0, 29.9):  # a clock that was put back frees nothing
+        at = (later + timedelta(days=days)).isoformat()
+        with pytest.raises(Refusal):
+            check_refusals(Policy(), refusals, (), at)
+    after = (later + timedelta(days=30.1)).isoformat()
+    check_refusals(Policy(), refusals, (), after)
+    short = Policy(refusal_period_days=2)
+    check_refusals(short, refusals, (), (later + timedelta(days=3)).isoformat())
+
+
+def test_refusals_of_an_earlier_version_count_by_step_and_rule():
+    old = {"asked": "x.y", "telling": True}
+    refusals = Refusals()
+    for name in ("min_rows", "min_rows", "public_bound"):
+        refusals.see(f"{old['asked']} {name}", name, NOW)
+    assert sorted(refusals.rules(NOW, 1.0).values()) == ["min_rows", "public_bound"]
+
+
+def test_every_rule_says_what_its_verdict_depends_on():
+    assert set(DATA_RULES) <= set(RULES)
+    assert set(DATA_RULES.values()) == {"selection", "view", "request"}
+    header = {"study": "s", "session": "t", "round": 3, "step": "x", "view": []}
+    again = header | {"study": "u", "session": "v", "round": 9}
+    for name in RULES:
+        question = question_of(name, header, {})
+        assert bool(question) == (name in DATA_RULES)
+        assert question == question_of(name, again, {})
+    # Another argument is another question.
+    for name in ("classes", "singular", "fixed_point_range"):
+        assert question_of(name, header, {}) != question_of(name, header, {"a": "b"})
+    # Anything may come from outside.
+    for view in (None, 3, [{}], [{"operation": []}], [{"operation": "select"}]):
+        assert question_of("min_rows", {"view": view}, {})
 
 
 def about(rogue: Rogue, bound: float, mean: float = 0.0) -> str:
@@ -75,19 +138,19 @@ def about(rogue: Rogue, bound: float, mean: float = 0.0) -> str:
     return rule
 
 
-def test_bounds_that_were_answered_count_once_one_was_refused():
+def test_bounds_that_were_answered_count_once_one_was_exceeded():
     """From above in small steps, one refusal would tell any number of digits."""
-    here = silos(TABLES)
-    said = [about(Rogue(here).enter(), 1e6 - k) for k in range(MOST_REFUSALS)]
-    assert said == [""] * MOST_REFUSALS
-    assert about(Rogue(here).enter(), 1.0) == "public_bound"
+    here = silos(TABLES, policy={})
+    said = [about(Rogue(here).enter(), 1e6 - k) for k in range(5)]
+    assert said == [""] * 5
+    about(Rogue(here).enter(), 1.0)
     rogue = Rogue(here).enter()
     assert rogue.rules("pca.local_total")["b"] == "refusals"
 
 
 def test_the_same_bound_again_tells_nothing_new():
-    """An honest study that is resumed, fit by fit, after a silo said no once."""
-    here = silos(TABLES)
-    assert about(Rogue(here).enter(), 1.0) == "public_bound"
-    for _ in range(MOST_REFUSALS + 1):
-        assert about(Rogue(here).enter(), 1e6) == ""
+    """An honest study that is resumed, fit by fit, after a silo's rows changed."""
+    here = silos(TABLES, policy={})
+    about(Rogue(here).enter(), 1.0)
+    for _ in range(5):
+        assert about(Rogue(here).enter(), 1.0) == ""

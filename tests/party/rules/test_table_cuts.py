@@ -156,11 +156,11 @@ def test_the_log_has_the_cut_with_the_first_answer_about_blocks(tmp_path):
     here = silos()
     rogue = Rogue(here).enter()
     log = here.parties["a"]._studies._audit_log
-    rogue.totals("scaler.local_observed")
+    rogue.observed("scaler")
     assert not log.notes("blocks")
     chain = (Select(COLUMNS), Rows(0, 2, 0.0, False, 1))
-    rogue.totals("scaler.local_observed", None, chain)
-    rogue.totals("scaler.local_observed", None, (*chain, Rows(0, 2, 0.0, False, 1)))
+    rogue.observed("scaler", chain)
+    rogue.observed("scaler", (*chain, Rows(0, 2, 0.0, False, 1)))
     (note,) = log.notes("blocks")
     assert note["label"] == ""
     assert note["fewest"] == [10, 5]

@@ -9,6 +9,7 @@ from unpooled.errors import AggregationError
 from unpooled.secure.keys.agreement import (
     KEY_BYTES,
     Agreement,
+    Offer,
     new_group_key,
     open_sealed,
     seal_for,
@@ -25,7 +26,7 @@ def agreements(session: bytes = b"s", roster: Roster = ROSTER) -> dict[str, Agre
     return {n: Agreement(n, IDENTITIES[n], roster, session) for n in roster}
 
 
-def offers_of(members: Mapping[str, Agreement]) -> dict[str, tuple[bytes, bytes]]:
+def offers_of(members: Mapping[str, Agreement]) -> dict[str, Offer]:
     return {name: member.offer() for name, member in members.items()}
 
 
@@ -39,6 +40,21 @@ def test_every_pair_has_one_key_of_its_own():
     assert len({keys[i][j] for i, j in pairs}) == len(pairs)
     assert all(len(keys[i][j]) == KEY_BYTES for i, j in pairs)
     assert all(set(keys[i]) == set(NAMES) - {i} for i in NAMES)
+
+
+def test_both_ends_know_which_heads_of_their_logs_were_seen():
+    def shared(seen_by_a: str, told_to_b: str) -> bool:
+        a = Agreement("a", IDENTITIES["a"], ROSTER, b"s", {"b": seen_by_a})
+        members = agreements() | {"a": a}
+        offers = offers_of(members)
+        of_b = members["b"].agree(offers, {"a": told_to_b})
+        return members["a"].agree(offers)["b"] == of_b["a"]
+
+    assert shared("head", "head")
+    assert shared("", "")
+    # A relay that keeps from b what a saw of its log.
+    assert not shared("head", "")
+    assert not shared("head", "another")
 
 
 def test_every_session_has_keys_of_its_own():
@@ -55,8 +71,7 @@ def _swap(offers, members, relay):
 
 
 def _own_signature(offers, members, relay):
-    public, _ = relay.offer()
-    return {**offers, "b": (public, offers["b"][1])}
+    return {**offers, "b": offers["b"]._replace(public=relay.offer().public)}
 
 
 def _exchanged(offers, members, relay):
@@ -87,19 +102,24 @@ def _own_offer_altered(offers, members, relay):
 
 def _small_order(offers, members, relay):
     public = bytes(32)
-    statement = members["b"]._statement("b", public)
-    return {**offers, "b": (public, IDENTITIES["b"].sign(statement))}
+    statement = members["b"]._statement("b", public, "")
+    return {**offers, "b": Offer(public, IDENTITIES["b"].sign(statement))}
 
 
 def _short(offers, members, relay):
     public = offers["b"][0][:31]
-    statement = members["b"]._statement("b", public)
-    return {**offers, "b": (public, IDENTITIES["b"].sign(statement))}
+    statement = members["b"]._statement("b", public, "")
+    return {**offers, "b": Offer(public, IDENTITIES["b"].sign(statement))}
 
 
 def _flipped(offers, members, relay):
-    public, signature = offers["b"]
-    return {**offers, "b": (bytes([public[0] ^ 1, *public[1:]]), signature)}
+    public = offers["b"].public
+    altered = bytes([public[0] ^ 1, *public[1:]])
+    return {**offers, "b": offers["b"]._replace(public=altered)}
+
+
+def _another_head(offers, members, relay):
+    return {**offers, "b": offers["b"]._replace(head="another")}
 
 
 ATTACKS = [
@@ -114,6 +134,7 @@ ATTACKS = [
     _small_order,
     _short,
     _flipped,
+    _another_head,
 ]
 
 
@@ -139,14 +160,26 @@ def test_a_stranger_cannot_answer_for_the_offer():
     )
 
 
+def test_keys_are_agreed_once():
+    members = agreements()
+    offers = offers_of(members)
+    members["a"].agree(offers)
+    with pytest.raises(AggregationError) as refused:
+        members["a"].agree(offers)
+    assert refused.value.rule == "replayed"
+    assert members["a"]._private is None
+    # The offer stays what it was, for a peer that is slower.
+    assert members["a"].offer() == offers["a"]
+
+
 def test_group_keys_pass_sealed_and_unaltered():
     pair, other = b"p" * 32, b"o" * 32
-    key = new_group_key()
-    sealed = seal_for(pair, key)
+    key, about = new_group_key(), agreements()["a"].about("group key", "a", "b")
+    sealed = seal_for(pair, key, about)
 
     assert key not in sealed
-    assert open_sealed(pair, sealed) == key
-    assert seal_for(pair, key) != sealed
+    assert open_sealed(pair, sealed, about) == key
+    assert seal_for(pair, key, about) != sealed
     broken = [sealed[:-1], sealed + b"\0", sealed[1:], b"", sealed[:12]]
     for bit in range(0, 8 * len(sealed), 11):
         flipped = bytearray(sealed)
@@ -154,10 +187,24 @@ def test_group_keys_pass_sealed_and_unaltered():
         broken.append(bytes(flipped))
     for bad in broken:
         with pytest.raises(AggregationError, match="was altered") as refused:
-            open_sealed(pair, bad)
+            open_sealed(pair, bad, about)
         assert refused.value.rule == "wrong_signature"
     with pytest.raises(AggregationError):
-        open_sealed(other, sealed)
+        open_sealed(other, sealed, about)
+
+
+def test_a_sealed_key_is_for_one_receiver_and_one_session():
+    pair = b"p" * 32
+    one, other = agreements()["a"], agreements(b"t")["a"]
+    sealed = seal_for(pair, new_group_key(), one.about("group key", "a", "b"))
+    for wrong in (
+        one.about("group key", "b", "a"),
+        one.about("group key", "a", "c"),
+        one.about("another key", "a", "b"),
+        other.about("group key", "a", "b"),
+    ):
+        with pytest.raises(AggregationError, match="another purpose"):
+            open_sealed(pair, sealed, wrong)
 
 
 def test_group_keys_are_fresh():
@@ -175,7 +222,7 @@ def test_signatures_of_one_kind_do_not_serve_as_another():
     member = agreements()["a"]
     line = Release("s", 1, "t", "n", (), "f", 8, "summed", "out", ("a",))
     starts = {
-        member._statement("a", bytes(32))[:9],
+        member._statement("a", bytes(32), "")[:9],
         encode({}, {})[:9],
         line.statement("a", 0, "")[:9],
     }
@@ -196,7 +243,7 @@ def test_a_seed_depends_on_every_partys_fresh_key():
 
 
 def test_a_seed_is_that_of_the_keys_and_not_of_their_signatures():
-    offers = {name: (bytes([i]), b"x") for i, name in enumerate(NAMES)}
-    signed_again = {name: (key, b"y") for name, (key, _) in offers.items()}
+    offers = {name: Offer(bytes([i]), b"x") for i, name in enumerate(NAMES)}
+    signed_again = {n: offer._replace(signature=b"y") for n, offer in offers.items()}
 
     assert session_seed("s", "t", offers) == session_seed("s", "t", signed_again)

@@ -77,6 +77,29 @@ def test_identities_are_fresh_and_can_be_kept(identities):
     again = Identity(north.private_bytes())
     assert again.public == north.public
     assert again.sign(b"x") == north.sign(b"x")
+    assert again.derivation_secret(b"x") == north.derivation_secret(b"x")
+
+
+def test_derivations_need_a_secret_that_signs_nothing():
+    one, other = Identity(), Identity()
+    key, secret = one.private_bytes()[:32], other.private_bytes()[32:]
+    mixed = Identity(key + secret)
+    assert mixed.public == one.public
+    assert mixed.derivation_secret(b"x") == other.derivation_secret(b"x")
+    assert mixed.derivation_secret(b"x") != one.derivation_secret(b"x")
+    assert mixed.derivation_secret(b"y") != mixed.derivation_secret(b"x")
+
+
+def test_an_identity_of_an_earlier_version_is_its_signing_key_alone():
+    old = Identity(bytes(range(32)))
+    assert old.private_bytes() == bytes(range(32))
+    assert old.derivation_secret(b"x") == Identity(bytes(range(32))).derivation_secret(
+        b"x"
+    )
+    assert old.derivation_secret(b"x") != Identity().derivation_secret(b"x")
+    for size in (31, 33, 63, 65, 96):
+        with pytest.raises(ValueError, match="32 or 64 bytes"):
+            Identity(bytes(size))
 
 
 def test_the_digest_is_of_names_and_keys_in_any_order(roster, identities):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from unpooled.errors import AggregationError
 from unpooled.secure.sums.fixed_point import BoundedCode, Code, WideCode
+from unpooled.secure.sums.low_precision_code import LowPrecisionCode
 
 CODES = pytest.mark.parametrize("make", [WideCode, BoundedCode])
 # One rounding to the quantum per party, 2^-129, and two units in the last place of the
@@ -23,6 +24,11 @@ def total_of(code: Code, parts: np.ndarray) -> np.ndarray:
     for part in parts[1:]:
         code.add(words, code.encode(part))
     return code.decode(words)
+
+
+def alone(code: Code, values: np.ndarray, m: int) -> np.ndarray:
+    """What is opened when all other parties' vectors are zero."""
+    return total_of(code, np.vstack([values, np.zeros((m - 1, len(values)))]))
 
 
 def exact(parts: np.ndarray) -> list[Fraction]:
@@ -104,7 +110,7 @@ def test_subtracting_undoes_adding(make, values, pads):
     code = make(3)
     words = code.encode(np.array(values))
     before = words.copy()
-    pad = np.frombuffer(b"".join(pads), np.uint64)[: words.size].reshape(words.shape)
+    pad = np.resize(np.frombuffer(b"".join(pads), np.uint64), words.shape)
 
     code.add(words, pad)
     code.subtract(words, pad)
@@ -146,9 +152,8 @@ def test_wide_range_ends_where_it_says(n_parties):
     code, edge = WideCode(n_parties), 2.0**126 / n_parties
     below = np.nextafter(edge, 0)
 
-    assert abs(code.decode(code.encode(np.array([below, -below])))) == pytest.approx(
-        below, rel=1e-15
-    )
+    total = alone(code, np.array([below, -below]), n_parties)
+    assert abs(total) == pytest.approx(below, rel=1e-15)
     for beyond in (edge, -edge, np.nextafter(edge, np.inf)):
         with pytest.raises(AggregationError, match="range of the wide code"):
             code.encode(np.array([beyond]))
@@ -161,8 +166,8 @@ def test_bounded_range_ends_where_it_says():
     code = BoundedCode(3)
     slack = 1.0 + 2.0**-20
 
-    assert code.decode(code.encode(np.array([1.0, -1.0]))).tolist() == [1.0, -1.0]
-    assert code.decode(code.encode(np.array([slack]))) == pytest.approx(slack)
+    assert alone(code, np.array([1.0, -1.0]), 3).tolist() == [1.0, -1.0]
+    assert alone(code, np.array([slack]), 3) == pytest.approx(slack)
     for beyond in (np.nextafter(slack, 2), -np.nextafter(slack, 2), 1.5):
         with pytest.raises(AggregationError) as refused:
             code.encode(np.array([0.0, beyond]))
@@ -183,7 +188,10 @@ def test_bounded_totals_never_wrap(n_parties):
 def test_words_that_are_no_total_are_refused(make):
     code = make(3)
     # 2^62 is far from zero in either code, and so is its negation.
-    words = np.zeros(code.shape(2), np.uint64)
+    words = code.encode(np.zeros(2))
+    for _ in range(2):
+        code.add(words, code.encode(np.zeros(2)))
+    assert (code.decode(words.copy()) == 0).all()
     words[(0, *[-1] * (words.ndim - 1))] = 2**62 + 2**61
     words[(1, *[-1] * (words.ndim - 1))] = 2**64 - 2**62 - 2**61
 
@@ -193,21 +201,20 @@ def test_words_that_are_no_total_are_refused(make):
 
 def test_the_lowest_word_is_no_total():
     # -2^255 is its own negation: a sign bit alone must not decode as something small.
-    words = np.array([[0, 0, 0, 2**63]], np.uint64)
+    words = np.array([[0, 0, 0, 2**63], [2, 0, 0, 0]], np.uint64)
 
     with pytest.raises(AggregationError):
         WideCode(2).decode(words)
     with pytest.raises(AggregationError):
-        BoundedCode(2).decode(np.array([2**63], np.uint64))
+        BoundedCode(2).decode(np.array([2**63, 2, 2], np.uint64))
 
 
 @CODES
 def test_zero_has_one_word(make):
-    code = make(3)
-    words = code.encode(np.array([0.0, -0.0, 5e-324, -5e-324, -(2.0**-200)]))
+    code, values = make(3), np.array([0.0, -0.0, 5e-324, -5e-324, -(2.0**-200)])
 
-    assert not words.any()
-    assert np.signbit(code.decode(words)).sum() == 0
+    assert (code.encode(values) == code.encode(np.zeros(5))).all()
+    assert np.signbit(alone(code, values, 3)).sum() == 0
 
 
 @CODES
@@ -219,8 +226,9 @@ def test_lengths(make, d):
     words = code.encode(values)
 
     assert words.shape == code.shape(d)
-    assert words.nbytes == d * code.bytes_per_number
-    assert np.abs(code.decode(words) - values).max(initial=0) <= 2.0**-52
+    assert words.nbytes == d * code.bytes_per_number + max(code.bytes_per_number, 16)
+    assert words.nbytes == code.bytes(d)
+    assert np.abs(alone(code, values, 3) - values).max(initial=0) <= 2.0**-52
 
 
 def test_encoding_leaves_the_values_alone():
@@ -228,3 +236,21 @@ def test_encoding_leaves_the_values_alone():
     for code in (WideCode(3), BoundedCode(3)):
         code.encode(values)
     assert values.tolist() == [1.0, -(2.0**-60), 0.25]
+
+
+@pytest.mark.parametrize("d", [1, 5])
+@pytest.mark.parametrize("marking", [1, 2, 3])
+@pytest.mark.parametrize(
+    "make", [WideCode, BoundedCode, lambda m: LowPrecisionCode(m, 16)]
+)
+def test_one_part_of_noise_makes_the_total_unreadable(make, marking, d):
+    for _ in range(20):
+        code = make(3)
+        parts = [code.noise(d) for _ in range(marking)]
+        parts += [code.encode(np.full(d, 0.1)) for _ in range(3 - marking)]
+        words = parts[0]
+        for part in parts[1:]:
+            code.add(words, part)
+        with pytest.raises(AggregationError, match="no") as refused:
+            code.decode(words)
+        assert refused.value.rule == "fixed_point_range"

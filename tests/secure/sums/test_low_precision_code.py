@@ -1,4 +1,4 @@
-"""Numbers in 8, 16 or 32 bits: unbiased, never wrapped, and noise to who has a part."""
+"""Numbers in 8, 16 or 32 bits: unbiased, never clipped, and noise to who has a part."""
 
 import itertools
 
@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unpooled.errors import AggregationError
+from unpooled.secure.sums.fixed_point import SLACK
 from unpooled.secure.sums.low_precision_code import LowPrecisionCode
 from unpooled.secure.sums.masking import MaskedSum
 
@@ -15,8 +16,8 @@ WIDTHS = pytest.mark.parametrize("bits", [8, 16, 32])
 
 
 def scale(bits, m):
-    """Codes of the bound: one of room for each party at either end, and one more."""
-    return 2 ** (bits - 1) - 2 - m
+    """Codes of the bound: one of room for each party at either end, and the slack."""
+    return int((2 ** (bits - 1) - 1 - m) / SLACK)
 
 
 def total_of(parts, bits, context=b"context"):
@@ -116,6 +117,15 @@ def test_masked_totals_are_those_in_clear(bits):
 def test_nothing_is_clipped(bits, bad):
     with pytest.raises(AggregationError, match="not finite or exceeds"):
         LowPrecisionCode(3, bits).encode(np.array([0.0, bad]))
+
+
+@WIDTHS
+@pytest.mark.parametrize("beyond", [1.0 + 2.0**-21, -SLACK])
+def test_what_rounding_moved_beyond_the_bound_is_not_clipped(bits, beyond):
+    m = 3
+    parts = np.outer(np.eye(m)[0], np.full(1000, beyond))
+    error = np.abs(total_of(parts, bits) - beyond)
+    assert error.max() <= m / 2 / scale(bits, m) + 1e-14
 
 
 @pytest.mark.parametrize("bits", [4, 64, 16.0, True, "16", None])

@@ -7,14 +7,14 @@ Rows stay on the workers. Party and cluster communicate by Dask, inside the silo
 of these messages leaves the silo.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, final
 
 import numpy as np
 
 from unpooled.arrays import Array
-from unpooled.data.columns import feature_columns
+from unpooled.data.columns import Roles
 from unpooled.data.row_blocks import Block
 from unpooled.data.sources.frames import FrameTable
 from unpooled.data.table import ArrayTable, SlicedTable, Table
@@ -35,32 +35,20 @@ class ClusterTable(SlicedTable):
     ----------
     collection : dask.dataframe.DataFrame or dask.array.Array
         It is computed in every pass: persist it on the cluster if that is costly.
-    label, ids : str, optional
-        Columns that are never features.
-    columns : sequence of str, optional
-        The only feature columns wanted.
+    roles : Roles
+        The label, the ids, and the only feature columns wanted.
     client : distributed.Client, optional
         Client of the cluster that computes; by default that of this process, or its own
         threads if there is none.
     """
 
-    def __init__(
-        self,
-        collection: Any,
-        *,
-        client: Any = None,
-        label: str | None = None,
-        ids: str | None = None,
-        columns: Sequence[str] | None = None,
-    ) -> None:
+    def __init__(self, collection: Any, roles: Roles, client: Any = None) -> None:
         self.named = hasattr(collection, "to_delayed") and hasattr(collection, "dtypes")
         names = _names(collection, self.named)
-        self.columns = feature_columns(
-            names, label=label, ids=ids, wanted=columns, source="The Dask collection"
-        )
-        self.label, self.ids, self._client = label, ids, client
-        self._roles = {"label": label, "ids": ids, "columns": list(self.columns)}
-        parts = _parts(collection, self.named, [*self.columns, label, ids])
+        self.columns = roles.features(names, "The Dask collection")
+        self.label, self.ids, self._client = roles.label, roles.ids, client
+        self._roles = replace(roles, columns=self.columns)
+        parts = _parts(collection, self.named, [*self.columns, *roles.others])
         sizes = self._compute([_later(_size)(part, self._roles) for part in parts])
         self._sizes = [size for size in sizes if size]
         self._parts = [part for part, n in zip(parts, sizes, strict=True) if n]
@@ -113,7 +101,7 @@ class ClusterTable(SlicedTable):
         return compute(*tasks)
 
 
-def open_cluster(address: str, **roles: Any) -> ClusterTable:
+def open_cluster(address: str, roles: Roles) -> ClusterTable:
     """Open a data set that is published on a cluster.
 
     Parameters
@@ -121,7 +109,7 @@ def open_cluster(address: str, **roles: Any) -> ClusterTable:
     address : str
         ``dask://scheduler:8786/name``, or ``dask+tls://...`` with the certificates that
         Dask's own configuration names.
-    **roles
+    roles : Roles
         As of `ClusterTable`.
     """
     scheme, _, rest = address.partition("://")
@@ -149,7 +137,7 @@ def open_cluster(address: str, **roles: Any) -> ClusterTable:
             f"Data set {name!r} cannot be read from the Dask scheduler at {place}: "
             f"{wrong}. Check that it runs, and that the data set is published there."
         ) from wrong
-    return ClusterTable(collection, client=client, **roles)
+    return ClusterTable(collection, roles, client)
 
 
 _INSTALL = (
@@ -166,10 +154,10 @@ def _names(collection: Any, named: bool) -> list[str]:
     return [f"x{j}" for j in range(collection.shape[1])]
 
 
-def _parts(collection: Any, named: bool, wanted: Sequence[str | None]) -> list[Any]:
+def _parts(collection: Any, named: bool, wanted: Sequence[str]) -> list[Any]:
     if named:
         # Columns that are not requested are not read.
-        return list(collection[[n for n in wanted if n is not None]].to_delayed())
+        return list(collection[list(wanted)].to_delayed())
     whole_rows = collection.rechunk({1: -1})
     return list(np.ravel(whole_rows.to_delayed()))
 
@@ -180,18 +168,18 @@ def _later(function: Callable[..., Any]) -> Any:
     return delayed(function, pure=False, traverse=False)
 
 
-def _table(part: Any, roles: Mapping[str, Any]) -> Table:
+def _table(part: Any, roles: Roles) -> Table:
     is_array = isinstance(part, np.ndarray) or hasattr(part, "tocsr")
-    return (ArrayTable if is_array else FrameTable)(part, **roles)
+    return (ArrayTable if is_array else FrameTable)(part, roles)
 
 
-def _size(part: Any, roles: Mapping[str, Any]) -> int:
+def _size(part: Any, roles: Roles) -> int:
     n_rows = int(part.shape[0])
     # Opening a part checks that its columns are numbers.
     return _table(part, roles).n_rows if n_rows else 0
 
 
-def _worked(part: Any, roles: Mapping[str, Any], work: Work) -> Totals:
+def _worked(part: Any, roles: Roles, work: Work) -> Totals:
     return work(_table(part, roles))
 
 

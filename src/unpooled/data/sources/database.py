@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from unpooled.arrays import Array, Shaped
+from unpooled.data.columns import Roles
 from unpooled.data.row_blocks import Block
 from unpooled.data.sources.database_address import DatabaseAddress
 from unpooled.data.sources.streamed import Batches, Reader, StreamedTable
@@ -103,29 +104,19 @@ class DatabaseTable(StreamedTable):
         Address of the table or query.
     reader : DatabaseReader
         Reads its kind of database.
-    label, ids : str, optional
-        Columns that are never features, of any type.
-    columns : sequence of str, optional
-        The only feature columns wanted; others may be of any type.
+    roles : Roles
+        The label, the ids, and the only feature columns wanted.
     """
 
     def __init__(
-        self,
-        address: DatabaseAddress,
-        reader: DatabaseReader,
-        *,
-        label: str | None = None,
-        ids: str | None = None,
-        columns: Sequence[str] | None = None,
+        self, address: DatabaseAddress, reader: DatabaseReader, roles: Roles
     ) -> None:
         self._digests: dict[str, int] = {}
         remedy = (
             "Check the address, that the server can be reached, and that this user may "
             "read the table"
         )
-        super().__init__(
-            address.source, remedy, reader, label=label, ids=ids, columns=columns
-        )
+        super().__init__(address.source, remedy, reader, roles)
 
     def _blocks(
         self, columns: list[str], extra: list[str], rows: int

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from unpooled.data.columns import Roles
 from unpooled.data.sources.streamed import Batches, Reader, Survey
 
 # Arrow reads up to 32 blocks ahead, so blocks are small. But a row must fit into a
@@ -72,15 +73,14 @@ class DelimitedReader(Reader):
             )
         return names
 
-    def survey(
-        self, features: Sequence[str], label: str | None, ids: str | None
-    ) -> Survey:
+    def survey(self, features: Sequence[str], roles: Roles) -> Survey:
         """Read the file once as text; count rows and determine the types."""
         kinds: dict[str, Kinds] = dict.fromkeys(features, NUMBER_KINDS)
-        if label is not None:
-            kinds[label] = LABEL_KINDS
-        if ids is not None:
-            kinds[ids] = (pa.string(),)  # as numbers, ids such as 007 would lose zeros
+        if roles.label is not None:
+            kinds[roles.label] = LABEL_KINDS
+        if roles.ids is not None:
+            # As numbers, ids such as 007 would lose zeros.
+            kinds[roles.ids] = (pa.string(),)
         text: dict[str, str] = {}
         has_missing = dict.fromkeys(kinds, False)
         n_rows = 0

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from unpooled.arrays import Array, Float, Shaped
-from unpooled.data.columns import feature_columns, refuse_text
+from unpooled.data.columns import NO_ROLES, Roles, refuse_text
 from unpooled.data.row_blocks import Block
 from unpooled.data.sources.arrow import is_number, numbers_of, values_of
 from unpooled.data.table import SlicedTable
@@ -26,20 +26,11 @@ class FrameTable(SlicedTable):
     frame : pandas, polars or pyarrow table
         Feature columns are numbers or booleans, nullable or not; nulls become NaN.
         Columns without any value may be of any type.
-    label, ids : str, optional
-        Columns that are never features, of any type.
-    columns : sequence of str, optional
-        The only feature columns wanted; others may be of any type.
+    roles : Roles, optional
+        The label, the ids, and the only feature columns wanted.
     """
 
-    def __init__(
-        self,
-        frame: Frame,
-        *,
-        label: str | None = None,
-        ids: str | None = None,
-        columns: Sequence[str] | None = None,
-    ) -> None:
+    def __init__(self, frame: Frame, roles: Roles = NO_ROLES) -> None:
         self._frame = eager_frame(frame)
         keys = self._frame.columns
         self.named = _has_names(keys)
@@ -48,10 +39,8 @@ class FrameTable(SlicedTable):
         self._keys = dict(zip(names, keys, strict=True))
         self._types = dict(zip(names, self._frame.schema.values(), strict=True))
         self._numbered = {name: j for j, name in enumerate(names)}
-        self.columns = feature_columns(
-            names, label=label, ids=ids, wanted=columns, source="The DataFrame"
-        )
-        self.label, self.ids = label, ids
+        self.columns = roles.features(names, "The DataFrame")
+        self.label, self.ids = roles.label, roles.ids
         if not self.n_rows:
             raise DataError(
                 "The DataFrame has no rows. Leave a silo without data out of the study."
@@ -60,8 +49,7 @@ class FrameTable(SlicedTable):
         refuse_text({n: kind for n, kind in kinds.items() if kind}, "The DataFrame")
         self._has_missing = {
             name: bool(self._column(self._frame, name).null_count())
-            for name in (label, ids)
-            if name is not None
+            for name in roles.others
         }
 
     @property

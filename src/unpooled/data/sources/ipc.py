@@ -7,6 +7,7 @@ from typing import final
 
 import pyarrow as pa
 
+from unpooled.data.columns import Roles
 from unpooled.data.sources.arrow import is_number
 from unpooled.data.sources.streamed import Batches, Reader, Survey
 
@@ -26,11 +27,9 @@ class IpcReader(Reader):
         """Return the column names in the order of the file."""
         return self._schema().names
 
-    def survey(
-        self, features: Sequence[str], label: str | None, ids: str | None
-    ) -> Survey:
+    def survey(self, features: Sequence[str], roles: Roles) -> Survey:
         """Return types from the schema, and counts from one pass."""
-        others = [name for name in (label, ids) if name is not None]
+        others = roles.others
         schema = self._schema()
         types = {name: schema.field(name).type for name in (*features, *others)}
         doubtful = [name for name in features if not is_number(types[name])]

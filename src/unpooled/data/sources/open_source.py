@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unpooled.arrays import Array
+from unpooled.data.columns import Roles
 from unpooled.data.recoding import RecodedTable
 from unpooled.data.sources.database_address import is_database, read_address
 from unpooled.data.table import ArrayTable, Table
@@ -86,7 +87,7 @@ def open_source(
         if columns is not None or missing or block_mb is not None:
             table = RecodedTable(table, columns=columns, missing=missing)
     else:
-        table = _open(source, {"label": label, "ids": ids, "columns": columns})
+        table = _open(source, Roles(label, ids, columns))
         table = RecodedTable(table, missing=missing) if missing else table
     if block_mb is not None:
         if not block_mb > 0:
@@ -95,20 +96,20 @@ def open_source(
     return table
 
 
-def _open(source: Source, roles: dict[str, Any]) -> Table:
+def _open(source: Source, roles: Roles) -> Table:
     if isinstance(source, str | os.PathLike):
         return _open_path(source, roles)
     if isinstance(source, list | tuple):
-        return ArrayTable(_rows(source), **roles)
+        return ArrayTable(_rows(source), roles)
     if isinstance(source, np.ndarray) or hasattr(source, "tocsr"):
-        return ArrayTable(source, **roles)
+        return ArrayTable(source, roles)
     if hasattr(source, "__dask_graph__"):
         from unpooled.data.sources.dask import ClusterTable
 
-        return ClusterTable(source, **roles)
+        return ClusterTable(source, roles)
     from unpooled.data.sources.frames import FrameTable
 
-    return FrameTable(source, **roles)
+    return FrameTable(source, roles)
 
 
 def _as_given(table: Table, label: str | None, ids: str | None) -> Table:
@@ -121,7 +122,7 @@ def _as_given(table: Table, label: str | None, ids: str | None) -> Table:
     return table
 
 
-def _open_path(source: str | os.PathLike[str], roles: dict[str, Any]) -> Table:
+def _open_path(source: str | os.PathLike[str], roles: Roles) -> Table:
     if "://" in os.fspath(source):
         address = os.fspath(source)
         if is_database(address):
@@ -129,7 +130,7 @@ def _open_path(source: str | os.PathLike[str], roles: dict[str, Any]) -> Table:
         if _scheme(source) in ("dask", "dask+tls"):
             from unpooled.data.sources.dask import open_cluster
 
-            return open_cluster(address, **roles)
+            return open_cluster(address, roles)
         raise DataError(
             f"{_scheme(source)}:// sources cannot be read: files must be local, and of "
             f"databases SQLite and PostgreSQL are known. Export the table to Parquet "
@@ -150,14 +151,14 @@ def _open_path(source: str | os.PathLike[str], roles: dict[str, Any]) -> Table:
         from unpooled.data.sources.npy import MappedRows, sparse_file
 
         dense = path.suffix.lower() == ".npy"
-        return ArrayTable(MappedRows(path) if dense else sparse_file(path), **roles)
+        return ArrayTable(MappedRows(path) if dense else sparse_file(path), roles)
     reader = _reader(path)
     from unpooled.data.sources.unchanged_file import FileTable
 
-    return FileTable(path, reader, **roles)
+    return FileTable(path, reader, roles)
 
 
-def _open_database(source: str, roles: dict[str, Any]) -> Table:
+def _open_database(source: str, roles: Roles) -> Table:
     address = read_address(source)
     try:
         from unpooled.data.sources.database import DatabaseTable
@@ -175,7 +176,7 @@ def _open_database(source: str, roles: dict[str, Any]) -> Table:
             f"Databases are read through ADBC, and its driver for {address.kind} is "
             f"not installed. Install it with: pip install 'unpooled[sql]'."
         ) from error
-    return DatabaseTable(address, reader, **roles)
+    return DatabaseTable(address, reader, roles)
 
 
 def _scheme(source: str | os.PathLike[str]) -> str:

@@ -7,6 +7,7 @@ from typing import final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from unpooled.data.columns import Roles
 from unpooled.data.sources.arrow import is_number
 from unpooled.data.sources.streamed import Batches, Reader, Survey
 
@@ -28,11 +29,9 @@ class ParquetReader(Reader):
         with self._open() as file:
             return file.schema_arrow.names
 
-    def survey(
-        self, features: Sequence[str], label: str | None, ids: str | None
-    ) -> Survey:
+    def survey(self, features: Sequence[str], roles: Roles) -> Survey:
         """Return types and the number of rows from the footer."""
-        others = [name for name in (label, ids) if name is not None]
+        others = roles.others
         with self._open() as file:
             schema = file.schema_arrow
             n_rows = file.metadata.num_rows

@@ -10,7 +10,7 @@ from typing import final
 import adbc_driver_postgresql.dbapi as driver
 import pyarrow as pa
 
-from unpooled.data.columns import listing
+from unpooled.data.columns import Roles, listing
 from unpooled.data.sources.database import (
     BATCH_BYTES,
     Connection,
@@ -89,11 +89,9 @@ class PostgreSQLReader(DatabaseReader):
                 return name
         raise self._no_table(cursor, wanted)
 
-    def survey(
-        self, features: Sequence[str], label: str | None, ids: str | None
-    ) -> Survey:
+    def survey(self, features: Sequence[str], roles: Roles) -> Survey:
         """Return types from the server, and counts of rows and values."""
-        others = [name for name in (label, ids) if name is not None]
+        others = roles.others
         with self.cursor() as cursor:
             expressions = [TYPE.format(column=quoted(n)) for n in (*features, *others)]
             names_of_types = self.one_row(cursor, expressions)

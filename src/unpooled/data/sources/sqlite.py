@@ -14,7 +14,7 @@ from typing import final
 import adbc_driver_sqlite.dbapi as driver
 import pyarrow as pa
 
-from unpooled.data.columns import listing
+from unpooled.data.columns import Roles, listing
 from unpooled.data.sources.database import (
     Connection,
     Cursor,
@@ -56,11 +56,9 @@ class SQLiteReader(DatabaseReader):
         # An index that covers all requested columns would change the order of the rows.
         return quoted(wanted) + " NOT INDEXED" * (kinds[wanted] == "table")
 
-    def survey(
-        self, features: Sequence[str], label: str | None, ids: str | None
-    ) -> Survey:
+    def survey(self, features: Sequence[str], roles: Roles) -> Survey:
         """Return the types of columns, and counts of rows and missing cells."""
-        others = [name for name in (label, ids) if name is not None]
+        others = roles.others
         expressions = [
             "count(*)",
             *(_count(name, "'text', 'blob'") for name in features),

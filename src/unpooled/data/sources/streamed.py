@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from unpooled.arrays import Array, Shaped
-from unpooled.data.columns import feature_columns, refuse_text
+from unpooled.data.columns import Roles, refuse_text
 from unpooled.data.row_blocks import Block
 from unpooled.data.sources.arrow import numbers_of, values_of
 from unpooled.data.table import SlicedTable
@@ -56,9 +56,7 @@ class Reader(abc.ABC):
         """Return all column names in the order of the source, with repetitions."""
 
     @abc.abstractmethod
-    def survey(
-        self, features: Sequence[str], label: str | None, ids: str | None
-    ) -> Survey:
+    def survey(self, features: Sequence[str], roles: Roles) -> Survey:
         """Return row count and column types, found in bounded memory."""
 
     @abc.abstractmethod
@@ -77,31 +75,18 @@ class StreamedTable(SlicedTable):
         What to check when it cannot be read: a sentence without its full stop.
     reader : Reader
         Reads its kind of source.
-    label, ids : str, optional
-        Columns that are never features, of any type.
-    columns : sequence of str, optional
-        The only feature columns wanted; others may be of any type.
+    roles : Roles
+        The label, the ids, and the only feature columns wanted.
     """
 
-    def __init__(
-        self,
-        source: str,
-        remedy: str,
-        reader: Reader,
-        *,
-        label: str | None,
-        ids: str | None,
-        columns: Sequence[str] | None,
-    ) -> None:
+    def __init__(self, source: str, remedy: str, reader: Reader, roles: Roles) -> None:
         self._source, self._remedy, self._reader = source, remedy, reader
         try:
-            self.columns = feature_columns(
-                reader.names(), label=label, ids=ids, wanted=columns, source=source
-            )
-            self._survey = reader.survey(self.columns, label, ids)
+            self.columns = roles.features(reader.names(), source)
+            self._survey = reader.survey(self.columns, roles)
         except (pa.ArrowException, OSError) as error:
             raise self._unreadable(error) from error
-        self.label, self.ids, self.named = label, ids, True
+        self.label, self.ids, self.named = roles.label, roles.ids, True
         refuse_text(dict(self._survey.text), source)
         if not self.n_rows:
             raise DataError(

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import final
 
+from unpooled.data.columns import NO_ROLES, Roles
 from unpooled.data.row_blocks import Block
 from unpooled.data.sources.streamed import Reader, StreamedTable
 
@@ -18,21 +19,11 @@ class FileTable(StreamedTable):
         The file.
     reader : Reader
         Reads the format of the file.
-    label, ids : str, optional
-        Columns that are never features, of any type.
-    columns : sequence of str, optional
-        The only feature columns wanted; others may be of any type.
+    roles : Roles, optional
+        The label, the ids, and the only feature columns wanted.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        reader: Reader,
-        *,
-        label: str | None = None,
-        ids: str | None = None,
-        columns: Sequence[str] | None = None,
-    ) -> None:
+    def __init__(self, path: Path, reader: Reader, roles: Roles = NO_ROLES) -> None:
         self._path = path
         self._source = f"The file {path}"
         self._remedy = (
@@ -40,9 +31,7 @@ class FileTable(StreamedTable):
             "UTF-8, and that this user may read it"
         )
         self._version = self._version_now()
-        super().__init__(
-            self._source, self._remedy, reader, label=label, ids=ids, columns=columns
-        )
+        super().__init__(self._source, self._remedy, reader, roles)
 
     def blocks(
         self, columns: Sequence[str], extra: Sequence[str] = (), rows: int | None = None

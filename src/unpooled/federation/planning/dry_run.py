@@ -280,6 +280,7 @@ def plan(
         protection=live.protection,
         notes=tuple(dry.notes),
         latency=latency,
+        n_columns=len(federation.feature_names),
     )
     if update:
         return planned

@@ -1,9 +1,11 @@
 """A plan: what a fit would exchange, what silos would refuse, what it would cost."""
 
+import math
 from dataclasses import dataclass
 from typing import final
 
 from unpooled.ledger import Ledger, Release
+from unpooled.protocol.opened_numbers import SHARE, numbers_of_lines
 
 # Work of a computing process for what it sends: 0.2 to 0.25 s for 1 MB, measured.
 _SECONDS_PER_BYTE = 2.5e-7
@@ -29,6 +31,8 @@ class Plan:
     latency : float
         Seconds from a request to the last reply, measured while the silos were queried
         for their rules; 0 where they were not.
+    n_columns : int
+        Number of columns that the fit reads; 0 where it is not known.
     """
 
     releases: tuple[Release, ...]
@@ -37,6 +41,7 @@ class Plan:
     protection: str
     notes: tuple[str, ...] = ()
     latency: float = 0.0
+    n_columns: int = 0
 
     @property
     def rounds(self) -> int:
@@ -62,6 +67,29 @@ class Plan:
         waits = (self.rounds - secret + secret / 2.0) * self.latency
         return waits + _SECONDS_PER_BYTE * sum(line.bytes for line in compared)
 
+    @property
+    def numbers(self) -> float:
+        """How many numbers the fit would open: those that `max_released_share` counts.
+
+        Releases with an entry for each person are not among them.
+        """
+        return max(
+            numbers_of_lines(line for line in self.releases if party in line.parties)[0]
+            for party in self.parties
+        )
+
+    @property
+    def opened(self) -> str:
+        """A sentence on the numbers that the fit would open, and their share."""
+        if not self.n_columns:
+            return f"Opens {self.numbers:,.0f} numbers."
+        each = self.numbers / self.n_columns
+        return (
+            f"Opens {self.numbers:,.0f} numbers, {each:,.1f} for each of "
+            f"{self.n_columns:,} columns: a share of {SHARE} of the cells where the "
+            f"silos have {math.ceil(each / SHARE):,} rows in all."
+        )
+
     def _bytes(self, direction: str) -> int:
         lines = [line for line in self.releases if line.direction == direction]
         return max(
@@ -78,4 +106,6 @@ class Plan:
             f"{party} would refuse {step}: {rule}"
             for party, step, rule in self.refusals
         ]
-        return "\n".join([head, *self.notes, str(Ledger(self.releases)), *refused])
+        return "\n".join(
+            [head, self.opened, *self.notes, str(Ledger(self.releases)), *refused]
+        )

@@ -4,12 +4,15 @@
               silos ── each class's size times (1, its name), added into three cells
               ──> a cell of a single class gives its name; subtract this class from its
               cells, and repeat ──> names
-    round 2   silos <── names ──  silos ── each class's size and column sums ──> means
+              where the user gives the names: silos <── names ──  silos ── sizes
+    round 2   silos <── names, sizes ── each silo judges the sizes, then sends the
+              column sums of each class ──> means
 
 The table is an invertible Bloom lookup table. A silo need not know which classes other
 silos have, and nobody learns which silo has which class: cells are added over all silos
-before any is read. The totals reveal the name and the size of each class, as those of
-round 2 do. Round 1 is left out where the user gives the names.
+before any is read. The totals reveal the name and the size of each class. Where names
+are given, rows of other classes are left out: a refusal would tell which silo has them.
+Their number over all silos is released too, and an error where there are any.
 
 References
 ----------
@@ -18,7 +21,7 @@ Goodrich and Mitzenmacher, Invertible Bloom lookup tables, Allerton 2011.
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -29,13 +32,14 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import column_sums
 from unpooled.models.moments import not_finite
-from unpooled.protocol.step import Step, public, release, summed
+from unpooled.protocol.step import Step, public, release, stays, summed
 
 # A name has one byte for its kind and up to 44 more, three to a word: float64 holds the
 # product of a word and the size of a class exactly, for sizes up to 2^29.
 _WORDS, _BYTES = 15, 3
-# Numbers of cells in a first, second and third attempt: 64 suffice for some 40 classes.
-SIZES = (64, 256, 1024)
+# Numbers of cells in a first and further attempts: 20 suffice for some 10 classes, 64
+# for some 40. Every cell is a number that is opened, so few are tried first.
+SIZES = (20, 64, 256, 1024)
 # Number of cells that each class is added into.
 _PLACES = 3
 
@@ -43,6 +47,9 @@ CELLS = release(
     "c 16",
     meaning="class names and sizes, added into the cells of a table that is read after "
     "it is added over all silos (invertible Bloom lookup table)",
+    counts="names",
+    # The words of a cell are its count times the words of a name.
+    repeats=1 + _WORDS,
 )
 
 
@@ -54,7 +61,8 @@ def local_names(y: Shaped[Array, " n"], *, salts: Int[Array, " c"]) -> dict[str,
     """Add the names and sizes of this silo's classes into the cells of a table."""
     cells = np.zeros((len(salts), 1 + _WORDS))
     counts = Counter(_present(y).tolist())
-    if len(counts) > len(salts):
+    # What the first table cannot hold is asked for again, in a larger one.
+    if len(counts) > max(len(salts), SIZES[1]):
         raise DataError("The label has too many values.", rule="label_values")
     for value, count in counts.items():
         words = words_of(value)
@@ -62,22 +70,54 @@ def local_names(y: Shaped[Array, " n"], *, salts: Int[Array, " c"]) -> dict[str,
     return {"cells": cells}
 
 
+NAMES = public("c w", "the names of the classes")
+SIZES_TOLD = public(
+    "c", "how many rows each class has, over all silos", counts="classes"
+)
+OWN_SIZES = stays(
+    "c",
+    until="fit",
+    meaning="how many rows of each class the silo has",
+    counts="classes",
+)
+
+
 @summed(
-    takes={"classes": public("c w", "the names of the classes")},
-    count=release("c", meaning="how many rows each class has"),
+    takes={"classes": NAMES},
+    count=release("c", meaning="how many rows each class has", counts="classes"),
+    others=release("", meaning="how many rows are of none of these classes"),
+)
+def local_class_counts(
+    y: Shaped[Array, " n"], *, classes: Int[Array, "c w"]
+) -> dict[str, Any]:
+    """Count this silo's rows, class by class, and those of other classes."""
+    codes = class_codes(y, classes)
+    return {
+        "count": class_sizes(codes, classes),
+        "others": np.array(float(np.count_nonzero(codes < 0))),
+    }
+
+
+@summed(
+    takes={"classes": NAMES, "count": SIZES_TOLD},
     total=release("c p", meaning="the sum of each column over the rows of each class"),
+    own=OWN_SIZES,
 )
 def local_class_totals(
-    X: Float[Array, "n p"], y: Shaped[Array, " n"], *, classes: Int[Array, "c w"]
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    classes: Int[Array, "c w"],
+    count: Float[Array, " c"],
 ) -> dict[str, Any]:
-    """Count and add this silo's rows, class by class."""
+    """Add this silo's rows, class by class."""
     if not np.isfinite(X.sum()) and not np.isfinite(X).all():
         raise not_finite(X)
     codes = class_codes(y, classes)
     rows = [codes == k for k in range(len(classes))]
     return {
-        "count": np.array([float(of_class.sum()) for of_class in rows]),
         "total": np.array([column_sums(X[of_class]) for of_class in rows]),
+        "own": class_sizes(codes, classes),
     }
 
 
@@ -106,13 +146,13 @@ class Classes:
         return np.add.reduce(self.count[:, None] * self.means) / self.count.sum()
 
 
-def agreed_names(
+def agreed_classes(
     federation: Federation,
     names_step: Step,
     classes: Sequence[Any] | None,
     n_planned: int,
-) -> Int[Array, "c w"]:
-    """Return the sorted names of all classes as words; one round if none are given.
+) -> tuple[Int[Array, "c w"], Float[Array, " c"]]:
+    """Return the sorted names of all classes as words, and their sizes; one round.
 
     Parameters
     ----------
@@ -124,35 +164,53 @@ def agreed_names(
         The names, where they are known beforehand.
     n_planned : int
         Number of classes that a plan assumes, which does not know it.
+
+    Raises
+    ------
+    DataError
+        Where rows are of other classes than those given, or nobody has one of them.
     """
     if classes is not None:
-        return _ordered([tuple(words_of(value)) for value in classes])
+        return _counted(federation, names_of(classes))
     for size in SIZES:
         salts = size + np.arange(size)
         cells = federation.sum(names_step, salts=salts)["cells"]
-        names = names_in(cells, salts, n_planned)
-        if names is not None:
-            return names
+        if federation.coordinator.planned:
+            names = names_of(range(n_planned))
+            rows = max(federation.coordinator.n_rows // n_planned, 1)
+            return names, np.full(n_planned, float(rows))
+        counts = peeled(np.rint(cells), salts)
+        if counts is not None:
+            names = _ordered(list(counts))
+            return names, np.array([float(counts[tuple(w)]) for w in names.tolist()])
     raise DataError(
         f"The label {federation.label!r} has too many values to be classes. Name a "
         f"label with fewer."
     )
 
 
-def names_in(
-    cells: Float[Array, "c 16"], salts: Int[Array, " c"], n_planned: int
-) -> Int[Array, "l w"] | None:
-    """Return the sorted names that a table of cells has; None where it is too small."""
-    if (cells == 1.0).all():  # a plan's placeholders
-        return _ordered([tuple(words_of(k)) for k in range(n_planned)])
-    counts = peeled(np.rint(cells), salts)
-    return None if counts is None else _ordered(list(counts))
+def _counted(
+    federation: Federation, names: Int[Array, "c w"]
+) -> tuple[Int[Array, "c w"], Float[Array, " c"]]:
+    """Return names that were given, with the number of rows of each in all silos."""
+    totals = federation.sum(local_class_counts, classes=names)
+    count, others = np.rint(totals["count"]), round(float(totals["others"]))
+    if others and not federation.coordinator.planned:
+        raise DataError(
+            f"{others:,} rows of all silos are of other classes than "
+            f"{class_values(names).tolist()}. Name every class, or have the silos send "
+            f"the names (classes=None)."
+        )
+    if (count == 0).any():
+        empty = class_values(names)[count == 0].tolist()
+        raise DataError(f"No silo has a row of the classes {empty}.")
+    return names, count
 
 
 def pooled_class_means(
-    federation: Federation, classes: Int[Array, "c w"]
-) -> tuple[Float[Array, " c"], Float[Array, "c p"]]:
-    """Return the number of rows and the mean of each class; one round.
+    federation: Federation, classes: Int[Array, "c w"], count: Float[Array, " c"]
+) -> Float[Array, "c p"]:
+    """Return the mean of each class; one round.
 
     Parameters
     ----------
@@ -160,13 +218,11 @@ def pooled_class_means(
         With a label.
     classes : (c, w) array
         Names as words.
+    count : (c,) array
+        The sizes of the classes, which every silo judges first.
     """
-    totals = federation.sum(local_class_totals, classes=classes)
-    count = np.rint(totals["count"])
-    if (count == 0).any():
-        empty = class_values(classes)[count == 0].tolist()
-        raise DataError(f"No silo has a row of the classes {empty}.")
-    return count, totals["total"] / count[:, None]
+    totals = federation.sum(local_class_totals, classes=classes, count=count)
+    return totals["total"] / count[:, None]
 
 
 def check_label(federation: Federation, y: Any) -> None:
@@ -182,16 +238,33 @@ def check_label(federation: Federation, y: Any) -> None:
 
 
 def class_codes(y: Shaped[Array, " n"], classes: Int[Array, "c w"]) -> Int[Array, " n"]:
-    """Return the position of each row's class in `classes`."""
+    """Return the position of each row's class in `classes`; -1 for other classes."""
     values, inverse = np.unique(_present(y), return_inverse=True)
     position = {tuple(words): k for k, words in enumerate(classes.tolist())}
-    try:
-        known = [position[tuple(words_of(value))] for value in values.tolist()]
-    except KeyError as unknown:
-        raise DataError(
-            "A label is not among the classes.", rule="classes"
-        ) from unknown
-    return np.array(known, dtype=np.int64)[inverse]
+    codes = [position.get(_name(value), -1) for value in values.tolist()]
+    return np.array(codes, dtype=np.int64)[inverse]
+
+
+def class_sizes(
+    codes: Int[Array, " n"], classes: Int[Array, "c w"]
+) -> Float[Array, " c"]:
+    """Return the number of rows of each class, from what `class_codes` returned."""
+    sizes = np.bincount(codes[codes >= 0], minlength=len(classes))
+    return sizes.astype(float)
+
+
+def of_classes(
+    X: Float[Array, "n p"], y: Shaped[Array, " n"], classes: Int[Array, "c w"]
+) -> tuple[Float[Array, "l p"], Int[Array, " l"]]:
+    """Return the rows that are of one of the classes, and the positions of these."""
+    codes = class_codes(y, classes)
+    named = codes >= 0
+    return (X, codes) if named.all() else (X[named], codes[named])
+
+
+def names_of(classes: Iterable[Any]) -> Int[Array, "c w"]:
+    """Return the sorted names of at least two classes, as words."""
+    return _ordered([tuple(words_of(value)) for value in classes])
 
 
 def class_values(classes: Int[Array, "c w"]) -> Shaped[Array, " c"]:
@@ -215,6 +288,14 @@ def words_of(value: Any) -> list[int]:
         int.from_bytes(name[start : start + _BYTES])
         for start in range(0, len(name), _BYTES)
     ]
+
+
+def _name(value: Any) -> tuple[int, ...]:
+    """Return `words_of` a label; of one that is too long, what is no class's name."""
+    try:
+        return tuple(words_of(value))
+    except DataError:
+        return ()
 
 
 def places(words: Sequence[int], salts: Int[Array, " c"]) -> list[int]:

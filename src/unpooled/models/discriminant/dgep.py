@@ -2,11 +2,14 @@
 
     M_i         B_i^(-1/2) A_i B_i^(-1/2), from the scatter A_i between and B_i within
                 the silo's own classes, about its own means
-    one round   silos ── M_i, and the class names ──> Σ M_i, solve Σ M_i w = λ w
+    round 1     silos ── names and sizes of their classes ──> names, sizes
+    round 2     silos <── names, sizes ── each judges the sizes
+                silos ── M_i ──> Σ M_i, solve Σ M_i w = λ w
     factors     silos ── F_i with M_i = F_i F_iᵀ, each disclosed to the coordinator
 
-F_i has as many columns as there are classes, and is formed from thin singular values
-where columns exceed rows.
+The published algorithms take round 2 alone; the sizes come first, so that no silo sends
+a matrix about a class of a few people. F_i has as many columns as there are classes,
+and is formed from thin singular values where columns exceed rows.
 
 References
 ----------
@@ -19,18 +22,17 @@ from typing import Any
 import numpy as np
 
 from unpooled.arrays import Array, Float, Int, Shaped
-from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.whitening import whitened_rows
 from unpooled.models.discriminant.classes import (
-    CELLS,
-    SIZES,
-    class_codes,
-    local_names,
-    names_in,
+    NAMES,
+    OWN_SIZES,
+    SIZES_TOLD,
+    class_sizes,
+    of_classes,
 )
 from unpooled.models.generalized_eigen.matrix_pairs import discriminant_factors
-from unpooled.protocol.step import disclosed, public, release, summed
+from unpooled.protocol.step import disclosed, release, summed
 
 _WHITENED = (
     "between-class scatter matrix of the silo's own classes, whitened by its own "
@@ -40,68 +42,52 @@ _WHITENED = (
 
 @summed(
     by="party",
-    takes={"salts": public("c", "random numbers that choose the cells of class names")},
-    cells=CELLS,
+    takes={"classes": NAMES, "count": SIZES_TOLD},
     M=release("p p", symmetric=True, meaning=_WHITENED),
+    own=OWN_SIZES,
 )
 def local_whitened(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],
     *,
-    salts: Int[Array, " c"],
+    classes: Int[Array, "c w"],
+    count: Float[Array, " c"],
     ridge: float,
 ) -> dict[str, Any]:
-    """Release M_i, and the names of the silo's classes."""
-    cells = local_names(y, salts=salts)["cells"]
-    F = whitened_rows(*discriminant_factors(X, y), ridge)
-    return {"cells": cells, "M": F @ F.T}
+    """Release M_i, of the rows of these classes."""
+    X, codes = of_classes(X, y, classes)
+    F = whitened_rows(*discriminant_factors(X, codes), ridge)
+    return {"M": F @ F.T, "own": class_sizes(codes, classes)}
 
 
 @disclosed(
     by="party",
-    takes={"classes": public("c w", "the names of the classes")},
+    takes={"classes": NAMES, "count": SIZES_TOLD},
     F=release("p c", meaning=f"a factor of the {_WHITENED}"),
+    own=OWN_SIZES,
 )
 def local_factors(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],
     *,
     classes: Int[Array, "c w"],
+    count: Float[Array, " c"],
     ridge: float,
 ) -> dict[str, Any]:
     """Disclose F_i, with columns of zeros for classes that the silo does not have."""
-    present = np.unique(class_codes(y, classes))
+    X, codes = of_classes(X, y, classes)
     F = np.zeros((X.shape[1], len(classes)))
-    F[:, present] = whitened_rows(*discriminant_factors(X, y), ridge)
-    return {"F": F}
+    F[:, np.unique(codes)] = whitened_rows(*discriminant_factors(X, codes), ridge)
+    return {"F": F, "own": class_sizes(codes, classes)}
 
 
-def names_and_sum(
-    federation: Federation, ridge: float, n_planned: int
-) -> tuple[Int[Array, "c w"], Float[Array, "p p"]]:
-    """Return the class names and Σ M_i; one round.
-
-    Parameters
-    ----------
-    federation : Federation
-        With a label.
-    ridge : float
-        Added to the diagonal of each B_i; 0 for pseudo-inverse roots.
-    n_planned : int
-        Number of classes that a plan assumes.
-    """
-    salts = SIZES[1] + np.arange(SIZES[1])
-    totals = federation.sum(local_whitened, salts=salts, ridge=ridge)
-    names = names_in(totals["cells"], salts, n_planned)
-    if names is None:
-        raise DataError("The label has too many values to be classes.")
-    return names, totals["M"]
-
-
-def disclosed_factors(
-    federation: Federation, classes: Int[Array, "c w"], ridge: float
-) -> Float[Array, "p l"]:
-    """Return the factors F_i of all silos side by side; one round.
+def summed_whitened(
+    federation: Federation,
+    classes: Int[Array, "c w"],
+    count: Float[Array, " c"],
+    ridge: float,
+) -> Float[Array, "p p"]:
+    """Return Σ M_i; one round.
 
     Parameters
     ----------
@@ -109,8 +95,30 @@ def disclosed_factors(
         With a label.
     classes : (c, w) array
         Names as words.
+    count : (c,) array
+        The sizes of the classes, which every silo judges first.
     ridge : float
         Added to the diagonal of each B_i; 0 for pseudo-inverse roots.
     """
-    by_party = federation.collect(local_factors, classes=classes, ridge=ridge)
+    return federation.sum(local_whitened, classes=classes, count=count, ridge=ridge)[
+        "M"
+    ]
+
+
+def disclosed_factors(
+    federation: Federation,
+    classes: Int[Array, "c w"],
+    count: Float[Array, " c"],
+    ridge: float,
+) -> Float[Array, "p l"]:
+    """Return the factors F_i of all silos side by side; one round.
+
+    Parameters
+    ----------
+    federation, classes, count, ridge
+        As of `summed_whitened`.
+    """
+    by_party = federation.collect(
+        local_factors, classes=classes, count=count, ridge=ridge
+    )
     return np.concatenate([own["F"] for own in by_party.values()], axis=1)

@@ -1,7 +1,8 @@
 """Linear discriminant analysis of rows that stay in their silos.
 
-    round 1   the names of the classes: `unpooled.models.discriminant.classes`
-    round 2   silos ── sizes N_k and sums of the classes ──> means μ_k, and μ of all
+    round 1   the names and sizes N_k of the classes:
+              `unpooled.models.discriminant.classes`
+    round 2   silos <── N_k ── silos ── sums of the classes ──> means μ_k, and μ of all
     rounds 3  silos <── μ_k ── silos ── the scatter of their rows about the means of
     and 4     their classes ───────────────────────────────> S_w, divided by N
     solve     S_b v = λ S_w v,  S_b = Σ (N_k / N) (μ_k - μ)(μ_k - μ)ᵀ
@@ -59,10 +60,10 @@ from unpooled.models.discriminant import (
 )
 from unpooled.models.discriminant.classes import (
     Classes,
-    agreed_names,
+    agreed_classes,
     check_label,
-    class_codes,
     class_values,
+    of_classes,
     pooled_class_means,
 )
 from unpooled.models.discriminant.within_scatter import (
@@ -117,10 +118,11 @@ def shown_people(
     ways: values of its own (`allow_disclosed`), and one for each row
     (`allow_row_level`).
     """
+    X, own = of_classes(X, y, classes)
     chosen = np.random.default_rng(seed).permutation(len(X))[:people]
     scores, codes = np.zeros((people, scalings.shape[1])), np.full(people, _NOBODY)
     scores[: len(chosen)] = X[chosen] @ scalings
-    codes[: len(chosen)] = class_codes(y, classes)[chosen]
+    codes[: len(chosen)] = own[chosen]
     return {"scores": scores, "codes": codes.astype(float)}
 
 
@@ -159,8 +161,8 @@ class LinearDiscriminantAnalysis(
         Prior probabilities of the classes, in the order of `classes_`. Their shares of
         rows when omitted.
     classes : sequence, optional
-        Names of the classes. When omitted one more round collects them as a total over
-        all silos; when given, a plan knows how many there are.
+        Names of the classes. When omitted, the silos send them, with the sizes, as a
+        total over all; when given, a plan knows how many there are.
     ridge : float or None, default None
         One-shot only: added to the diagonal of each silo's scatter within classes.
         None: pseudo-inverse roots.
@@ -221,15 +223,17 @@ class LinearDiscriminantAnalysis(
 
     Notes
     -----
-    Released, as totals only: names and sizes of the classes; the sum of each column
-    within each class; the sum of squared deviations of each column from its class
-    means; the p × p within-class cross-product matrix (products of every two columns'
-    deviations, added over all rows); with ``shrinkage="auto"`` one for each class, and
+    Released, as totals only: names and sizes of the classes (where `classes` is given,
+    also the number of rows of others); the sum of each column within each class; the
+    sum of squared deviations of each column from its class means; the p × p
+    within-class cross-product matrix (products of every two columns' deviations, added
+    over all rows); with ``shrinkage="auto"`` one for each class, and
     fourth powers of the lengths of rows. Never released: a row, which silo has which
-    class, or any silo's own counts, means or scatter. Where a single silo has a class,
-    the totals of this class are its own: `min_rows_per_class` of the silo's policy
-    guards its size and mean. Only with `scores` does each silo disclose coordinates of
-    people.
+    class, or any silo's own counts, means or scatter. The sizes come first: a silo
+    sends sums only if every class has `min_rows_per_class` rows in all silos together,
+    and either none or `min_own_cells` in the silo itself. Where a single silo has a
+    class, the totals of this class are its own. Only with `scores` does each silo
+    disclose coordinates of people.
 
     See Also
     --------
@@ -286,12 +290,12 @@ class LinearDiscriminantAnalysis(
         if self.solver != "exact":
             self._fit_in_one_shot(federation)
             return
-        # Round 1: the names of the classes, unless they are given.
-        names = agreed_names(
+        # Round 1: the names of the classes, unless they are given, and their sizes.
+        names, count = agreed_classes(
             federation, classes.local_names, self.classes, self._n_planned()
         )
-        # Round 2: their sizes and means.
-        count, means = pooled_class_means(federation, names)
+        # Round 2: their means.
+        means = pooled_class_means(federation, names, count)
         p, c, N = federation.n_features, len(names), int(count.sum())
         k = _direction_count(self.n_components, p, c)
         self.priors_ = _class_priors(self.priors, count)
@@ -394,16 +398,15 @@ class LinearDiscriminantAnalysis(
             lambda: federation.seed(self.random_state),
         )
         p = federation.n_features
+        names, count = agreed_classes(
+            federation, classes.local_names, self.classes, n_planned
+        )
+        k = _direction_count(self.n_components, p, len(names))
         if self.factors:
-            names = agreed_names(
-                federation, classes.local_names, self.classes, n_planned
-            )
-            F = dgep.disclosed_factors(federation, names, ridge)
-            k = _direction_count(self.n_components, p, len(names))
+            F = dgep.disclosed_factors(federation, names, count, ridge)
             self.scalings_ = solver.left_singular_vectors(F, k)
         else:
-            names, M = dgep.names_and_sum(federation, ridge, n_planned)
-            k = _direction_count(self.n_components, p, len(names))
+            M = dgep.summed_whitened(federation, names, count, ridge)
             self.scalings_ = solver.eigenvectors(M, k)
         self.classes_ = class_values(names)
 
@@ -424,7 +427,10 @@ class LinearDiscriminantAnalysis(
             raise DataError("An exact answer has no error to diagnose.")
         federation, ridge = check_federation(self, federation), roots(self.ridge)
         with federation.calling(self, "diagnose"):
-            M = dgep.names_and_sum(federation, ridge["ridge"], len(self.classes_))[1]
+            names, count = agreed_classes(
+                federation, classes.local_names, self.classes_.tolist(), 0
+            )
+            M = dgep.summed_whitened(federation, names, count, ridge["ridge"])
             pair = matrix_pairs.local_discriminant
             return diagnosis_of(federation, pair, {}, self.scalings_, M)
 

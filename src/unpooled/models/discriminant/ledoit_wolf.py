@@ -32,7 +32,14 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.low_rank import LowRankPencil
 from unpooled.linalg.settled import near, product, settled
-from unpooled.models.discriminant.classes import Classes, class_codes
+from unpooled.models.discriminant.classes import (
+    NAMES,
+    OWN_SIZES,
+    SIZES_TOLD,
+    Classes,
+    class_sizes,
+    of_classes,
+)
 from unpooled.models.discriminant.within_scatter import (
     between,
     shrunk,
@@ -48,7 +55,8 @@ _CONSTANT = 1e-13
 
 @summed(
     takes={
-        "classes": public("c w", "the names of the classes"),
+        "classes": NAMES,
+        "count": SIZES_TOLD,
         "means": public("c p", "the mean of each column over the rows of each class"),
         "scales": public(
             "c p", "the standard deviation of each column within each class"
@@ -63,23 +71,26 @@ _CONSTANT = 1e-13
     fourth=release(
         "", meaning="fourth powers of the lengths of standardised rows, added"
     ),
+    own=OWN_SIZES,
 )
 def local_fourths(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],
     *,
     classes: Int[Array, "c w"],
+    count: Float[Array, " c"],
     means: Float[Array, "c p"],
     scales: Float[Array, "c p"],
     mean: Float[Array, " p"],
     scale: Float[Array, " p"],
 ) -> dict[str, Any]:
     """Add fourth powers of the lengths of standardised rows, by class and in all."""
-    codes = class_codes(y, classes)
+    X, codes = of_classes(X, y, classes)
     within = _fourth_powers((X - means[codes]) / scales[codes])
     return {
         "fourths": np.bincount(codes, within, minlength=len(classes)),
         "fourth": _fourth_powers((X - mean) / scale).sum(),
+        "own": class_sizes(codes, classes),
     }
 
 
@@ -120,6 +131,7 @@ def ledoit_wolf_covariances(
     fourths = federation.sum(
         local_fourths,
         classes=classes.names,
+        count=classes.count,
         means=classes.means,
         **standard_units(C, classes),
     )
@@ -219,6 +231,7 @@ def wide_discriminants(
     fourths = federation.sum(
         local_fourths,
         classes=classes.names,
+        count=classes.count,
         means=classes.means,
         mean=mean,
         **covariances.units(),

@@ -19,14 +19,22 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import scatter
 from unpooled.linalg.settled import product
-from unpooled.models.discriminant.classes import Classes, class_codes
+from unpooled.models.discriminant.classes import (
+    NAMES,
+    OWN_SIZES,
+    SIZES_TOLD,
+    Classes,
+    class_codes,
+    class_sizes,
+)
 from unpooled.protocol.bounds import CauchySchwarz
 from unpooled.protocol.step import public, release, stays, summed
 
 
 @summed(
     takes={
-        "classes": public("c w", "the names of the classes"),
+        "classes": NAMES,
+        "count": SIZES_TOLD,
         "means": public("c p", "the mean of each column over the rows of each class"),
         "weights": public("c", "the weight of each class"),
     },
@@ -42,12 +50,14 @@ from unpooled.protocol.step import public, release, stays, summed
         meaning="within-class cross-product matrix (products of every two columns' "
         "deviations from their class means, added with a weight for each class)",
     ),
+    own=OWN_SIZES,
 )
 def local_within_squares(
     X: Float[Array, "n p"],
     y: Shaped[Array, " n"],
     *,
     classes: Int[Array, "c w"],
+    count: Float[Array, " c"],
     means: Float[Array, "c p"],
     weights: Float[Array, " c"],
 ) -> dict[str, Any]:
@@ -56,7 +66,8 @@ def local_within_squares(
     S = np.zeros((X.shape[1], X.shape[1]))
     for k in np.flatnonzero(weights):
         S += weights[k] * scatter(X[codes == k], means[k])
-    return {"squares": S.diagonal().copy(), "scatter": S}
+    own = class_sizes(codes, classes)
+    return {"squares": S.diagonal().copy(), "scatter": S, "own": own}
 
 
 @summed(
@@ -96,6 +107,7 @@ def pooled_within(
     squares = federation.sum(
         local_within_squares,
         classes=classes.names,
+        count=classes.count,
         means=classes.means,
         weights=weights,
     )["squares"]

@@ -67,13 +67,14 @@ def local_pair(kept: Any) -> dict[str, Any]:
 )
 def local_whitened(kept: Any, *, ridge: float, pseudo: bool) -> dict[str, Any]:
     """Release ``B_i^(-1/2) A_i B_i^(-1/2)``."""
-    return {"M": whitened(kept["A"], kept["B"], ridge, pseudo=pseudo)}
+    root = inverse_root(symmetric(kept["B"]), ridge, pseudo=pseudo)
+    return {"M": root @ symmetric(kept["A"]) @ root}
 
 
 @disclosed(radii=release("2", meaning="the largest eigenvalues of the silo's A and B"))
 def local_radii(kept: Any) -> dict[str, Any]:
     """Disclose the spectral radii that are in the paper's bound."""
-    return {"radii": spectral_radii(kept["A"], kept["B"])}
+    return {"radii": np.array([np.linalg.norm(kept[name], 2) for name in ("A", "B")])}
 
 
 @derived(
@@ -314,21 +315,6 @@ def roots(ridge: float | None) -> dict[str, Any]:
     if ridge is not None and not (np.isfinite(ridge) and ridge > 0):
         raise DataError(f"ridge={ridge!r}; choose a positive number, or None.")
     return {"ridge": float(ridge or 0.0), "pseudo": ridge is None}
-
-
-def whitened(
-    A: Float[Array, "p p"], B: Float[Array, "p p"], ridge: float, *, pseudo: bool
-) -> Float[Array, "p p"]:
-    """Return ``B^(-1/2) A B^(-1/2)``."""
-    root = inverse_root(symmetric(B), ridge, pseudo=pseudo)
-    return root @ symmetric(A) @ root
-
-
-def spectral_radii(
-    A: Float[Array, "p p"], B: Float[Array, "p p"]
-) -> Float[Array, " 2"]:
-    """Return the largest absolute eigenvalues of A and of B."""
-    return np.array([np.linalg.norm(M, 2) for M in (A, B)])
 
 
 def symmetric(M: Float[Array, "p p"]) -> Float[Array, "p p"]:

@@ -28,8 +28,13 @@ from unpooled.protocol.step import kept, stays
 )
 def local_canonical(X: Float[Array, "n p"], *, first: int) -> dict[str, Any]:
     """Keep the matrices of canonical correlations, the first columns being one view."""
-    A, B = canonical_pair(X, first)
-    return {"A": A, "B": B}
+    if not 0 < first < X.shape[1]:
+        raise DataError("Both views need a column.", rule="arguments")
+    Z = about_own_mean(X)
+    S = Z.T @ Z
+    B = S.copy()
+    B[:first, first:] = B[first:, :first] = 0.0
+    return {"A": S - B, "B": B}
 
 
 @kept(
@@ -47,8 +52,8 @@ def local_discriminant(
     X: Float[Array, "n p"], y: Shaped[Array, " n"]
 ) -> dict[str, Any]:
     """Keep the between-class and within-class scatter of the silo's own classes."""
-    A, B = discriminant_pair(X, y)
-    return {"A": A, "B": B}
+    between, within = discriminant_factors(X, y)
+    return {"A": between.T @ between, "B": within.T @ within}
 
 
 @kept(
@@ -64,31 +69,10 @@ def local_principal(X: Float[Array, "n p"]) -> dict[str, Any]:
     return {"A": Z.T @ Z, "B": np.eye(X.shape[1])}
 
 
-def canonical_pair(
-    X: Float[Array, "n p"], first: int
-) -> tuple[Float[Array, "p p"], Float[Array, "p p"]]:
-    """Return ``[[0, S_xy], [S_yx, 0]]`` and ``[[S_xx, 0], [0, S_yy]]``."""
-    if not 0 < first < X.shape[1]:
-        raise DataError("Both views need a column.", rule="arguments")
-    Z = about_own_mean(X)
-    S = Z.T @ Z
-    B = S.copy()
-    B[:first, first:] = B[first:, :first] = 0.0
-    return S - B, B
-
-
-def discriminant_pair(
-    X: Float[Array, "n p"], y: Shaped[Array, " n"]
-) -> tuple[Float[Array, "p p"], Float[Array, "p p"]]:
-    """Return the scatter between the silo's own classes, and within them."""
-    between, within = discriminant_factors(X, y)
-    return between.T @ between, within.T @ within
-
-
 def discriminant_factors(
     X: Float[Array, "n p"], y: Shaped[Array, " n"]
 ) -> tuple[Float[Array, "c p"], Float[Array, "n p"]]:
-    """Return the factors of `discriminant_pair`.
+    """Return the factors of the scatter between own classes, and within them.
 
     Returns
     -------

@@ -70,11 +70,12 @@ _PRODUCTS = (
 )
 
 
+_SQUARES = "each column's squared deviations from its mean, added"
+
+
 @summed(
     takes={"mean": public("p", "the mean of each column over all silos")},
-    squares=release(
-        "p", meaning="each column's squared deviations from its mean, added"
-    ),
+    squares=release("p", meaning=_SQUARES),
     count=stays("", until="fit", meaning="how many rows the silo has"),
     shift=stays(
         "p",
@@ -97,9 +98,7 @@ def local_squares(
 
 
 @summed(
-    takes={
-        "squares": public("p", "each column's squared deviations from its mean, added")
-    },
+    takes={"squares": public("p", _SQUARES)},
     scatter=release(
         "p p", symmetric=True, bound=CauchySchwarz("squares"), meaning=_PRODUCTS
     ),
@@ -138,9 +137,7 @@ def local_shifts(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, Any]:
 
 
 @summed(
-    takes={
-        "squares": public("p", "each column's squared deviations from its mean, added")
-    },
+    takes={"squares": public("p", _SQUARES)},
     between=release(
         "p",
         meaning="between-silo sum of squares of each column (squared deviation of the "
@@ -153,7 +150,7 @@ def local_column_shifts(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, 
 
 
 _DEVIATIONS = "absolute deviations from the silo's own mean, added, for each"
-_SQUARES = "squared deviations from the silo's own mean, added, for each"
+_OWN_SQUARES = "squared deviations from the silo's own mean, added, for each"
 
 
 @summed(
@@ -163,9 +160,9 @@ _SQUARES = "squared deviations from the silo's own mean, added, for each"
         "axes": public("p k", "the principal components of all columns"),
     },
     column_total=release("p", meaning=f"{_DEVIATIONS} column"),
-    column_squares=release("p", meaning=f"{_SQUARES} column"),
+    column_squares=release("p", meaning=f"{_OWN_SQUARES} column"),
     axis_total=release("k", meaning=f"{_DEVIATIONS} component"),
-    axis_squares=release("k", meaning=f"{_SQUARES} component"),
+    axis_squares=release("k", meaning=f"{_OWN_SQUARES} component"),
     column_own=stays("p", until="fit", meaning=f"{_DEVIATIONS} column"),
     axis_own=stays("k", until="fit", meaning=f"{_DEVIATIONS} component"),
 )
@@ -567,9 +564,4 @@ def _angles(V: Float[Array, "p k"], U: Float[Array, "p k"]) -> Float[Array, " k"
 
 
 def _record(test: Multivariate) -> dict[str, Any]:
-    return {
-        "statistic": test.statistic,
-        "approximation": test.approximation,
-        "dof": list(test.dof),
-        "p_value": test.p_value,
-    }
+    return vars(test) | {"dof": list(test.dof)}

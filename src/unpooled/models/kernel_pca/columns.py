@@ -36,13 +36,15 @@ from unpooled.protocol.step import disclosed, kept, public, release, stays, summ
 
 # |x·y| and ‖x - y‖² / 2 are at most ‖x‖² + ‖y‖²: the total of squares bounds each.
 _BOUND = Trace("squares")
+_CHOSEN = public("l", "which people are landmarks, compared with all others")
+_SUMS = public(
+    "N l", "sums over all columns for each person, which only the silos can open"
+)
 
 
 @summed(
     by="party",
-    takes={
-        "chosen": public("l", "which people are landmarks, compared with all others")
-    },
+    takes={"chosen": _CHOSEN},
     squares=release(
         "", meaning="sum of squares of all columns, about zero or about their means"
     ),
@@ -115,9 +117,7 @@ def own_distances(
 
 @summed(
     by="party",
-    takes={
-        "chosen": public("l", "which people are landmarks, compared with all others")
-    },
+    takes={"chosen": _CHOSEN},
     products=release(
         "N l",
         bound=_BOUND,
@@ -140,9 +140,7 @@ def own_products_with(
 
 @summed(
     by="party",
-    takes={
-        "chosen": public("l", "which people are landmarks, compared with all others")
-    },
+    takes={"chosen": _CHOSEN},
     distances=release(
         "N l",
         bound=_BOUND,
@@ -188,10 +186,7 @@ def own_phases(
 @kept(
     by="party",
     takes={
-        "sums": public(
-            "N l",
-            "sums over all columns for each person, which only the silos can open",
-        ),
+        "sums": _SUMS,
         "chosen": public("q", "which people are landmarks, compared with all others"),
         "size": "size k",
     },
@@ -234,13 +229,7 @@ def own_values(kept: Any, *, share: float, size: int) -> dict[str, Any]:
 
 @kept(
     by="party",
-    takes={
-        "sums": public(
-            "N l",
-            "sums over all columns for each person, which only the silos can open",
-        ),
-        "size": "size k",
-    },
+    takes={"sums": _SUMS, "size": "size k"},
     scores=stays("N k", meaning="each person's scores along the kernel's components"),
 )
 def own_coordinates(

@@ -38,7 +38,7 @@ from unpooled.linalg.settled import orthonormal_basis
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.discriminant import classes as class_names
 from unpooled.models.discriminant.classes import (
-    agreed_names,
+    agreed_classes,
     check_label,
     class_codes,
     class_values,
@@ -64,6 +64,7 @@ _CONSENSUS = public(
     cells=release(
         "c 16",
         meaning="class names and sizes, mixed in cells; from the silo with labels",
+        repeats=16,
     ),
 )
 def local_names(
@@ -77,10 +78,7 @@ def local_names(
 
 @summed(
     by="party",
-    takes={
-        "classes": _CLASSES,
-        "consensus": _CONSENSUS,
-    },
+    takes={"classes": _CLASSES, "consensus": _CONSENSUS},
     consensus=release(
         "N c",
         bound=Ceiling("radius"),
@@ -132,10 +130,7 @@ def local_labels(
 
 @summed(
     by="party",
-    takes={
-        "classes": _CLASSES,
-        "consensus": _CONSENSUS,
-    },
+    takes={"classes": _CLASSES, "consensus": _CONSENSUS},
     objective=release(
         "",
         meaning="the objective: squared residuals of all silos plus the penalties on "
@@ -336,7 +331,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
     def _fit(self, federation: Federation, y: Any) -> None:
         self._check_parameters()
         check_label(federation, y)
-        names = agreed_names(federation, local_names, None, 2)
+        names, _ = agreed_classes(federation, local_names, None, 2)
         self.classes_ = class_values(names)
         N, c = federation.n_rows or 0, len(names)
         settings = {
@@ -543,7 +538,9 @@ def _one_hot(
     y: Shaped[Array, " N"] | None, classes: Int[Array, "c w"]
 ) -> Float[Array, "N c"] | None:
     """Return the labels as rows of an identity matrix; None without labels."""
-    return None if y is None else np.eye(len(classes))[class_codes(y, classes)]
+    if y is None:
+        return None
+    return (class_codes(y, classes)[:, None] == np.arange(len(classes))).astype(float)
 
 
 def _pseudo_labels(

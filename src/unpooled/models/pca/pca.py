@@ -207,7 +207,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     Raises
     ------
     DataError
-        Missing values, fewer than two rows, or `n_components` beyond min(N, p).
+        Missing values (except with `privacy`), fewer than two rows, or `n_components`
+        beyond min(N, p).
     ConvergenceError
         When `max_iter` rounds were not enough for `tol`.
 

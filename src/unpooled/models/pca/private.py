@@ -29,7 +29,7 @@ from unpooled.party.steps.add_noise import check_inputs, honest_shares
 from unpooled.protocol.bounds import LATTICE, Lattice, lattice_steps
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import public, release, summed
-from unpooled.secure.noise import GaussianPrivacy, Noise, rho_of
+from unpooled.secure.noise import GaussianPrivacy, Noise, is_norm, rho_of
 
 NEIGHBOURS = "one row more or less, in any silo"
 
@@ -85,20 +85,39 @@ def on_lattice(
 ) -> Float[Array, "n p"]:
     """Return rows of whole numbers, none longer than `LATTICE`.
 
+    Each row depends on itself and on public numbers alone, and none is refused: whether
+    a release is refused must not depend on a row, because a refusal has no noise. So a
+    row with a missing or infinite value, or too long to be measured, becomes a row of
+    zeros.
+
     Rows are clipped to a little less, because rounding each of p entries to the nearest
     step may lengthen a row by up to ``sqrt(p) / 2`` steps.
+
+    Raises
+    ------
+    Refusal
+        As "arguments", before a row is read, when the public numbers are not those of
+        a norm and a centre in float64.
     """
-    Y = X - centre
-    if not np.isfinite(Y).all():
-        missing = bool(np.isnan(Y).any())
-        raise DataError(
-            "This model takes no missing or infinite values.",
-            rule="missing_values" if missing else "infinite_values",
-        )
-    length = np.sqrt(np.einsum("ij,ij->i", Y, Y))
-    clipped = np.minimum(1.0, row_norm / np.maximum(length, row_norm))
-    Y *= (clipped * (lattice_steps(X.shape[1]) / row_norm))[:, None]
-    return np.rint(Y, out=Y)
+    # A norm that is not positive would tell rows apart by what is refused.
+    if not is_norm(row_norm, centre) or lattice_steps(X.shape[1]) <= 0.0:
+        raise Refusal("arguments")
+    with np.errstate(all="ignore"):
+        Y = X - centre
+        length = np.sqrt(np.einsum("ij,ij->i", Y, Y))
+        # What is no number, or overflows, compares as false.
+        measured = length < np.inf
+        clipped = np.minimum(1.0, row_norm / np.maximum(length, row_norm))
+        Y *= (clipped * (lattice_steps(X.shape[1]) / row_norm))[:, None]
+        Y[~measured] = 0.0
+    np.rint(Y, out=Y)
+    # The sensitivity is proven for the whole numbers, not for what was rounded.
+    squares = np.einsum("ij,ij->i", Y, Y)
+    longer = squares > LATTICE**2
+    if longer.any():
+        shrink = LATTICE * (1.0 - 2.0**-40) / np.sqrt(squares[longer])
+        Y[longer] = np.trunc(Y[longer] * shrink[:, None])
+    return Y
 
 
 def private(

@@ -1,10 +1,13 @@
 """Mean imputation: missing cells are filled with the column means of all silos.
 
-    round 1   silos ── count and sum of the observed cells of each column ──> totals
+    round 1   silos ── the number of observed cells of each column ────────> counts
+    round 2   silos <── counts ──  silos ── the sums of these cells ────────> totals
     mean_j = total_j / count_j
 
-A column without a value in one silo is no error, as long as another silo has some. On a
-column partition each silo keeps the means of its own columns, and nothing is released.
+Each silo judges the counts before it sends the sums: the mean of a single cell would be
+that person's value. A column without a value in one silo is no error, as long as
+another silo has some. On a column partition each silo keeps the means of its own
+columns, and nothing is released.
 """
 
 from typing import Any, final
@@ -17,7 +20,12 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.moments import local_observed, own_observed
+from unpooled.models.moments import (
+    local_counts,
+    local_observed,
+    own_observed,
+    pooled_sums,
+)
 from unpooled.protocol.step import (
     derived,
     disclosed,
@@ -97,7 +105,8 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
 
     Notes
     -----
-    Released, as totals only: the number of observed cells of each column and their
+    Released, as totals only: the number of observed cells of each column; then, unless
+    some silo finds them too few (`min_rows`, and `min_own_cells` of its own), their
     sum. Never released: a row, which cells are missing, or any silo's own count or sum.
     On a column partition nothing is released: each silo keeps the statistics of its own
     columns, and `transform` uses them there.
@@ -116,7 +125,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     _partitions = ("rows", "columns")
     _missing = True
     _kept_by_silos = ("statistics_",)
-    _steps = (local_observed, own_observed)
+    _steps = (local_counts, local_observed, own_observed)
 
     def __init__(
         self,
@@ -142,8 +151,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
             federation.keep(own_observed)
             federation.keep(own_statistics, keep_empty=self.keep_empty_features)
             return
-        totals = federation.sum(local_observed)
-        count = np.rint(totals["count"])
+        count, total = pooled_sums(federation)
         empty = [federation.feature_names[j] for j in np.flatnonzero(count == 0)]
         if empty and not self.keep_empty_features:
             raise DataError(
@@ -151,7 +159,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
                 f"fill in. Leave these columns out with select, or fill them with 0 "
                 f"by keep_empty_features=True."
             )
-        self.statistics_ = _means(**totals)
+        self.statistics_ = _means(count, total)
 
     def _gather(self, federation: Federation) -> None:
         shown = federation.collect(shown_statistics, kept_of=self.kept_)
@@ -203,4 +211,4 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
 
 def _means(count: Array, total: Float[Array, " p"]) -> Float[Array, " p"]:
     """Return the mean of each column, 0 for a column without values."""
-    return total / np.maximum(np.rint(count), 1)
+    return total / np.maximum(count, 1)

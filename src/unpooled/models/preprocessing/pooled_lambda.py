@@ -2,7 +2,7 @@
 
     reference        the coarse centre and spread of each column's φ
     batch by batch   silos <── K candidates for each column's λ
-                     the sign of the likelihood's slope F at each candidate
+                     the likelihood's slope F at each candidate, or its sign alone
                      the signs say in which of K + 1 cells λ lies
 
 The likelihood is concave, so the signs at any candidates reveal the cell of λ and
@@ -35,7 +35,11 @@ from unpooled.protocol.step import release, summed
 _NUMBERS = ("centre", "spread", "lo", "hi")
 
 
-@summed(count=release("p", meaning="how many rows have a value in each column"))
+@summed(
+    count=release(
+        "p", meaning="how many rows have a value in each column", counts="cells"
+    )
+)
 def local_count(X: Float[Array, "n p"]) -> dict[str, Any]:
     """Return the number of observed cells of each column."""
     check_finite(X)
@@ -43,8 +47,12 @@ def local_count(X: Float[Array, "n p"]) -> dict[str, Any]:
 
 
 def pooled_count(federation: Federation) -> Int[Array, " p"]:
-    """Return the number of observed cells of each column; one round."""
-    return checked_count(federation.sum(local_count)["count"], federation)
+    """Return the number of observed cells, at least one in each column; one round."""
+    count = np.rint(federation.sum(local_count)["count"]).astype(np.int64)
+    if not count.all():
+        names = [federation.feature_names[j] for j in np.flatnonzero(count == 0)]
+        raise DataError(f"No silo has a single value in {', '.join(names)}.")
+    return count
 
 
 @final
@@ -110,14 +118,14 @@ class Comparison(abc.ABC):
         """Return a search with as many candidates in a batch as suit the comparison."""
 
     @abc.abstractmethod
-    def positive(
+    def slopes(
         self,
         federation: Federation,
         columns: Columns,
         column: Int[Array, " l"],
         place: Float[Array, " l"],
-    ) -> Bool[Array, " l"]:
-        """Return whether the likelihood rises at candidates of λ; one batch.
+    ) -> Shaped[Array, " l"]:
+        """Return the likelihood's slope at candidates of λ, or if it rises; one batch.
 
         Parameters
         ----------
@@ -156,8 +164,23 @@ class Progress:
         """Return the search that `as_record` wrote; raise ValueError or the like."""
         count, *rest = (record[name] for name in ("count", *_NUMBERS))
         centre, spread, lo, hi = (np.array(list(map(float.fromhex, x))) for x in rest)
-        search = SignSearch(len(lo), float(record["tol"]), int(record["n_candidates"]))
+        # An earlier version knew signs alone.
+        known, slow = record.get("known"), record.get("slow", [])
+        search = SignSearch(
+            len(lo),
+            float(record["tol"]),
+            int(record["n_candidates"]),
+            by_values=known is not None,
+        )
         search.lo, search.hi = lo, hi
+        if known is not None:
+            search.slow = np.array(slow, bool)
+            search.known = [
+                {float.fromhex(v): float.fromhex(f) for v, f in points}
+                for points in known
+            ]
+            if not len(search.slow) == len(search.known) == len(lo):
+                raise ValueError("its values do not fit the columns")
         alike = len(centre) == len(spread) == len(count)
         if not alike or not len(hi) == len(lo) == np.count_nonzero(spread):
             raise ValueError("its columns do not fit together")
@@ -170,13 +193,20 @@ class Progress:
         values = columns.centre, columns.spread, search.lo, search.hi
         # Hexadecimal, because open cells are infinite, which JSON lacks.
         exact = ([float(x).hex() for x in array] for array in values)
-        return {
+        record = {
             "count": columns.count.tolist(),
             **dict(zip(_NUMBERS, exact, strict=True)),
             "tol": search.tol,
             "n_candidates": search.n_candidates,
             "batches": self.batches,
         }
+        if search.by_values:
+            record["slow"] = search.slow.tolist()
+            record["known"] = [
+                [[v.hex(), f.hex()] for v, f in points.items()]
+                for points in search.known
+            ]
+        return record
 
     def run(
         self,
@@ -205,13 +235,13 @@ class Progress:
         varying = np.flatnonzero(self.columns.varying)
         while len(self.search.active):
             function, place = self.search.places()
-            positive = comparison.positive(
+            slopes = comparison.slopes(
                 federation, self.columns, varying[function], place
             )
             if federation.coordinator.planned:
-                # A plan has no signs; it assumes columns whose λ is moderate.
-                positive = place < 0
-            self.search.narrow(function, place, positive)
+                # A plan has no slopes; it assumes columns whose λ is moderate.
+                slopes = 1.0 - np.exp(place)
+            self.search.narrow(function, place, slopes)
             self.batches += 1
             keep(self.as_record())
         if (beyond := varying[self.search.beyond]).size:
@@ -234,10 +264,10 @@ class Progress:
         function, side = np.nonzero(np.isfinite(ends))
         if len(function):
             place = ends[function, side]
-            positive = comparison.positive(
+            slopes = comparison.slopes(
                 federation, self.columns, varying[function], place
             )
-            self.search.narrow(function, place, positive)
+            self.search.narrow(function, place, slopes)
 
     def lambdas(self) -> Float[Array, " p"]:
         """Return λ of every column; 1 for constant ones."""
@@ -247,17 +277,6 @@ class Progress:
             lam = float(root) / float(self.columns.spread[j])
             lambdas[j] = self.columns.reference(j).mirrored(lam)
         return lambdas
-
-
-def checked_count(
-    count: Shaped[Array, " p"], federation: Federation
-) -> Int[Array, " p"]:
-    """Return the counts of cells as whole numbers, at least one in each column."""
-    whole = np.rint(count).astype(np.int64)
-    if not whole.all():
-        names = [federation.feature_names[j] for j in np.flatnonzero(whole == 0)]
-        raise DataError(f"No silo has a single value in {', '.join(names)}.")
-    return whole
 
 
 def check_finite(X: Float[Array, "n p"]) -> None:

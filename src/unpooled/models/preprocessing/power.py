@@ -1,5 +1,6 @@
 """The Yeo-Johnson power transform of every column, with λ of the pooled rows.
 
+    first round  silos ── the number of observed cells of each column ──> counts
     λ            by batches of signs: `unpooled.models.preprocessing.pooled_lambda`
     last round   silos <── λ ──   silos ── sums of transformed values, squares ──> mean,
                                                                               variance
@@ -30,6 +31,7 @@ from unpooled.linalg.yeo_johnson import (
     units,
 )
 from unpooled.models.base import FederatedEstimator
+from unpooled.models.moments import OBSERVED
 from unpooled.models.preprocessing import (
     pooled_lambda,
     signs_by_totals,
@@ -57,13 +59,19 @@ _MOST_MEAN = 1e9
 
 
 @summed(
-    takes={"lambdas": _LAMBDAS, "centre": _CENTRE, "spread": _SPREAD},
+    takes={
+        "count": OBSERVED,
+        "lambdas": _LAMBDAS,
+        "centre": _CENTRE,
+        "spread": _SPREAD,
+    },
     total=release("p", meaning="the sum of each column's transformed values"),
     squares=release("p", meaning="the sum of their squares"),
 )
 def local_transformed(
     X: Float[Array, "n p"],
     *,
+    count: Float[Array, " p"],
     lambdas: Float[Array, " p"],
     centre: Float[Array, " p"],
     spread: Float[Array, " p"],
@@ -197,15 +205,16 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
 
     Notes
     -----
-    Released, as totals only: for each column the number of observed cells and, at the
-    final λ, the sums of the transformed values and of their squares. With
-    ``comparison="mpc"`` the signs of comparisons are opened too: they reveal centre and
-    spread of φ coarsely, and the interval of λ.
+    Released, as totals only: for each column the number of observed cells, which every
+    silo judges before it sends anything else (`min_rows`, and `min_own_cells` of its
+    own); and, at the final λ, the sums of the transformed values and of their squares.
+    With ``comparison="mpc"`` the signs of comparisons are opened too: they reveal
+    centre and spread of φ coarsely, and the interval of λ.
 
     With ``comparison="summed"`` more totals are released: the sum of φ and of its
     squared deviations from the mean; and for each candidate λ the sums of φ, of the
     transformed values, their squares, their derivatives by λ, and values times
-    derivatives. A column has hundreds of these totals, far more than (λ, mean,
+    derivatives. A column has 50 to 100 of these totals, far more than (λ, mean,
     variance), and they reveal the shape of its pooled distribution.
 
     Never released: a row, or any silo's own sum.
@@ -299,9 +308,10 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
     def _standardise(self, federation: Federation, columns: Columns) -> None:
         """Set means and standard deviations about the reference, and those of ψ."""
         reference = self._reference()
-        totals = federation.sum(local_transformed, **reference)
-        mean = totals["total"] / columns.count
-        variance = np.maximum(totals["squares"] / columns.count - mean**2, 0.0)
+        count = columns.count.astype(float)
+        totals = federation.sum(local_transformed, count=count, **reference)
+        mean = totals["total"] / count
+        variance = np.maximum(totals["squares"] / count - mean**2, 0.0)
         self.shifted_mean_ = mean
         self.shifted_scale_ = deviations(variance, columns.constant, reference)
         # ψ = factor ψ^ + origin.

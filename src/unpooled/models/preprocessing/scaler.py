@@ -1,10 +1,12 @@
 """Standardisation of columns by their means and standard deviations over all silos.
 
-    round 1   silos ── counts and sums of each column ────────────────────> means
-    round 2   silos <── means ──  silos ── sums of squared deviations ────> variances
+    round 1   silos ── the number of observed cells of each column ───────> counts
+    round 2   silos <── counts ─  silos ── the sums of these cells ───────> means
+    round 3   silos <── means ──  silos ── sums of squared deviations ────> variances
 
-There are two rounds because the difference of raw squares, which one round would give,
-loses the digits of a column whose mean is large relative to its standard deviation. On
+Each silo judges the counts before it sends sums: the mean of a single cell would be
+that person's value. Squares have a round of their own because the difference of raw
+squares loses the digits of a column whose mean is large relative to its deviation. On
 a column partition each silo does both for its own columns and keeps the result; nothing
 is released.
 """
@@ -20,7 +22,13 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import squared_deviations
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.moments import local_observed, own_observed
+from unpooled.models.moments import (
+    OBSERVED,
+    local_counts,
+    local_observed,
+    own_observed,
+    pooled_sums,
+)
 from unpooled.protocol.step import (
     derived,
     disclosed,
@@ -33,13 +41,16 @@ from unpooled.protocol.step import (
 
 
 @summed(
-    takes={"mean": public("p", "the mean of each column over all silos")},
+    takes={
+        "count": OBSERVED,
+        "mean": public("p", "the mean of each column over all silos"),
+    },
     squares=release(
         "p", meaning="each column's squared deviations from its mean, added"
     ),
 )
 def local_squares(
-    X: Float[Array, "n p"], *, mean: Float[Array, " p"]
+    X: Float[Array, "n p"], *, count: Float[Array, " p"], mean: Float[Array, " p"]
 ) -> dict[str, Any]:
     """Return the sums of squared deviations from the federation's means."""
     return {"squares": squared_deviations(X, mean)}
@@ -127,7 +138,8 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
 
     Notes
     -----
-    Released, as totals only: for each column the number of observed cells, their sum,
+    Released, as totals only: for each column the number of observed cells; then, unless
+    some silo finds them too few (`min_rows`, and `min_own_cells` of its own), their sum
     and the sum of their squared deviations from the federation's mean. Never released:
     a row, or any silo's own count, sum or squares. On a column partition nothing is
     released: each silo keeps the moments of its own columns, and `transform` uses them
@@ -147,7 +159,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
     _partitions = ("rows", "columns")
     _missing = True
     _kept_by_silos = ("mean_", "var_", "scale_", "n_samples_seen_")
-    _steps = (local_observed, own_observed)
+    _steps = (local_counts, local_observed, own_observed)
 
     def __init__(self, *, with_mean: bool = True, with_std: bool = True) -> None:
         self.with_mean = with_mean
@@ -159,15 +171,14 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
             if self.with_std:
                 federation.keep(own_squares)
             return
-        totals = federation.sum(local_observed)
-        count = np.rint(totals["count"])
+        count, total = pooled_sums(federation)
         if not count.any():
             raise DataError("No silo has a single value in the columns selected.")
         squares = None
         if self.with_std:
-            mean = np.nan_to_num(_mean(totals["total"], count))
-            squares = federation.sum(local_squares, mean=mean)["squares"]
-        self._set(count, totals["total"], squares)
+            mean = np.nan_to_num(_mean(total, count))
+            squares = federation.sum(local_squares, count=count, mean=mean)["squares"]
+        self._set(count, total, squares)
 
     def _set(
         self,
@@ -260,10 +271,6 @@ def _mean(total: Float[Array, " p"], count: Array) -> Float[Array, " p"]:
 def _variance(squares: Float[Array, " p"], count: Array) -> Float[Array, " p"]:
     """Return the variances with denominator N, NaN for a column without any value."""
     return np.where(count > 0, squares / np.maximum(count, 1), np.nan)
-
-
-def _same(one: Float[Array, " p"], other: Float[Array, " p"]) -> bool:
-    return np.array_equal(one, other, equal_nan=True)
 
 
 def _scale(

@@ -1,11 +1,14 @@
-"""The signs of the Yeo-Johnson likelihood's slope, from totals over all silos.
+"""The slope of the Yeo-Johnson likelihood, from totals over all silos.
 
-    rounds 1, 2   silos ── count, sum of φ, then squared deviations ──> centre, spread
+    round 1       silos ── the number of observed cells of each column ──> counts
+    rounds 2, 3   silos ── the sum of φ, then squared deviations ──> centre, spread
     each batch    silos <── K candidates for each column's λ
-                  silos ── Σ u, Σ ψ^, Σ ψ^², Σ ψ^', Σ ψ^ ψ^' at each ──> the sign of F
+                  silos ── Σ u, Σ ψ^, Σ ψ^², Σ ψ^', Σ ψ^ ψ^' at each ──> the slope
 
-The totals are opened, so everybody sees them. `unpooled.linalg.yeo_johnson` defines φ,
-u, ψ^ and F; `pooled_lambda` searches λ by the signs.
+The totals are opened, so everybody sees them. Therefore few are: the search goes by
+the slopes' values, and needs some 10 candidates of each column, 50 totals, where signs
+alone would take 120 candidates. Each silo judges the counts before it sends any of the
+sums. `unpooled.linalg.yeo_johnson` defines φ, u, ψ^ and F; `pooled_lambda` searches λ.
 
 References
 ----------
@@ -21,40 +24,43 @@ from unpooled.arrays import Array, Bool, Float, Int
 from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import observed_sums, squared_deviations
 from unpooled.linalg.root_search import SignSearch, candidate
-from unpooled.linalg.yeo_johnson import Column, Reference, log_size, slope_sign
+from unpooled.linalg.yeo_johnson import Column, Reference, log_size, slope
+from unpooled.models.moments import OBSERVED
 from unpooled.models.preprocessing.pooled_lambda import (
     Columns,
     Comparison,
     check_finite,
-    checked_count,
+    pooled_count,
 )
 from unpooled.protocol.step import public, release, summed
 
-# Candidates for each column in a batch: 8 batches for 2^-27.
-_CANDIDATES = 15
+# Candidates for each column in a batch: 5 to 7 batches for 2^-27.
+_CANDIDATES = 2
 # A standard deviation of φ below this many units in the last place of φ is rounding.
 _ROUNDING = 16.0 * float(np.finfo(float).eps)
 
 
 @summed(
-    count=release("p", meaning="how many rows have a value in each column"),
+    takes={"count": OBSERVED},
     total=release(
         "p",
         meaning="the sum of each column's signed logarithms, sgn(x) log(1 + abs(x))",
     ),
 )
-def local_log_sizes(X: Float[Array, "n p"]) -> dict[str, Any]:
-    """Return the number of observed cells and the sums of their φ."""
+def local_log_sizes(
+    X: Float[Array, "n p"], *, count: Float[Array, " p"]
+) -> dict[str, Any]:
+    """Return the sums of φ over the observed cells."""
     check_finite(X)
-    count, total = observed_sums(log_size(X))
-    return {"count": count, "total": total}
+    return {"total": observed_sums(log_size(X))[1]}
 
 
 @summed(
     takes={
+        "count": OBSERVED,
         "mean": public(
             "p", "the mean of each column's signed logarithms over all silos"
-        )
+        ),
     },
     squares=release(
         "p",
@@ -62,7 +68,7 @@ def local_log_sizes(X: Float[Array, "n p"]) -> dict[str, Any]:
     ),
 )
 def local_log_squares(
-    X: Float[Array, "n p"], *, mean: Float[Array, " p"]
+    X: Float[Array, "n p"], *, count: Float[Array, " p"], mean: Float[Array, " p"]
 ) -> dict[str, Any]:
     """Return the sums of squared deviations of φ from the federation's mean of φ."""
     return {"squares": squared_deviations(log_size(X), mean)}
@@ -70,6 +76,7 @@ def local_log_squares(
 
 @summed(
     takes={
+        "count": OBSERVED,
         "centre": public("p", "where each column lies, on a logarithmic scale"),
         "spread": public("p", "how far each column is spread, on a logarithmic scale"),
         "column": public("l", "the column of each candidate"),
@@ -85,6 +92,7 @@ def local_log_squares(
 def local_slopes(
     X: Float[Array, "n p"],
     *,
+    count: Float[Array, " p"],
     centre: Float[Array, " p"],
     spread: Float[Array, " p"],
     column: Int[Array, " l"],
@@ -104,11 +112,11 @@ class SignsByTotals(Comparison):
     """Signs from totals that are opened; one round for each batch."""
 
     def references(self, federation: Federation) -> Columns:
-        """Return counts and references from the moments of φ; two rounds."""
-        totals = federation.sum(local_log_sizes)
-        count = checked_count(totals["count"], federation)
-        mean = totals["total"] / count
-        squares = federation.sum(local_log_squares, mean=mean)["squares"]
+        """Return counts and references from the moments of φ; three rounds."""
+        count = pooled_count(federation)
+        N = count.astype(float)
+        mean = federation.sum(local_log_sizes, count=N)["total"] / N
+        squares = federation.sum(local_log_squares, count=N, mean=mean)["squares"]
         spread = np.sqrt(squares / count)
         # The mean of equal numbers may differ from them by rounding.
         constant = spread <= _ROUNDING * np.abs(mean)
@@ -119,28 +127,30 @@ class SignsByTotals(Comparison):
         self, federation: Federation, columns: Columns, factor: float
     ) -> Bool[Array, " p"]:
         """Return the columns near their declared references; one round."""
-        total = federation.sum(local_log_squares, mean=columns.centre)["squares"]
+        count, mean = columns.count.astype(float), columns.centre
+        total = federation.sum(local_log_squares, count=count, mean=mean)["squares"]
         distance = np.sqrt(np.maximum(total, 0.0) / columns.count)
         ratio = distance / columns.spread
         return (ratio >= 1.0 / factor) & (ratio < factor)
 
     def search(self, n_columns: int, tol: float) -> SignSearch:
-        """Return a search with 15 candidates for each column in a batch."""
-        return SignSearch(n_columns, tol, _CANDIDATES)
+        """Return a search by values, with 2 candidates for each column in a batch."""
+        return SignSearch(n_columns, tol, _CANDIDATES, by_values=True)
 
-    def positive(
+    def slopes(
         self,
         federation: Federation,
         columns: Columns,
         column: Int[Array, " l"],
         place: Float[Array, " l"],
-    ) -> Bool[Array, " l"]:
-        """Return whether the likelihood rises at candidates of λ; one round."""
+    ) -> Float[Array, " l"]:
+        """Return the likelihood's slope at candidates of λ; one round."""
         sums = federation.sum(
             local_slopes,
+            count=columns.count.astype(float),
             centre=columns.centre,
             spread=columns.spread,
             column=column,
             lam=candidate(place) / columns.spread[column],
         )["sums"]
-        return slope_sign(sums / columns.count[column]) > 0
+        return slope(sums / columns.count[column])

@@ -31,6 +31,7 @@ from unpooled.arrays import Array, Bool, Float, Int
 from unpooled.federation.federation import Federation
 from unpooled.linalg.root_search import SignSearch, candidate, candidates_for
 from unpooled.linalg.yeo_johnson import Column, Reference, log_size
+from unpooled.models.moments import OBSERVED
 from unpooled.models.preprocessing.pooled_lambda import (
     Columns,
     Comparison,
@@ -85,7 +86,7 @@ _SLOPE = Polynomial(
 @compared(
     _LENGTH,
     takes={
-        "count": public("p", "how many values each column has"),
+        "count": OBSERVED,
         "column": public("l", "the column of each comparison"),
         "period": public(
             "l", "the period modulo which a column's logarithms are compared"
@@ -115,7 +116,7 @@ def compared_lengths(
 @compared(
     _SIDE,
     takes={
-        "count": public("p", "how many values each column has"),
+        "count": OBSERVED,
         "column": public("l", "the column of each comparison"),
         "period": public(
             "l", "the period modulo which a column's logarithms are compared"
@@ -148,7 +149,7 @@ def compared_sides(
 @compared(
     _WIDTH,
     takes={
-        "count": public("p", "how many values each column has"),
+        "count": OBSERVED,
         "centre": public("p", "where each column lies, on a logarithmic scale"),
         "column": public("l", "the column of each comparison"),
         "size": public(
@@ -179,7 +180,7 @@ def compared_widths(
 @compared(
     _SLOPE,
     takes={
-        "count": public("p", "how many values each column has"),
+        "count": OBSERVED,
         "centre": public("p", "where each column lies, on a logarithmic scale"),
         "spread": public("p", "how far each column is spread, on a logarithmic scale"),
         "column": public("l", "the column of each comparison"),
@@ -242,7 +243,7 @@ class SignsInSecret(Comparison):
             K = candidates_for(tol, batches)
         return SignSearch(n_columns, tol, K)
 
-    def positive(
+    def slopes(
         self,
         federation: Federation,
         columns: Columns,

@@ -23,7 +23,7 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.canonical_correlation import Covariances, correlations, structure
 from unpooled.linalg.partial_least_squares import Latent
-from unpooled.models.base import check_federation
+from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.moments import complete, pooled_mean, pooled_scatter
 from unpooled.protocol.step import derived, disclosed, public, release
 
@@ -78,7 +78,7 @@ def views_of(
     return first, second
 
 
-class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator):
     """A model of two views of the same rows; the estimators solve for the directions.
 
     Attributes
@@ -109,11 +109,6 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     kept_: str
 
     _partitions = ("rows", "columns")
-    # Of `FederatedEstimator`, the other base of every estimator here.
-    _kept_by_silos: tuple[str, ...] = ()
-    _check_rows: Any
-    _check_transformed: Any
-    _taught: Any
 
     def _inputs(self, federation: Federation, y: Any) -> Federation:
         if federation.partition == "columns":
@@ -202,7 +197,7 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         if kept_by_parties and (isinstance(X, Federation) or not self._kept_by_silos):
             return self._scores_of(X)
         x_rotations, y_rotations = self._rotations()
-        fitted = {
+        fitted: dict[str, Any] = {
             "mean": self.x_mean_,
             "scale": self.x_std_,
             "rotations": x_rotations,

@@ -43,7 +43,7 @@ from unpooled.linalg.dgep import Diagnosis
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.partial_least_squares import canonical_latent
 from unpooled.models import moments, row_space
-from unpooled.models.base import FederatedEstimator, check_federation
+from unpooled.models.base import check_federation
 from unpooled.models.generalized_eigen import generalized_eigen, matrix_pairs
 from unpooled.models.parameter_checks import check_choice, check_share, component_count
 from unpooled.models.two_views import cca_columns, dgep, pls_columns, sumcor
@@ -57,7 +57,7 @@ _PAIRING = {"exact": "auto", "gram": "direct", "krylov": "krylov"}
 
 
 @final
-class CCA(Predicting, FederatedEstimator):
+class CCA(Predicting):
     """Canonical correlation analysis over a federation: the pooled answer.
 
     Parameters

@@ -28,7 +28,6 @@ from unpooled.linalg.partial_least_squares import (
     partial_least_squares,
 )
 from unpooled.models import moments
-from unpooled.models.base import FederatedEstimator
 from unpooled.models.parameter_checks import check_choice, component_count
 from unpooled.models.two_views import pls_columns
 from unpooled.models.two_views.base import Predicting, TwoViews, shown_scores
@@ -111,7 +110,7 @@ def _most_pairs(federation: Federation) -> int:
 
 
 @final
-class PLSSVD(PartialLeastSquares, FederatedEstimator):
+class PLSSVD(PartialLeastSquares):
     """Singular vectors of the covariances between two views: the pooled answer.
 
     Parameters
@@ -220,7 +219,7 @@ class PLSSVD(PartialLeastSquares, FederatedEstimator):
 
 
 @final
-class PLSCanonical(PartialLeastSquares, Predicting, FederatedEstimator):
+class PLSCanonical(PartialLeastSquares, Predicting):
     """Canonical partial least squares over a federation: the pooled answer.
 
     Parameters

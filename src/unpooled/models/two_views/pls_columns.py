@@ -86,6 +86,8 @@ def first_directions(Z: Float[Array, "N p"], block: int, seed: int) -> dict[str,
 
 @summed(
     by="party",
+    # A silo with more columns than the others would be alone in the last directions.
+    between_two=True,
     takes={"block": "size l"},
     image=release(
         "N l",

@@ -35,7 +35,7 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.partial_least_squares import partial_least_squares, rotations
 from unpooled.linalg.score_pairs import cosines, score_pairs
-from unpooled.models.base import FederatedEstimator, check_federation
+from unpooled.models.base import check_federation
 from unpooled.models.moments import complete
 from unpooled.models.parameter_checks import check_choice, component_count
 from unpooled.models.two_views.base import Predicting
@@ -49,6 +49,7 @@ _OF_VIEWS = ("weights", "loadings", "rotations", "mean", "std")
 
 @summed(
     by="party",
+    between_two=True,
     norm=release("", meaning="the Frobenius norm of the first view, standardised"),
     size=stays("", until="fit", meaning="the Frobenius norm of the silo's own view"),
 )
@@ -98,6 +99,7 @@ def local_slopes(
 
 @summed(
     by="party",
+    between_two=True,
     takes={"like": public("k", "the correlation of the scores of each pair")},
     scores=release(
         "N k",
@@ -168,7 +170,7 @@ def shown_model(kept: Any, *, like: Float[Array, " k"]) -> dict[str, Any]:
 
 
 @final
-class PLSRegression(PartialLeastSquares, Predicting, FederatedEstimator):
+class PLSRegression(PartialLeastSquares, Predicting):
     """Partial least squares regression over a federation: the pooled answer.
 
     Parameters

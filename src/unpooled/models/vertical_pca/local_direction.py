@@ -1,6 +1,6 @@
 """The power method on a silo's own columns, as VFedPCA runs it, and its parameters."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.protocol.step import public
 from unpooled.protocol.topology import NAMES
 
 _CHOICES = {
@@ -15,6 +16,9 @@ _CHOICES = {
     "weights": ("eigenvalue", "equal"),
 }
 
+# Public arrays of the steps of both models.
+REPLACED = public("N l", "the merged direction, which replaces the silo's columns")
+FOUND = public("N q", "the directions over people that earlier components found")
 
 Factors = tuple[Float[Array, "N _"], Float[Array, "_ _"], float]
 
@@ -77,12 +81,7 @@ def power_iteration(
 
 def check_options(model: Any, N: int) -> None:
     """Raise DataError for parameters of VFedPCA or VFedAKPCA outside their ranges."""
-    for name, allowed in _CHOICES.items():
-        if getattr(model, name) not in allowed:
-            raise DataError(
-                f"{name}={getattr(model, name)!r}; choose "
-                f"{' or '.join(map(repr, allowed))}."
-            )
+    check_choices(model, _CHOICES)
     _check_topology(model)
     for name, most in (("n_components", N), ("local_iterations", 0), ("rounds", 0)):
         value = getattr(model, name)
@@ -90,6 +89,16 @@ def check_options(model: Any, N: int) -> None:
         if not whole or value < 1 or (most and value > most):
             up_to = f" to {most}" if most else " up"
             raise DataError(f"{name}={value!r}; choose a whole number from 1{up_to}.")
+
+
+def check_choices(model: Any, choices: Mapping[str, Sequence[str]]) -> None:
+    """Refuse parameters whose values are not among their choices."""
+    for name, allowed in choices.items():
+        if getattr(model, name) not in allowed:
+            raise DataError(
+                f"{name}={getattr(model, name)!r}; choose "
+                f"{' or '.join(map(repr, allowed))}."
+            )
 
 
 def _check_topology(model: Any) -> None:
@@ -116,9 +125,3 @@ def starting_vector(model: Any, federation: Federation, N: int) -> Float[Array, 
             f"common row, not all 0."
         )
     return init
-
-
-def with_positive_peaks(U: Float[Array, "N k"]) -> Float[Array, "N k"]:
-    """Return columns in which the entry of largest magnitude is positive."""
-    peaks = U[np.abs(U).argmax(axis=0), np.arange(U.shape[1])]
-    return U * np.where(peaks < 0, -1.0, 1.0)

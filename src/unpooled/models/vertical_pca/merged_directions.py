@@ -16,13 +16,16 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
+from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.settled import column_lengths
+from unpooled.models.base import FederatedEstimator
 from unpooled.models.vertical_pca import merge, neighbour_merge, projection
-from unpooled.models.vertical_pca.local_direction import with_positive_peaks
-from unpooled.protocol.topology import Graph
+from unpooled.protocol.step import Step
 
 
-class MergedDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, abc.ABC):
+class MergedDirections(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator
+):
     """Directions over the people, merged from the silos' own.
 
     Attributes
@@ -45,7 +48,6 @@ class MergedDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, abc.AB
     explained_variance_: Float[Array, " k"]
     history_: list[dict[str, Any]]
     n_samples_: int
-    kept_: str
     n_components: int
     rounds: int
     warm_start: bool
@@ -58,6 +60,9 @@ class MergedDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, abc.AB
     _partitions = ("columns",)
     _kept_by_silos = ("components_", *neighbour_merge.KEPT)
     _steps = (merge, projection, neighbour_merge)
+    # By which a silo keeps its direction, or sends it to its neighbours.
+    _local: Step
+    _neighbour: Step
 
     @abc.abstractmethod
     def _check_parameters(self, N: int) -> None:
@@ -68,38 +73,18 @@ class MergedDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, abc.AB
         """Return the vector that every silo starts each component from."""
 
     @abc.abstractmethod
-    def _keep_directions(
-        self,
-        federation: Federation,
-        start: Float[Array, " N"],
-        replaced: Float[Array, "N l"],
-        found: Float[Array, "N q"],
-    ) -> None:
-        """Have each silo keep its direction and eigenvalue.
+    def _local_arguments(self, start: Float[Array, " N"]) -> dict[str, Any]:
+        """Return the public arguments of `_local`, but for what was merged before.
 
-        Parameters
-        ----------
-        federation : Federation
-            A column partition.
-        start : (N,) array
-            Where an iteration starts.
-        replaced : (N, l) array
-            No column in the first round of a component; then the vector by which (14)
-            replaced the data.
-        found : (N, q) array
-            Unit components found so far, which are deflated.
+        `start` is where an iteration starts.
         """
 
     @abc.abstractmethod
-    def _exchange_directions(
-        self,
-        federation: Federation,
-        graph: Graph,
-        component: int,
-        number: int,
-        start: Float[Array, " N"],
-    ) -> None:
-        """Have each silo send its direction and eigenvalue to its neighbours."""
+    def _neighbour_arguments(self, first: Float[Array, " N"]) -> dict[str, Any]:
+        """Return the public arguments of `_neighbour`, but for the round's number.
+
+        `first` is where the iteration of each component starts.
+        """
 
     def _fit(self, federation: Federation, y: Any) -> None:
         N = federation.n_rows or 0
@@ -107,13 +92,8 @@ class MergedDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, abc.AB
         first = self._first_vector(federation)
         self.n_samples_ = N
         if self.topology != "server":
-            neighbour_merge.fit(
-                self,
-                federation,
-                lambda graph, component, number: self._exchange_directions(
-                    federation, graph, component, number, first
-                ),
-            )
+            arguments = self._neighbour_arguments(first)
+            neighbour_merge.fit(self, federation, self._neighbour, arguments)
             return
         self.history_, U = [], np.zeros((N, 0))
         for component in range(self.n_components):
@@ -136,7 +116,8 @@ class MergedDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, abc.AB
         """Run the rounds of one component; return the last merged direction."""
         start, replaced, u = first, np.zeros((len(first), 0)), first
         for number in range(self.rounds):
-            self._keep_directions(federation, start, replaced, found)
+            arguments = self._local_arguments(start)
+            federation.keep(self._local, **arguments, replaced=replaced, found=found)
             u, weights = merge.merged(
                 federation,
                 self.weights,

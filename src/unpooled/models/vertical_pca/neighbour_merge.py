@@ -15,7 +15,7 @@ Cheung, Jiang, Yu, Lou, Vertical Federated Principal Component Analysis and Its 
 Extension on Feature-wise Distributed Data, section 3.9 and Algorithm 5.
 """
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,11 @@ from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
 from unpooled.models.vertical_pca import projection
 from unpooled.models.vertical_pca.merge import combined, weights_of
-from unpooled.protocol.step import disclosed, kept, public, release, stays, summed
-from unpooled.protocol.topology import Graph, graph_of
+from unpooled.protocol.step import Step, disclosed, kept, release, stays, summed
+from unpooled.protocol.topology import graph_of
 
 _HISTORY = "the directions over the people that the silo merged, one for each round"
 _WEIGHTS = "the weights of its neighbours’ directions and its own, in each round"
-_LOADINGS = "the loadings of the silo's own columns"
 
 # Attributes that the coordinator does not have, without a server.
 KEPT = ("u_", "scores_", "explained_variance_", "history_")
@@ -77,29 +76,23 @@ def neighbour_squares(
     X: Float[Array, "N p"], kept: Any, *, k: int, centred: bool
 ) -> dict[str, Any]:
     """Add the squared products of own columns with the silo's own directions."""
-    M = _products(X, kept["history"], k, centred)
-    return {"squares": np.einsum("pk,pk->k", M, M)}
+    U = _last_directions(kept["history"], k)
+    return projection.local_squares(X, U=U, centred=centred)
 
 
 @kept(
     by="party",
-    takes={
-        "squares": public(
-            "k", "how much of all columns each component explains, as a sum of squares"
-        )
-    },
-    components=stays("k p", meaning=_LOADINGS),
+    takes={"squares": projection.SQUARES},
+    components=stays("k p", meaning=projection.LOADINGS),
     mean=stays("p", meaning="the mean of each of the silo's own columns"),
 )
 def neighbour_loadings(
     X: Float[Array, "N p"], kept: Any, *, squares: Float[Array, " k"], centred: bool
 ) -> dict[str, Any]:
     """Keep the silo's part of the components, by its own directions."""
-    # A direction that explains nothing has no loadings; it is not divided by 0.
-    scale = np.where(squares > 0.0, np.sqrt(np.maximum(squares, 0.0)), 1.0)
-    M = _products(X, kept["history"], len(squares), centred)
-    mean = X.mean(axis=0) if centred else np.zeros(X.shape[1])
-    return {"components": (M / scale).T, "mean": mean}
+    U = _last_directions(kept["history"], len(squares))
+    scale = projection.lengths(squares)
+    return projection.local_loadings(X, U=U, scale=scale, centred=centred)
 
 
 @disclosed(
@@ -128,7 +121,8 @@ def state(kept: Any, component: int, number: int, rounds: int, N: int) -> State:
 def fit(
     model: Any,
     federation: Federation,
-    exchange_directions: Callable[[Graph, int, int], None],
+    step: Step,
+    arguments: Mapping[str, Any],
 ) -> None:
     """Run all rounds.
 
@@ -138,15 +132,23 @@ def fit(
         Its parameters are read.
     federation : Federation
         A column partition.
-    exchange_directions : callable
-        Has the silos send their directions to their neighbours; it takes the graph, the
-        component and the number of the round within it.
+    step : Step
+        By which the silos send their directions to their neighbours.
+    arguments : mapping
+        Its public arguments, but for the round's number.
     """
     graph = graph_of(model.topology, federation.parties)
     order = list(federation.parties)
     for component in range(model.n_components):
         for number in range(model.rounds):
-            exchange_directions(graph, component, number)
+            federation.exchange(
+                step,
+                graph,
+                component=component,
+                number=number,
+                rounds=model.rounds,
+                **arguments,
+            )
             federation.keep(
                 neighbour_merge,
                 count=component * model.rounds + number + 1,
@@ -190,14 +192,11 @@ def _gather_history(model: Any, federation: Federation) -> None:
         }
         for row in range(k * T)
     ]
-    last = np.array([entry["u"][0] for entry in model.history_[T - 1 :: T]]).T
-    model.u_ = last / np.linalg.norm(last, axis=0)
+    model.u_ = _last_directions(np.array([x["u"][0] for x in model.history_]), k)
 
 
-def _products(
-    X: Float[Array, "N p"], history: Float[Array, "l N"], k: int, centred: bool
-) -> Float[Array, "p k"]:
-    # The last round of each component, of unit length.
-    U = history[len(history) // k - 1 :: len(history) // k].T
-    U = U / np.linalg.norm(U, axis=0)
-    return (X - X.mean(axis=0) if centred else X).T @ U
+def _last_directions(history: Float[Array, "l N"], k: int) -> Float[Array, "N k"]:
+    """Return what the last round of each component merged, of unit length."""
+    rounds = len(history) // k
+    U = history[rounds - 1 :: rounds].T
+    return U / np.linalg.norm(U, axis=0)

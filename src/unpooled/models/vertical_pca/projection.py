@@ -14,10 +14,16 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.protocol.step import disclosed, kept, public, release, stays, summed
 
+LOADINGS = "the loadings of the silo's own columns"
+SQUARES = public(
+    "k", "how much of all columns each component explains, as a sum of squares"
+)
+DIRECTIONS = public("N k", "directions over people, found from earlier totals")
+
 
 @summed(
     by="party",
-    takes={"U": public("N k", "directions over people, found from earlier totals")},
+    takes={"U": DIRECTIONS},
     squares=release("k", meaning="how much of the silo's columns each component is"),
 )
 def local_squares(
@@ -31,12 +37,12 @@ def local_squares(
 @kept(
     by="party",
     takes={
-        "U": public("N k", "directions over people, found from earlier totals"),
+        "U": DIRECTIONS,
         "scale": public(
             "k", "the length of each component's loadings, by which they are divided"
         ),
     },
-    components=stays("k p", meaning="the loadings of the silo's own columns"),
+    components=stays("k p", meaning=LOADINGS),
     mean=stays("p", meaning="the mean of each of the silo's own columns"),
 )
 def local_loadings(
@@ -53,11 +59,7 @@ def local_loadings(
 
 @summed(
     by="party",
-    takes={
-        "like": public(
-            "k", "how much of all columns each component explains, as a sum of squares"
-        )
-    },
+    takes={"like": SQUARES},
     scores=release("N k", meaning="each person's coordinates along the components"),
 )
 def local_scores(
@@ -71,12 +73,8 @@ def local_scores(
 
 @disclosed(
     by="party",
-    takes={
-        "like": public(
-            "k", "how much of all columns each component explains, as a sum of squares"
-        )
-    },
-    components=release("k p", meaning="the loadings of the silo's own columns"),
+    takes={"like": SQUARES},
+    components=release("k p", meaning=LOADINGS),
 )
 def shown_loadings(kept: Any, *, like: Float[Array, " k"]) -> dict[str, Any]:
     """Disclose this silo's part of the components."""
@@ -94,10 +92,13 @@ def keep_loadings(
         ``Σ_j (x_jᵀ u)²`` over all columns j, for each direction u.
     """
     squares = federation.sum(local_squares, U=U, centred=centred)["squares"]
-    # A direction that explains nothing has no loadings; it is not divided by 0.
-    scale = np.where(squares > 0.0, np.sqrt(np.maximum(squares, 0.0)), 1.0)
-    federation.keep(local_loadings, U=U, scale=scale, centred=centred)
+    federation.keep(local_loadings, U=U, scale=lengths(squares), centred=centred)
     return squares
+
+
+def lengths(squares: Float[Array, " k"]) -> Float[Array, " k"]:
+    """Return the lengths of loadings; 1 where they are 0, to divide by."""
+    return np.where(squares > 0.0, np.sqrt(np.maximum(squares, 0.0)), 1.0)
 
 
 def scores(federation: Federation, k: int, kept_of: str = "") -> Float[Array, "N k"]:

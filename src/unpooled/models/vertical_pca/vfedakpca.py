@@ -26,41 +26,35 @@ import scipy.linalg
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.kernels import centred_kernel
-from unpooled.models.base import FederatedEstimator, check_federation
+from unpooled.models.base import check_federation
 from unpooled.models.vertical_pca import neighbour_merge
 from unpooled.models.vertical_pca.local_direction import (
+    FOUND,
+    REPLACED,
+    check_choices,
     check_options,
     own_factors,
     prepared,
-    with_positive_peaks,
 )
 from unpooled.models.vertical_pca.merged_directions import MergedDirections
-from unpooled.protocol.step import exchanged, kept, public, release, stays, summed
-from unpooled.protocol.topology import Graph
+from unpooled.models.vertical_pca.projection import DIRECTIONS
+from unpooled.protocol.step import exchanged, kept, release, stays, summed
 
-_KERNELS = ("rbf", "sigmoid", "linear")
-_PROJECTIONS = ("features", "kernel")
+_CHOICES = {
+    "kernel": ("rbf", "sigmoid", "linear"),
+    "project": ("features", "kernel"),
+}
 _EIGENVALUE = "the largest eigenvalue of the silo's own kernel matrix"
 _VECTOR = "the first kernel direction of the silo's own columns"
 
 
 @kept(
     by="party",
-    takes={
-        "replaced": public(
-            "N l", "the merged direction, which replaces the silo's columns"
-        ),
-        "found": public(
-            "N q", "the directions over people that earlier components found"
-        ),
-    },
+    takes={"replaced": REPLACED, "found": FOUND},
     vector=stays("N", meaning=_VECTOR, until="fit"),
-    eigenvalue=stays(
-        "",
-        meaning=_EIGENVALUE,
-        until="fit",
-    ),
+    eigenvalue=stays("", meaning=_EIGENVALUE, until="fit"),
 )
 def local_kernel_direction(
     X: Float[Array, "N p"],
@@ -128,7 +122,7 @@ def neighbour_kernel_direction(
 
 @summed(
     by="party",
-    takes={"U": public("N k", "directions over people, found from earlier totals")},
+    takes={"U": DIRECTIONS},
     scores=release("N k", meaning="each person's coordinates along the directions"),
 )
 def local_kernel_scores(
@@ -146,7 +140,7 @@ def local_kernel_scores(
 
 
 @final
-class VFedAKPCA(MergedDirections, FederatedEstimator):
+class VFedAKPCA(MergedDirections):
     """The published approximation of kernel PCA over silos with columns of one people.
 
     Parameters
@@ -216,6 +210,8 @@ class VFedAKPCA(MergedDirections, FederatedEstimator):
     belong to different people the vectors may cancel, which `align_signs` prevents.
     """
 
+    _local, _neighbour = local_kernel_direction, neighbour_kernel_direction
+
     def __init__(
         self,
         n_components: int = 1,
@@ -259,33 +255,11 @@ class VFedAKPCA(MergedDirections, FederatedEstimator):
         # The local eigenpair is computed to round-off, from no starting vector.
         return np.zeros(federation.n_rows or 0)
 
-    def _keep_directions(
-        self,
-        federation: Federation,
-        start: Float[Array, " N"],
-        replaced: Float[Array, "N l"],
-        found: Float[Array, "N q"],
-    ) -> None:
-        federation.keep(
-            local_kernel_direction, replaced=replaced, found=found, **self._kernel()
-        )
+    def _local_arguments(self, start: Float[Array, " N"]) -> dict[str, Any]:
+        return self._kernel()
 
-    def _exchange_directions(
-        self,
-        federation: Federation,
-        graph: Graph,
-        component: int,
-        number: int,
-        start: Float[Array, " N"],
-    ) -> None:
-        federation.exchange(
-            neighbour_kernel_direction,
-            graph,
-            component=component,
-            number=number,
-            rounds=self.rounds,
-            **self._kernel(),
-        )
+    def _neighbour_arguments(self, first: Float[Array, " N"]) -> dict[str, Any]:
+        return self._kernel()
 
     def _scores(self, federation: Federation) -> Float[Array, "N k"]:
         if self.project == "features":
@@ -314,12 +288,7 @@ class VFedAKPCA(MergedDirections, FederatedEstimator):
 
 
 def _check_kernel(model: VFedAKPCA) -> None:
-    for name, allowed in (("kernel", _KERNELS), ("project", _PROJECTIONS)):
-        if getattr(model, name) not in allowed:
-            raise DataError(
-                f"{name}={getattr(model, name)!r}; choose "
-                f"{' or '.join(map(repr, allowed))}."
-            )
+    check_choices(model, _CHOICES)
     if model.project == "kernel" and model.topology != "server":
         raise DataError(
             'project="kernel" applies one direction to all kernels, and without a '

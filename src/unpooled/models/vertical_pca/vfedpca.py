@@ -22,9 +22,11 @@ import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.federation.federation import Federation
-from unpooled.models.base import FederatedEstimator, check_federation
+from unpooled.models.base import check_federation
 from unpooled.models.vertical_pca import neighbour_merge
 from unpooled.models.vertical_pca.local_direction import (
+    FOUND,
+    REPLACED,
     check_options,
     own_factors,
     power_iteration,
@@ -32,25 +34,15 @@ from unpooled.models.vertical_pca.local_direction import (
 )
 from unpooled.models.vertical_pca.merged_directions import MergedDirections
 from unpooled.protocol.step import exchanged, kept, public, release, stays
-from unpooled.protocol.topology import Graph
 
 _VECTOR = "the first principal direction of the silo's own columns over the people"
 _EIGENVALUE = "the variance of the silo's own columns along that direction"
+_START = public("N", "the vector from which every silo starts its power iteration")
 
 
 @kept(
     by="party",
-    takes={
-        "start": public(
-            "N", "the vector from which every silo starts its power iteration"
-        ),
-        "replaced": public(
-            "N l", "the merged direction, which replaces the silo's columns"
-        ),
-        "found": public(
-            "N q", "the directions over people that earlier components found"
-        ),
-    },
+    takes={"start": _START, "replaced": REPLACED, "found": FOUND},
     vector=stays("N", meaning=_VECTOR, until="fit"),
     eigenvalue=stays("", meaning=_EIGENVALUE, until="fit"),
 )
@@ -87,11 +79,7 @@ def local_direction(
 
 @exchanged(
     by="party",
-    takes={
-        "init": public(
-            "N", "the vector from which every silo starts its power iteration"
-        )
-    },
+    takes={"init": _START},
     vector=release("N", meaning=_VECTOR),
     eigenvalue=release("", meaning=_EIGENVALUE),
 )
@@ -112,13 +100,18 @@ def neighbour_direction(
         kept, component, number, rounds, len(X)
     )
     start = init if last is None or not warm_start else last
-    factors = own_factors(X, replaced, found, centre)
-    vector, eigenvalue = power_iteration(factors, start, iterations)
-    return {"vector": vector, "eigenvalue": np.array(eigenvalue)}
+    return local_direction(
+        X,
+        start=start,
+        replaced=replaced,
+        found=found,
+        iterations=iterations,
+        centre=centre,
+    )
 
 
 @final
-class VFedPCA(MergedDirections, FederatedEstimator):
+class VFedPCA(MergedDirections):
     """VFedPCA, the published approximation of PCA on a column partition.
 
     Parameters
@@ -202,6 +195,8 @@ class VFedPCA(MergedDirections, FederatedEstimator):
     PCA : the pooled answer on the same silos, exact.
     """
 
+    _local, _neighbour = local_direction, neighbour_direction
+
     def __init__(
         self,
         n_components: int = 1,
@@ -235,41 +230,14 @@ class VFedPCA(MergedDirections, FederatedEstimator):
     def _first_vector(self, federation: Federation) -> Float[Array, " N"]:
         return starting_vector(self, federation, federation.n_rows or 0)
 
-    def _keep_directions(
-        self,
-        federation: Federation,
-        start: Float[Array, " N"],
-        replaced: Float[Array, "N l"],
-        found: Float[Array, "N q"],
-    ) -> None:
-        federation.keep(
-            local_direction,
-            start=start,
-            replaced=replaced,
-            found=found,
-            iterations=self.local_iterations,
-            centre=self.centre,
-        )
+    def _local_arguments(self, start: Float[Array, " N"]) -> dict[str, Any]:
+        return {"start": start, **self._power_method()}
 
-    def _exchange_directions(
-        self,
-        federation: Federation,
-        graph: Graph,
-        component: int,
-        number: int,
-        start: Float[Array, " N"],
-    ) -> None:
-        federation.exchange(
-            neighbour_direction,
-            graph,
-            init=start,
-            component=component,
-            number=number,
-            rounds=self.rounds,
-            warm_start=self.warm_start,
-            iterations=self.local_iterations,
-            centre=self.centre,
-        )
+    def _neighbour_arguments(self, first: Float[Array, " N"]) -> dict[str, Any]:
+        return {"init": first, "warm_start": self.warm_start, **self._power_method()}
+
+    def _power_method(self) -> dict[str, Any]:
+        return {"iterations": self.local_iterations, "centre": self.centre}
 
     def transform(self, X: Any) -> Float[Array, "N k"]:
         """Return the scores of the aligned rows of a federation.

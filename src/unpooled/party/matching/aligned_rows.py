@@ -20,6 +20,7 @@ from unpooled.ledger import canonical
 from unpooled.party.matching.silo_matcher import SiloMatcher
 from unpooled.party.memory.studies import NAME, Answer, Studies, session_of
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.round_numbers import check_round
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import IdColumn
 from unpooled.protocol.matching_stages import STAGES, Place
@@ -86,8 +87,9 @@ class AlignedRows:
         """
         header = message.header
         (study, session), number = session_of(message), header["round"]
-        if type(number) is not int or number < 1:
+        if type(number) is not int:
             raise Refusal("malformed_message")
+        check_round(number, 0)
         if self._folder is not None and not NAME.fullmatch(study):
             # It becomes the name of a file.
             raise Refusal("malformed_message")
@@ -151,7 +153,7 @@ class AlignedRows:
             group_key=keys[1],
             # The same in every session of a study, so that the order is the same when
             # it is resumed; unrelated in any other study.
-            secret=self._identity.derived(salt),
+            secret=self._identity.derivation_secret(salt),
             salt=salt,
         )
 

@@ -89,6 +89,9 @@ class SiloMatcher:
         policy = self._policy
         if policy.allowed_steps is not None and not policy.lists_step(step.name):
             raise Refusal("allowed_steps")
+        if policy.require_privacy:
+            # Numbers of ids and of common rows have no noise.
+            raise Refusal("require_privacy")
         stages = {
             "matching.count": self._count,
             "matching.blind": self._blind,

@@ -8,7 +8,7 @@ silo's earlier answers and of their rosters. A log that cannot be written (a ful
 a size limit) stops the release: it fails closed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, final
@@ -18,6 +18,8 @@ from unpooled.ledger import Ledger, Release
 from unpooled.party.memory.audit_state import AuditState, LoggedStudy, Ran
 from unpooled.party.memory.hash_chain import Entry, HashChain, is_signed
 from unpooled.party.rules.answered_columns import AnsweredColumns
+from unpooled.party.rules.refusal_limit import Refusals
+from unpooled.party.rules.released_share import OpenedNumbers
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.message import digest
 from unpooled.secure.keys.roster import Identity
@@ -84,8 +86,24 @@ class AuditLog:
         self._chain.catch_up()
         return self._state.answered_columns
 
+    def refusals(self) -> Refusals:
+        """Return the refusals that depended on rows, over all studies."""
+        self._chain.catch_up()
+        return self._state.refusals
+
+    def opened(self) -> OpenedNumbers:
+        """Return the numbers that were opened, over all studies."""
+        self._chain.catch_up()
+        return self._state.opened
+
+    def answered(self) -> Iterator[Answered]:
+        """Yield the answered rounds of all studies."""
+        self._chain.catch_up()
+        for study in self._state.studies.values():
+            yield from study.answered.values()
+
     def spent(self) -> float:
-        """Return the ρ of all private releases together."""
+        """Return the ρ charged for private releases, all together."""
         self._chain.catch_up()
         return self._state.spent
 
@@ -100,8 +118,8 @@ class AuditLog:
         columns: Sequence[str],
         parties: Sequence[str],
         session: str,
-        rho: float = 0.0,
         mixtures: Mapping[str, int] = _NONE,
+        opened: Callable[[OpenedNumbers], dict[str, Any]] | None = None,
         check: Callable[[], None] = lambda: None,
     ) -> None:
         """Write one round: its lines, the step that ran, and for which parties.
@@ -124,10 +142,11 @@ class AuditLog:
             The roster of the session.
         session : str
             The session.
-        rho : float
-            The round's privacy cost.
         mixtures : mapping of str to int
             Mixtures of columns that the round was about.
+        opened : callable, optional
+            Returns what the round opens, beside what was opened before, when no other
+            process can write any more; it may still refuse.
         check : callable, optional
             Called when no other process can write any more; it may still refuse.
 
@@ -149,6 +168,8 @@ class AuditLog:
                     rule="out_of_order",
                 )
             check()
+            if opened is not None:
+                record["opened"] = opened(self._state.opened)
 
         step, front = ran
         entries = [("line", study, line.as_record()) for line in lines]
@@ -163,14 +184,35 @@ class AuditLog:
             "request": request,
             "answered": answered.as_record(),
         }
-        record |= {"rho": rho} if rho else {}
         record |= {"mixtures": dict(mixtures)} if mixtures else {}
         self._chain.append([*entries, ("round", study, record)], identity, in_order)
 
+    def charged(
+        self, study: str, step: str, rho: float, check: Callable[[], None]
+    ) -> None:
+        """Write what a private release costs, before anything is computed for it.
+
+        Parameters
+        ----------
+        rho : float
+            The cost in zero-concentrated differential privacy.
+        check : callable
+            Called when no other process can write any more; it may still refuse.
+        """
+        self._chain.append(
+            [("charged", study, {"step": step, "rho": rho})], None, check
+        )
+
     def joined(
         self, identity: Identity, study: str, session: str, parties: Sequence[str]
-    ) -> None:
-        """Write that the silo joined a session; refuse to join it a second time."""
+    ) -> str:
+        """Write that the silo joined a session; refuse to join it a second time.
+
+        Returns
+        -------
+        str
+            The head of the log: the hash of all entries up to this one.
+        """
 
         def unseen() -> None:
             if session in self._state.studies.get(study, LoggedStudy()).sessions:
@@ -179,7 +221,21 @@ class AuditLog:
                 )
 
         record = {"session": session, "parties": list(parties)}
-        self._chain.append([("joined", study, record)], identity, unseen)
+        return self._chain.append([("joined", study, record)], identity, unseen)
+
+    def has_head(self, head: str) -> bool:
+        """Whether `joined` returned this head of the log at some time."""
+        self._chain.catch_up()
+        return head in self._state.heads
+
+    def pinned(self, key: bytes) -> str:
+        """Return the head of the log under another silo's key that was pinned last."""
+        self._chain.catch_up()
+        return self._state.pinned.get(key.hex(), "")
+
+    def pin(self, study: str, heads: Mapping[str, str]) -> None:
+        """Write the heads of the other silos' logs, by public key in hexadecimal."""
+        self._chain.append([("heads", study, {"heads": dict(heads)})])
 
     def announced(self, study: str, text: str) -> None:
         """Write the announced text of a study, unless it is the present one."""
@@ -223,15 +279,24 @@ class AuditLog:
         """Write that the arrays and models of a study were deleted."""
         self._chain.append([("forgotten", study, {"models": list(models)})])
 
-    def refused(self, study: str, asked: str, rule: str, each: bool = False) -> None:
-        """Write that a rule refused a request: once per process, or `each` time."""
+    def refused(self, study: str, asked: str, rule: str, question: str = "") -> None:
+        """Write that a rule refused a request, once per process.
+
+        With a `question` the refusal depends on rows, and is written always: the limit
+        on refusals is over all processes.
+        """
         study, asked = study[:100], asked[:100]
         known = (study, asked, rule) in self._refusals
-        if not each and (known or len(self._refusals) >= 256):
+        if not question and (known or len(self._refusals) >= 256):
             return
         self._refusals.add((study, asked, rule))
-        record = {"asked": asked, "rule": rule, "telling": each}
+        record = {"asked": asked, "rule": rule, "telling": bool(question)}
+        record |= {"question": question} if question else {}
         self._chain.append([("refused", study, record)])
+
+    def pardoned(self, by: str) -> None:
+        """Write that a person has the refusals forgotten that depended on rows."""
+        self._chain.append([("pardoned", "", {"by": by})])
 
     def notes(self, kind: str) -> list[dict[str, Any]]:
         """Return the notes about the table: "version", "filled" or "leverage"."""

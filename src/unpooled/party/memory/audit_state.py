@@ -8,6 +8,8 @@ from typing import Any, final
 from unpooled.errors import StudyError
 from unpooled.party.memory.hash_chain import Entry
 from unpooled.party.rules.answered_columns import AnsweredColumns
+from unpooled.party.rules.refusal_limit import Refusals
+from unpooled.party.rules.released_share import OpenedNumbers
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.message import digest
 
@@ -118,8 +120,16 @@ class AuditState:
     notes : dict of str to list
         Notes about the table, so of no study: "version", "filled", "followed",
         "blocks", "selected" and "leverage".
+    refusals : Refusals
+        Refusals that depended on rows, over all studies.
+    opened : OpenedNumbers
+        The numbers that were opened, over all studies.
     spent : float
-        The ρ of all private releases together.
+        The ρ charged for private releases, all together.
+    heads : set of str
+        Heads of this log that other silos saw, one for each session.
+    pinned : dict of str to str
+        The head of each other silo's log that was seen last, by the silo's key.
     """
 
     def __init__(self) -> None:
@@ -127,7 +137,10 @@ class AuditState:
         self.answered_columns = AnsweredColumns()
         kinds = ("version", "filled", "followed", "blocks", "selected", "leverage")
         self.notes: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
+        self.refusals, self.opened = Refusals(), OpenedNumbers()
         self.spent = 0.0
+        self.heads: set[str] = set()
+        self.pinned: dict[str, str] = {}
 
     def see(self, entry: Entry) -> None:
         """Take in an entry, in its order."""
@@ -152,11 +165,26 @@ class AuditState:
                 entry.time,
                 record.get("mixtures", {}),
             )
+            # Earlier versions wrote the cost with the round.
             self.spent += record.get("rho", 0.0)
+            if "opened" in record:  # likewise
+                self.opened.see(record["columns"], record["opened"])
+        elif entry.kind == "charged":
+            self.spent += record["rho"]
         elif entry.kind == "refused":
             study.refusals += bool(record.get("telling"))
+            if record.get("telling"):
+                # An earlier version wrote no question.
+                asked = f"{record['asked']} {record['rule']}"
+                question = record.get("question", asked)
+                self.refusals.see(question, record["rule"], entry.time)
+        elif entry.kind == "pardoned":
+            self.refusals.forget()
         elif entry.kind == "joined":
             study.sessions.add(record["session"])
+            self.heads.add(entry.hash)
+        elif entry.kind == "heads":
+            self.pinned |= record["heads"]
         elif entry.kind == "announced":
             study.text = record["text"]
         elif entry.kind == "decided":

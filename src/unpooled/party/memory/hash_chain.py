@@ -161,7 +161,7 @@ class HashChain:
         entries: Sequence[tuple[str, str, dict[str, Any]]],
         identity: Identity | None = None,
         check: Callable[[], None] = lambda: None,
-    ) -> None:
+    ) -> str:
         """Write entries (kind, study, record), all of them or none.
 
         Parameters
@@ -171,6 +171,11 @@ class HashChain:
         check : callable, optional
             Called when no other process can write any more; an exception stops the
             write.
+
+        Returns
+        -------
+        str
+            The hash of the chain up to and with the last of them.
 
         Raises
         ------
@@ -203,6 +208,7 @@ class HashChain:
             # Only now do they stand in the file; they need not be read from it.
             for entry in written:
                 self._show(entry)
+            return written[-1].hash
 
     def records(self, kind: str, study: str) -> list[dict[str, Any]]:
         """Return the records of a study's entries of one kind, in their order."""

@@ -6,7 +6,6 @@ Everything is written to the audit log before it has an effect, and outlives the
 where the log is a file.
 """
 
-import hashlib
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from unpooled.errors import StudyError
 from unpooled.ledger import Ledger, Release, Seal
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.audit_state import LoggedStudy
+from unpooled.party.memory.hash_chain import now
 from unpooled.party.memory.kept_arrays import KeptStore
 from unpooled.party.memory.partial_totals import TotalsCache
 from unpooled.party.memory.study_memory import StudyMemory
@@ -29,15 +29,18 @@ from unpooled.party.rules.differencing import DifferencingRules
 from unpooled.party.rules.leverage import LeverageRule
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.privacy_budget import check_budget
-from unpooled.party.rules.refusal_limit import check_refusals, record_refusal
+from unpooled.party.rules.refusal_limit import check_refusals, question_of
+from unpooled.party.rules.released_share import OpenedNumbers, check_share, record_of
 from unpooled.party.rules.table_cuts import TableCuts
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import View
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY, Lines
 from unpooled.protocol.message import Message, digest
+from unpooled.protocol.opened_numbers import Opened
 from unpooled.protocol.refusal import Refusal
-from unpooled.secure.keys.roster import Identity
+from unpooled.secure.keys.agreement import Offer
+from unpooled.secure.keys.roster import Identity, Roster
 
 Answer = tuple[dict[str, Any], dict[str, Array]]
 
@@ -99,9 +102,9 @@ class Studies:
         self._audit_log, self._models = audit_log, models
         self._asks_people = approval != "none"
         # Of this use alone, and the same after a restart.
-        key = hashlib.sha256(b"row digests" + identity.private_bytes()).digest()
-        self._differencing = DifferencingRules(audit_log, key)
-        cut_key = cut_key or identity.derived(b"blocks of rows")
+        key = identity.derivation_secret(b"row digests")
+        self._differencing, self._key = DifferencingRules(audit_log, key), key
+        cut_key = cut_key or identity.derivation_secret(b"blocks of rows")
         self.cuts = TableCuts(cut_key, audit_log, policy)
         self._leverage = LeverageRule(audit_log, key)
         self.studies: dict[str, StudyMemory] = {}
@@ -163,12 +166,47 @@ class Studies:
                     return seal.sequence + 1
         return 0
 
-    def join(self, study: str, session: str, parties: Sequence[str]) -> StudyMemory:
-        """Join a session that the silo never saw, of a study that it approves."""
+    def join(
+        self, study: str, session: str, parties: Sequence[str]
+    ) -> tuple[StudyMemory, str]:
+        """Join a session that the silo never saw, of a study that it approves.
+
+        Returns
+        -------
+        (StudyMemory, str)
+            The memory of the study, and the head of the audit log.
+        """
         if self._asks_people and self._audit_log.study(study).approval != "approved":
             raise Refusal("approval")
-        self._audit_log.joined(self._identity, study, session, parties)
-        return self.remember(study)
+        head = self._audit_log.joined(self._identity, study, session, parties)
+        return self.remember(study), head
+
+    def pinned_heads(self, roster: Roster) -> dict[str, str]:
+        """Return the heads of other silos' audit logs that this silo saw last."""
+        heads = {party: self._audit_log.pinned(key) for party, key in roster.items()}
+        own = self._identity.public
+        return {p: head for p, head in heads.items() if head and roster[p] != own}
+
+    def check_heads(self, seen: Mapping[str, str]) -> None:
+        """Refuse to go on with a log that lacks a head which another silo saw.
+
+        Another head is no excuse: who restores an older copy forgets what was answered.
+        """
+        if not all(map(self._audit_log.has_head, filter(None, seen.values()))):
+            raise Refusal("audit_log_rolled_back")
+
+    def pin_heads(
+        self, study: str, roster: Roster, offers: Mapping[str, Offer]
+    ) -> None:
+        """Write the heads that other silos signed for a session."""
+        own = self._identity.public
+        heads = {
+            roster[party].hex(): offer.head
+            for party, offer in offers.items()
+            if roster[party] != own
+        }
+        if heads:
+            self._audit_log.pin(study, heads)
 
     def was_forgotten(self, study: str) -> bool:
         """Whether a person had the study forgotten since the silo joined it."""
@@ -177,19 +215,33 @@ class Studies:
     def check(self, asked: AskedStep, parties: tuple[str, ...]) -> int:
         """Refuse a step that nobody approved, or that earlier answers forbid.
 
+        The privacy cost of a step that is not refused is charged.
+
         Returns
         -------
         int
-            Number of entries of the audit log before the rules read it.
+            Number of entries of the audit log before the rules read it, and the charge.
         """
         n_entries = self._audit_log.n_entries
+        self._check_rules(asked, parties)
+        if asked.rho <= 0.0:
+            return n_entries
+        # Before anything is computed: were only released rounds charged, a coordinator
+        # could learn from what fails for nothing.
+        self._audit_log.charged(
+            asked.request.study,
+            asked.step.name,
+            asked.rho,
+            lambda: check_budget(self._policy, self._audit_log, asked.rho),
+        )
+        return n_entries + 1
+
+    def _check_rules(self, asked: AskedStep, parties: tuple[str, ...]) -> None:
         study, step = asked.request.study, asked.step.name
         if self._asks_people and not self._audit_log.study(study).approves(step):
             raise Refusal("approval")
         self._differencing.check(self._policy, asked, parties)
         self.cuts.check(asked, len(parties))
-        check_budget(self._policy, self._audit_log, asked.rho)
-        return n_entries
 
     def check_leverage(self, asked: AskedStep) -> None:
         """Refuse pairs of columns of which one row carries a direction."""
@@ -222,6 +274,8 @@ class Studies:
         request: str,
         digests: Mapping[str, str],
         n_entries: int,
+        opened: Opened | None = None,
+        n_rows: int = 0,
     ) -> list[list[Any]]:
         """Write a round before its reply leaves; return the reply's seals.
 
@@ -239,12 +293,24 @@ class Studies:
             SHA-256 of the arrays by name.
         n_entries : int
             As `check` returned it for the step.
+        opened : Opened, optional
+            The numbers that the round opens; none in a stage of matching.
+        n_rows : int
+            N, as `pooled_rows` has it.
         """
+        columns = asked.view.source_columns
 
         def check_again() -> None:
             # Another process may have answered since the rules were checked.
             if self._audit_log.n_entries != n_entries:
-                self.check(asked, parties)
+                self._check_rules(asked, parties)
+
+        def numbers(before: OpenedNumbers) -> dict[str, Any]:
+            assert opened is not None
+            record = record_of(opened, self._key)
+            share = before.share_with(columns, record, n_rows)
+            check_share(self._policy, share, opened)
+            return record | {"share": share}
 
         study = self.studies[asked.request.study]
         first = self.n_own_lines(asked.request.study)
@@ -258,10 +324,10 @@ class Studies:
             ran=(asked.request.step, tuple(asked.view.transforms)),
             request=request,
             answered=answered,
-            columns=asked.view.source_columns,
+            columns=columns,
             parties=parties,
             session=asked.request.session,
-            rho=asked.rho,
+            opened=None if opened is None else numbers,
             check=check_again,
         )
         self._differencing.record(self._policy, asked)
@@ -270,26 +336,46 @@ class Studies:
         seals = [line.seals[party] for line in sealed]
         return [[seal.sequence, seal.digest, seal.signature] for seal in seals]
 
-    def check_refusals(self, study: str) -> None:
-        """Refuse a study that has used up its allowance of refusals about its rows."""
-        check_refusals(self._audit_log.study(study))
+    def check_refusals(self) -> None:
+        """Refuse to answer once the silo has given as many refusals as it may."""
+        log = self._audit_log
+        check_refusals(self._policy, log.refusals(), log.answered(), now())
 
-    def refused(self, header: dict[str, Any], rule: str) -> None:
-        """Write a refusal, if it can be written: it goes out in any case."""
+    def refused(
+        self, header: Mapping[str, Any], rule: str, digests: Mapping[str, str] = {}
+    ) -> None:
+        """Write a refusal, if it can be written: it goes out in any case.
+
+        Parameters
+        ----------
+        header : mapping
+            Of the refused message.
+        rule : str
+            The rule.
+        digests : mapping of str to str
+            SHA-256 of the message's arrays.
+        """
         if rule == "audit_log":
             return
+        question = question_of(rule, header, digests)
         study = header.get("study")
         asked = header.get("step") or header.get("kind")
         with suppress(StudyError):
-            record_refusal(
-                self._audit_log,
+            days = self._policy.refusal_period_days
+            if question in self._audit_log.refusals().rules(now(), days):
+                return
+            self._audit_log.refused(
                 study if isinstance(study, str) else "",
                 asked if isinstance(asked, str) else "",
                 rule,
+                question,
             )
 
     def describe(self, table: Table, partition: str) -> Answer:
         """Return the columns of the silo that its rules let studies see."""
+        if partition == "columns" and self._policy.require_privacy:
+            # Nothing about people has noise there, nor has their number.
+            raise Refusal("require_privacy")
         return {
             "kind": "described",
             "columns": list(filter(self._policy.allows_column, table.columns)),

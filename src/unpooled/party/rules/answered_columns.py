@@ -45,7 +45,9 @@ class AnsweredColumns:
         distinct = dict(zip(map(id, entries), entries, strict=True)).values()
         last = [entry for entry in distinct if entry is not None]
         return {
-            parties for parties, time in last if days is None or _days(time, now) < days
+            parties
+            for parties, time in last
+            if days is None or days_between(time, now) < days
         }
 
     def mixtures(self, columns: Sequence[str]) -> dict[str, int]:
@@ -57,6 +59,7 @@ class AnsweredColumns:
         }
 
 
-def _days(since: str, now: str) -> float:
+def days_between(since: str, now: str) -> float:
+    """Return the days from one time of the silo's clock to another."""
     apart = datetime.fromisoformat(now) - datetime.fromisoformat(since)
     return apart.total_seconds() / _SECONDS_PER_DAY

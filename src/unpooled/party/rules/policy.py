@@ -16,6 +16,7 @@ from typing import Any, final
 
 from unpooled.errors import StudyError
 from unpooled.protocol.declaration import ROW_AXES, Declared
+from unpooled.protocol.opened_numbers import SHARE
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
 
@@ -37,9 +38,15 @@ class Policy:
         Fewest parties in a study. With two, a total gives each the other's value.
     min_rows : int, default 10
         Fewest rows behind a release, and fewest of a block: folds and splits are made
-        of the blocks that a silo cuts its rows into.
+        of the blocks that a silo cuts its rows into. In a sum over the observed cells
+        of a column, also the fewest rows of all silos together with a value there.
     min_rows_per_class : int, default 5
-        Fewest rows of any class that is present, in a release by class and in a block.
+        Fewest rows of any class that is present, over all silos together, in a release
+        by class. Of what a silo discloses by itself, where it alone has the label, and
+        in a block, the fewest of its own.
+    min_own_cells : int, default 2
+        Fewest of the silo's own values in a column, and fewest of its own rows of a
+        class, if there are any: with one, a sum would hold that person's value alone.
     max_feature_ratio : float, default 0.33
         Largest ratio of features to the silo's rows in a release over pairs of
         features; with more features than rows a covariance can be solved for records.
@@ -47,6 +54,10 @@ class Policy:
         Beyond the ratio a coordinator may choose mixtures of features: over all
         requests at most this ratio of the features or of the rows, and never more than
         rows.
+    max_released_share : float, default 0.33
+        Most numbers of totals that may be opened about a column, over all studies, as
+        a share of its cells in all silos: with as many numbers as cells, records can be
+        solved for. Equal totals count once.
     max_leverage : float, default 0.95
         Largest leverage of one of the silo's rows in a release over pairs of features:
         the share that one row has in the squares of some linear combination of the
@@ -66,6 +77,11 @@ class Policy:
         may be for another set of parties. None: never.
     min_changed_rows : int, default 10
         Fewest rows that must differ between two versions of the table.
+    max_refusals : int, default 3
+        Most refusals in a period that depend on the silo's rows, over all studies; each
+        of them is an answer. The same refusal of the same question counts once.
+    refusal_period_days : float, default 30.0
+        That period, by the silo's own clock.
     require_privacy : bool, default False
         Whether only differentially private totals may leave.
     privacy_budget : float, default 10.0
@@ -83,13 +99,17 @@ class Policy:
     min_parties: int = 3
     min_rows: int = 10
     min_rows_per_class: int = 5
+    min_own_cells: int = 2
     max_feature_ratio: float = 0.33
+    max_released_share: float = SHARE
     max_leverage: float = 0.95
     allow_disclosed: bool = False
     allow_row_level: bool | str = False
     allow_roster_change: bool = False
     roster_period_days: float | None = None
     min_changed_rows: int = 10
+    max_refusals: float = 3
+    refusal_period_days: float = 30.0
     require_privacy: bool = False
     privacy_budget: float = 10.0
     privacy_delta: float = 1e-5
@@ -107,12 +127,15 @@ class Policy:
             min_parties=1,
             min_rows=0,
             min_rows_per_class=0,
+            min_own_cells=0,
             max_feature_ratio=math.inf,
+            max_released_share=math.inf,
             max_leverage=1.0,
             allow_disclosed=True,
             allow_row_level=True,
             allow_roster_change=True,
             min_changed_rows=0,
+            max_refusals=math.inf,
             privacy_budget=math.inf,
             allowed_steps=("*",),
         )
@@ -203,6 +226,12 @@ class Policy:
             if self.require_privacy and declared.noise is None:
                 raise Refusal("require_privacy")
 
+    def check_alone(self, step: Step, to: str, n_parties: int) -> None:
+        """Refuse a total with entries of one silo, but between two that open it."""
+        between_two = n_parties == 2 and to == "parties"
+        if step.between_two and not between_two and not self.allow_disclosed:
+            raise Refusal("allow_disclosed")
+
     def _shows(self, verb: str, to: str, protection: str) -> bool:
         """Whether the opener of a row-level release is allowed to see it."""
         if self.allow_row_level != "parties":
@@ -255,7 +284,17 @@ class Policy:
         # Not turned round: without a limit and without rows the product is no number.
         return not n_features > self.max_feature_ratio * n_rows
 
-    def check_classes(self, counts: Sequence[int]) -> None:
+    def check_own_cells(self, counts: Iterable[float]) -> None:
+        """Refuse where one person alone has a value in a column, or is of a class."""
+        if any(0 < count < self.min_own_cells for count in counts):
+            raise Refusal("min_own_cells")
+
+    def check_cells(self, counts: Iterable[float]) -> None:
+        """Refuse a sum over the observed cells of a column where they are few."""
+        if any(0 < count < self.min_rows for count in counts):
+            raise Refusal("min_rows")
+
+    def check_classes(self, counts: Iterable[float]) -> None:
         """Refuse a release by class where a class that is present has few rows."""
         if any(0 < count < self.min_rows_per_class for count in counts):
             raise Refusal("min_rows_per_class")
@@ -293,6 +332,8 @@ def _check_value(name: str, default: Any, value: Any) -> None:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         good, wanted = number and value >= 0, "a number that is not negative"
         if isinstance(default, int):
-            good, wanted = good and value % 1 == 0, "a whole number"
+            no_limit = value == math.inf and name.startswith("max_")
+            whole = good and (no_limit or value % 1 == 0)
+            good, wanted = whole, "a whole number"
     if not good:
         raise StudyError(f"Policy {name} = {value!r}: it takes {wanted}.")

@@ -1,9 +1,8 @@
 """The privacy budget of a silo, over all its studies.
 
 Costs are those of zero-concentrated differential privacy, which add up; the policy's
-budget is an ε, at its δ, on their sum. A cost is written with its round, before the
-reply leaves: after a crash the log may hold a cost of a reply that nobody received,
-and never the other way round.
+budget is an ε, at its δ, on their sum. A cost is written before the step runs, so that
+a failure that depends on rows is no free answer.
 """
 
 import math

@@ -1,65 +1,111 @@
-"""How many refusals a study may collect: one that depends on rows is an answer too.
+"""How many refusals a silo gives: one that depends on its rows is an answer too.
 
 Anyone who tries one bound after another, or one split after another, and notes which
-are refused finds a number of the silo by bisection. After some such refusals a study
-ends. Once a bound was refused, every bound that was accepted counts as well: in small
-steps from above a single refusal would be enough.
+are refused finds a number of the silo by bisection. So a silo gives few such refusals
+in a period, over all studies and plans; then it answers nothing until the period ends,
+or a person at the silo forgets them. Once a bound was exceeded, every bound that was
+accepted for the same step counts as well: in small steps from above a single refusal
+would be enough.
+
+A refusal is counted by its question, so that an honest study that is planned, run and
+resumed meets it once: permuted columns, another step on the same rows or another study
+repeat the verdict and tell nothing new.
 """
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from typing import Any, final
 
-from unpooled.errors import ReleaseRefusedError
+from unpooled.errors import DATA_RULES, ReleaseRefusedError
 from unpooled.ledger import canonical
-from unpooled.party.memory.audit_log import AuditLog
-from unpooled.party.memory.audit_state import LoggedStudy
+from unpooled.party.rules.answered_columns import days_between
+from unpooled.party.rules.policy import Policy
 from unpooled.protocol.answered import Answered
+from unpooled.protocol.message import digest
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step, find_step
 
-# Rules whose verdict depends on rows, not only on the request and the policy.
-TELLING = frozenset(
-    {
-        "min_rows",
-        "min_rows_per_class",
-        "max_feature_ratio",
-        "max_leverage",
-        "min_changed_rows",
-        "another_filling",
-        "public_bound",
-        "fixed_point_range",
-        "infinite_values",
-        "missing_values",
-    }
-)
-# An honest study meets one or two; bisection learns a bit from each.
-MOST_REFUSALS = 20
+# Exceeded by a value of the silo that an argument of the request bounds.
+BOUNDS = ("public_bound", "fixed_point_range")
+# What names a message, and not what it asks.
+_NAMES = ("study", "session", "round", "kind", "parties", "partition", "to", "evidence")
 
 
-def check_refusals(study: LoggedStudy) -> None:
-    """Refuse to answer at all in a study that has used up its allowance."""
-    # Nearly all studies end without a refusal, and then bounds reveal nothing.
-    tried = bounds_tried(study.answered.values()) if study.refusals else 0
-    if study.refusals and study.refusals + tried >= MOST_REFUSALS:
+@final
+class Refusals:
+    """The refusals of a silo that depended on its rows, over all studies."""
+
+    def __init__(self) -> None:
+        # By question: when it was refused last, and by which rule.
+        self._last: dict[str, tuple[str, str]] = {}
+
+    def see(self, question: str, rule: str, time: str) -> None:
+        """Take in a refusal, at a time of the silo's own clock."""
+        self._last[question] = time, rule
+
+    def forget(self) -> None:
+        """Forget all refusals, as a person at the silo decided."""
+        self._last.clear()
+
+    def rules(self, now: str, days: float) -> dict[str, str]:
+        """Return the rule of each question that was refused within `days` days."""
+        return {
+            question: rule
+            for question, (time, rule) in self._last.items()
+            if days_between(time, now) < days
+        }
+
+
+def check_refusals(
+    policy: Policy, refusals: Refusals, answered: Iterable[Answered], now: str
+) -> None:
+    """Refuse to answer at all once the silo has given as many refusals as it may.
+
+    `answered` are the rounds of all studies, for the bounds that they tried.
+    """
+    rules = refusals.rules(now, policy.refusal_period_days)
+    # Nearly always no bound was exceeded, and then bounds reveal nothing.
+    bounds = bounds_tried(answered) if set(rules.values()) & set(BOUNDS) else 0
+    if rules and len(rules) + bounds >= policy.max_refusals:
         raise Refusal("refusals")
 
 
-def record_refusal(audit_log: AuditLog, study: str, asked: str, rule: str) -> None:
-    """Write a refusal; one that depends on rows is written every time."""
-    audit_log.refused(study, asked, rule, each=rule in TELLING)
+def question_of(
+    rule: str, header: Mapping[str, Any], digests: Mapping[str, str]
+) -> str:
+    """Return a name for the question that a refusal answers; empty if about no rows.
+
+    Parameters
+    ----------
+    header : mapping
+        Of the refused message, from anybody.
+    digests : mapping of str to str
+        SHA-256 of the message's arrays.
+    """
+    depends = DATA_RULES.get(rule)
+    if depends is None:
+        return ""
+    view = header.get("view", [])
+    if depends == "selection":
+        about: Any = _selection(view)
+    elif depends == "view":
+        about = view
+    else:
+        about = [{n: v for n, v in header.items() if n not in _NAMES}, dict(digests)]
+    return digest(canonical([rule, about]))
 
 
 def bounds_tried(answered: Iterable[Answered]) -> int:
-    """Return how many further bounds were tried on the same step and view."""
-    tried: dict[tuple[str, str], set[bytes]] = {}
+    """Return how many further bounds were tried on the same step, of any view."""
+    tried: dict[str, set[bytes]] = {}
     for asked in answered:
         # A stage of matching is no step, and one of an earlier version may be gone.
         with suppress(ReleaseRefusedError):
             names = _bounds(find_step(asked.step))
             bounds = canonical([asked.public.get(name) for name in names])
             if names:
-                tried.setdefault((asked.step, asked.view), set()).add(bounds)
+                tried.setdefault(asked.step, set()).add(bounds)
     return sum(len(bounds) - 1 for bounds in tried.values())
 
 
@@ -70,3 +116,19 @@ def _bounds(step: Step) -> list[str]:
     ]
     firsts = [getattr(b, dataclasses.fields(b)[0].name) for b in bounds]
     return sorted({first for first in firsts if isinstance(first, str)})
+
+
+def _selection(view: Any) -> Any:
+    """Return the columns in no order, how many a step reads, and the selected rows."""
+    columns, width, rows = list[str](), 0, list[Any]()
+    try:
+        for operation in view:
+            if operation["operation"] == "rows":
+                rows.append(operation)
+            elif operation["columns"]:
+                width = len(operation["columns"])
+            if operation["operation"] == "select":
+                columns = columns or sorted(map(str, operation["columns"]))
+    except (KeyError, TypeError):
+        return view
+    return [columns, width, rows]

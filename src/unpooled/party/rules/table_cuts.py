@@ -8,7 +8,8 @@ A cut follows from the silo's key, from the rows of the version and from the lab
 the first study, so that it is the same in every process. Two labels would stratify two
 cuts, whose unions could differ in a few rows: later studies use the first one's, and
 are refused where it leaves a block few rows of one of their classes. The order of rows
-has no part in it.
+has no part in it. Rows with a rare cell (one of two observed values of a column, say)
+stand in the same blocks, as far as their classes allow.
 
 Rows appended behind the known ones leave the earlier blocks as they are, so that unions
 of both versions do not differ in a few. The new rows are cut by themselves: while there
@@ -27,12 +28,12 @@ from typing import Any, final
 
 import numpy as np
 
-from unpooled.arrays import Array, Int, Shaped, UInt8, UInt64
+from unpooled.arrays import Array, Bool, Float, Int, Shaped, UInt8, UInt64
 from unpooled.data.table import Table
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.rules.policy import Policy
 from unpooled.party.steps.asked_step import AskedStep
-from unpooled.party.views.cut import Cut, stratified_blocks
+from unpooled.party.views.cut import Cut, brought_together, stratified_blocks
 from unpooled.party.views.view import View
 from unpooled.protocol.shared_blocks import MOST_BLOCKS
 
@@ -168,6 +169,7 @@ class TableCuts:
         classes = _classes(table, note["label"], fewest_of_class)
         if classes is None:
             classes, fewest_of_class = np.zeros(len(digests), int), 0
+        rare = _rare_rows(table, fewest)
         blocks, start = np.zeros(len(digests), np.uint8), 0
         for n, version in note["parts"]:
             part = slice(start, start + n)
@@ -175,6 +177,7 @@ class TableCuts:
             odd = np.uint64(int(version[:16], 16) | 1)
             order = np.argsort(digests[part] * odd, kind="stable")
             new = stratified_blocks(order, classes[part], fewest, fewest_of_class)
+            new = brought_together(new, classes[part], rare[part], order)
             if start:
                 known = (blocks[:start], classes[:start])
                 appended = new, classes[part]
@@ -230,6 +233,30 @@ def _classes(table: Table, label: str, fewest: int) -> Int[Array, " n"] | None:
     if len(distinct) * max(fewest, 2) > len(values):
         return None
     return np.array([distinct[value] for value in values], int)
+
+
+def _rare_rows(table: Table, fewest: int) -> Bool[Array, "n q"]:
+    """Return, for each column with rare cells, which rows have them.
+
+    A cell is rare where it was observed and nearly all are missing, or the reverse, or
+    where nearly all rows have one other value. A row with it that a selection has
+    without the others would be alone in what it has of the column.
+    """
+    blocks = [block.X for block in table.blocks(table.columns)]
+    first, usual = blocks[0][: 2 * fewest + 1], np.full(len(table.columns), np.nan)
+    for j, column in enumerate(first.T):
+        # A value that all but a few rows have is the most frequent one of the first.
+        values, counts = np.unique(column, return_counts=True)
+        usual[j] = values[counts.argmax()] if len(values) else np.nan
+    other = np.zeros(len(usual), int)
+    for X in blocks:
+        other += (~_same(X, usual)).sum(axis=0)
+    few = (other > 0) & (other < fewest)
+    return np.concatenate([~_same(X[:, few], usual[few]) for X in blocks])
+
+
+def _same(X: Float[Array, "n p"], usual: Float[Array, " p"]) -> Bool[Array, "n p"]:
+    return (usual == X) | (np.isnan(X) & np.isnan(usual))
 
 
 def _n_rows(parts: Sequence[Any]) -> int:

@@ -41,10 +41,12 @@ def check_inputs(step: Step, operations: Sequence[Operation]) -> None:
     """Refuse a private step on a view that was computed from the data without noise.
 
     A fitted transform depends on its rows, and the rows of a fold depend on how many
-    there are.
+    there are. What a fit finds for a transform are arrays, or stays in the silo; others
+    depend on public numbers alone, as a constant in missing cells does.
     """
     for operation in operations if is_private(step) else ():
-        fitted = isinstance(operation, Derive) and find_step(operation.step).fitted_by
+        made = find_step(operation.step) if isinstance(operation, Derive) else None
+        fitted = made is not None and (made.takes or "kept" in made.reads)
         if fitted or isinstance(operation, Rows):
             raise Refusal("private_inputs")
 

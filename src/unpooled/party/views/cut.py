@@ -16,15 +16,20 @@ A class that is not spread makes blocks uneven. Where the smallest would have to
 rows there is one block less.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import final
 
 import numpy as np
 
-from unpooled.arrays import Array, Int, UInt8
+from unpooled.arrays import Array, Bool, Int, UInt8
 from unpooled.protocol.shared_blocks import n_blocks, shared_blocks
+
+# Columns whose rows with rare cells are brought together.
+_MOST_RARE = 64
 
 
 @final
@@ -83,6 +88,82 @@ def stratified_blocks(
             )
             break
     return blocks
+
+
+def brought_together(
+    blocks: UInt8[Array, " n"],
+    classes: Int[Array, " n"],
+    rare: Bool[Array, "n q"],
+    order: Int[Array, " n"],
+) -> UInt8[Array, " n"]:
+    """Return blocks in which no row with a rare cell of a column is alone.
+
+    All such rows of a column stand in one block, or in as few as can be with two or
+    more each. A row changes places with another of its class, so that no block's rows
+    of a class become fewer.
+
+    Parameters
+    ----------
+    blocks, classes : (n,) arrays of int
+        Of each row.
+    rare : (n, q) array of bool
+        Which rows have rare cells, by column; of many columns the first are served.
+    order : (n,) array of int
+        A secret order of the rows.
+    """
+    blocks, place = blocks.copy(), np.argsort(order)
+    free = ~rare.any(axis=1)
+    n_blocks = int(blocks.max(initial=0)) + 1
+    for column in rare.T[:_MOST_RARE]:
+        rows = sorted(np.flatnonzero(column).tolist(), key=lambda row: place[row])
+        # By block and class, the rows that may change places.
+        others = {
+            (b, int(c)): np.flatnonzero(free & (blocks == b) & (classes == c)).tolist()
+            for b in range(n_blocks)
+            for c in set(classes[rows].tolist())
+        }
+        for size in range(1, 4):
+            moves = (
+                _moves(rows, blocks, classes, others, targets)
+                for targets in combinations(range(n_blocks), size)
+            )
+            if (found := next((m for m in moves if m is not None), None)) is not None:
+                for row, other in found:
+                    blocks[row], blocks[other] = blocks[other], blocks[row]
+                break
+    return blocks
+
+
+def _moves(
+    rows: Sequence[int],
+    blocks: UInt8[Array, " n"],
+    classes: Int[Array, " n"],
+    others: Mapping[tuple[int, int], Sequence[int]],
+    targets: Sequence[int],
+) -> list[tuple[int, int]] | None:
+    """Return who changes places so that rows are in the targets, two or more in each.
+
+    None where that cannot be, in the order in which the rows are tried.
+    """
+    moves: list[tuple[int, int]] = []
+    used = Counter[tuple[int, int]]()
+    within = Counter[int]()
+    for row in rows:
+        own, of_class = int(blocks[row]), int(classes[row])
+        # The target with the fewest rows so far, so that none keeps a single one.
+        for block in sorted(targets, key=lambda b: (within[b], b != own)):
+            key = (block, of_class)
+            if block != own and used[key] >= len(others[key]):
+                continue
+            if block != own:
+                moves.append((row, others[key][used[key]]))
+                used[key] += 1
+            within[block] += 1
+            break
+        else:
+            return None
+    single = len(rows) > 1 and any(0 < n < 2 for n in within.values())
+    return None if single else moves
 
 
 def _counts(n_of: Sequence[int], K: int, fewest: int) -> Int[Array, "c K"]:

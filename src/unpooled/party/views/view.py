@@ -235,12 +235,16 @@ class View:
             self._sums.flags.writeable = False
         return self._sums
 
-    def class_sizes(self, label: str) -> list[int]:
-        """Return the numbers of rows of each class that other views may add or lack.
+    def has_infinite(self) -> bool:
+        """Whether a cell is infinite."""
+        return any(np.isinf(block.X).any() for block in self.blocks())
 
-        Of all rows: those of the classes. Of a silo's blocks: those of the classes in
-        each of them. Of blocks that all silos share, which are not stratified: those of
-        the classes in the view and in what it leaves out.
+    def class_sizes(self, label: str) -> list[tuple[int, int]]:
+        """Return how many rows of each class other views may add or lack, of how many.
+
+        Of all rows: all those of the classes. Of a silo's blocks: those of the classes
+        in each of them. Of blocks that all silos share, which are not stratified: those
+        of the classes in the view and in what it leaves out.
         """
         sizes = Counter[tuple[int, object]]()
         parts = np.zeros(self.table.n_rows, int)
@@ -255,7 +259,10 @@ class View:
                 for part, x in zip(of_part, labels, strict=True)
                 if x is not None and x == x
             )
-        return list(sizes.values())
+        whole = Counter[object]()
+        for (_, x), n in sizes.items():
+            whole[x] += n
+        return [(n, whole[x]) for (_, x), n in sizes.items()]
 
     def fillings(self) -> dict[str, str]:
         """Return how missing cells of each source column are filled: kind and digest.

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from unpooled.coordinator.step_call import RoundRecord
+from unpooled.protocol.opened_numbers import numbers_of_lines
 from unpooled.report.exhibits import Table
 from unpooled.report.facts import Facts
 from unpooled.report.text.phrases import duration
@@ -36,7 +37,14 @@ def silos(facts: Facts) -> Table:
             )
         )
     head = ("Silo", "Arrays sent", "Bytes sent", "Bytes received")
-    return Table("Arrays only; whole messages are under time and bytes.", head, rows)
+    numbers, people = numbers_of_lines(facts.ledger)
+    return Table(
+        f"Arrays only; whole messages are under time and bytes. {numbers:,.0f} numbers "
+        f"were opened that max_released_share counts, and {people:,} in arrays with "
+        f"entries for single people.",
+        head,
+        rows,
+    )
 
 
 def seals(facts: Facts) -> Table:

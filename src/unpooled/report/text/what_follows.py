@@ -47,17 +47,13 @@ def could_learn(facts: Facts) -> list[str]:
             "the value of a column that never varies is known for everyone. No random "
             "noise was added."
         )
-    found += [_promise(model) for _, model in facts.models if _is_private(model)]
+    found += [_promise(m) for _, m in facts.models if getattr(m, "privacy_", None)]
     if any(x.step.endswith(".local_moments") for x in facts.ledger):
         found.append(
             "How totals changed with an update. The difference is a total over the "
             "rows that changed, and for a silo that joined or left over its own rows."
         )
     return found
-
-
-def _is_private(model: Any) -> bool:
-    return bool(getattr(model, "privacy_", None))
 
 
 def _promise(model: Any) -> str:

@@ -1,7 +1,8 @@
 """Private set intersection: the ids common to all parties, and no other id.
 
 There are two stages, for any number m of parties in a ring. Capital letters are points
-of Curve25519, small ones scalars: k_i is party i's secret, r a fresh one for this run.
+of ristretto255, small ones scalars: k_i is party i's secret, r a fresh one for this
+run.
 
     1. Tokens.  party i ── r H(id) ──> i+1 ── × k_{i+1} ──> ... ──> i-1 ── × k_{i-1} ──>
                 party i: × k_i / r, so  token(id) = (k_1 k_2 ... k_m) H(id)
@@ -47,11 +48,12 @@ import numpy as np
 
 from unpooled.arrays import Array, Int, UInt64
 from unpooled.errors import AggregationError
-from unpooled.secure.intersection.curve25519 import (
+from unpooled.secure.intersection.ristretto255 import (
     POINT_BYTES,
     detour,
     multiplied,
     points_of,
+    scalar_of,
 )
 
 # Places derived from a token, one in each third of the table.
@@ -87,14 +89,14 @@ class Intersection:
         salt: bytes,
     ) -> None:
         self.position, self.n_parties, self.n_ids = position, n_parties, len(ids)
-        self._ids, self._secret = ids, secret
+        self._ids, self._secret = ids, scalar_of(secret)
         self._domain = b"unpooled ids " + hashlib.sha256(salt).digest()
         # Fresh for each run, so that messages of two runs are unrelated.
-        self._there, self._back = detour(secret)
+        self._there, self._back = detour(self._secret)
         self._tokens: list[bytes] = []
 
     def blinded(self, start: int, stop: int) -> bytes:
-        """Blind a block of ids: H(id)^r as points of Curve25519."""
+        """Blind a block of ids: H(id)^r as points of ristretto255."""
         points = points_of(self._ids[start:stop], self._domain)
         return multiplied(points, self._there)
 

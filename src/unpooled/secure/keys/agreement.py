@@ -1,17 +1,21 @@
 """Fresh keys for every pair of parties, agreed through an untrusted relay.
 
-    party i ── offer: X25519 public key, signed by i's identity ──> relay ──> party j
+    party i ── offer: X25519 public key and head of i's audit log, signed by i's
+               identity; the head of j's that i saw last ──> relay ──> party j
     both:      k_ij = HKDF(X25519(own private, other's public),
-                           study ‖ session ‖ roster)
+                           study ‖ session ‖ roster ‖ heads that i and j saw last)
 
 The signature covers study, session and roster, so that a relay cannot use an offer of
-another fit, of another roster, or of another party. Private keys live for one session.
+another fit, of another roster, or of another party. Private keys live until the keys
+are agreed. A relay that hides from j which head i saw last gives the two different
+keys, so that nothing of theirs is opened.
 """
 
 import hashlib
 import secrets
 from collections.abc import Mapping
-from typing import final
+from types import MappingProxyType
+from typing import NamedTuple, final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import (
@@ -23,12 +27,31 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 
 from unpooled.errors import AggregationError
+from unpooled.ledger import canonical
 from unpooled.secure.keys.roster import Identity, Roster
 
 KEY_BYTES = 32
 _NONCE = 12
 # Bytes that encryption adds to a secret: the nonce and the tag.
 SEAL_BYTES = _NONCE + 16
+
+
+class Offer(NamedTuple):
+    """What a party offers for a session.
+
+    Attributes
+    ----------
+    public : bytes
+        Ephemeral X25519 public key, 32 bytes.
+    signature : bytes
+        Of the party's identity, 64 bytes.
+    head : str
+        Hash of the party's audit log up to the session.
+    """
+
+    public: bytes
+    signature: bytes
+    head: str = ""
 
 
 @final
@@ -45,67 +68,116 @@ class Agreement:
         The parties of the session and their pinned public keys.
     session : bytes
         Names study and attempt. Offers of other sessions are refused.
+    pinned : mapping of str to str, optional
+        The head of each other party's audit log that this party saw last.
+
+    Attributes
+    ----------
+    pinned : dict of str to str
+        As given.
     """
 
     def __init__(
-        self, party: str, identity: Identity, roster: Roster, session: bytes
+        self,
+        party: str,
+        identity: Identity,
+        roster: Roster,
+        session: bytes,
+        pinned: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.party, self._identity, self._roster = party, identity, roster
+        self.pinned = dict(pinned)
         self._context = hashlib.sha256(session + roster.digest().encode()).digest()
-        self._private = X25519PrivateKey.generate()
+        # Dropped once the keys are agreed.
+        self._private: X25519PrivateKey | None = X25519PrivateKey.generate()
+        self._public = self._private.public_key().public_bytes_raw()
 
-    def offer(self) -> tuple[bytes, bytes]:
-        """Return the ephemeral public key (32 bytes) and its signature (64 bytes)."""
-        public = self._private.public_key().public_bytes_raw()
-        return public, self._identity.sign(self._statement(self.party, public))
+    def offer(self, head: str = "") -> Offer:
+        """Return a signed ephemeral public key, with the head of the audit log."""
+        statement = self._statement(self.party, self._public, head)
+        return Offer(self._public, self._identity.sign(statement), head)
 
-    def agree(self, offers: Mapping[str, tuple[bytes, bytes]]) -> dict[str, bytes]:
-        """Return the key shared with each other party of the roster.
+    def agree(
+        self,
+        offers: Mapping[str, Offer],
+        seen: Mapping[str, str] = MappingProxyType({}),
+    ) -> dict[str, bytes]:
+        """Return the key shared with each other party of the roster, once.
+
+        Parameters
+        ----------
+        offers : mapping of str to Offer
+            Of all parties, this one included.
+        seen : mapping of str to str, optional
+            The head of this party's audit log that each other party saw last.
 
         Raises
         ------
         AggregationError
-            When an offer is missing, unknown, or not signed by the pinned identity.
+            When an offer is missing, unknown, or not signed by the pinned identity, or
+            when the keys were agreed before.
         """
+        private = self._private
+        if private is None:
+            # Whatever counts its messages under these keys would count from 0 again.
+            raise AggregationError(
+                "The keys of this session are agreed already.", rule="replayed"
+            )
         if set(offers) != set(self._roster):
             raise AggregationError(
                 "The offers are not from the parties of the roster.",
                 rule="wrong_roster",
             )
         keys = {}
-        for peer, (public, signature) in offers.items():
-            self._roster.check(peer, self._statement(peer, public), signature)
+        for peer, (public, signature, head) in offers.items():
+            self._roster.check(peer, self._statement(peer, public, head), signature)
             if peer == self.party:
                 continue
-            keys[peer] = self._derive(peer, public)
+            heads = {self.party: seen.get(peer, ""), peer: self.pinned.get(peer, "")}
+            keys[peer] = self._derive(private, peer, public, heads)
+        # Who takes the process over later cannot compute the keys of its sessions anew.
+        self._private = None
         return keys
 
-    def _derive(self, peer: str, public: bytes) -> bytes:
+    def about(self, what: str, sender: str, receiver: str) -> bytes:
+        """Return the associated data of what a party seals for another: see `seal_for`.
+
+        It differs between any two sessions, and between the two ways.
+        """
+        return canonical([what, sender, receiver, self._context.hex()])
+
+    def _derive(
+        self,
+        private: X25519PrivateKey,
+        peer: str,
+        public: bytes,
+        heads: Mapping[str, str],
+    ) -> bytes:
         try:
-            shared = self._private.exchange(X25519PublicKey.from_public_bytes(public))
+            shared = private.exchange(X25519PublicKey.from_public_bytes(public))
         except ValueError as wrong:
             raise AggregationError(
                 f"The public key of {peer} is not a point of the curve's group.",
                 rule="wrong_signature",
             ) from wrong
-        pair = "\0".join(sorted((self.party, peer))).encode()
+        # Names in their order, each with its head: the same at both ends.
+        pair = canonical(sorted(heads.items()))
         return HKDF(SHA256(), KEY_BYTES, self._context, b"mask\0" + pair).derive(shared)
 
-    def _statement(self, party: str, public: bytes) -> bytes:
-        return b"unpooled ephemeral key\0" + self._context + party.encode() + public
+    def _statement(self, party: str, public: bytes, head: str) -> bytes:
+        about = canonical([self._context.hex(), party, public.hex(), head])
+        return b"unpooled ephemeral key\0" + about
 
 
-def session_seed(
-    study: str, session: str, offers: Mapping[str, tuple[bytes, bytes]]
-) -> int:
+def session_seed(study: str, session: str, offers: Mapping[str, Offer]) -> int:
     """Return a public seed that depends on every party's fresh key, below 2^31.
 
     Parameters
     ----------
     study, session : str
         Names of the study and the session.
-    offers : mapping of str to (bytes, bytes)
-        Each party's ephemeral public key, and its signature, as in `Agreement.agree`.
+    offers : mapping of str to Offer
+        As of `Agreement.agree`.
 
     Notes
     -----
@@ -116,7 +188,7 @@ def session_seed(
     digest = hashlib.sha256(b"unpooled seed")
     parts = [study.encode(), session.encode()]
     for party in sorted(offers):
-        parts += [party.encode(), offers[party][0]]
+        parts += [party.encode(), offers[party].public]
     for part in parts:
         digest.update(len(part).to_bytes(8, "big") + part)
     return int.from_bytes(digest.digest()[:4], "big") >> 1
@@ -127,7 +199,7 @@ def new_group_key() -> bytes:
     return secrets.token_bytes(KEY_BYTES)
 
 
-def seal_for(pair_key: bytes, secret: bytes, about: bytes = b"group key") -> bytes:
+def seal_for(pair_key: bytes, secret: bytes, about: bytes) -> bytes:
     """Encrypt a secret for one peer, so that the relay can neither read nor alter it.
 
     Parameters
@@ -146,7 +218,7 @@ def seal_for(pair_key: bytes, secret: bytes, about: bytes = b"group key") -> byt
 def open_sealed(
     pair_key: bytes,
     sealed: bytes,
-    about: bytes = b"group key",
+    about: bytes,
     *,
     rule: str = "wrong_signature",
 ) -> bytes:

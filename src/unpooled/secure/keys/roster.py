@@ -7,6 +7,7 @@ key, or a party that is not on the roster, before it sends anything.
 
 import hashlib
 import json
+import secrets
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,36 +26,47 @@ from unpooled.ledger import canonical
 
 # Of two computing parties each would see all values; more than five only cost time.
 FEWEST_COMPUTING, MOST_COMPUTING = 3, 5
+_KEY_BYTES = 32
 
 
 @final
 class Identity:
-    """A silo's signing key, which never leaves the silo.
+    """A silo's signing key, and a secret for derivations; neither leaves the silo.
 
     Parameters
     ----------
     private : bytes, optional
-        32 bytes of an Ed25519 private key; a new key when omitted.
+        32 bytes of an Ed25519 private key, then 32 bytes of the secret; both are new
+        when omitted. Files of earlier versions have the key alone, and secrets are then
+        derived from it, as they were.
     """
 
     def __init__(self, private: bytes | None = None) -> None:
         if private is None:
-            self._key = Ed25519PrivateKey.generate()
-        else:
-            self._key = Ed25519PrivateKey.from_private_bytes(private)
+            private = secrets.token_bytes(2 * _KEY_BYTES)
+        if len(private) not in (_KEY_BYTES, 2 * _KEY_BYTES):
+            raise ValueError("an identity has 32 or 64 bytes")
+        self._key = Ed25519PrivateKey.from_private_bytes(private[:_KEY_BYTES])
+        # Of its own, so that nothing about signatures says anything about tokens of ids
+        # and digests of rows, nor the reverse.
+        self._secret = private[_KEY_BYTES:]
         self.public = self._key.public_key().public_bytes_raw()
 
     def sign(self, statement: bytes) -> bytes:
         """Return the 64-byte signature of a statement."""
         return self._key.sign(statement)
 
-    def derived(self, use: bytes) -> bytes:
-        """Return 32 secret bytes for a use, the same at every call."""
-        return HKDF(SHA256(), 32, None, b"unpooled " + use).derive(self.private_bytes())
+    def derivation_secret(self, purpose: bytes) -> bytes:
+        """Return 32 secret bytes for a purpose, the same at every call."""
+        if not self._secret:
+            # As earlier versions did: audit logs have digests under such secrets.
+            key = self._key.private_bytes_raw()
+            return hashlib.sha256(purpose + key).digest()
+        return HKDF(SHA256(), 32, None, b"unpooled " + purpose).derive(self._secret)
 
     def private_bytes(self) -> bytes:
-        """Return the private key, for a file that only the silo can read."""
-        return self._key.private_bytes_raw()
+        """Return key and secret, for a file that only the silo can read."""
+        return self._key.private_bytes_raw() + self._secret
 
 
 @final

@@ -1,7 +1,8 @@
 """Numbers as words of a ring, so that they can be added under masks.
 
-Nothing is ever clipped or wrapped: a value that does not fit is refused, and so is a
-total outside the range. There are three codes, the last in `low_precision_code`:
+Nothing is ever clipped. A total outside the range is refused, and so is one
+of which a silo's part has no code: the silo sends noise in its place, and which silo
+did so does not show. There are three codes, the last in `low_precision_code`:
 
     WideCode     256 bits, quantum 2^-128, range ±2^126, for totals of unknown size
                  (counts, sums and squares: p numbers). 32 bytes a number.
@@ -13,11 +14,16 @@ total outside the range. There are three codes, the last in `low_precision_code`
 
 Adding residues adds the signed values as long as the total stays in the ring. Each
 party's share of the headroom ensures that: parties which exceed the bound only in total
-get a refusal too, not a wrapped total.
+get a refusal too, not a wrapped total. The few bits of a LowPrecisionCode have no such
+headroom.
+
+Every array ends with guard words of known values, which a single part of noise, or
+masks that did not cancel, alter but for a chance of 2^-128.
 """
 
 import abc
 import math
+import secrets
 from typing import final
 
 import numpy as np
@@ -28,6 +34,8 @@ from unpooled.errors import AggregationError
 _WIDE_FRACTION = 128
 _WIDE_RANGE = 2.0**126
 _LIMBS = 4
+# Bytes of guard words, at least.
+GUARD = 16
 # A party's part may exceed the bound on the total by rounding, since both are computed
 # in float64. A larger excess means that the bound does not hold.
 SLACK = 1.0 + 2.0**-20
@@ -74,6 +82,15 @@ class Code(abc.ABC):
     def shape(self, d: int) -> tuple[int, ...]:
         """Return the shape of the words of d numbers."""
 
+    def noise(self, d: int) -> Shaped[Array, "..."]:
+        """Return uniform words: the part of a silo whose d numbers have no code.
+
+        The total is then uniform too. It shows neither whose part is noise, nor the
+        total of the others' parts, as a word that stands for "too large" would.
+        """
+        words = np.frombuffer(secrets.token_bytes(self.bytes(d)), self.word)
+        return words.reshape(self.shape(d)).copy()
+
     def bytes(self, d: int) -> int:
         """Return the bytes of d numbers on the wire."""
         return math.prod(self.shape(d)) * np.dtype(self.word).itemsize
@@ -105,7 +122,8 @@ class WideCode(Code):
                 rule="fixed_point_range",
             )
         rest = np.abs(np.rint(np.ldexp(values, _WIDE_FRACTION)))
-        words = np.empty((len(values), _LIMBS), np.uint64)
+        guarded = np.zeros(self.shape(len(values)), np.uint64)
+        guarded[-1, 0], words = 1, guarded[:-1]
         for limb in reversed(range(_LIMBS)):
             # Exact: a float64 minus its own leading bits is a float64.
             part = np.floor(np.ldexp(rest, -64 * limb))
@@ -113,10 +131,13 @@ class WideCode(Code):
             words[:, limb] = part.astype(np.uint64)
         negative = values < 0
         words[negative] = _negated(words[negative])
-        return words
+        return guarded
 
     def decode(self, words: Shaped[Array, "d 4"]) -> Float[Array, " d"]:
         """Return the values, accurate to two units in the last place."""
+        if words[-1].tolist() != [self.n_parties, *[0] * (_LIMBS - 1)]:
+            raise AggregationError(OUTSIDE, rule="fixed_point_range")
+        words = words[:-1]
         negative = (words[:, -1] >> np.uint64(63)).astype(bool)
         magnitude = words.copy()
         magnitude[negative] = _negated(words[negative])
@@ -126,7 +147,7 @@ class WideCode(Code):
                 magnitude[:, limb].astype(float), 64 * limb - _WIDE_FRACTION
             )
         if (values > _WIDE_RANGE).any():
-            raise AggregationError(OUTSIDE)
+            raise AggregationError(OUTSIDE, rule="fixed_point_range")
         return np.where(negative, -values, values)
 
     def add(self, total: Shaped[Array, "d 4"], words: Shaped[Array, "d 4"]) -> None:
@@ -146,8 +167,8 @@ class WideCode(Code):
         self.add(total, _negated(words))
 
     def shape(self, d: int) -> tuple[int, ...]:
-        """Return (d, 4)."""
-        return (d, _LIMBS)
+        """Return (d + 1, 4)."""
+        return (d + 1, _LIMBS)
 
 
 @final
@@ -164,12 +185,13 @@ class BoundedCode(Code):
     dtype = "uint64"
 
     def __init__(self, n_parties: int) -> None:
+        self.n_parties = n_parties
         # A power of 2 scales without rounding.
         self._scale = 2.0 ** (62 - (n_parties - 1).bit_length())
 
     def encode(self, values: Float[Array, " d"]) -> UInt64[Array, " d"]:
         """Round to multiples of the quantum."""
-        words, scaled = np.empty(len(values), np.int64), np.empty(CHUNK)
+        words, scaled = np.ones(self.shape(len(values)), np.int64), np.empty(CHUNK)
         for start in range(0, len(values), CHUNK):
             part = values[start : start + CHUNK]
             units = scaled[: len(part)]
@@ -180,17 +202,20 @@ class BoundedCode(Code):
                     rule="public_bound",
                 )
             np.multiply(part, self._scale, out=units)
-            words[start : start + CHUNK] = np.rint(units, out=units)
+            words[start : start + len(part)] = np.rint(units, out=units)
         return words.view(np.uint64)
 
     def decode(self, words: Shaped[Array, " d"]) -> Float[Array, " d"]:
         """Return the total in units of the bound."""
-        signed, values = words.view(np.int64), np.empty(len(words))
+        if (words[-_GUARDS:] != self.n_parties).any():
+            raise AggregationError(OUTSIDE, rule="fixed_point_range")
+        signed = words[:-_GUARDS].view(np.int64)
+        values = np.empty(len(signed))
         for start in range(0, len(values), CHUNK):
             part = values[start : start + CHUNK]
             np.divide(signed[start : start + CHUNK], self._scale, out=part)
             if (np.abs(part) > SLACK).any():
-                raise AggregationError(OUTSIDE)
+                raise AggregationError(OUTSIDE, rule="fixed_point_range")
         return values
 
     def add(self, total: Shaped[Array, " d"], words: Shaped[Array, " d"]) -> None:
@@ -202,14 +227,18 @@ class BoundedCode(Code):
         np.subtract(total, words, out=total)
 
     def shape(self, d: int) -> tuple[int, ...]:
-        """Return (d,)."""
-        return (d,)
+        """Return (d + 2,)."""
+        return (d + _GUARDS,)
 
 
+_GUARDS = GUARD // 8
 OUTSIDE = (
-    "The total lies outside the range that its code allows, so the masks did not "
-    "cancel: a party is missing, answered for another round, or does not share the "
-    "others' keys. Nothing was learned; run the fit again with fresh keys."
+    "The total lies outside the range that its code allows (fixed_point_range). Either "
+    "a silo has a value that is not finite, or too large for the code or for the bound "
+    "that follows from earlier totals: its own log says so, and nothing else does. Or "
+    "the masks did not cancel: a party is missing, answered for another round, or does "
+    "not share the others' keys. Nothing was learned: rescale columns beyond 1e15, or "
+    "run the fit again with fresh keys."
 )
 
 

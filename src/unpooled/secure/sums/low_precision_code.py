@@ -12,10 +12,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Float, Shaped
 from unpooled.errors import AggregationError
-from unpooled.secure.sums.fixed_point import CHUNK, OUTSIDE, SLACK, Code
-
-# Bytes of words with known values, which show whether the masks cancelled.
-_GUARD = 16
+from unpooled.secure.sums.fixed_point import CHUNK, GUARD, OUTSIDE, SLACK, Code
 
 
 @final
@@ -45,8 +42,12 @@ class LowPrecisionCode(Code):
     second encoding under the same mask disclose the difference of two roundings;
     derived ones make it the same bytes.
 
+    Parties whose parts exceed the bound only in total wrap around unseen: so few bits
+    have no headroom for it, as the other codes have. It takes a bound that does not
+    hold, whereas bounds follow from totals that were opened before.
+
     At least half of all words are possible totals, so masks that did not cancel would
-    go unnoticed. Therefore 16 bytes of words with known values are added and checked.
+    go unnoticed but for the guard words.
 
     References
     ----------
@@ -64,9 +65,10 @@ class LowPrecisionCode(Code):
         self.n_parties, self.bytes_per_number = n_parties, bits // 8
         self._context, self._party = context, party
         self.dtype = self.word = f"uint{bits}"
-        self._guards = _GUARD // self.bytes_per_number
-        # One code more, for values that float64 rounding moved beyond the bound.
-        self._scale = 2 ** (bits - 1) - 2 - n_parties
+        self._guards = GUARD // self.bytes_per_number
+        # A code more, and in 32 bits those within SLACK, for values that float64
+        # rounding moved beyond the bound: nothing is clipped.
+        self._scale = 2 ** (bits - 1) - 2 - n_parties - (2**bits >> 21)
         if self._scale < n_parties:
             raise AggregationError(
                 f"{bits} bits have no room for the rounding of {n_parties} parties; "
@@ -86,15 +88,14 @@ class LowPrecisionCode(Code):
                     "A value is not finite or exceeds its public bound.",
                     rule="public_bound",
                 )
-            # Values exceed the bound by at most SLACK, so little is clipped.
-            part = np.clip(part, -1.0, 1.0) * self._scale
-            words[start : start + len(part)] = np.rint(part + next(dither)[: len(part)])
+            units = part * self._scale + next(dither)[: len(part)]
+            words[start : start + len(part)] = np.rint(units)
         return words.view(self.word)
 
     def decode(self, words: Shaped[Array, " w"]) -> Float[Array, " d"]:
         """Return the total in units of the bound."""
         if (words[-self._guards :] != self.n_parties).any():
-            raise AggregationError(OUTSIDE)
+            raise AggregationError(OUTSIDE, rule="fixed_point_range")
         signed = words[: -self._guards].view(f"int{8 * self.bytes_per_number}")
         values = signed.astype(float)
         for party in range(self.n_parties):
@@ -103,8 +104,8 @@ class LowPrecisionCode(Code):
                 part = values[start : start + CHUNK]
                 part -= next(dither)[: len(part)]
         values /= self._scale
-        if (np.abs(values) > 1.0 + (self.n_parties + 1) / self._scale).any():
-            raise AggregationError(OUTSIDE)
+        if (np.abs(values) > SLACK + (self.n_parties + 1) / self._scale).any():
+            raise AggregationError(OUTSIDE, rule="fixed_point_range")
         return values
 
     def add(self, total: Shaped[Array, " w"], words: Shaped[Array, " w"]) -> None:

@@ -1,0 +1,122 @@
+"""How many numbers were opened about each column: a budget over all studies.
+
+    a release of k numbers about q columns ──> k / q numbers about each of them
+    numbers about a column, equal totals once ──> at most a share of its N cells
+
+Totals are equations in the cells of the pooled table. With as many numbers as cells the
+table can be solved for, whatever each of the totals is (Dinur and Nissim: from far
+fewer, nearly). The budget is of columns and not of whole tables, so that columns that
+nobody asks about make no room for others.
+
+N is that of all silos. A silo that does not know it takes its own rows, rounded down,
+times the number of silos: for the smallest silo this is at most N, and no total is
+opened without the smallest silo.
+
+References
+----------
+Dinur and Nissim, Revealing information while preserving privacy, PODS 2003.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any, final
+
+from unpooled.party.rules.policy import Policy
+from unpooled.protocol.opened_numbers import Opened
+from unpooled.protocol.refusal import Refusal
+
+# Leading binary digits of its rows that a silo's refusal may depend on.
+_DIGITS = 4
+
+
+@final
+class OpenedNumbers:
+    """The numbers that were opened with a silo's part, over all studies.
+
+    Attributes
+    ----------
+    total : float
+        Numbers of totals, equal ones once; a sign is a bit, 1/64 of a number.
+    people : int
+        Numbers of releases with an entry for each person: `allow_row_level` governs
+        them, and no share does.
+    share : float
+        Share of its cells of the column that most numbers are about, when last written.
+    """
+
+    def __init__(self) -> None:
+        self.total, self.people, self.share = 0.0, 0, 0.0
+        self._of_column: dict[str, float] = {}
+        self._questions: set[str] = set()
+
+    def see(self, columns: Iterable[str], record: Mapping[str, Any]) -> None:
+        """Take in a round's entry, as `record_of` made it."""
+        if record["question"] in self._questions:
+            return
+        self._questions.add(record["question"])
+        columns = list(columns)
+        for column in columns:
+            before = self._of_column.get(column, 0.0)
+            self._of_column[column] = before + record["numbers"] / len(columns)
+        self.total += record["numbers"]
+        self.people += record["people"]
+        self.share = max(self.share, record["share"])
+
+    def share_with(
+        self, columns: Iterable[str], record: Mapping[str, Any], n_rows: int
+    ) -> float:
+        """Return the largest share of a column's N cells, with one round more."""
+        columns = list(columns)
+        known = record["question"] in self._questions
+        more = 0.0 if known else record["numbers"] / max(len(columns), 1)
+        most = max((self._of_column.get(column, 0.0) for column in columns), default=0)
+        return (most + more) / max(n_rows, 1)
+
+
+def record_of(opened: Opened, key: bytes) -> dict[str, Any]:
+    """Return what the log keeps of a round, but for its share.
+
+    The question has the silo's own part in it, so that rows that changed make another
+    one; its digest is under a key of the silo's, so that nobody can try parts out.
+    """
+    question = hashlib.blake2b(opened.question, digest_size=16, key=key).hexdigest()
+    return {"numbers": opened.numbers, "people": opened.people, "question": question}
+
+
+def check_share(policy: Policy, share: float, opened: Opened) -> None:
+    """Refuse a round with which too many numbers would be opened about a column."""
+    if opened.numbers and share > policy.max_released_share:
+        raise Refusal("max_released_share")
+
+
+def pooled_rows(
+    own: int, n_parties: int, partition: str, n_columns: int, known: int = 0
+) -> int:
+    """Return N for the budget, or what is certainly no more for the smallest silo.
+
+    Parameters
+    ----------
+    own : int
+        The silo's rows.
+    n_parties : int
+        Number of silos, of the pinned roster: a coordinator cannot invent any.
+    partition : {"rows", "columns"}
+        On a column partition all silos have the same people, and totals are about a
+        column at least of each other silo too, as if one column had more rows.
+    n_columns : int
+        Number of the silo's columns that a round is about.
+    known : int, default 0
+        N, where the silo has verified an opened count; 0 where it has not.
+    """
+    if partition == "columns":
+        return own * (n_columns + n_parties - 1) // max(n_columns, 1)
+    return max(known, own) if known else n_parties * rounded_down(own)
+
+
+def rounded_down(n_rows: int) -> int:
+    """Return a number of rows to four binary digits, for limits that are refused at.
+
+    Whoever finds such a limit learns the number of rows within an eighth.
+    """
+    step = 1 << max(n_rows.bit_length() - _DIGITS, 0)
+    return n_rows // step * step

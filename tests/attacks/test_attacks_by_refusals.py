@@ -1,0 +1,204 @@
+"""What a coordinator learns of one silo from what is refused, and how soon it ends.
+
+Silos count refusals over all studies and plans, hide whose value had no code, and
+count the numbers that they have opened.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unpooled.arrays import Array
+from unpooled.errors import AggregationError
+from unpooled.models.preprocessing import power
+from unpooled.protocol.view_operations import Rows, Select
+from wire import COLUMNS, PATIENT, Rogue, Silos, rows, silos
+
+TABLES = {name: rows(40 + 9 * i, 3, seed=i) for i, name in enumerate("abc")}
+QUESTIONS = 60
+NOW = "2026-01-01T00:00:00+00:00"
+
+
+def bisect(low: float, high: float, refused: Callable[[float], bool]) -> float:
+    """Return the largest place that is refused, of those below it all are."""
+    for _ in range(QUESTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if refused(middle) else (low, middle)
+    return low
+
+
+# --- row counts by plans alone --------------------------------------------------------
+
+
+def planned(rogue: Rogue, share: float) -> str:
+    """Ask b, without joining, whether it would answer about a share of its rows."""
+    part = (Select(rogue.columns), Rows(0, 0, share, False, -1))
+    header, _ = rogue.request("imputer.local_observed", None, part).as_message()
+    header |= {"kind": "plan", "parties": list(TABLES)}
+    return rogue.say("b", header).header["rule"]
+
+
+def test_plans_alone_do_not_tell_the_number_of_rows():
+    """The share that is `min_rows` of b told its rows: now no share is refused."""
+    rogue = Rogue(silos(TABLES, policy={}))
+    assert {planned(rogue, share) for share in np.linspace(0.01, 0.99, 25)} == {""}
+
+
+def test_three_refusals_end_plans_and_studies_whatever_the_study_is_called():
+    here = silos({**TABLES, "b": rows(9)}, policy={})
+    parts = [("x0",), ("x1",), ("x2",), ("x0", "x1"), ("x1", "x2")]
+    said = [
+        planned(Rogue(here, study=f"s{k}", columns=columns), 0.5)
+        for k, columns in enumerate(parts)
+    ]
+    assert said == ["min_rows"] * 3 + ["refusals"] * 2
+    rules = Rogue(here, study="another").enter().rules("pca.local_total")
+    assert rules["b"] == "refusals"
+    # The others were asked nothing.
+    assert rules["a"] == rules["c"] == ""
+
+
+# --- own squares, by bounds and permuted columns --------------------------------------
+
+
+def answers(here: Silos, bound: float, order: tuple[str, ...]) -> tuple[str, bool]:
+    """Ask b for its products under a bound of x1's; also tell if all could be opened.
+
+    Each order of the columns is a view of its own.
+    """
+    rogue = Rogue(here, columns=order).enter()
+    rogue.rules("pca.local_squares", {"mean": np.zeros(3)})
+    squares = np.where(np.array(order) == "x1", bound, 1e30)
+    try:
+        rogue.totals("pca.local_scatter", {"squares": squares})
+    except AggregationError:
+        return "", False
+    except KeyError:
+        return "refused", False
+    return "", True
+
+
+def orders() -> list[tuple[str, ...]]:
+    """Selections with x1 in them: a new view each time, as far as it goes."""
+    x, y, z = COLUMNS
+    return [(x, y, z), (x, z, y), (y, x, z), (y, z, x), (z, x, y), (z, y, x)]
+
+
+def test_own_squares_are_not_had_by_permuted_columns():
+    here = silos(TABLES, policy={})
+    own = (TABLES["b"][:, 1] ** 2).sum()
+    low, high, refused = 0.0, 1e6, 0
+    for number in range(QUESTIONS):
+        middle = (low + high) / 2
+        said, opened = answers(here, middle, orders()[number % 6])
+        refused += said == "refused"
+        low, high = (low, middle) if opened else (middle, high)
+    # Nobody says which silo it was whose value is beyond the bound; and it ends.
+    assert refused > QUESTIONS / 2
+    assert abs(high - own) > 0.05 * own
+
+
+def test_a_silo_beyond_a_bound_does_not_show_among_the_others():
+    """All reply alike, and what they send adds up to noise."""
+    here = silos({**TABLES, "b": 100.0 * TABLES["b"]}, policy={})
+    rogue = Rogue(here).enter()
+    rogue.totals("pca.local_squares", {"mean": np.zeros(3)})
+    request = rogue.request("pca.local_scatter", {"squares": np.full(3, 1e4)})
+    replies = {p: rogue.say(p, *request.as_message()) for p in rogue.names}
+    assert {r.header["kind"] for r in replies.values()} == {"released"}
+    assert len({tuple(sorted(r.header)) for r in replies.values()}) == 1
+    assert len({r.arrays["scatter"].shape for r in replies.values()}) == 1
+    # b alone knows, and its person can read it in the log.
+    counted = {
+        name: list(
+            party._studies._audit_log.refusals().rules("2020-01-01T00:00:00+00:00", 1e9)
+        )
+        for name, party in here.parties.items()
+    }
+    assert [name for name, found in counted.items() if found] == ["b"]
+
+
+# --- own largest value, by overflow ---------------------------------------------------
+
+
+def at(lam: float) -> dict[str, Array]:
+    return {"lambdas": np.array([lam]), "centre": np.zeros(1), "spread": np.ones(1)}
+
+
+def overflows(lam: float) -> bool:
+    """Whether ψ of b's largest value is beyond the range of a code for three silos."""
+    with np.errstate(all="ignore"):
+        sums = power.local_transformed(TABLES["b"][:, [1]], **at(lam))
+    return not all(np.abs(x) < 2.0**126 / 3 for x in sums.values())
+
+
+def refused_from(policy: Any) -> float:
+    """Look for the λ from which b says, by a refusal, that ψ overflows."""
+    here = silos(TABLES, policy=policy)
+
+    def refuses(lam: float) -> bool:
+        view = (Select(("x1",)),)
+        rogue = Rogue(here, columns=("x1",)).enter()
+        replies = rogue.step("power.local_transformed", at(lam), view)
+        return replies["b"].header["kind"] == "refused"
+
+    return bisect(0.0, 500.0, lambda lam: not refuses(lam))
+
+
+@pytest.mark.parametrize("policy", [{}, PATIENT])
+def test_an_overflow_does_not_tell_a_silos_own_largest_value(policy):
+    edge = bisect(0.0, 500.0, lambda lam: not overflows(lam))
+    assert 20 < edge < 100
+    assert abs(refused_from(policy) - edge) > 0.2 * edge
+
+
+# --- many small fits: the budget of numbers -------------------------------------------
+
+
+def fits(policy: Any, most: int) -> tuple[int, str]:
+    """Ask for sums of other shares of the rows until a silo refuses."""
+    here, rules = silos(TABLES, policy=policy), set[str]()
+    for k in range(most):
+        part = (Select(COLUMNS), Rows(k % 3, 3, 0.0, False, k // 3))
+        rogue = Rogue(here, study=f"s{k}").enter()
+        rules = set(rogue.rules("pca.local_total", None, part).values()) - {""}
+        if rules:
+            return k, min(rules)
+    return most, ""
+
+
+def test_many_small_distinct_fits_end_with_the_budget():
+    free = {"min_rows": 0}
+    number, rule = fits({**free}, 200)
+    assert rule == "max_released_share"
+    # Of 40 rows at the smallest of three silos: 0.33 of 120 cells, 4 numbers a time
+    # about 3 columns.
+    assert number == math.floor(0.33 * 120 / (4 / 3))
+    assert fits({**free, **PATIENT}, 60) == (60, "")
+
+
+def test_the_same_fit_again_costs_nothing():
+    here = silos(TABLES, policy={})
+    for k in range(40):
+        rogue = Rogue(here, study=f"s{k}").enter()
+        assert set(rogue.rules("pca.local_total").values()) == {""}
+
+
+def test_changed_rows_are_another_question():
+    """A total of a later table is another number, and counts."""
+    tables = {name: X.copy() for name, X in TABLES.items()}
+    here = silos(tables, policy={"min_changed_rows": 0})
+    for k in range(40):
+        for X in tables.values():
+            X[:, 0] += 1.0
+        rogue = Rogue(here, study=f"s{k}").enter()
+        rules = set(rogue.rules("pca.local_total").values())
+    assert rules - {""} == {"max_released_share"}
+
+
+@pytest.mark.parametrize("wide", [{"max_released_share": 3.0}, PATIENT])
+def test_a_silo_may_allow_more(wide):
+    assert fits({"min_rows": 0, **wide}, 40) == (40, "")

@@ -1,0 +1,95 @@
+"""Attacks on differential privacy: what is refused, and rows longer than the noise."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from matched_people import people, silos_of
+from unpooled.errors import ReleaseRefusedError
+from unpooled.federation.matching import agree_on_rows
+from unpooled.models.pca.private import local_private, on_lattice
+from unpooled.party.party import Party
+from unpooled.protocol.bounds import LATTICE
+from unpooled.protocol.refusal import Refusal
+from unpooled.secure.noise import rho_of
+from wire import Rogue, Silos, rows, silos
+
+pytest.importorskip("opendp")
+
+# A fixture of another module.
+__all__ = ["people"]
+PERSON = 11
+TABLES = {name: rows(seed=i) for i, name in enumerate("abc")}
+PROMISE = {"epsilon": 0.1, "delta": 1e-5}
+RULES = {"require_privacy": True}
+
+
+def asked(centre: Any, row_norm: Any) -> dict[str, Any]:
+    return {"centre": np.asarray(centre, float), "row_norm": row_norm, **PROMISE}
+
+
+def spent(party: Party) -> float:
+    return party._studies._audit_log.spent()
+
+
+def refusals(tables: dict[str, Any], public: dict[str, Any]) -> dict[str, str]:
+    return Rogue(silos(tables, policy=RULES)).enter().rules("pca.local_private", public)
+
+
+@pytest.mark.parametrize("norm", [-1.0, 0.0, 1e-160, 5e-324, 1e160, 1])
+def test_whether_a_record_is_there_is_no_reason_to_refuse(norm):
+    record, nobody = TABLES["b"][PERSON], np.full(3, 4.0)
+    assert refusals(TABLES, asked(record, norm)) == refusals(
+        TABLES, asked(nobody, norm)
+    )
+    assert set(refusals(TABLES, asked(record, norm)).values()) == {"arguments"}
+
+
+def test_a_far_centre_makes_no_row_longer_than_the_lattice():
+    X = TABLES["b"]
+    for centre, norm in [(-1.8e19, 4.6e-305), (1e200, 1.0), (2.0**51, 1.0)]:
+        with pytest.raises(Refusal, match="arguments"):
+            on_lattice(X, np.full(3, centre), norm)
+    for centre, norm in [(2.0**49, 1.0), (0.0, 2.0**-499), (-1e145, 1e145)]:
+        Y = on_lattice(X, np.full(3, centre), norm)
+        assert np.einsum("ij,ij->i", Y, Y).max() <= LATTICE**2
+
+
+@pytest.mark.parametrize("cell", [np.nan, np.inf, -1e308, 1e200])
+def test_no_cell_of_a_row_is_a_reason_to_refuse(cell):
+    marked = {name: X.copy() for name, X in TABLES.items()}
+    marked["b"][PERSON, 1] = cell
+    public = asked(np.zeros(3), 5.0)
+    assert refusals(marked, public) == dict.fromkeys("abc", "")
+    # With it or without it, the row is within what the noise is for.
+    with_it = local_private(marked["b"], **public)
+    without = local_private(np.delete(marked["b"], PERSON, axis=0), **public)
+    for name, declared in local_private.declared.items():
+        moved = np.linalg.norm(with_it[name] - without[name])
+        assert declared.noise is not None
+        assert moved <= declared.noise.sensitivity
+
+
+def test_what_fails_after_the_rules_has_been_paid_for(monkeypatch):
+    here: Silos = silos(TABLES, policy=RULES)
+    rogue = Rogue(here).enter()
+    monkeypatch.setattr(
+        "unpooled.party.session.noised", lambda *_: (_ for _ in ()).throw(OSError())
+    )
+    before = {name: spent(party) for name, party in here.parties.items()}
+    told = rogue.rules("pca.local_private", asked(np.zeros(3), 5.0))
+    assert set(told.values()) == {"failed_in_silo"}
+    cost = rho_of(PROMISE["epsilon"], PROMISE["delta"])
+    for name, party in here.parties.items():
+        assert spent(party) - before[name] == pytest.approx(cost)
+
+
+def test_matching_counts_nobody_where_privacy_is_required(people):
+    here = silos(silos_of(people), partition="columns", ids="id", policy=RULES)
+    with pytest.raises(ReleaseRefusedError, match="require_privacy"):
+        agree_on_rows(here.federation)
+    assert not len(here.federation.ledger)
+    rogue = Rogue(here, partition="columns")
+    told = rogue.ask_all({"kind": "describe"})
+    assert {m.header["rule"] for m in told.values()} == {"require_privacy"}

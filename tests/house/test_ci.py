@@ -1,0 +1,90 @@
+"""`.ci/run` with a stand-in for `make`: two tiers at once, and the first failure."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+# A target of the stand-in succeeds, unless it is named as one that fails or that runs
+# until it is interrupted.
+MAKE = """#!/bin/bash
+target=${@: -1}
+echo "output of $target"
+[[ " $FAILS " != *" $target "* ]] || exit 2
+[[ " $HANGS " != *" $target "* ]] || sleep 600
+"""
+
+
+@pytest.fixture
+def ci(tmp_path):
+    make = tmp_path / "make"
+    make.write_text(MAKE)
+    make.chmod(0o755)
+
+    def run(**outcomes):
+        return subprocess.run(
+            [CHECKOUT / ".ci" / "run"],
+            env={
+                **os.environ,
+                "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+                "TMPDIR": str(tmp_path),
+                **outcomes,
+            },
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    yield run
+    assert list(tmp_path.iterdir()) == [make]
+
+
+def targets(done):
+    """Return the targets whose output was printed, in its order."""
+    lines = done.stdout.splitlines()
+    return [line.split()[-1] for line in lines if line.startswith("output of")]
+
+
+FIRST = ["install", "debian-packages", "lint", "types", "docs", "test"]
+
+
+def test_the_federation_comes_last(ci):
+    done = ci()
+
+    assert done.returncode == 0
+    assert targets(done) == [*FIRST, "test-shapes", "test-slow", "test-federation"]
+    assert done.stdout.endswith("output of test-federation\n")
+
+
+@pytest.mark.parametrize("target", FIRST)
+def test_nothing_runs_after_a_failure(ci, target):
+    done = ci(FAILS=target)
+
+    assert done.returncode != 0
+    assert targets(done)[-1] == target
+
+
+@pytest.mark.parametrize("target", ["test-shapes", "test-slow"])
+def test_a_failure_ends_the_federation(ci, target):
+    done = ci(FAILS=target, HANGS="test-federation")
+
+    assert done.returncode != 0
+    assert targets(done)[-1] == target
+
+
+def test_a_failure_over_the_federation_ends_the_others(ci):
+    done = ci(FAILS="test-federation", HANGS="test-shapes")
+
+    assert done.returncode != 0
+    assert "test-slow" not in targets(done)
+    assert done.stdout.endswith("output of test-federation\n")
+
+
+def test_a_failure_over_the_federation_after_the_others(ci):
+    done = ci(FAILS="test-federation", HANGS="")
+
+    assert done.returncode != 0
+    assert done.stdout.endswith("output of test-federation\n")
