@@ -114,7 +114,9 @@ def test_a_silo_beyond_a_bound_does_not_show_among_the_others():
     # b alone knows, and its person can read it in the log.
     counted = {
         name: list(
-            party._studies._audit_log.refusals().rules("2020-01-01T00:00:00+00:00", 1e9)
+            party._studies._audit_log.state().refusals.rules(
+                "2020-01-01T00:00:00+00:00", 1e9
+            )
         )
         for name, party in here.parties.items()
     }
@@ -190,7 +192,7 @@ def test_the_same_fit_again_costs_nothing():
 def test_changed_rows_are_another_question():
     """A total of a later table is another number, and counts."""
     tables = {name: X.copy() for name, X in TABLES.items()}
-    here = silos(tables, policy={"min_changed_rows": 0})
+    here, rules = silos(tables, policy={"min_changed_rows": 0}), set[str]()
     for k in range(40):
         for X in tables.values():
             X[:, 0] += 1.0

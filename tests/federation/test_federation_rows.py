@@ -29,7 +29,9 @@ def assert_partition(views_of_parts, whole):
 
 def sizes_of_blocks(federation, party):
     """Return the numbers of rows of a silo's blocks."""
-    return view_of(federation.folds(2, shuffle=False)[0][0], party).cut.sizes
+    cut = view_of(federation.folds(2, shuffle=False)[0][0], party).cut
+    assert cut is not None
+    return cut.sizes
 
 
 @pytest.mark.parametrize("shuffle", [True, False])

@@ -233,7 +233,9 @@ def test_an_audit_log_is_verified_and_remembers_what_it_did(silos, expected, led
         assert {study: memory(log, study) for study in log.studies()} == (
             before["studies"]
         )
-        assert {n: len(log.notes(n)) for n in ("version", "filled")} == before["notes"]
+        assert {n: len(log.state().notes[n]) for n in ("version", "filled")} == before[
+            "notes"
+        ]
         assert log.spent() == pytest.approx(before["spent"], rel=1e-12)
         assert log.spent() > 0
         assert log.check_against(ledger, name) == 0

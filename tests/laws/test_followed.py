@@ -48,7 +48,7 @@ def test_a_fit_is_followed_to_its_end(name: str, way: Way, seed: int | None):
 # Plans of searches and iterations have the most rounds that there can be, and do not
 # know ranks.
 SEARCHES = {"CCA-4", "Heterogeneity-0", "PCA-1", "PCA-3", "PLSCanonical-1"}
-SEARCHES |= {"PLSRegression-1", "PLSSVD-1"}
+SEARCHES |= {"PLSRegression-1", "PLSSVD-1", "PowerTransformer-0", "PowerTransformer-1"}
 
 
 @pytest.mark.parametrize(
@@ -75,3 +75,14 @@ def end(federation: up.Federation) -> None:
         up.StandardScaler().fit(federation)
     else:
         up.PCA(1, svd_solver="gram").fit(federation)
+
+
+def test_a_fit_without_a_round_is_followed_too():
+    at = WAYS["SimpleImputer"][0].silos(follow=True).federation
+    imputer = up.SimpleImputer(strategy="constant", fill_value=1.0).fit(at)
+    scaler = up.StandardScaler().fit(imputer.transform(at))
+    again = up.SimpleImputer(strategy="constant", fill_value=2.0).fit(at)
+
+    up.PCA(2).fit(scaler.transform(imputer.transform(at)))
+
+    assert again.statistics_[0] == 2.0

@@ -22,7 +22,8 @@ def hat(X: Array) -> Array:
 def largest(X: Array, limit: float = 0.0, blocks: int = 3) -> Leverage:
     return largest_leverage(
         lambda: (X[rows] for rows in np.array_split(np.arange(X.shape[0]), blocks)),
-        *X.shape,
+        X.shape[0],
+        X.shape[1],
         limit,
     )
 

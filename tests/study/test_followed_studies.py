@@ -52,5 +52,6 @@ def test_a_study_whose_job_died_is_continued(tmp_path, rounds):
     (tmp_path / "other").mkdir()
     other = ServerEnd(tmp_path / "other")
     _, whole = other.ask("run", text)
+    assert whole is not None
     ((_, model),), ((_, wanted),) = place.models()[-1:], whole.models()[-1:]
     assert_allclose(model.components_, wanted.components_, atol=1e-12)

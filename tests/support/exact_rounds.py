@@ -4,6 +4,7 @@ The steps, the rounding to integers and the polynomials are the library's own; o
 sharing is left out. It answers in milliseconds, so every hard column can be tried.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from unpooled.coordinator.step_call import RoundRunner, StepCall
 from unpooled.federation.federation import Federation
 from unpooled.federation.layout import Layout
 from unpooled.ledger import Ledger
+from unpooled.protocol.following import Call
 
 
 class ExactRounds(RoundRunner):
@@ -21,10 +23,11 @@ class ExactRounds(RoundRunner):
         self.parts = parts
         self.ledger, self.records, self.notes = Ledger(), [], []
         self.study, self.protection, self.planned = "exact", "plain", False
+        self.follows = False
         self.parties = tuple(f"silo{i}" for i in range(len(parts)))
         self.rounds = 0
 
-    def enter(self) -> None:
+    def enter(self, call: Callable[[], Call] | None = None) -> None:
         """Nothing to begin."""
 
     def exit(self) -> None:

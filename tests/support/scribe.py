@@ -32,6 +32,8 @@ def a_round(
         columns=["x0"],
         parties=["a", "b", "c"],
         session="session",
+        table="table",
+        rows=None,
     )
 
 

@@ -52,8 +52,8 @@ def show_log(
             f"{bytes_out}.{decision}",
             _events(of_study),
         )
-    opened, days = journal.opened(), policy.refusal_period_days
-    refusals = len(journal.refusals().rules(now(), days))
+    opened, days = journal.state().opened, policy.refusal_period_days
+    refusals = len(journal.state().refusals.rules(now(), days))
     part(
         console,
         "All studies",
@@ -145,7 +145,7 @@ def _event(entry: Entry) -> str:
         return f"received the model {record['name']} ({size(record['bytes'])})"
     if entry.kind == "forgotten":
         return f"forgotten, with {count(len(record['models']), 'model')}"
-    if entry.kind == "version":
+    if entry.kind in ("table", "version"):
         return "first answer about these rows"
     if entry.kind == "charged":
         return (
@@ -153,9 +153,12 @@ def _event(entry: Entry) -> str:
         )
     if entry.kind == "heads":
         return f"saw the audit logs of {count(len(record['heads']), 'silo')}"
-    if entry.kind == "filled":
+    if entry.kind in ("filling", "filled"):
         columns = count(len(record["columns"]), "column")
         return f"answered about {columns} with imputed cells"
+    if entry.kind == "setting":
+        columns = count(len(record["columns"]), "column")
+        return f"answered {record['step']} about {columns} for its one setting"
     if entry.kind == "pardoned":
         return f"earlier refusals forgotten by {record['by']}"
     if entry.kind == "blocks":

@@ -92,7 +92,7 @@ class StepCall:
         session: str,
         round_number: int,
         fresh: frozenset[str],
-        call: Call | None = None,
+        calls: tuple[Call, ...] = (),
         told: tuple[Told, ...] = (),
     ) -> Request:
         """Return the request that every party receives."""
@@ -106,7 +106,7 @@ class StepCall:
             public=dict(self.public),
             fresh=fresh,
             kept_of=self.kept_of,
-            call=call,
+            calls=calls,
             told=told,
             topology=self.topology,
         )

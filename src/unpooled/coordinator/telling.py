@@ -29,7 +29,8 @@ class Telling:
     """What the silos of a coordinator are still to be told."""
 
     def __init__(self) -> None:
-        self._call: Call | None = None
+        # Calls that no silo knows of yet: the last one is under way.
+        self._calls: list[Call] = []
         self._recording: AbstractContextManager[list[Hint]] | None = None
         self._hints: list[Hint] = []
         # What the last round gave, and how an earlier call ended.
@@ -39,7 +40,7 @@ class Telling:
     def begin(self, call: Call) -> None:
         """Begin a call: decompositions are recorded from now on."""
         self.end()
-        self._call = call
+        self._calls.append(call)
         self._recording = recording()
         self._hints = self._recording.__enter__()
 
@@ -48,13 +49,13 @@ class Telling:
         if self._recording is None:
             return
         self._recording.__exit__(None, None, None)
-        self._recording, self._call = None, None
+        self._recording = None
         if self._last is not None:
             self._ended = replace(self._last, hints=tuple(self._hints))
         self._last, self._hints = None, []
 
     def due(self, session: str, step: str) -> dict[str, Any]:
-        """Return the entries `call` and `told` of the request that is sent now."""
+        """Return the entries `calls` and `told` of the request that is sent now."""
         if self._recording is None:
             return {}
         last = self._last
@@ -62,11 +63,11 @@ class Telling:
             last = Told(session=session, round=0, step=step)
         told = [] if self._ended is None else [self._ended]
         told += [] if last is None else [replace(last, hints=tuple(self._hints))]
-        return {"call": self._call, "told": tuple(told)}
+        return {"calls": tuple(self._calls), "told": tuple(told)}
 
     def was_told(self) -> None:
         """Note that every silo took what was due."""
-        self._call, self._ended, self._last = None, None, None
+        self._calls, self._ended, self._last = [], None, None
         self._hints.clear()
 
     def tell(

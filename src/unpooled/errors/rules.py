@@ -62,7 +62,7 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             'open the release (scores="parties"), to true otherwise.',
         ),
         "allow_roster_change": (
-            "a column was released before with another set of parties, and the "
+            "the silo's table was released before with another set of parties, and the "
             "difference of the two totals would be one party's own value",
             "Keep the parties of the earlier study, or let the silo set "
             "allow_roster_change or roster_period_days.",
@@ -76,6 +76,12 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "few cells of a column are missing and they were imputed differently "
             "before: the difference of the two totals would describe these rows",
             "Impute the column as before, or leave it out.",
+        ),
+        "one_setting": (
+            "the silo answered this step about these columns with another setting, and "
+            "totals for several settings would give the silo's own part of them",
+            "Keep the setting and the transforms of the first study, use a solver that "
+            'adds over rows (solver="exact"), or let the silo set allow_disclosed.',
         ),
         "require_privacy": (
             "the silo requires differential privacy and the release has none",

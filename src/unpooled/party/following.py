@@ -293,7 +293,7 @@ class Following:
             if told and told[0].session != request.session:
                 self._end(running, told.pop(0), request.study)
             running = self._begin(request, session)
-        elif request.call is not None or len(told) != 1:
+        elif request.calls or len(told) != 1:
             raise Refusal("not_followed")
         one = told[0] if told else None
         if running.last is not None:
@@ -312,18 +312,30 @@ class Following:
             raise Refusal("not_followed")
 
     def _begin(self, request: Request, session: Mapping[str, Any]) -> _Running:
-        call = request.call
-        if call is None:
+        if not request.calls:
             raise Refusal("not_followed")
+        *silent, call = request.calls
+        for one in silent:
+            self._check_call(request.study, one, session)
+            program = self._program(one, request, session)
+            if program.advance(None) is not None:
+                raise Refusal("not_followed")
+            if (outcome := program.outcome()) is not None:
+                self._note(request.study, one, outcome)
         self._check_call(request.study, call, session)
         if (before := self._running.pop(request.study, None)) is not None:
             before.program.close()
-        program = self._follow.program(
-            call, study=request.study, operations=request.operations, **session
-        )
+        program = self._program(call, request, session)
         running = _Running(request.session, call, program)
         self._running[request.study] = running
         return running
+
+    def _program(
+        self, call: Call, request: Request, session: Mapping[str, Any]
+    ) -> Program:
+        return self._follow.program(
+            call, study=request.study, operations=request.operations, **session
+        )
 
     def _end(self, running: _Running | None, told: Told, study: str) -> None:
         """Complete the call before this one, and note what it gave."""
@@ -347,6 +359,7 @@ class Following:
         view = outcome.view
         note = {
             "study": study,
+            "forgotten": self._audit_log.study(study).forgotten,
             "call": digest(canonical(_asked(call, {"method": call.method}))),
             "view": digest(canonical(list(call.view))),
             "model": outcome.model,
@@ -356,7 +369,7 @@ class Following:
         self._audit_log.note(FOLLOWED, note)
 
     def _check_call(self, study: str, call: Call, session: Mapping[str, Any]) -> None:
-        notes = self._audit_log.notes(FOLLOWED)
+        notes = self._known()
         self._check_view(call, notes)
         self._check_model(call, notes)
         text = self._audit_log.study(study).text
@@ -369,6 +382,14 @@ class Following:
             _check_text(announced, call, own)
         elif not self._follow.interactive:
             raise Refusal("not_announced")
+
+    def _known(self) -> list[Mapping[str, Any]]:
+        """Return what calls gave, but of studies that a person had forgotten since."""
+        return [
+            note
+            for note in self._audit_log.notes(FOLLOWED)
+            if note["forgotten"] == self._audit_log.study(note["study"]).forgotten
+        ]
 
     def _check_view(self, call: Call, notes: Sequence[Mapping[str, Any]]) -> None:
         """Refuse a view with a transform that no followed call gave."""

@@ -75,8 +75,21 @@ class Call:
         columns = [list(pair) for pair in self.columns]
         return record | {"view": list(self.view), "columns": columns}
 
+    def message_arrays(self, place: int) -> dict[str, Array]:
+        """Return the arrays by their names in a message that has several calls.
+
+        Parameters
+        ----------
+        place : int
+            The call's place among them.
+        """
+        names = sorted(self.arrays)
+        return {f"{_MODEL}{place}.{name}": self.arrays[name] for name in names}
+
     @classmethod
-    def read(cls, record: Mapping[str, Any], arrays: Mapping[str, Array]) -> "Call":
+    def read(
+        cls, record: Mapping[str, Any], place: int, arrays: Mapping[str, Array]
+    ) -> "Call":
         """Read a call; anything else is a KeyError, TypeError or ValueError."""
         names = set(cls.__dataclass_fields__) - {"arrays"}
         if set(record) != names:
@@ -88,7 +101,13 @@ class Call:
             "view": tuple(record["view"]),
             "columns": tuple((str(party), of) for party, of in record["columns"]),
         }
-        return cls(**{**record, **lists}, arrays=dict(arrays))
+        prefix = f"{_MODEL}{place}."
+        own = {
+            name.removeprefix(prefix): array
+            for name, array in arrays.items()
+            if name.startswith(prefix)
+        }
+        return cls(**{**record, **lists}, arrays=own)
 
 
 @final
@@ -226,20 +245,6 @@ class Expected:
         return canonical(
             [self.step, self.to, view, dict(arguments), self.kept_of, topology]
         )
-
-
-def model_arrays(call: Call) -> dict[str, Array]:
-    """Return the arrays of a call's model by their names in a message."""
-    return {_MODEL + name: call.arrays[name] for name in sorted(call.arrays)}
-
-
-def of_model(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the arrays of a message that are of a call's model."""
-    return {
-        name.removeprefix(_MODEL): array
-        for name, array in arrays.items()
-        if name.startswith(_MODEL)
-    }
 
 
 def model_digest(record: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from unpooled.ledger import Release
-from unpooled.protocol.following import WORDS, model_arrays
+from unpooled.protocol.following import WORDS
 from unpooled.protocol.neighbour_messages import Sealed, sealed_size
 from unpooled.protocol.request import Request, Veiled
 from unpooled.protocol.step import Step, find_step
@@ -156,8 +156,8 @@ def _transform_lines(
 
 def _following_lines(request: Request, line: _Line) -> Iterator[tuple[Release, str]]:
     """Yield the lines of the arrays by which a silo follows the program."""
-    if (call := request.call) is not None:
-        for name, value in model_arrays(call).items():
+    for place, call in enumerate(request.calls):
+        for name, value in call.message_arrays(place).items():
             received = line(
                 step=request.step,
                 name=name,

@@ -11,7 +11,7 @@ from unpooled.arrays import Array, Shaped
 from unpooled.errors import AggregationError
 from unpooled.ledger import canonical
 from unpooled.protocol.answered import Answered
-from unpooled.protocol.following import Call, Told, model_arrays, of_model
+from unpooled.protocol.following import Call, Told
 from unpooled.protocol.message import Message, digest
 from unpooled.protocol.neighbour_messages import Sealed
 from unpooled.protocol.topology import Graph, graph_of
@@ -71,8 +71,9 @@ class Request:
         Keys of transform arrays that come with this request; others came before.
     kept_of : str
         The fit whose kept arrays the step reads (`kept_address`); empty: this one.
-    call : Call, optional
-        With the first request of a session whose silos follow: what they repeat.
+    calls : tuple of Call
+        With the first request of a session whose silos follow: what they repeat. The
+        last one makes the request; those before it made none.
     told : tuple of Told
         Where the silos follow: what the rounds before gave.
     topology : mapping of str to tuple of str, optional
@@ -90,7 +91,7 @@ class Request:
     public: Mapping[str, Any]
     fresh: frozenset[str] = frozenset()
     kept_of: str = ""
-    call: Call | None = None
+    calls: tuple[Call, ...] = ()
     told: tuple[Told, ...] = ()
     topology: Graph | None = None
     inbox: Mapping[str, Sealed] = field(default_factory=dict)
@@ -175,9 +176,10 @@ class Request:
             "view": [operation.as_json() for operation in self.operations],
             "public": public,
         }
-        if self.call is not None:
-            header["call"] = self.call.as_record()
-            arrays |= model_arrays(self.call)
+        if self.calls:
+            header["calls"] = [call.as_record() for call in self.calls]
+            for place, call in enumerate(self.calls):
+                arrays |= call.message_arrays(place)
         if self.told:
             header["told"] = [told.as_record() for told in self.told]
             for place, told in enumerate(self.told):
@@ -232,10 +234,12 @@ class Request:
         wanted = {f"view.{key}" for key in view_arrays(operations)}
         wanted |= {f"public.{name}" for name in header["public"]}
         wanted |= {_INBOX + name for name in inbox}
-        call = None
-        if "call" in header:
-            call = Call.read(header["call"], of_model(arrays))
-            wanted |= set(model_arrays(call))
+        calls = tuple(
+            Call.read(record, place, arrays)
+            for place, record in enumerate(header.get("calls", ()))
+        )
+        for place, call in enumerate(calls):
+            wanted |= set(call.message_arrays(place))
         told = tuple(
             Told.read(record, place, arrays)
             for place, record in enumerate(header.get("told", ()))
@@ -257,7 +261,7 @@ class Request:
             },
             fresh=frozenset(fresh),
             kept_of=kept_of,
-            call=call,
+            calls=calls,
             told=told,
             topology=_topology(header.get("topology")),
             inbox=inbox,

@@ -15,9 +15,10 @@ import functools
 import importlib
 import importlib.util
 import inspect
+import itertools
 import pkgutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, final
@@ -76,6 +77,10 @@ class Step:
     between_two : bool
         Some entries of the totals are a single silo's, so they are for two silos that
         open them by themselves: each has the other's value anyway.
+    settings : tuple of str
+        Public arguments of which a silo answers one setting only, because the step is
+        not additive: each setting would be one more point of a curve that has the
+        silo's own values in it. "settings.beta" is an entry of a mapping.
     """
 
     name: str
@@ -93,6 +98,7 @@ class Step:
     polynomial: Polynomial | None = None
     reuses: bool = False
     between_two: bool = False
+    settings: tuple[str, ...] = ()
 
     def __call__(self, *args: Any, **public: Any) -> Any:
         """Run the function as it is: nothing is checked, nothing leaves."""
@@ -136,6 +142,7 @@ def summed(
     sparse: bool = False,
     reuses: bool = False,
     between_two: bool = False,
+    settings: Sequence[str] | None = None,
     **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a step whose arrays are opened only as totals over all parties.
@@ -150,12 +157,16 @@ def summed(
         Of a step that reads `X` alone, by rows: see `unpooled.party.steps.incremental`.
     between_two : bool, default False
         See `Step`. Elsewhere a silo takes such a step for a disclosure of its value.
+    settings : sequence of str, optional
+        See `Step`. None: of a step that is not additive over rows, all arguments that
+        are neither arrays or sizes (`takes`), nor bounds, nor the seed. Name none where
+        the total for one setting gives those for all others.
     **declared : str or Declared
         Axes of each array that the step returns, or its whole declaration.
     """
     declare = _declaring("summed", by, takes, declared, sparse=sparse)
-    return lambda function: replace(
-        declare(function), reuses=reuses, between_two=between_two
+    return lambda function: _with_settings(
+        replace(declare(function), reuses=reuses, between_two=between_two), settings
     )
 
 
@@ -173,11 +184,13 @@ def kept(
     *,
     by: str = "rows",
     takes: Mapping[str, str | Public] | None = None,
+    settings: Sequence[str] | None = None,
     **declared: Any,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a step whose arrays stay in the silo under (study, name)."""
     stay = {name: replace(_as_declared(d), kept=True) for name, d in declared.items()}
-    return _declaring("kept", by, takes, stay)
+    declare = _declaring("kept", by, takes, stay)
+    return lambda function: _with_settings(declare(function), settings)
 
 
 def exchanged(
@@ -360,6 +373,19 @@ def check_installed(step: Step) -> None:
             f"Silos look steps up by name and would not find {step.name}. Declare it "
             f"at the top of a module, not within a function."
         )
+
+
+def _with_settings(step: Step, settings: Sequence[str] | None) -> Step:
+    if settings is not None:
+        return replace(step, settings=tuple(settings))
+    # An array that was kept is any function of the rows.
+    of_rows = bool({"X", "y"} & set(step.reads))
+    of_kept = step.verb == "summed" and "kept" in step.reads
+    if not (step.by == "party" if of_rows else of_kept):
+        return step
+    bounds = [vars(d.bound).values() for d in step.leaves.values() if d.bound]
+    others = {"seed", *step.takes, *itertools.chain.from_iterable(bounds)}
+    return replace(step, settings=tuple(n for n in step.public if n not in others))
 
 
 def _as_declared(declaration: str | Declared) -> Declared:

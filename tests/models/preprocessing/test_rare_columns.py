@@ -40,7 +40,9 @@ def test_convention(check):
 
 
 def test_step():
-    check_step(local_powers, X, mean=X.mean(axis=0))
+    check_step(
+        local_powers, X, count=np.full(X.shape[1], float(len(X))), mean=X.mean(axis=0)
+    )
 
 
 @pytest.mark.parametrize("common", [0.0, 1.0, 255.0, 1e6])

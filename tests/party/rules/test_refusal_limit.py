@@ -81,9 +81,9 @@ def test_a_log_counts_over_restarts_until_a_person_forgets(tmp_path):
         log.refused(f"s{k}", "x.y", "min_rows", question=f"question {k}")
     for again in (log, AuditLog(tmp_path / "log")):
         with pytest.raises(Refusal, match="refusals"):
-            check_refusals(Policy(), again.refusals(), (), now())
+            check_refusals(Policy(), again.state().refusals, (), now())
     AuditLog(tmp_path / "log").pardoned("somebody")
-    check_refusals(Policy(), log.refusals(), (), now())
+    check_refusals(Policy(), log.state().refusals, (), now())
     assert log.verify()
 
 

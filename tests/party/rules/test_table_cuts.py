@@ -8,9 +8,11 @@ import pytest
 
 import unpooled as up
 from unpooled.data.sources.open_source import open_source
+from unpooled.data.table import Table
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.rules.policy import Policy
-from unpooled.party.rules.table_cuts import TableCuts, row_digests
+from unpooled.party.rules.row_digests import row_digests
+from unpooled.party.rules.table_cuts import TableCuts
 from unpooled.protocol.view_operations import Rows, Select
 from wire import COLUMNS, Rogue, rows, silos
 
@@ -30,12 +32,18 @@ def cut_of(
     policy: Policy | None = None,
     answered: bool = True,
 ) -> np.ndarray:
-    cuts = TableCuts(key, log or AuditLog(), policy or Policy())
+    log = log or AuditLog()
+    cuts = TableCuts(key, log, policy or Policy())
     source = open_source(table, label=label)
     block_of = cuts.of(source).block_of
     if answered:
-        cuts._note(source)
+        note(log, cuts, source)
     return block_of
+
+
+def note(log: AuditLog, cuts: TableCuts, source: Table) -> None:
+    """Write what a round about blocks would."""
+    log._chain.append([("blocks", "", cuts._made(source)[1])])
 
 
 def test_the_cut_is_the_same_in_every_process():
@@ -69,8 +77,10 @@ def test_a_later_label_has_the_first_ones_cut(tmp_path):
 
 @pytest.mark.parametrize("label", ["sick", "smokes", None])
 def test_digests_do_not_depend_on_which_column_is_the_label(label):
-    digests = row_digests(open_source(frame(), label=label), KEY)
-    np.testing.assert_array_equal(digests, row_digests(open_source(frame()), KEY))
+    table, whole = open_source(frame(), label=label), open_source(frame())
+    digests = row_digests(table, table.columns, label or "", KEY)
+    expected = row_digests(whole, whole.columns, "", KEY)
+    np.testing.assert_array_equal(digests, expected)
 
 
 def test_another_version_is_cut_anew_and_unrelated():
@@ -89,7 +99,7 @@ def test_another_version_is_cut_anew_and_unrelated():
 def test_a_version_that_nobody_asked_of_leaves_no_trace():
     log = AuditLog()
     cut_of(frame(), log, answered=False)
-    assert not log.notes("blocks")
+    assert not log.state().notes["blocks"]
 
 
 @pytest.mark.parametrize("more", [10, 25, 60, 300])
@@ -143,9 +153,8 @@ def test_a_class_of_few_rows_in_a_block_is_refused_to_a_second_label():
     here = silos(tables, label="smokes")
     for name, party in here.parties.items():
         other = open_source(tables[name], label="sick")
-        cuts = party._studies.cuts
-        cuts.of(other)
-        cuts._note(other)
+        studies = party._studies
+        note(studies._audit_log, studies.cuts, other)
     train, _ = here.federation.select(COLUMNS).train_test_split(random_state=0)
     with pytest.raises(up.errors.ReleaseRefusedError, match="min_rows_per_class"):
         up.LinearDiscriminantAnalysis().fit(train, y="smokes")

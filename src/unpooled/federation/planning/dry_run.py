@@ -214,7 +214,7 @@ def _refusals_and_latency(
     refusals, latency = [], math.inf
     for request in requests:
         everything = frozenset(view_arrays(request.operations))
-        whole = replace(request, fresh=everything, call=None, told=())
+        whole = replace(request, fresh=everything, calls=(), told=())
         header, arrays = whole.as_message()
         header |= {"kind": "plan", "parties": sorted(coordinator.parties)}
         header["partition"] = coordinator.partition

@@ -158,6 +158,8 @@ def own_distances_with(
 
 @summed(
     by="party",
+    # The sums of a row are linear in its cells: all scales of them say the same.
+    settings=(),
     takes={"size": "size l"},
     phases=release(
         "N l",
@@ -219,6 +221,7 @@ def own_map(
 
 @summed(
     by="party",
+    settings=(),  # linear in the share
     takes={"size": "size k"},
     eigenvalues=release("k", meaning="eigenvalues of the kernel matrix of all columns"),
 )

@@ -54,6 +54,8 @@ _CLASSES = public("c w", "the names of the classes")
 _CONSENSUS = public(
     "N c", "the mean of all pseudo-labels, which only the silos can open"
 )
+# The others of a fit's settings are the parties' shares and their pace.
+_SETTINGS = ("settings.beta", "settings.zeta", "settings.eta")
 
 # --- Steps of the fit ----------------------------------------------------------------
 
@@ -78,6 +80,7 @@ def local_names(
 
 @summed(
     by="party",
+    settings=_SETTINGS,
     takes={"classes": _CLASSES, "consensus": _CONSENSUS},
     consensus=release(
         "N c",
@@ -130,6 +133,7 @@ def local_labels(
 
 @summed(
     by="party",
+    settings=_SETTINGS,
     takes={"classes": _CLASSES, "consensus": _CONSENSUS},
     objective=release(
         "",

@@ -1,7 +1,8 @@
 """Leaving out columns in which few people differ from all others.
 
-    round 1   silos ── counts and sums of each column ────────────────────> means
-    round 2   silos <── means ──  silos ── squared deviations, and their
+    round 1   silos ── counts of each column ─────────────────────────────> counts
+    round 2   silos <── counts ── silos ── sums of each column ───────────> means
+    round 3   silos <── means ──  silos ── squared deviations, and their
               squares, of each column ────────────────────────────────────> kurtosis
 
 A column of two values, of which k of N rows have the rarer one, has the kurtosis
@@ -25,7 +26,12 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.federation.planning.dry_run import DryRun
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.moments import local_observed
+from unpooled.models.moments import (
+    OBSERVED,
+    local_counts,
+    local_observed,
+    pooled_sums,
+)
 from unpooled.protocol.step import public, release, summed
 
 # Of a count that is a root of totals, which have twelve digits.
@@ -33,7 +39,10 @@ _ROUNDING = 1e-6
 
 
 @summed(
-    takes={"mean": public("p", "the mean of each column over all silos")},
+    takes={
+        "count": OBSERVED,
+        "mean": public("p", "the mean of each column over all silos"),
+    },
     squares=release(
         "p", meaning="each column's squared deviations from its mean, added"
     ),
@@ -42,7 +51,9 @@ _ROUNDING = 1e-6
         meaning="the fourth powers of each column's deviations from its mean, added",
     ),
 )
-def local_powers(X: Float[Array, "n p"], *, mean: Float[Array, " p"]) -> dict[str, Any]:
+def local_powers(
+    X: Float[Array, "n p"], *, count: Float[Array, " p"], mean: Float[Array, " p"]
+) -> dict[str, Any]:
     """Return sums of the second and fourth powers of deviations from the means."""
     squares = np.square(np.where(np.isnan(X), 0.0, X - mean))
     return {
@@ -104,7 +115,7 @@ class RareColumns(TransformerMixin, FederatedEstimator):
     n_samples_seen_: Int[Array, " p"]
 
     _missing = True
-    _steps = (local_observed,)
+    _steps = (local_counts, local_observed)
 
     def __init__(self, min_rows: int = 10) -> None:
         self.min_rows = min_rows
@@ -114,10 +125,10 @@ class RareColumns(TransformerMixin, FederatedEstimator):
             raise DataError(
                 f"min_rows={self.min_rows!r}; give a whole number of at least 1."
             )
-        totals = federation.sum(local_observed)
-        count = np.rint(totals["count"])
-        mean = totals["total"] / np.maximum(count, 1)
-        powers = federation.sum(local_powers, mean=mean)
+        count, total = pooled_sums(federation)
+        mean = total / np.maximum(count, 1)
+        powers = federation.sum(local_powers, count=count, mean=mean)
+        count = np.rint(count)
         n_rare = _n_rare(count, mean, powers["squares"], powers["fourths"])
         if isinstance(federation.coordinator, DryRun):
             n_rare = np.full(len(count), float(self.min_rows))

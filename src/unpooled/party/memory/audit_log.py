@@ -10,15 +10,12 @@ a size limit) stops the release: it fails closed.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, final
 
 from unpooled.errors import StudyError
 from unpooled.ledger import Ledger, Release
 from unpooled.party.memory.audit_state import AuditState, LoggedStudy, Ran
 from unpooled.party.memory.hash_chain import Entry, HashChain, is_signed
-from unpooled.party.rules.answered_columns import AnsweredColumns
-from unpooled.party.rules.refusal_limit import Refusals
 from unpooled.party.rules.released_share import OpenedNumbers
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.message import digest
@@ -26,7 +23,8 @@ from unpooled.secure.keys.roster import Identity
 
 # Entries that a party writes alone carry its signature.
 _SIGNED = ("round", "joined")
-_NONE: Mapping[str, int] = MappingProxyType({})
+# What the log must remember of a round beside it: a kind of entry, and its record.
+Note = tuple[str, dict[str, Any]]
 
 
 @final
@@ -81,20 +79,10 @@ class AuditLog:
         records = self._chain.records("line", study)
         return Ledger([Release.from_record(record) for record in records])
 
-    def answered_columns(self) -> AnsweredColumns:
-        """Return the answers by column, over all studies."""
+    def state(self) -> AuditState:
+        """Return what all entries say by now, those of other processes included."""
         self._chain.catch_up()
-        return self._state.answered_columns
-
-    def refusals(self) -> Refusals:
-        """Return the refusals that depended on rows, over all studies."""
-        self._chain.catch_up()
-        return self._state.refusals
-
-    def opened(self) -> OpenedNumbers:
-        """Return the numbers that were opened, over all studies."""
-        self._chain.catch_up()
-        return self._state.opened
+        return self._state
 
     def answered(self) -> Iterator[Answered]:
         """Yield the answered rounds of all studies."""
@@ -118,7 +106,9 @@ class AuditLog:
         columns: Sequence[str],
         parties: Sequence[str],
         session: str,
-        mixtures: Mapping[str, int] = _NONE,
+        table: str,
+        rows: Sequence[int] | None,
+        notes: Sequence[Note] = (),
         opened: Callable[[OpenedNumbers], dict[str, Any]] | None = None,
         check: Callable[[], None] = lambda: None,
     ) -> None:
@@ -142,8 +132,12 @@ class AuditLog:
             The roster of the session.
         session : str
             The session.
-        mixtures : mapping of str to int
-            Mixtures of columns that the round was about.
+        table : str
+            Name of the version of the silo's table.
+        rows : sequence of int or None
+            The blocks of the table that were selected; None of all rows.
+        notes : sequence of (str, dict)
+            What later rounds are compared with, beside the round itself.
         opened : callable, optional
             Returns what the round opens, beside what was opened before, when no other
             process can write any more; it may still refuse.
@@ -172,19 +166,21 @@ class AuditLog:
                 record["opened"] = opened(self._state.opened)
 
         step, front = ran
-        entries = [("line", study, line.as_record()) for line in lines]
+        entries = [(kind, "", note) for kind, note in notes]
+        entries += [("line", study, line.as_record()) for line in lines]
         record = {
             "session": session,
             "step": step,
             "front": list(front),
             "columns": list(columns),
             "parties": list(parties),
+            "table": table,
+            "rows": None if rows is None else list(rows),
             "round": lines[0].round,
             "lines": len(lines),
             "request": request,
             "answered": answered.as_record(),
         }
-        record |= {"mixtures": dict(mixtures)} if mixtures else {}
         self._chain.append([*entries, ("round", study, record)], identity, in_order)
 
     def charged(
@@ -299,9 +295,8 @@ class AuditLog:
         self._chain.append([("pardoned", "", {"by": by})])
 
     def notes(self, kind: str) -> list[dict[str, Any]]:
-        """Return the notes about the table: "version", "filled" or "leverage"."""
-        self._chain.catch_up()
-        return list(self._state.notes[kind])
+        """Return the notes of one kind; see `AuditState`."""
+        return list(self.state().notes[kind])
 
     def known_arguments(self) -> set[str]:
         """Return the SHA-256 of all arrays that were arguments of answered requests."""
@@ -315,7 +310,7 @@ class AuditLog:
         }
 
     def note(self, kind: str, record: dict[str, Any]) -> None:
-        """Write a note about the table, which belongs to no study, once."""
+        """Write a note that belongs to no study and to no round, once."""
         if record not in self.notes(kind):
             self._chain.append([(kind, "", record)])
 

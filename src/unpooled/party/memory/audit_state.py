@@ -1,13 +1,17 @@
 """What a silo's audit log says, entry after entry: its state after a restart."""
 
+import base64
 import fnmatch
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
+import numpy as np
+
+from unpooled.arrays import Array, UInt64
 from unpooled.errors import StudyError
 from unpooled.party.memory.hash_chain import Entry
-from unpooled.party.rules.answered_columns import AnsweredColumns
+from unpooled.party.rules.answered_rosters import UNKNOWN, AnsweredRosters
 from unpooled.party.rules.refusal_limit import Refusals
 from unpooled.party.rules.released_share import OpenedNumbers
 from unpooled.protocol.answered import Answered
@@ -15,6 +19,106 @@ from unpooled.protocol.message import digest
 
 # A step that ran, with the transforms in front of it.
 Ran = tuple[str, tuple[str, ...]]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TableVersion:
+    """A version of the silo's table.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Its features that studies may read.
+    label : str
+        The column of the label; empty where there is none.
+    rows : (n,) array or None
+        A digest of each row, sorted; None in a log in memory.
+    """
+
+    columns: tuple[str, ...]
+    label: str
+    rows: UInt64[Array, " n"] | None
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "TableVersion":
+        """Read a note of the log."""
+        rows = record.get("rows")
+        if rows is not None:
+            rows = np.frombuffer(base64.b64decode(rows), "<u8")
+        return cls(tuple(record["columns"]), record["label"], rows)
+
+
+@final
+@dataclass(frozen=True)
+class Filling:
+    """How the missing cells of a column are filled.
+
+    Attributes
+    ----------
+    chosen : bool
+        Whether somebody chose the number; otherwise a fit gave it.
+    before : str
+        Digest of the transforms of the column before it is filled.
+    value : str
+        The number, bit for bit.
+    former : str
+        How notes of earlier versions of the library name it.
+    """
+
+    chosen: bool
+    before: str
+    value: str
+    former: str = field(default="", compare=False)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {"chosen": self.chosen, "before": self.before, "value": self.value}
+
+
+@final
+@dataclass(frozen=True)
+class Setting:
+    """The free numbers of a step that is not additive over rows.
+
+    Attributes
+    ----------
+    table, step : str
+        The version of the table, and the step.
+    columns : tuple of str
+        The source columns that it read, sorted.
+    rows : tuple of int or None
+        The blocks of the table; None of all rows.
+    features, values : str
+        Digests of the columns and transforms, and of the numbers.
+    """
+
+    table: str
+    step: str
+    columns: tuple[str, ...]
+    rows: tuple[int, ...] | None
+    features: str
+    values: str
+
+    def conflicts(self, other: "Setting") -> bool:
+        """Whether the two totals would be points of one curve."""
+        if set(self.columns).isdisjoint(other.columns):
+            return False
+        same = self.columns == other.columns and self.rows == other.rows
+        return self.values != other.values or (same and self.features != other.features)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return JSON values."""
+        record = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        rows = None if self.rows is None else list(self.rows)
+        return record | {"columns": list(self.columns), "rows": rows}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "Setting":
+        """Read what `as_record` returned."""
+        columns, rows = tuple(record["columns"]), record["rows"]
+        rows = None if rows is None else tuple(rows)
+        return cls(**{**record, "columns": columns, "rows": rows})
 
 
 @final
@@ -115,11 +219,16 @@ class AuditState:
     ----------
     studies : dict of str to LoggedStudy
         By study, in the order in which they came up.
-    answered_columns : AnsweredColumns
-        Answers by column, over all studies.
-    notes : dict of str to list
-        Notes about the table, so of no study: "version", "filled", "followed",
-        "blocks", "selected" and "leverage".
+    tables : dict of str to TableVersion
+        Versions of the table that the silo answered about, by name.
+    rosters : AnsweredRosters
+        For which parties, over all studies.
+    rows : dict of str to set of tuple of int
+        The blocks of each selection, by version of the table.
+    fillings : dict of (str, str) to Filling
+        The first one of a column, by version of the table and column.
+    settings : dict of (str, str) to list of Setting
+        By version of the table and step.
     refusals : Refusals
         Refusals that depended on rows, over all studies.
     opened : OpenedNumbers
@@ -130,25 +239,46 @@ class AuditState:
         Heads of this log that other silos saw, one for each session.
     pinned : dict of str to str
         The head of each other silo's log that was seen last, by the silo's key.
+    notes : dict of str to list
+        Other notes, of no study: the table's "blocks", which of them were "selected",
+        its "leverage", what was "followed"; and of earlier versions of the library the
+        table's "version", and how its cells were "filled".
     """
 
     def __init__(self) -> None:
         self.studies: dict[str, LoggedStudy] = {}
-        self.answered_columns = AnsweredColumns()
+        self.tables: dict[str, TableVersion] = {}
+        self.rosters = AnsweredRosters()
+        self.rows: dict[str, set[tuple[int, ...]]] = {}
+        self.fillings: dict[tuple[str, str], Filling] = {}
+        self.settings: dict[tuple[str, str], list[Setting]] = {}
+        self.spent = 0.0
         kinds = ("version", "filled", "followed", "blocks", "selected", "leverage")
         self.notes: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
         self.refusals, self.opened = Refusals(), OpenedNumbers()
-        self.spent = 0.0
         self.heads: set[str] = set()
         self.pinned: dict[str, str] = {}
 
     def see(self, entry: Entry) -> None:
         """Take in an entry, in its order."""
-        record = entry.record
         if entry.kind in self.notes:
-            self.notes[entry.kind].append(record)
-            return
-        study = self.studies.setdefault(entry.study, LoggedStudy())
+            self.notes[entry.kind].append(entry.record)
+        elif entry.kind == "table":
+            version = TableVersion.from_record(entry.record)
+            self.tables.setdefault(entry.record["name"], version)
+        elif entry.kind == "filling":
+            for column, record in entry.record["columns"].items():
+                key = (entry.record["table"], column)
+                self.fillings.setdefault(key, Filling(**record))
+        elif entry.kind == "setting":
+            one = Setting.from_record(entry.record)
+            self.settings.setdefault((one.table, one.step), []).append(one)
+        else:
+            study = self.studies.setdefault(entry.study, LoggedStudy())
+            self._see_of_study(study, entry)
+
+    def _see_of_study(self, study: LoggedStudy, entry: Entry) -> None:
+        record = entry.record
         if entry.kind == "line":
             study.lines += 1
             for seal in record["seals"].values():
@@ -159,16 +289,7 @@ class AuditState:
             if "answered" in record:  # else an earlier version wrote it
                 answered = Answered.from_record(record["answered"])
                 study.answered[record["request"]] = answered
-            self.answered_columns.see(
-                record["columns"],
-                record["parties"],
-                entry.time,
-                record.get("mixtures", {}),
-            )
-            # Earlier versions wrote the cost with the round.
-            self.spent += record.get("rho", 0.0)
-            if "opened" in record:  # likewise
-                self.opened.see(record["columns"], record["opened"])
+            self._see_round(record, entry.time)
         elif entry.kind == "charged":
             self.spent += record["rho"]
         elif entry.kind == "refused":
@@ -198,3 +319,13 @@ class AuditState:
         elif entry.kind == "forgotten":
             study.forgotten += 1
             study.fitted, study.answered, study.models = set(), {}, {}
+
+    def _see_round(self, record: Mapping[str, Any], time: str) -> None:
+        table = record.get("table", UNKNOWN)
+        self.rosters.see(table, record["parties"], time)
+        if record.get("rows") is not None:
+            self.rows.setdefault(table, set()).add(tuple(record["rows"]))
+        # Earlier versions wrote the cost with the round, and no opened numbers.
+        self.spent += record.get("rho", 0.0)
+        if "opened" in record:
+            self.opened.see(record["columns"], record["opened"])

@@ -298,12 +298,16 @@ class Studies:
         n_rows : int
             N, as `pooled_rows` has it.
         """
-        columns = asked.view.source_columns
+        columns, filled = asked.view.source_columns, asked.view.filled_as
+        notes = self._differencing.notes(self._policy, asked) + self.cuts.notes(asked)
 
         def check_again() -> None:
             # Another process may have answered since the rules were checked.
             if self._audit_log.n_entries != n_entries:
                 self._check_rules(asked, parties)
+                if asked.view.filled_as != filled:
+                    # It filled cells first, otherwise than this answer did.
+                    raise Refusal("another_filling")
 
         def numbers(before: OpenedNumbers) -> dict[str, Any]:
             assert opened is not None
@@ -328,10 +332,11 @@ class Studies:
             parties=parties,
             session=asked.request.session,
             opened=None if opened is None else numbers,
+            table=self._differencing.table_name(self._policy, asked),
+            rows=asked.view.selection,
+            notes=notes,
             check=check_again,
         )
-        self._differencing.record(self._policy, asked)
-        self.cuts.record(asked)
         study.ledger = ledger
         seals = [line.seals[party] for line in sealed]
         return [[seal.sequence, seal.digest, seal.signature] for seal in seals]
@@ -339,7 +344,7 @@ class Studies:
     def check_refusals(self) -> None:
         """Refuse to answer once the silo has given as many refusals as it may."""
         log = self._audit_log
-        check_refusals(self._policy, log.refusals(), log.answered(), now())
+        check_refusals(self._policy, log.state().refusals, log.answered(), now())
 
     def refused(
         self, header: Mapping[str, Any], rule: str, digests: Mapping[str, str] = {}
@@ -362,7 +367,7 @@ class Studies:
         asked = header.get("step") or header.get("kind")
         with suppress(StudyError):
             days = self._policy.refusal_period_days
-            if question in self._audit_log.refusals().rules(now(), days):
+            if question in self._audit_log.state().refusals.rules(now(), days):
                 return
             self._audit_log.refused(
                 study if isinstance(study, str) else "",

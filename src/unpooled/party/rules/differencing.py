@@ -1,20 +1,27 @@
 """Rules against differencing: subtracting two totals to disclose one silo or one row.
 
 Totals over overlapping rosters combine to one silo's own value even when no silo sees
-both (A+B+C, C+D+E and A+B+D+E give C twice). So each silo answers about a column for
-one set of parties only, whatever the study, the step or the public arguments, for ever
-or for a period that it chooses (`unpooled.party.rules.answered_columns`). A table's
-totals before and after a few rows changed are refused too
-(`unpooled.party.rules.table_versions`), and so are two imputations of a few cells
-(`unpooled.party.rules.imputed_cells`). Folds and splits need no rule here: they are
-unions of blocks (`unpooled.party.views.cut`), and so are their differences.
+both (A+B+C, C+D+E and A+B+D+E give C twice). So each silo answers about its table for
+one set of parties only, whatever the study, the columns, the step or the public
+arguments, for ever or for a period that it chooses
+(`unpooled.party.rules.answered_rosters`). A table's totals before and after a few rows
+changed are refused too (`unpooled.party.rules.table_versions`), and so are two
+imputations of a few cells (`unpooled.party.rules.imputed_cells`) and two settings of a
+step that is not additive (`unpooled.party.rules.one_setting`). Folds and splits need no
+rule here: they are unions of blocks (`unpooled.party.views.cut`), and so are their
+differences.
+
+What the rules compare with is the audit log's, one account of all studies and processes
+of a silo: it is written with the round, in one transaction, before the reply leaves.
 """
 
 from typing import final
 
-from unpooled.party.memory.audit_log import AuditLog
+from unpooled.party.memory.audit_log import AuditLog, Note
 from unpooled.party.memory.hash_chain import now
+from unpooled.party.rules.answered_rosters import UNKNOWN
 from unpooled.party.rules.imputed_cells import ImputedCells
+from unpooled.party.rules.one_setting import OneSetting
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.table_versions import TableVersions
 from unpooled.party.steps.asked_step import AskedStep
@@ -29,7 +36,8 @@ class DifferencingRules:
     Parameters
     ----------
     audit_log : AuditLog
-        Has the rosters, the versions of the table and how its cells were filled.
+        Has the rosters, the versions of the table, how its cells were filled, and the
+        settings of steps.
     key : bytes
         Of the digests of rows, at most 64.
     """
@@ -38,33 +46,47 @@ class DifferencingRules:
         self._audit_log = audit_log
         self._versions = TableVersions(key, audit_log)
         self._fillings = ImputedCells(key, audit_log)
+        self._settings = OneSetting(audit_log)
 
     def check(self, policy: Policy, asked: AskedStep, parties: tuple[str, ...]) -> None:
-        """Refuse a step that, with earlier answers, gives a few rows or one party."""
+        """Refuse a step that, with earlier answers, gives a few rows or one party.
+
+        Where few cells are missing the view of the step is told how they were filled.
+        """
         view = asked.view
         self.check_parties(policy, view, parties)
         self.check_rows(policy, view)
         if isinstance(view, View):
-            self._fillings.check(policy, view, asked.request.study)
+            versions = self._versions.names(policy, view.table)
+            self._settings.check(policy, asked, versions)
+            self._fillings.check(policy, view, versions)
 
     def check_parties(
         self, policy: Policy, view: View | IdColumn, parties: tuple[str, ...]
     ) -> None:
-        """Refuse columns that were answered for another set of parties."""
+        """Refuse a table that was answered about for another set of parties."""
+        if policy.allow_roster_change:
+            return
         days = policy.roster_period_days
-        answered = self._audit_log.answered_columns()
-        before = answered.rosters(view.source_columns, now(), days)
-        if before - {parties} and not policy.allow_roster_change:
-            raise Refusal("allow_roster_change")
+        for table in self._audit_log.state().rosters.others(parties, now(), days):
+            if table == UNKNOWN or self._versions.overlaps(policy, view.table, table):
+                raise Refusal("allow_roster_change")
 
     def check_rows(self, policy: Policy, view: View | IdColumn) -> None:
         """Refuse rows that differ in a few from those of an earlier answer."""
         if isinstance(view, View):
-            self._versions.check(policy, view.table, view.source_columns)
+            self._versions.check(policy, view.table)
 
-    def record(self, policy: Policy, asked: AskedStep) -> None:
-        """Remember what an answered step read; the log has the rest of its round."""
+    def table_name(self, policy: Policy, asked: AskedStep) -> str:
+        """Return the name of the version of the table that a step reads."""
+        return self._versions.name(policy, asked.view.table)
+
+    def notes(self, policy: Policy, asked: AskedStep) -> list[Note]:
+        """Return what the log must remember of a step, beside its round."""
         view = asked.view
+        notes = self._versions.notes(policy, view.table)
         if isinstance(view, View):
-            self._versions.record(view.table, view.source_columns)
-            self._fillings.record(policy, view, asked.request.study)
+            versions = self._versions.names(policy, view.table)
+            notes += self._fillings.notes(policy, view, versions)
+            notes += self._settings.notes(asked, versions)
+        return notes

@@ -3,26 +3,34 @@
     products with a filled column = those of the cells that are there
                                     + the filling × the rows whose cell is missing
 
-So two numbers, fitted on two splits or chosen, give the sum of those rows: a person's
-own row where one cell is missing. A silo fills the same few cells in one way only: with
-what a fit gave within a study, and with one chosen number ever.
+So two numbers, fitted on two sets of rows or chosen, give the sum of those rows, and a
+person's own row where one cell is missing; folds add up to all rows, so it does not
+help that the two totals are about different rows. All selections are unions of blocks
+of rows (`unpooled.party.views.cut`), and so are the rows that two fillings give the
+sum of. Where a block has a few missing cells of a column, the silo fills the column in
+one way only for each version of its table, over all studies:
+
+    first filling     second filling    the silo
+    a fit's           a fit's           fills as the first time, whatever is asked
+    chosen or a fit's chosen            refuses, unless both are the same number
+
+A mean that was fitted on other folds, or next month when another silo's rows have
+changed, is another number. An analyst who cross-validates meant no particular one, so
+the first stays. An analyst who names a number means that number.
 """
 
-import hashlib
-from collections.abc import Mapping
-from typing import Any, final
-from weakref import WeakKeyDictionary
+from typing import final
 
 import numpy as np
 
-from unpooled.party.memory.audit_log import AuditLog
+from unpooled.arrays import Array, UInt8
+from unpooled.data.table import Table
+from unpooled.party.memory.audit_log import AuditLog, Note
+from unpooled.party.memory.audit_state import Filling
+from unpooled.party.rules.former_fillings import check_former
 from unpooled.party.rules.policy import Policy
-from unpooled.party.views.view import CHOSEN, View
+from unpooled.party.views.view import View
 from unpooled.protocol.refusal import Refusal
-
-_KIND = "filled"
-# By column: how it is filled, a digest of the cells before, and how many are missing.
-Found = Mapping[str, list[Any]]
 
 
 @final
@@ -32,61 +40,78 @@ class ImputedCells:
     Parameters
     ----------
     key : bytes
-        Of the digests of cells, the same after a restart.
+        Of the digests of cells in the notes of earlier versions of the library.
     audit_log : AuditLog
-        Keeps them.
+        Keeps the fillings.
     """
 
     def __init__(self, key: bytes, audit_log: AuditLog) -> None:
         self._key, self._audit_log = key, audit_log
-        self._found: WeakKeyDictionary[View, dict[str, Any]] = WeakKeyDictionary()
+        # Of the present table: by column, the fewest missing cells of a block with any.
+        self._fewest: dict[str, int] = {}
+        self._table: Table | None = None
 
-    def check(self, policy: Policy, view: View, study: str) -> None:
-        """Refuse to fill few cells otherwise than before."""
-        if policy.min_rows <= 1 or not (now := self._note_of(view)):
-            return
-        for earlier in self._audit_log.notes(_KIND):
-            if earlier["rows"] != now["rows"]:
-                continue
-            for column, (how, cells, missing) in now["columns"].items():
-                before = earlier["columns"].get(column, [how, cells])
-                # Other cells are other data: the table has changed.
-                if before[0] == how or before[1] != cells or missing >= policy.min_rows:
-                    continue
-                # In another study a mean differs where another silo's rows changed.
-                if earlier["study"] == study or CHOSEN in how + before[0]:
+    def check(self, policy: Policy, view: View, versions: list[str]) -> None:
+        """Have a view filled as before where few cells are missing, or refuse.
+
+        Parameters
+        ----------
+        versions : list of str
+            Names of the answered versions with the rows of the view's table.
+        """
+        stay: dict[str, float] = {}
+        for column, now in self._few(policy, view).items():
+            first = self._first(versions, column)
+            if first is None:
+                notes = self._audit_log.state().notes["filled"]
+                check_former(notes, view.table, column, now, self._key)
+            elif now != first:
+                if now.chosen or first.chosen or now.before != first.before:
                     raise Refusal("another_filling")
+                stay[column] = float.fromhex(first.value)
+        view.fill_as(stay)
 
-    def record(self, policy: Policy, view: View, study: str) -> None:
-        """Remember how an answer was filled."""
-        if policy.min_rows <= 1 or not (now := self._note_of(view)):
-            return
-        self._audit_log.note(_KIND, {**now, "study": study})
-
-    def _note_of(self, view: View) -> dict[str, Any]:
-        if view not in self._found:
-            columns = self._columns(view)
-            rows = hashlib.sha256(np.packbits(view.rows()).data).hexdigest()
-            note = {"rows": rows if view.left_out else "all", "columns": columns}
-            self._found[view] = note if columns else {}
-        return self._found[view]
-
-    def _columns(self, view: View) -> Found:
-        fillings = view.fillings()
-        if not fillings:
-            return {}
-        source = view.source()
-        missing = np.zeros(len(source.columns), int)
-        digests = [hashlib.blake2b(digest_size=16, key=self._key) for _ in missing]
-        for block in source.blocks():
-            missing += np.isnan(block.X).sum(axis=0)
-            for column, found in zip(block.X.T, digests, strict=True):
-                # One form for zero and one for cells that are missing.
-                found.update(np.where(np.isnan(column), np.nan, column + 0.0).tobytes())
-        return {
-            column: [fillings[column], found.hexdigest(), int(number)]
-            for column, found, number in zip(
-                source.columns, digests, missing, strict=True
-            )
-            if number and column in fillings
+    def notes(self, policy: Policy, view: View, versions: list[str]) -> list[Note]:
+        """Return what the log must say before an answer about a view leaves."""
+        new = {
+            column: now.as_record()
+            for column, now in self._few(policy, view).items()
+            if self._first(versions, column) is None
         }
+        return [("filling", {"table": versions[0], "columns": new})] if new else []
+
+    def _first(self, versions: list[str], column: str) -> Filling | None:
+        fillings = self._audit_log.state().fillings
+        found = (fillings.get((name, column)) for name in versions)
+        return next(filter(None, found), None)
+
+    def _few(self, policy: Policy, view: View) -> dict[str, Filling]:
+        """Return the fillings of columns of which a block lacks a few cells."""
+        if policy.min_rows <= 1 or not (fillings := view.fillings):
+            return {}
+        if view.table is not self._table:
+            self._fewest, self._table = {}, view.table
+        if new := [column for column in fillings if column not in self._fewest]:
+            in_all = np.zeros(view.table.n_rows, np.uint8)
+            self._fewest |= _fewest(view.table, new, in_all)
+            # Few in all are few in a block, and the blocks need not be known.
+            if many := [c for c in new if self._fewest[c] >= policy.min_rows]:
+                self._fewest |= _fewest(view.table, many, view.blocks_of_rows)
+        return {
+            column: filling
+            for column, filling in fillings.items()
+            if 0 < self._fewest[column] < policy.min_rows
+        }
+
+
+def _fewest(
+    table: Table, columns: list[str], block_of: UInt8[Array, " n"]
+) -> dict[str, int]:
+    """Return the fewest missing cells of a block that has any, by column."""
+    missing = np.zeros((int(block_of.max(initial=0)) + 1, len(columns)), int)
+    for rows in table.blocks(columns):
+        places = block_of[rows.start : rows.start + len(rows.X)]
+        np.add.at(missing, places, np.isnan(rows.X))
+    none = table.n_rows + 1
+    fewest = np.where(missing > 0, missing, none).min(axis=0) % none
+    return dict(zip(columns, fewest.tolist(), strict=True))

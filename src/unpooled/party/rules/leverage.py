@@ -11,11 +11,13 @@ its own log.
 import logging
 from typing import Any, final
 
+import numpy as np
+
 from unpooled.data.table import Table
 from unpooled.linalg.leverage import largest_leverage
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.rules.policy import Policy
-from unpooled.party.rules.table_versions import row_digests
+from unpooled.party.rules.row_digests import row_digests
 from unpooled.party.views.view import View
 from unpooled.protocol.message import digest
 from unpooled.protocol.refusal import Refusal
@@ -71,8 +73,8 @@ class LeverageRule:
         key = {"view": asked}
         if self._audit_log.path is not None:
             # A log in memory ends with the process, which has one table at a time.
-            rows = row_digests(view.table, view.source_columns, self._key)
-            key["rows"] = digest(rows.tobytes())
+            rows = row_digests(view.table, view.source_columns, "", self._key)
+            key["rows"] = digest(np.sort(rows).tobytes())
         for note in self._audit_log.notes("leverage"):
             if key.items() <= note.items() and _decides(note, limit):
                 self._decided[asked] = note

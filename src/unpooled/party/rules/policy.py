@@ -64,17 +64,21 @@ class Policy:
         `max_feature_ratio` to allow. A silo that raises it, but not so far, raises this
         limit as well: the mean leverage is features over rows.
     allow_disclosed : bool, default False
-        Whether the silo's own value may be seen (`collect`, `exchange`).
+        Whether the silo's own value may be seen (`collect`, `exchange`), and whether a
+        step that does not add over rows may be asked for several settings, whose totals
+        together give each silo's own value.
     allow_row_level : bool or "parties", default False
         Whether a release may have an axis over people; with "parties" only where the
         parties alone open it, so that the coordinator sees no row.
     allow_roster_change : bool, default False
-        Whether a column may be answered about again for another set of parties.
+        Whether the table may be answered about again for another set of parties,
+        whatever the columns.
     roster_period_days : float, optional
-        After so many days without an answer about a column, by the silo's own clock, it
-        may be for another set of parties. None: never.
+        After so many days without an answer about the table, by the silo's own clock,
+        it may be for another set of parties. None: never.
     min_changed_rows : int, default 10
-        Fewest rows that must differ between two versions of the table.
+        Fewest rows that must differ between two versions of the table, in any column
+        that studies may read or in the label.
     max_refusals : int, default 3
         Most refusals in a period that depend on the silo's rows, over all studies; each
         of them is an answer. The same refusal of the same question counts once.

@@ -19,7 +19,7 @@ from typing import Any, final
 
 from unpooled.errors import DATA_RULES, ReleaseRefusedError
 from unpooled.ledger import canonical
-from unpooled.party.rules.answered_columns import days_between
+from unpooled.party.rules.answered_rosters import days_between
 from unpooled.party.rules.policy import Policy
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.message import digest

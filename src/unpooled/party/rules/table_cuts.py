@@ -30,11 +30,13 @@ import numpy as np
 
 from unpooled.arrays import Array, Bool, Float, Int, Shaped, UInt8, UInt64
 from unpooled.data.table import Table
-from unpooled.party.memory.audit_log import AuditLog
+from unpooled.party.memory.audit_log import AuditLog, Note
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.row_digests import label_cells, row_digests
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.cut import Cut, brought_together, stratified_blocks
 from unpooled.party.views.view import View
+from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.shared_blocks import MOST_BLOCKS
 
 _CUT, _SELECTED = "blocks", "selected"
@@ -71,6 +73,7 @@ class TableCuts:
         together must have the rows that `max_feature_ratio` asks for, over all silos
         with as many as this one: the silo with the fewest decides.
         """
+        self._check_first(asked)
         if (now := self._selection(asked)) is None:
             return
         assert isinstance(asked.view, View)
@@ -79,7 +82,7 @@ class TableCuts:
         alike = 1 if cut.shared else n_parties
         earlier = [
             (min(p, note["features"], len(common)), note["blocks"])
-            for note in self._audit_log.notes(_SELECTED)
+            for note in self._audit_log.state().notes[_SELECTED]
             if note["version"] == now["version"]
             and (common := {*note["columns"]} & {*now["columns"]})
         ]
@@ -90,18 +93,35 @@ class TableCuts:
                 rows[tuple(block in blocks for blocks in kept)] += alike * size
             self._policy.check_made(q, min(rows.values()))
 
-    def record(self, asked: AskedStep) -> None:
-        """Remember the blocks that an answer was about; a view of all rows has none."""
-        view = asked.view
-        if not isinstance(view, View) or view.cut is None:
-            return
-        if not view.cut.shared:
-            self._note(view.table)
-        if (now := self._selection(asked)) is not None:
-            self._audit_log.note(_SELECTED, now)
+    def notes(self, asked: AskedStep) -> list[Note]:
+        """Return what the log must say of the blocks before an answer leaves.
 
-    def _note(self, table: Table) -> None:
-        self._audit_log.note(_CUT, self._made(table)[1])
+        A view of all rows has none.
+        """
+        view, found = asked.view, list[Note]()
+        if not isinstance(view, View) or view.cut is None:
+            return []
+        if not view.cut.shared:
+            found.append((_CUT, self._made(view.table)[1]))
+        if (now := self._selection(asked)) is not None:
+            found.append((_SELECTED, now))
+        known = self._audit_log.state().notes
+        return [(kind, note) for kind, note in found if note not in known[kind]]
+
+    def _check_first(self, asked: AskedStep) -> None:
+        """Refuse a cut where another process cut the same rows otherwise meanwhile."""
+        view = asked.view
+        if not isinstance(view, View) or view.cut is None or view.cut.shared:
+            return
+        own = self._made(view.table)[1]
+        same = [
+            note
+            for note in self._audit_log.state().notes[_CUT]
+            if note["parts"] == own["parts"]
+        ]
+        if same and same[0] != own:
+            self._cut = None
+            raise Refusal("out_of_order")
 
     def _selection(self, asked: AskedStep) -> dict[str, Any] | None:
         """Return the note of a release over pairs of features of some blocks."""
@@ -122,7 +142,8 @@ class TableCuts:
 
     def _made(self, table: Table) -> tuple[Cut, dict[str, Any]]:
         if self._cut is None or table is not self._table:
-            digests = row_digests(table, self._key)
+            columns = tuple(name for name in table.columns if name != table.ids)
+            digests = row_digests(table, columns, table.label or "", self._key)
             note = self._note_of(table, digests)
             blocks = self._blocks(table, digests, note)
             self._table, self._cut = table, (Cut(blocks), note)
@@ -130,7 +151,7 @@ class TableCuts:
 
     def _note_of(self, table: Table, digests: UInt64[Array, " n"]) -> dict[str, Any]:
         """Return the note of the version: label, rows of a block, and its parts."""
-        notes = self._audit_log.notes(_CUT)
+        notes = self._audit_log.state().notes[_CUT]
         for note in sorted(notes, key=lambda note: -_n_rows(note["parts"])):
             known = _n_rows(note["parts"])
             if known > len(digests) or self._parts(digests, note["parts"]) is None:
@@ -166,7 +187,7 @@ class TableCuts:
         self, table: Table, digests: UInt64[Array, " n"], note: dict[str, Any]
     ) -> UInt8[Array, " n"]:
         fewest, fewest_of_class = note["fewest"]
-        classes = _classes(table, note["label"], fewest_of_class)
+        classes = _classes(table, note["label"], fewest_of_class, self._key)
         if classes is None:
             classes, fewest_of_class = np.zeros(len(digests), int), 0
         rare = _rare_rows(table, fewest)
@@ -187,40 +208,9 @@ class TableCuts:
         return blocks
 
 
-def row_digests(table: Table, key: bytes) -> UInt64[Array, " n"]:
-    """Return a keyed 64-bit digest of each row, the same whichever column is the label.
-
-    Ids have no part in it.
-    """
-    label = [] if table.label is None else [table.label]
-    names = sorted({*table.columns, *label} - {table.ids})
-    features = tuple(name for name in names if name in table.columns)
-    extra = [name for name in label if name not in table.columns]
-    place = 8 * names.index(extra[0]) if extra else 0
-    found: list[bytes] = []
-    for block in table.blocks(features, extra):
-        # One form for zero and one for cells that are missing.
-        X = np.where(np.isnan(block.X), np.nan, block.X + 0.0)
-        cells = [_cell(value) for value in block.extra[extra[0]]] if extra else []
-        data, width = X.tobytes(), 8 * X.shape[1]
-        for i in range(len(X)):
-            row = data[i * width : (i + 1) * width]
-            if extra:
-                row = row[:place] + cells[i] + row[place:]
-            found.append(hashlib.blake2b(row, digest_size=8, key=key).digest())
-    return np.frombuffer(b"".join(found), "<u8").astype(np.uint64)
-
-
-def _cell(value: Any) -> bytes:
-    """Return a label's bytes, those of the same column as a feature if it is one."""
-    try:
-        number = np.float64(np.nan if value is None else value)
-    except (TypeError, ValueError):
-        return str(value).encode()
-    return (np.float64(np.nan) if np.isnan(number) else number + 0.0).tobytes()
-
-
-def _classes(table: Table, label: str, fewest: int) -> Int[Array, " n"] | None:
+def _classes(
+    table: Table, label: str, fewest: int, key: bytes
+) -> Int[Array, " n"] | None:
     """Return the class of each row; None without a label or where it has no classes.
 
     A label with few rows of each value, such as a measurement, is no class.
@@ -228,11 +218,11 @@ def _classes(table: Table, label: str, fewest: int) -> Int[Array, " n"] | None:
     if not label or label not in {*table.columns, table.label}:
         return None
     read = table.blocks((), [label])
-    values = [_cell(value) for block in read for value in block.extra[label].tolist()]
-    distinct = {value: c for c, value in enumerate(sorted(set(values)))}
-    if len(distinct) * max(fewest, 2) > len(values):
+    cells = [label_cells(block.extra[label], key) for block in read]
+    distinct, classes = np.unique(np.concatenate(cells), return_inverse=True)
+    if len(distinct) * max(fewest, 2) > len(classes):
         return None
-    return np.array([distinct[value] for value in values], int)
+    return classes.astype(int)
 
 
 def _rare_rows(table: Table, fewest: int) -> Bool[Array, "n q"]:

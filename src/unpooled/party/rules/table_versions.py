@@ -1,24 +1,46 @@
-"""Changes of a silo's table between two answers: the difference of two totals.
+"""Versions of a silo's table: which rows an answer was about, and how many changed.
 
-Rows are compared by digests under a key of the silo's own, so that a reader of the log
-learns how many rows changed and not which. Only the columns of the earlier answer are
-compared; a change elsewhere in a row does not count.
+A version is all rows of all columns that studies may read, and the label. The log has
+a keyed digest of each row (`unpooled.party.rules.row_digests`), in no order. Two
+versions are compared by these, so that a silo knows how many rows changed; the names of
+versions tell all other rules which table an answer was about.
 """
 
+import base64
 import hashlib
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
 from unpooled.arrays import Array, UInt64
 from unpooled.data.table import Table
-from unpooled.party.memory.audit_log import AuditLog
+from unpooled.ledger import canonical
+from unpooled.party.memory.audit_log import AuditLog, Note
+from unpooled.party.memory.audit_state import TableVersion
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.row_digests import former_digests, row_digests
 from unpooled.protocol.refusal import Refusal
 
-# Odd numbers that spread the bits of a float64, whose low ones are mostly zero.
-_SPREAD = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)
+# A log in memory names its first version so: nothing is there to compare it with.
+_FIRST = "first"
+
+
+@final
+@dataclass(frozen=True)
+class Change:
+    """How another version differs from the present table.
+
+    Attributes
+    ----------
+    n_rows : int
+        How many rows left, or how many came, whichever is more.
+    overlaps : bool
+        Whether any row is in both.
+    """
+
+    n_rows: int
+    overlaps: bool
 
 
 @final
@@ -28,83 +50,152 @@ class TableVersions:
     Parameters
     ----------
     key : bytes
-        Of the digests, the same after a restart.
+        Of the digests, at most 64; the same after a restart.
     audit_log : AuditLog
-        Keeps the digests.
+        Keeps the versions.
     """
 
     def __init__(self, key: bytes, audit_log: AuditLog) -> None:
         self._key, self._audit_log = key, audit_log
-        # Answers whose digests are not in the log yet: a log in memory needs them only
-        # once the table is replaced, and they take a pass over all rows.
-        self._pending: dict[tuple[tuple[str, ...], int], Table] = {}
-        # Of the present table, by columns: it is read once for each set of them.
-        self._present: dict[tuple[str, ...], UInt64[Array, " n"]] = {}
-        self._table: Table | None = None
+        # Tables of this process with their versions. A log in memory has no digests:
+        # they take a pass over all rows, and are wanted once the table is replaced.
+        self._known: list[tuple[Table, str, TableVersion]] = []
+        # By place in `_known`, columns and label: each is read once.
+        self._rows: dict[tuple[int, tuple[str, ...], str], UInt64[Array, " n"]] = {}
+        self._changes: dict[tuple[str, str | int], Change | None] = {}
+        self._former: dict[tuple[int, tuple[str, ...]], UInt64[Array, " n"]] = {}
 
-    def check(self, policy: Policy, table: Table, columns: Sequence[str]) -> None:
+    def name(self, policy: Policy, table: Table) -> str:
+        """Return the name of the version that a table is."""
+        return self._find(policy, table)[1]
+
+    def names(self, policy: Policy, table: Table) -> list[str]:
+        """Return the names of all answered versions with the same rows as a table.
+
+        A table that got a further column has the rows that it had.
+        """
+        name = self.name(policy, table)
+        others = set(self._audit_log.state().tables) - {name}
+        changes = {other: self._change(policy, table, other) for other in others}
+        same = [other for other, change in changes.items() if _is_nothing(change)]
+        return [name, *sorted(same)]
+
+    def check(self, policy: Policy, table: Table) -> None:
         """Refuse to answer when the table differs from an earlier one in few rows."""
         if not policy.min_changed_rows:
             return
-        if any(pending is not table for pending in self._pending.values()):
-            self._write_pending()
-        for version in self._audit_log.notes("version"):
-            names = tuple(version["columns"])
-            if not set(names) & set(columns) or not set(names) <= set(table.columns):
-                continue
-            before = np.frombuffer(bytes.fromhex(version["rows"]), "<u8")
-            changed = _changed(before, self._digests(table, names))
-            if 0 < changed < policy.min_changed_rows:
+        name = self.name(policy, table)
+        former = range(len(self._audit_log.state().notes["version"]))
+        found = [self._former_change(policy, table, number) for number in former]
+        for other in self._audit_log.state().tables:
+            if other != name:
+                found.append(self._change(policy, table, other))
+        for change in found:
+            if change and 0 < change.n_rows < policy.min_changed_rows:
                 raise Refusal("min_changed_rows")
 
-    def record(self, table: Table, columns: Sequence[str]) -> None:
-        """Remember which rows an answer was about."""
-        self._pending[tuple(sorted(columns)), id(table)] = table
+    def overlaps(self, policy: Policy, table: Table, name: str) -> bool:
+        """Whether a table has a row of a version, or cannot be compared with it."""
+        present = self.name(policy, table)
+        if name == present or name not in self._audit_log.state().tables:
+            return True
+        change = self._change(policy, table, name)
+        return change is None or change.overlaps
+
+    def notes(self, policy: Policy, table: Table) -> list[Note]:
+        """Return what the log must say before an answer about a table leaves."""
+        place, name, version = self._find(policy, table)
+        if name in self._audit_log.state().tables:
+            return []
+        record = {"name": name, "columns": list(version.columns)}
+        record |= {"label": version.label}
         if self._audit_log.path is not None:
-            self._write_pending()
+            rows = self._digests(place, version.columns, version.label)
+            record["rows"] = base64.b64encode(rows.tobytes()).decode()
+        return [("table", record)]
 
-    def _write_pending(self) -> None:
-        for (names, _), table in self._pending.items():
-            digests = self._digests(table, names).tobytes().hex()
-            note = {"columns": list(names), "rows": digests}
-            self._audit_log.note("version", note)
-        self._pending.clear()
+    def _find(self, policy: Policy, table: Table) -> tuple[int, str, TableVersion]:
+        for place, (known, name, version) in enumerate(self._known):
+            if known is table:
+                return place, name, version
+        columns = tuple(filter(policy.allows_column, table.columns))
+        version, place = (
+            TableVersion(columns, table.label or "", None),
+            len(self._known),
+        )
+        self._known.append((table, _FIRST, version))
+        in_memory = self._audit_log.path is None
+        if not in_memory or place:
+            name = self._name_of(place, version)
+            # The first table of a log in memory has a name that is no digest.
+            if in_memory and name == self._name_of(0, self._known[0][2]):
+                name = _FIRST
+            self._known[place] = (table, name, version)
+        return place, self._known[place][1], version
 
-    def _digests(self, table: Table, names: tuple[str, ...]) -> UInt64[Array, " n"]:
-        if table is not self._table:
-            self._present, self._table = {}, table
-        if names not in self._present:
-            self._present[names] = row_digests(table, names, self._key)
-        return self._present[names]
+    def _name_of(self, place: int, version: TableVersion) -> str:
+        rows = self._digests(place, version.columns, version.label)
+        about = canonical([list(version.columns), version.label])
+        hashed = hashlib.blake2b(about, digest_size=16, key=self._key)
+        hashed.update(rows.tobytes())
+        return hashed.hexdigest()
+
+    def _digests(
+        self, place: int, columns: tuple[str, ...], label: str
+    ) -> UInt64[Array, " n"]:
+        if (place, columns, label) not in self._rows:
+            table = self._known[place][0]
+            rows = row_digests(table, columns, label, self._key)
+            self._rows[place, columns, label] = np.sort(rows)
+        return self._rows[place, columns, label]
+
+    def _change(self, policy: Policy, table: Table, other: str) -> Change | None:
+        """Return how an answered version differs; None where columns are gone."""
+        place, name, _ = self._find(policy, table)
+        if (name, other) not in self._changes:
+            version = self._audit_log.state().tables[other]
+            gone = not set(version.columns) <= set(table.columns)
+            # Another column may be the label now, which is another table.
+            if gone or version.label not in ("", table.label):
+                self._changes[name, other] = None
+            else:
+                before = version.rows
+                if before is None:
+                    (first,) = {p for p, k in enumerate(self._known) if k[1] == other}
+                    before = self._digests(first, version.columns, version.label)
+                now = self._digests(place, version.columns, version.label)
+                self._changes[name, other] = _compared(before, now)
+        return self._changes[name, other]
+
+    def _former_change(
+        self, policy: Policy, table: Table, number: int
+    ) -> Change | None:
+        """Return how a version differs that an earlier library noted."""
+        place, name, _ = self._find(policy, table)
+        if (name, number) not in self._changes:
+            note = self._audit_log.state().notes["version"][number]
+            columns, change = tuple(note["columns"]), None
+            if set(columns) <= set(table.columns):
+                before = np.frombuffer(bytes.fromhex(note["rows"]), "<u8")
+                if (place, columns) not in self._former:
+                    digests = former_digests(table, columns, self._key)
+                    self._former[place, columns] = np.sort(digests)
+                change = _compared(before, self._former[place, columns])
+            self._changes[name, number] = change
+        return self._changes[name, number]
 
 
-def row_digests(
-    table: Table, columns: Sequence[str], key: bytes
-) -> UInt64[Array, " n"]:
-    """Return a 64-bit digest of each row's cells in these columns, sorted."""
-    weights = np.array([_weight(key, column) for column in columns], np.uint64)
-    parts = [np.zeros(0, np.uint64)]
-    for block in table.blocks(tuple(columns)):
-        # One form for zero and one for cells that are missing.
-        cells = np.where(np.isnan(block.X), np.nan, block.X + 0.0).view(np.uint64)
-        for spread in _SPREAD:
-            cells ^= cells >> np.uint64(33)
-            cells *= np.uint64(spread)
-        cells ^= cells >> np.uint64(33)
-        parts.append((cells * weights).sum(axis=1, dtype=np.uint64))
-    return np.sort(np.concatenate(parts))
-
-
-def _weight(key: bytes, column: str) -> int:
-    hashed = hashlib.blake2b(column.encode(), digest_size=8, key=key).digest()
-    return int.from_bytes(hashed, "little") | 1
-
-
-def _changed(before: UInt64[Array, " n"], now: UInt64[Array, " l"]) -> int:
-    """Return how many rows left, or how many came, whichever is more."""
+def _compared(before: UInt64[Array, " n"], now: UInt64[Array, " l"]) -> Change:
     if np.array_equal(before, now):
-        return 0
+        return Change(0, overlaps=True)
     rows, places = np.unique(np.concatenate([before, now]), return_inverse=True)
-    counts = np.bincount(places[len(before) :], minlength=len(rows))
-    counts = counts - np.bincount(places[: len(before)], minlength=len(rows))
-    return int(max(counts.clip(min=0).sum(), -counts.clip(max=0).sum()))
+    came = np.bincount(places[len(before) :], minlength=len(rows))
+    left = np.bincount(places[: len(before)], minlength=len(rows))
+    overlaps = bool(np.minimum(came, left).any())
+    difference = came - left
+    n_rows = max(difference.clip(min=0).sum(), -difference.clip(max=0).sum())
+    return Change(int(n_rows), overlaps)
+
+
+def _is_nothing(change: Change | None) -> bool:
+    return change is not None and change.n_rows == 0

@@ -6,19 +6,21 @@ arrays) and is evaluated inside the silo when a step reads it. Nothing is stored
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, final
 
 import numpy as np
 
-from unpooled.arrays import Array, Bool, Float
+from unpooled.arrays import Array, Bool, Float, UInt8
 from unpooled.data.row_blocks import Block
 from unpooled.data.table import Table, rows_per_block
 from unpooled.errors import DataError
 from unpooled.ledger import canonical
 from unpooled.linalg.moments import column_sums
+from unpooled.party.memory.audit_state import Filling
 from unpooled.party.memory.kept_arrays import KeptArrays
 from unpooled.party.views.cut import Cut, shared_cut
 from unpooled.protocol.message import digest
@@ -33,8 +35,6 @@ from unpooled.protocol.view_operations import (
     view_digest,
 )
 
-# Whether a filling was fitted, or is a number that the coordinator chose.
-FITTED, CHOSEN = "fitted ", "chosen "
 # From the address of a fit to what this silo kept for it.
 FindKept = Callable[[str], KeptArrays]
 # From a table to the blocks of its rows.
@@ -84,6 +84,9 @@ class View:
         The blocks of the table's rows; None where the view has all rows.
     kept_blocks : tuple of int
         Those of the cut that are in the view.
+    filled_as : dict of str to float
+        Numbers in the missing cells of source columns, in place of those that the
+        view's operations have for them; see `fill_as`.
     """
 
     def __init__(
@@ -97,6 +100,7 @@ class View:
         self.table, self._kept, self._partition = table, kept, partition
         self._find_cut = cut
         self._sums: Float[Array, " p"] | None = None
+        self.filled_as: Mapping[str, float] = {}
         self.source_columns = tuple(table.columns)
         while operations and isinstance(operations[0], Select):
             # Unread columns of a file larger than memory are never loaded.
@@ -150,6 +154,28 @@ class View:
         chain = [Select(self.source_columns), *self._rows]
         return View(self.table, chain, cut=self._find_cut)
 
+    @property
+    def selection(self) -> tuple[int, ...] | None:
+        """The blocks that are in the view; None where it has all rows."""
+        return self.kept_blocks if self.left_out else None
+
+    @property
+    def blocks_of_rows(self) -> UInt8[Array, " N"]:
+        """The block of each row of the table, whichever rows the view has."""
+        cut = self.cut or self._find_cut(self.table)
+        return cut.block_of
+
+    @property
+    def features(self) -> str:
+        """A name for the columns and transforms, whatever the rows."""
+        chain = [operation.as_json() for operation in self._operations]
+        return digest(canonical([list(self.source_columns), chain]))
+
+    def fill_as(self, values: Mapping[str, float]) -> None:
+        """Have missing cells of source columns filled by other numbers than asked."""
+        if values != self.filled_as:
+            self.filled_as, self._sums = values, None
+
     def up_to_scale(self) -> "View":
         """Return the view without the shifts and scales of its columns at the end."""
         operations = [Select(self.source_columns), *self._operations]
@@ -165,7 +191,9 @@ class View:
                 # It reads the units that the scales before it made.
                 kept = operations[:place]
             kept.append(operation)
-        return View(self.table, kept, self._kept, self._partition)
+        found = View(self.table, kept, self._kept, self._partition)
+        found.fill_as(self.filled_as)
+        return found
 
     def digest(self) -> str:
         """Return a name for the view: equal for equal operations on a table."""
@@ -174,6 +202,9 @@ class View:
     def _made(self, operation: Derive, columns: tuple[str, ...]) -> tuple[str, ...]:
         if bool(operation.columns) == (self._partition == "columns"):
             raise ValueError("a transform names its columns on row partitions alone")
+        if "kept" in find_step(operation.step).reads and self._partition == "rows":
+            # What a silo kept for its own columns is of no other silo's rows.
+            raise Refusal("partition")
         return operation.columns or columns
 
     def _known(self, columns: tuple[str, ...], operation: Select) -> tuple[str, ...]:
@@ -196,7 +227,8 @@ class View:
         if self.cut is not None or self._partition == "columns":
             return None
         operations = [Select(self.source_columns), *self._operations]
-        return self.table.over_parts(partial(_on_part, work, operations))
+        on_part = partial(_on_part, work, operations, self.filled_as)
+        return self.table.over_parts(on_part)
 
     def blocks(
         self, extra: Sequence[str] = (), *, sparse: bool = False
@@ -216,10 +248,12 @@ class View:
             blocks = table.blocks(columns, extra, rows if copies else None)
         if self.cut is not None:
             blocks = _kept_rows(self.rows(), blocks)
+        origins = iter(self._origins())
         for operation in self._operations:
             if isinstance(operation, Derive):
                 columns = self._made(operation, columns)
-                blocks = _derived(operation, blocks, len(columns), self._kept)
+                stay = [self.filled_as.get(source, np.nan) for source in next(origins)]
+                blocks = _derived(operation, blocks, len(columns), self._kept, stay)
             else:
                 chosen = self._known(columns, operation)
                 blocks = _selected(chosen, blocks, columns)
@@ -264,30 +298,60 @@ class View:
             whole[x] += n
         return [(n, whole[x]) for (_, x), n in sizes.items()]
 
-    def fillings(self) -> dict[str, str]:
-        """Return how missing cells of each source column are filled: kind and digest.
+    def _origins(self) -> list[list[str]]:
+        """Return the source column of each column before each transform.
 
-        Of all that is done to the column up to there: numbers that are told by column
-        are those of its own place.
+        It is empty where several are mixed.
         """
-        done: dict[str, list[Any]] = {c: [] for c in self.source_columns}
-        origins, found = dict(zip(done, done, strict=True)), dict[str, str]()
+        origins = dict(zip(self.source_columns, self.source_columns, strict=True))
+        found = []
         for operation in self._operations:
             names = tuple(origins)
-            if isinstance(operation, Select):
-                origins = {c: origins[c] for c in self._known(names, operation)}
+            if isinstance(operation, Derive):
+                found.append(list(origins.values()))
+                names = self._made(operation, names)
+                mixed = not find_step(operation.step).by_column
+                before = [""] * len(names) if mixed else list(origins.values())
+                origins = dict(zip(names, before, strict=True))
             else:
-                step = find_step(operation.step)
-                if not step.by_column:
-                    break  # what is mixed has no missing cells
-                for place, source in enumerate(origins.values()):
-                    done[source].append([step.name, _own(operation, step, place)])
-                    if step.by_column == "missing" and source not in found:
-                        kind = FITTED if step.fitted_by else CHOSEN
-                        found[source] = kind + digest(canonical(done[source]))
-                made = self._made(operation, names)
-                origins = dict(zip(made, origins.values(), strict=True))
+                origins = {c: origins[c] for c in self._known(names, operation)}
         return found
+
+    @cached_property
+    def fillings(self) -> dict[str, Filling]:
+        """How missing cells of each source column are filled, where they are.
+
+        The number is what a row gets in which every cell is missing, at the first
+        transform that makes a number of it.
+        """
+        done: dict[str, list[Any]] = {c: [] for c in self.source_columns}
+        found = dict[str, Filling]()
+        derived = [o for o in self._operations if isinstance(o, Derive)]
+        for operation, origins in zip(derived, self._origins(), strict=True):
+            step = find_step(operation.step)
+            if not step.by_column:
+                break  # what is mixed has no missing cells
+            values = self._of_nothing(operation, len(origins))
+            for place, source in enumerate(origins):
+                before = done[source]
+                done[source] = [*before, [step.name, _own(operation, place)]]
+                if source not in found and not np.isnan(values[place]):
+                    found[source] = Filling(
+                        chosen=not step.fitted_by,
+                        before=digest(canonical(before)) if before else "",
+                        value=float(values[place]).hex(),
+                        former=_former(done[source], step),
+                    )
+        return found
+
+    def _of_nothing(self, operation: Derive, p: int) -> Float[Array, " p"]:
+        """Return what a transform makes of a row in which every cell is missing."""
+        nothing = np.full((1, p), np.nan)
+        blocks = iter([Block(0, nothing, {})])
+        with suppress(DataError):  # else it takes no missing cells, and fills none
+            (block,) = _derived(operation, blocks, p, self._kept, [])
+            return block.X[0]
+        return nothing[0]
 
 
 @final
@@ -299,8 +363,10 @@ class IdColumn:
     """
 
     def __init__(self, table: Table) -> None:
+        self.table, self.filled_as = table, dict[str, float]()
         self.source_columns = () if table.ids is None else (table.ids,)
         self.n_rows, self.left_out = table.n_rows, 0
+        self.selection = None
         self.transforms = list[str]()
 
     def rows(self) -> Bool[Array, " N"]:
@@ -308,28 +374,29 @@ class IdColumn:
         return np.ones(self.n_rows, bool)
 
 
-def _own(operation: Derive, step: Step, place: int) -> list[Any]:
+def _own(operation: Derive, place: int) -> list[Any]:
+    """Return the arguments of a transform by column, of the column in one place."""
     public = sorted(operation.public.items())
     values = [(n, v[place] if isinstance(v, np.ndarray) else v) for n, v in public]
-    # The last digits of what was fitted depend on how many columns were added beside.
-    return [[n, _rounded(v) if step.fitted_by else _plain(v)] for n, v in values]
+    own = [[n, v.tolist() if hasattr(v, "tolist") else v] for n, v in values]
+    return [*own, *([operation.kept_of] if operation.kept_of else [])]
 
 
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
-
-
-def _rounded(value: Any) -> Any:
-    plain = _plain(value)
-    return float(f"{plain:.12g}") if isinstance(plain, float) else plain
+def _former(done: list[Any], step: Step) -> str:
+    """Return the name of a filling in notes of earlier versions of the library."""
+    kind = "fitted " if step.fitted_by else "chosen "
+    return kind + digest(canonical(done))
 
 
 def _on_part(
     work: Callable[[View], dict[str, Array]],
     operations: Sequence[Operation],
+    filled_as: Mapping[str, float],
     part: Table,
 ) -> dict[str, Array]:
-    return work(View(part, operations))
+    view = View(part, operations)
+    view.fill_as(filled_as)
+    return work(view)
 
 
 def _check_arguments(operation: Derive, n_features: int) -> None:
@@ -344,14 +411,22 @@ def _check_arguments(operation: Derive, n_features: int) -> None:
 
 
 def _derived(
-    operation: Derive, blocks: Iterator[Block], width: int, kept: FindKept
+    operation: Derive,
+    blocks: Iterator[Block],
+    width: int,
+    kept: FindKept,
+    stay: Sequence[float],
 ) -> Iterator[Block]:
+    """Apply a transform; `stay` has the numbers that missing cells get for certain."""
     step, public = find_step(operation.step), dict(operation.public)
     if "kept" in step.reads:
         public["kept"] = kept(operation.kept_of)
+    stays = np.array(stay) if step.by_column else np.zeros(0)
     for block in blocks:
         with np.errstate(all="ignore"):
             X: Float[Array, "n q"] = step(block.X, **public)
+            if not np.isnan(stays).all():
+                X = np.where(np.isnan(block.X) & ~np.isnan(stays), stays, X)
             # A sum is cheap and not finite if a cell is not; NaN may be a missing cell.
             if not np.isfinite(X.sum()) and np.isinf(X).any():
                 raise DataError("A derived cell is infinite.", rule="infinite_values")

@@ -1,4 +1,4 @@
-"""After a period a silo may answer about a column for another set of parties."""
+"""After a period a silo may answer about its table for another set of parties."""
 
 import time
 
@@ -8,7 +8,7 @@ from logged_silos import Place, counted
 from unpooled import Policy
 from unpooled.errors import ReleaseRefusedError, StudyError
 from unpooled.party.memory.audit_log import AuditLog
-from unpooled.party.rules.answered_columns import AnsweredColumns
+from unpooled.party.rules.answered_rosters import UNKNOWN, AnsweredRosters
 from wire import Rogue, rows, silos
 
 DAY = 86_400.0
@@ -47,7 +47,7 @@ def test_another_roster_waits_for_the_period(clock):
     assert rules(here, "abc", "second") == {"allow_roster_change"}
     clock.days = 30.1
     assert rules(here, "abc", "third") == {""}
-    # Now the column is the new roster's, for as long.
+    # Now the table is the new roster's, for as long.
     clock.days = 59.0
     assert rules(here, "abcd", "fourth") == {"allow_roster_change", ""}
     clock.days = 60.2
@@ -78,19 +78,30 @@ def test_a_log_knows_the_time_over_restarts(clock, place):
     clock.days = 31.0
     place.start(policy=PERIOD)
     assert place.federation("abc", "third").sum(counted)["out"] == 90.0
-    assert AuditLog(place.log("a")).answered_columns().rosters(("x0",), "", None) == {
-        ("a", "b", "c")
-    }
+    rosters = AuditLog(place.log("a")).state().rosters
+    assert rosters.others(("a", "b", "c"), "", None) == set()
+    assert len(rosters.others(("a", "b"), "", None)) == 1
     assert AuditLog(place.log("a")).verify()
 
 
 def test_a_clock_that_was_put_back_frees_nothing():
-    told = AnsweredColumns()
-    told.see(("x0",), ("a", "b"), "2026-06-01T00:00:00+00:00", {})
-    before = told.rosters(("x0",), "2026-01-01T00:00:00+00:00", 1.0)
-    assert before == {("a", "b")}
-    assert told.rosters(("x0",), "2026-06-03T00:00:00+00:00", 1.0) == set()
-    assert told.rosters(("x0",), "2030-06-03T00:00:00+00:00", None) == {("a", "b")}
+    told = AnsweredRosters()
+    told.see("table", ("a", "b"), "2026-06-01T00:00:00+00:00")
+    for days, day, others in (
+        (1.0, "2026-01-01", {"table"}),
+        (1.0, "2026-06-03", set()),
+        (None, "2030-06-03", {"table"}),
+    ):
+        assert told.others(("a",), f"{day}T00:00:00+00:00", days) == others
+        assert told.others(("a", "b"), f"{day}T00:00:00+00:00", days) == set()
+
+
+def test_an_earlier_librarys_roster_counts_until_the_first_answer():
+    told = AnsweredRosters()
+    told.see(UNKNOWN, ("a", "b"), "2026-06-01T00:00:00+00:00")
+    assert told.others(("a",), "", None) == {UNKNOWN}
+    told.see("table", ("a",), "2026-06-02T00:00:00+00:00")
+    assert told.others(("a",), "", None) == set()
 
 
 @pytest.mark.parametrize("days", [-1.0, "30", True])

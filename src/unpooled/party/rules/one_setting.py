@@ -1,0 +1,83 @@
+"""One setting of a step that is not additive over rows, or a silo's part comes out.
+
+    M(r) = Σ_s A_s (B_s + r I)^-1        one total for each ridge r
+
+As a function of r it has poles at the eigenvalues of each silo's own B_s, and totals
+at a few r are enough to find them (a rational fit). The same holds for any total of
+functions of a silo's rows together, with a number that the asker is free to choose. So
+a silo answers such a step about its columns for one setting of these numbers in each
+version of its table, over all studies, unless it allows its own values to be seen.
+
+Other columns of the same setting are another question; but the same columns and rows
+under another transform are the same one: a scaler in front is a ridge.
+"""
+
+from typing import Any, final
+
+import numpy as np
+
+from unpooled.ledger import canonical
+from unpooled.party.memory.audit_log import AuditLog, Note
+from unpooled.party.memory.audit_state import Setting
+from unpooled.party.rules.policy import Policy
+from unpooled.party.steps.asked_step import AskedStep
+from unpooled.party.views.view import View
+from unpooled.protocol.message import digest
+from unpooled.protocol.refusal import Refusal
+from unpooled.protocol.step import home_of
+
+
+@final
+class OneSetting:
+    """The settings that a silo answered for.
+
+    Parameters
+    ----------
+    audit_log : AuditLog
+        Keeps the settings.
+    """
+
+    def __init__(self, audit_log: AuditLog) -> None:
+        self._audit_log = audit_log
+
+    def check(self, policy: Policy, asked: AskedStep, versions: list[str]) -> None:
+        """Refuse another setting than the one that was answered."""
+        if policy.allow_disclosed or (now := self._of(asked, versions)) is None:
+            return
+        if any(map(now.conflicts, self._answered(versions, now.step))):
+            raise Refusal("one_setting")
+
+    def notes(self, asked: AskedStep, versions: list[str]) -> list[Note]:
+        """Return what the log must say before an answer leaves."""
+        now = self._of(asked, versions)
+        if now is None or now in self._answered(versions, now.step):
+            return []
+        return [("setting", now.as_record())]
+
+    def _answered(self, versions: list[str], step: str) -> list[Setting]:
+        settings = self._audit_log.state().settings
+        return [one for name in versions for one in settings.get((name, step), ())]
+
+    def _of(self, asked: AskedStep, versions: list[str]) -> Setting | None:
+        step, view, public = asked.step, asked.view, asked.request.public
+        values = {name: _value(public, name) for name in step.settings}
+        # A name, or yes and no, give a few totals and no curve.
+        values = {n: v for n, v in values.items() if not isinstance(v, bool | str)}
+        if not values or not isinstance(view, View):
+            return None
+        function = step.function
+        return Setting(
+            table=versions[0],
+            # Models ask for a step under many names; this is that of its own module.
+            step=f"{home_of(function.__module__)}.{function.__name__}",
+            columns=tuple(sorted(view.source_columns)),
+            rows=view.selection,
+            features=view.features,
+            values=digest(canonical(values)),
+        )
+
+
+def _value(public: Any, name: str) -> Any:
+    for part in name.split("."):
+        public = public[part]
+    return public.tolist() if isinstance(public, np.ndarray) else public
