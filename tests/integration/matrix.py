@@ -176,11 +176,11 @@ def text_of(name: str, sources: Mapping[str, Path] | None = None) -> str:
 
 
 def in_one_process(name: str, folder: Path) -> Any:
-    """Run a case in this process; return its `Run`."""
+    """Run a case in this process, with silos that follow; return its `Run`."""
     folder.mkdir(parents=True, exist_ok=True)
     write = WRITERS[CASES[name].partition]
     text = text_of(name, {silo: write(silo, folder) for silo in SILOS})
-    return Study.from_text(folder / f"{name}.toml", text).run()
+    return Study.from_text(folder / f"{name}.toml", text).run(follow=True)
 
 
 def _toml(value: Any) -> str:

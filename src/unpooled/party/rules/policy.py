@@ -271,16 +271,6 @@ class Policy:
         if not self.allows_pairs(n_columns, n_rows):
             raise Refusal("max_feature_ratio")
 
-    def check_mixtures(self, n_mixtures: int, n_columns: int, n_rows: int) -> None:
-        """Refuse mixtures of columns that disclose the covariance, over all requests.
-
-        Each column of the covariance is one mixture, so at most `max_feature_ratio` of
-        them are allowed; and as many mixtures as rows determine the rows' scatter.
-        """
-        room = self.max_feature_ratio * max(n_columns, n_rows)
-        if n_mixtures > min(room, n_rows) and not self.allows_pairs(n_mixtures, n_rows):
-            raise Refusal("max_feature_ratio")
-
     def allows_pairs(self, n_features: int, n_rows: int) -> bool:
         """Whether a release over all pairs of so many features is allowed."""
         # Not turned round: without a limit and without rows the product is no number.
