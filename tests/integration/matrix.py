@@ -18,7 +18,9 @@ from unpooled.study import Study
 RULES = {
     # Some cases have other silos than the rest, and they follow each other.
     "rows": "min_rows = 10\nallow_roster_change = true\n",
+    # Many studies ask about the same hundred people.
     "columns": "min_rows = 10\nmin_rows_per_class = 1\nallow_disclosed = true\n"
+    "max_released_share = 100.0\n"
     "allow_roster_change = true\n"
     "allow_row_level = true\nmin_parties = 2\n",
 }
