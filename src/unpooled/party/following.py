@@ -273,9 +273,12 @@ class Following:
         """
         try:
             self._check(request, session)
-        except (UnpooledError, Refusal):
-            raise
-        except Exception as wrong:
+        except BaseException as wrong:
+            # It ends the call: nobody may try other totals until one passes.
+            if (running := self._running.pop(request.study, None)) is not None:
+                running.program.close()
+            if isinstance(wrong, UnpooledError | Refusal):
+                raise
             # A program that fails must refuse, and never let a request pass.
             raise Refusal("not_followed") from wrong
 
