@@ -181,7 +181,7 @@ def test_saved_models_of_rows_still_work(rows, new_rows, tmp_path):
 
 def test_transforms_of_rows_are_checked_against_the_fit(rows):
     policy = {"min_parties": 3}
-    federation = up.simulate(up.partition_rows(rows, 3), policy=policy)
+    federation = up.simulate(up.partition_rows(rows, 3), policy=policy, follow=True)
     how = {"approximation": "fourier", "n_landmarks": 20, "random_state": 1}
     model = up.KernelPCA(3, **how).fit(federation)
     up.StandardScaler().fit(model.transform(federation))
