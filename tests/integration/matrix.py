@@ -22,9 +22,7 @@ RULES = {
     "columns": "min_rows = 10\nmin_rows_per_class = 1\nallow_disclosed = true\n"
     "max_released_share = 100.0\n"
     "allow_roster_change = true\n"
-    "allow_row_level = true\nmin_parties = 2\n"
-    # They have 100 people, and SUMCOR opens 0.83 numbers for each cell of such few.
-    "max_released_share = 2.0\n",
+    "allow_row_level = true\nmin_parties = 2\n",
 }
 
 
