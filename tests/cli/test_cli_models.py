@@ -112,6 +112,7 @@ def test_forget_deletes_models_and_never_the_log(heart):
     heart.start(Following(interactive=True))
     pipeline, federation = heart.fit(follows=True)
     heart.deliver(pipeline)
+    StandardScaler().fit(pipeline[:1].transform(federation))
     before = heart.silo("rome").audit
     output = command(heart, "forget", "heart")
     assert "Forgot heart: 1 model file and the arrays" in output
