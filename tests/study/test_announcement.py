@@ -15,6 +15,7 @@ from unpooled.secure.keys.roster import Roster
 from unpooled.study import Study
 from unpooled.study.announcement import read_announced
 from unpooled.study.pipeline import plan_fit
+from unpooled.study.simulated_federation import simulated_federation
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +42,8 @@ def test_a_silo_plans_what_the_coordinator_plans(parties, name, tmp_path):
 
     sources = {silo: WRITERS[case.partition](silo, tmp_path) for silo in SILOS}
     study = Study.from_text(tmp_path / "study.toml", text_of(name, sources))
-    federation = study.federation()
     # As over a consortium.
-    federation.coordinator.follows = True
+    federation, _ = simulated_federation(study, follow=True)
     planned = plan_fit(study, study.pipeline(), federation)
     lines = [line for line in planned.releases if SILOS[0] in line.parties]
     if case.partition == "rows":
