@@ -31,6 +31,7 @@ def alone(name, steps):
         policy=RULES,
         random_state=None,
         study=name,
+        follow=True,
     )
     models, view = [], federation
     for model in steps:

@@ -88,6 +88,7 @@ def run(
     listener: Listener | None = None,
     planned: Planned | None = None,
     assemble: Assemble | None = None,
+    follow: bool = False,
 ) -> Run:
     """Run a study into an empty folder; see `Study.run`.
 
@@ -95,7 +96,9 @@ def run(
     """
     path = study.folder if folder is None else Path(folder).expanduser()
     check_free(path)
-    federation, parties = (assemble or partial(simulated_federation, study))(None, 1)
+    federation, parties = (
+        assemble or partial(simulated_federation, study, follow=follow)
+    )(None, 1)
     # Before the folder is made: a study that a silo refuses leaves no folder behind.
     _plan(study, study.steps, federation, planned)
     coordinator = _coordinator(federation)

@@ -11,7 +11,11 @@ from unpooled.study.study_file import StudyFile
 
 
 def simulated_federation(
-    study: StudyFile, ledger: Ledger | None = None, first_round: int = 1
+    study: StudyFile,
+    ledger: Ledger | None = None,
+    first_round: int = 1,
+    *,
+    follow: bool = False,
 ) -> tuple[Federation, dict[str, Party]]:
     """Open the parties' sources; return the federation and the simulated parties.
 
@@ -23,6 +27,8 @@ def simulated_federation(
         The ledger to continue.
     first_round : int
         Number of the first round.
+    follow : bool, default False
+        As of `unpooled.simulate`.
     """
     tables = {}
     for name, party in study.parties.items():
@@ -57,6 +63,7 @@ def simulated_federation(
             study=study.name,
             ledger=ledger,
             first_round=first_round,
+            follow=follow,
         )
     except DataError as wrong:
         raise DataError(f"{study.path.name}, [parties]: {wrong}") from wrong

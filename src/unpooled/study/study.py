@@ -68,6 +68,7 @@ class Study(StudyFile):
         listener: Listener | None = None,
         planned: Callable[[Plan], None] | None = None,
         stop: Callable[[], bool] | None = None,
+        follow: bool = False,
     ) -> Run:
         """Fit every step; write models, ledger, log and report into a folder.
 
@@ -86,6 +87,9 @@ class Study(StudyFile):
         stop : callable, optional
             With a kit, called after Ctrl-C: whether to stop the job. If it returns
             False the job continues at the server. Without it the job is stopped.
+        follow : bool, default False
+            Whether simulated silos follow, as of `unpooled.simulate`. Those of a
+            consortium always do.
 
         Returns
         -------
@@ -101,7 +105,9 @@ class Study(StudyFile):
             before anything leaves.
         """
         if kit is None:
-            return run.run(self, folder, listener=listener, planned=planned)
+            return run.run(
+                self, folder, listener=listener, planned=planned, follow=follow
+            )
         return submit.run_over(
             self,
             Path(kit),
