@@ -19,7 +19,7 @@ from unpooled.party.party import Party
 from unpooled.party.rules.policy import Policy
 from unpooled.protocol.view_operations import Rows, Select
 from unpooled.secure.keys.roster import Roster
-from wire import COLUMNS, Rogue, Silos, rows, silos
+from wire import COLUMNS, PATIENT, Rogue, Silos, rows, silos
 
 # Columns without missing cells.
 FEATURES = ["age", "sex", "cp"]
@@ -50,7 +50,7 @@ def test_two_splits_in_two_jobs_do_not_subtract_to_a_row(tmp_path):
             name: Party(
                 name,
                 open_source(X),
-                Policy(),
+                Policy(**PATIENT),
                 IDENTITIES[name],
                 roster,
                 audit_log=AuditLog(tmp_path / f"{name}.sqlite"),

@@ -25,7 +25,7 @@ def test_the_same_keys_are_not_agreed_again(here):
         assert reply.header["rule"] == "replayed"
     assert computing(here) == before
     # The session itself goes on.
-    assert set(rogue.rules("scaler.local_observed").values()) == {""}
+    assert set(rogue.rules("scaler.local_counts").values()) == {""}
 
 
 def test_who_takes_a_silo_over_later_has_no_private_half(here):
@@ -58,17 +58,17 @@ def test_a_group_key_stays_what_it_is(here):
 @pytest.mark.parametrize("far", [10**30, 2**31, 10_000])
 def test_no_request_uses_all_rounds_of_a_session_up(here, far):
     rogue = Rogue(here).enter()
-    assert set(rogue.rules("scaler.local_observed").values()) == {""}
+    assert set(rogue.rules("scaler.local_counts").values()) == {""}
     rogue.round = far
-    assert set(rogue.rules("scaler.local_observed").values()) == {"out_of_order"}
+    assert set(rogue.rules("scaler.local_counts").values()) == {"out_of_order"}
     rogue.round = 1
-    assert set(rogue.rules("scaler.local_observed").values()) == {""}
+    assert set(rogue.rules("scaler.local_counts").values()) == {""}
 
 
 def test_a_session_begins_where_a_study_was_and_not_at_its_end(here):
     resumed = Rogue(here).enter()
     resumed.round = 5_000_000
-    assert set(resumed.rules("scaler.local_observed").values()) == {""}
+    assert set(resumed.rules("scaler.local_counts").values()) == {""}
     endless = Rogue(here).enter()
     endless.round = 10**30
-    assert set(endless.rules("scaler.local_observed").values()) == {"out_of_order"}
+    assert set(endless.rules("scaler.local_counts").values()) == {"out_of_order"}

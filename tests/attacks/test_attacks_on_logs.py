@@ -93,7 +93,7 @@ def test_a_coordinator_that_hides_what_others_saw_opens_nothing(place):
     assert {reply.header["kind"] for reply in told.values()} == {"agreed"}
     # b has other keys than a and c now, so the masks do not cancel.
     try:
-        count = rogue.totals("scaler.local_observed")["count"]
+        count = rogue.totals("scaler.local_counts")["count"]
     except AggregationError:
         return
     assert (np.abs(count - 90.0) > 1.0).all()

@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose
 from attacks import PERSON, scatter, tables_of, with_a_hole
 from jobs import Jobs
 from unpooled.data.sources.open_source import open_source
+from unpooled.models.discriminant.classes import names_of
 from unpooled.party.rules.row_digests import (
     _SPREAD,
     former_digests,
@@ -25,6 +26,8 @@ from wire import COLUMNS, Rogue, rows, silos
 
 HOLED = with_a_hole(tables_of("abc"))
 RIDGES = np.geomspace(1.0, 1000.0, 16)
+# Of `labelled` rows of three silos: which classes there are, and how many rows of each.
+CLASSES = {"classes": names_of([0, 1]), "count": np.full(2, 60.0)}
 _studies = itertools.count()
 
 
@@ -49,7 +52,7 @@ def jobs(tmp_path):
 
 def whitened(asker: Rogue, ridge: float) -> float:
     """Return Σ a_s / (b_s + ridge), of one column."""
-    public = {"salts": np.arange(2), "ridge": ridge}
+    public = {**CLASSES, "ridge": ridge}
     column = (Select(("x0",)),)
     return asker.totals("discriminant.local_whitened", public, column)["M"][0, 0]
 
@@ -60,7 +63,7 @@ def within(frame: pd.DataFrame) -> float:
 
 def test_many_ridges_do_not_give_each_silos_scatter(jobs):
     whitened(rogue(jobs.start()), 1.0)
-    public = {"salts": np.arange(2), "ridge": 2.0}
+    public = {**CLASSES, "ridge": 2.0}
     step, column = "discriminant.local_whitened", (Select(("x0",)),)
     for doors in (jobs.start(), jobs.start()):
         refused = rogue(doors).rules(step, public, column)
@@ -82,8 +85,8 @@ def test_a_scaler_in_front_is_no_ridge(tmp_path):
     whitened(rogue(jobs.start()), 1.0)
     public = {"mean": np.zeros(1), "scale": np.full(1, 2.0)}
     scaled = (Select(("x0",)), Derive("scaler.standardised", ("x0",), public))
-    salted = {"salts": np.arange(2), "ridge": 1.0}
-    refused = rogue(jobs.start()).rules("discriminant.local_whitened", salted, scaled)
+    same = {**CLASSES, "ridge": 1.0}
+    refused = rogue(jobs.start()).rules("discriminant.local_whitened", same, scaled)
     assert set(refused.values()) == {"one_setting"}
 
 
@@ -135,7 +138,7 @@ def test_one_changed_label_is_refused_in_one_process():
 
 def test_a_changed_cell_of_another_column_is_refused(jobs):
     """A total of x2 as it was says nothing, but the next one of x0 would."""
-    step, one = "scaler.local_observed", (Select(("x0",)),)
+    step, one = "scaler.local_counts", (Select(("x0",)),)
     assert set(rogue(jobs.start()).rules(step, None, one).values()) == {""}
     changed = jobs.tables["b"].copy()
     changed.loc[PERSON, "x2"] += 1.0
@@ -145,8 +148,8 @@ def test_a_changed_cell_of_another_column_is_refused(jobs):
 
 def test_the_log_says_which_blocks_a_round_was_about(jobs):
     asker, half = rogue(jobs.start()), (Select(COLUMNS), Rows(0, 2, 0.0, False, 1))
-    asker.totals("scaler.local_observed")
-    asker.totals("scaler.local_observed", None, half)
+    asker.observed("scaler")
+    asker.observed("scaler", half)
     state = jobs.log("a").state()
     (table,) = state.tables
     (blocks,) = state.rows[table]
@@ -160,7 +163,7 @@ def test_the_log_says_which_blocks_a_round_was_about(jobs):
 
 
 def test_counts_of_other_columns_do_not_subtract_to_a_silo(tmp_path):
-    jobs, count = Jobs(tmp_path, tables_of("abcd")), "scaler.local_observed"
+    jobs, count = Jobs(tmp_path, tables_of("abcd")), "scaler.local_counts"
     rogue(jobs.start()).totals(count, None, (Select(("x0",)),))
     fewer = rogue(jobs.start(), "abc").rules(count, None, (Select(("x1",)),))
     assert set(fewer.values()) == {"allow_roster_change"}
@@ -347,6 +350,6 @@ def test_control_linear_digests_give_ages_back():
 
 
 def test_a_log_has_no_digest_that_another_silo_would_make(jobs):
-    rogue(jobs.start()).totals("scaler.local_observed")
+    rogue(jobs.start()).observed("scaler")
     (a,), (b,) = (jobs.log(n).state().tables.values() for n in "ab")
     assert not set(a.rows) & set(b.rows)

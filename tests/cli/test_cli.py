@@ -134,7 +134,7 @@ def test_a_plan_shows_every_array_and_runs_nothing(study, width):
     for line in up.Study.from_file(study).plan().releases:
         assert line.step in flat
     assert "Nothing has left any silo" in flat
-    assert "5 rounds. Each of 3 silos sends" in flat
+    assert "6 rounds. Each of 3 silos sends" in flat
     assert sorted(path.name for path in Path().iterdir()) == [
         "a.csv", "b.csv", "c.csv", "study.toml",
     ]  # fmt: skip
@@ -166,9 +166,9 @@ def test_a_run_shows_plain_lines_and_results(done):
     output, folder = done
 
     lines = re.findall(
-        r"^round (\d) of 5: (\S+), 3 silos, ([\d,]+) bytes", output, re.M
+        r"^round (\d) of 6: (\S+), 3 silos, ([\d,]+) bytes", output, re.M
     )
-    assert [int(number) for number, _, _ in lines] == [1, 2, 3, 4, 5]
+    assert [int(number) for number, _, _ in lines] == [1, 2, 3, 4, 5, 6]
     ledger = up.Ledger.from_json((folder / "ledger.jsonl").read_text())
     sent = [int(sent.replace(",", "")) for _, _, sent in lines]
     assert sum(sent) == ledger.bytes_out()

@@ -39,7 +39,7 @@ def test_the_demo_tells_everything_in_order(demos):
         "Who takes part",
         "Each silo's rules",
         "Fitting",
-        "round 6 of 6: pca.local_scatter, 4 silos",
+        "round 8 of 8: pca.local_scatter, 4 silos",
         "Results",
         "Agreement with scikit-learn on pooled rows",
         "What left each silo",

@@ -7,6 +7,7 @@ import pytest
 from audit_command import COLUMNS, NAMES, command, heart, rows
 from unpooled import StandardScaler
 from unpooled.errors import AggregationError, ReleaseRefusedError, StudyError
+from unpooled.federation.following import Following
 from unpooled.models.files.model_file import load, save
 
 # Fixtures of another module.
@@ -108,8 +109,10 @@ def test_models_that_are_too_large_or_too_many_are_refused(heart, monkeypatch):
 
 
 def test_forget_deletes_models_and_never_the_log(heart):
-    pipeline, federation = heart.fit()
+    heart.start(Following(interactive=True))
+    pipeline, federation = heart.fit(follows=True)
     heart.deliver(pipeline)
+    StandardScaler().fit(pipeline[:1].transform(federation))
     before = heart.silo("rome").audit
     output = command(heart, "forget", "heart")
     assert "Forgot heart: 1 model file and the arrays" in output
@@ -119,11 +122,10 @@ def test_forget_deletes_models_and_never_the_log(heart):
     )
     assert "forgotten, with 1 model" in command(heart, "log", "--verify")
     # What was fitted is forgotten too, in the process that runs; what left is not.
-    federation.coordinator.enter()
     view = pipeline[:1].transform(federation)
     with pytest.raises(ReleaseRefusedError, match="transform_not_fitted"):
         StandardScaler().fit(view)
-    heart.fit(ledger=federation.ledger, first_round=50)
+    heart.fit(ledger=federation.ledger, first_round=50, follows=True)
     assert federation.ledger.verify(heart.silo("rome").pinned())
     assert "No study other" in command(heart, "forget", "other", code=1)
     assert before == heart.silo("rome").audit

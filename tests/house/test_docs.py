@@ -40,6 +40,7 @@ PAGES = [README, *sorted(DOCS.rglob("*.md"))]
 FENCE = re.compile(r"^```([a-z]*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TITLE = re.compile(r'title="([^"]+)"')
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+TEST = re.compile(r"`((?:tests/[\w/]+/)?(test_\w+)(\.py)?)`")
 PROGRAMS = {
     "unpooled": ["-c", "from unpooled.cli import main; main()"],
     "pytest": ["-m", "pytest", "-p", "no:cacheprovider"],
@@ -181,6 +182,27 @@ def test_links_lead_to_files(page):
     local = [target for target in targets if target and "://" not in target]
 
     assert [t for t in local if not (page.parent / t).resolve().exists()] == []
+
+
+def test_named_tests_exist():
+    """A claim that names its test is worth as much as the test."""
+    files = {file.name: file for file in (ROOT / "tests").rglob("test_*.py")}
+    functions = {
+        name
+        for file in files.values()
+        for name in re.findall(r"^def (test_\w+)", file.read_text("utf-8"), re.M)
+    }
+
+    missing = [
+        f"{name_of(page)}: {named}"
+        for page in DOCS.rglob("*.md")
+        for named, stem, is_file in TEST.findall(page.read_text("utf-8"))
+        if (is_file and f"{stem}.py" not in files)
+        or (is_file and "/" in named and not (ROOT / named).exists())
+        or (not is_file and stem not in functions)
+    ]
+
+    assert missing == []
 
 
 def test_readme_is_short():

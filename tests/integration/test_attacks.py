@@ -1,289 +1,125 @@
-"""Published attacks on deployed silos, each beside a control that succeeds.
+"""Attacks on deployed silos by whoever has the server; all of them are refused.
 
-The adversary has the server. A control is the same attack on the same silos, where the
-owners' rules are off. The same attacks in one process, and more: tests/attacks/.
+The adversary announces a study, as it must, and then asks for something else. Between
+organisations silos always follow, so controls without that are in tests/attacks/, where
+these attacks and many more are carried out in one process.
 """
+
+import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
-from numpy.testing import assert_allclose
 
-from attacks import (
-    COINS,
-    PERSON,
-    by_chance,
-    column_sums,
-    filled,
-    first_row,
-    marked,
-    person_and_columns,
-    record_from_fills,
-    scatter,
-    tables_of,
-    two_valued,
-    unmixed,
-    with_a_hole,
-)
+import unpooled as up
+from cheating import asking, instead
 from integration.captured import captured
 from integration.rows import SILOS
-from unpooled.party.memory.audit_log import AuditLog
-from unpooled.protocol.message import decode, encode
-from unpooled.secure.sums.fixed_point import WideCode
-from unpooled.secure.sums.masking import MaskedSum
-from wire import COLUMNS, Rogue
+from unpooled.coordinator.coordinator import Coordinator
+from unpooled.errors import ReleaseRefusedError
+from unpooled.federation.federation import Federation
+from unpooled.protocol.view_operations import Rows
+from unpooled.study.server_job import federation_of
+from unpooled.study.study_file import StudyFile
 
-FIVE = (*SILOS, "budapest", "switzerland")
-MARKED = marked(tables_of(FIVE), "va")
-HOLED = with_a_hole(tables_of(FIVE), "va")
-HOLES = ("h0", "h1", "h2")
-OTHERS = ("o0", "o1", "o2")
-BY_COIN, SECRETS = two_valued(FIVE)
-
-DEFENDED = "min_rows = 10\n"
-OPEN = """
-min_parties = 1
-min_rows = 0
-min_own_cells = 0
-max_feature_ratio = inf
-max_leverage = 1.0
-allow_disclosed = true
-allow_roster_change = true
-min_changed_rows = 0
-allowed_steps = ["*"]
-"""
+RULES = "min_rows = 10\n"
+COLUMNS = ("age", "sex", "cp", "exang")
+LDA = 'model = "LinearDiscriminantAnalysis"\nsolver = "dgep-eigh"\nridge = 0.1'
 
 
 @pytest.fixture(scope="module")
-def five(consortium, tmp_path_factory):
-    """Five silos, and files with rows for these attacks."""
-    folder, sources = tmp_path_factory.mktemp("attacked"), {}
-    for silo in FIVE:
-        X = np.hstack([MARKED[silo], HOLED[silo], MARKED[silo], BY_COIN[silo]])
-        names = [*COLUMNS, *HOLES, *OTHERS, *COINS]
-        sources[silo] = folder / f"{silo}.parquet"
-        pyarrow.parquet.write_table(pa.table(list(X.T), names), sources[silo])
-    consortium.start("budapest", "switzerland")
-    yield consortium, sources
-    for silo in consortium.spare:
-        consortium.kill(silo)
+def guarded(consortium):
+    with consortium.settled(RULES, audit="attacked"):
+        yield consortium
 
 
 @pytest.fixture(scope="module")
-def defended(five):
-    consortium, sources = five
-    with consortium.settled(DEFENDED, audit="defended", sources=sources):
-        with captured(consortium, FIVE) as doors:
-            yield doors
+def doors(guarded):
+    with captured(guarded) as doors:
+        yield doors
 
 
-@pytest.fixture(scope="module")
-def undefended(five):
-    consortium, sources = five
-    with consortium.settled(OPEN, audit="open", sources=sources):
-        with captured(consortium, FIVE) as doors:
-            yield doors
+def announced(doors, name: str, *steps: str) -> Federation:
+    """Announce a study to the silos; return its federation, over their doors."""
+    lines = ["[study]", f'name = "{name}"', 'label = "num"']
+    lines += [
+        f"columns = {json.dumps(COLUMNS)}",
+        *(f"[parties.{silo}]" for silo in SILOS),
+    ]
+    lines += [line for step in steps for line in ("[[steps]]", step)]
+    text = "\n".join([*lines, "[outputs]", "report = false", ""])
+    study = StudyFile.from_text(Path(f"{name}.toml"), text)
+    coordinator = Coordinator(doors, doors.roster.part(SILOS), study=name, follows=True)
+    coordinator.send({"kind": "announce", "study": name, "text": text})
+    return federation_of(study, coordinator)
 
 
-def assert_refused(five, replies, study, rule, step):
-    """By every silo, in one word, and written down there."""
-    for silo, reply in replies.items():
-        assert reply.header["rule"] == rule, silo
-        assert not reply.arrays
-        path = five[0].kit(silo) / "state" / "defended.sqlite"
-        entries = AuditLog(path).entries(study)
-        written = [
-            (e.kind, e.record.get("asked"), e.record.get("rule")) for e in entries
-        ]
-        assert ("refused", step, rule) in written, silo
+def test_control_what_was_announced_is_answered(doors):
+    federation = announced(doors, "honest", 'model = "StandardScaler"')
 
+    model = up.StandardScaler().fit(federation, "num")
 
-# --- covariances with columns that the coordinator made (Huth et al. 2023) ------------
+    assert np.isfinite(model.mean_).all()
 
 
-def test_a_made_up_column_does_not_rebuild_a_record(five, defended):
-    rogue = Rogue(defended, study="huth").enter()
+def test_each_silos_scatter_by_many_ridges(doors):
+    """Attack 1: a total at many ridges has each silo's own scatter as its poles."""
+    federation = announced(doors, "ridges", LDA)
+    model = up.LinearDiscriminantAnalysis(solver="dgep-eigh", ridge=0.1)
 
-    said = rogue.step("pca.local_squares", {"mean": np.zeros(4)}, person_and_columns())
+    with pytest.raises(ReleaseRefusedError) as refused:
+        model.fit(asking(federation, "discriminant.local_whitened", ridge=0.2), "num")
 
-    rule = "transform_not_fitted"
-    assert_refused(five, said, "huth", rule, "pca.local_squares")
+    assert refused.value.rule == "not_followed"
 
 
-def test_control_a_made_up_column_rebuilds_a_record(undefended):
-    S = scatter(Rogue(undefended).enter(), person_and_columns(), 4)
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_one_row_by_splits_in_two_jobs(doors, guarded, share):
+    """Attack 3: no job asks for rows that the announced study does not select."""
+    name = f"split-{int(10 * share)}"
 
-    assert_allclose(S[0, 1:], MARKED["va"][PERSON], rtol=1e-9)
+    def part(call):
+        return replace(call, operations=(*call.operations, Rows(0, 0, share, True, 1)))
 
+    with captured(guarded) as later:
+        for where in (doors, later):
+            federation = announced(where, name, 'model = "StandardScaler"')
+            with pytest.raises(ReleaseRefusedError) as refused:
+                up.StandardScaler().fit(instead(federation, part), "num")
+            assert refused.value.rule == "not_followed"
 
-@pytest.mark.parametrize("number", [1e4, 5.0])
-def test_a_made_up_filling_does_not_rebuild_a_record(five, defended, number):
-    rogue = Rogue(defended, study="filling", columns=HOLES).enter()
-    rogue.observed("imputer")
 
-    said = rogue.step("pca.local_squares", {"mean": np.zeros(3)}, filled(number, HOLES))
+@pytest.mark.parametrize(
+    "other", [up.PCA(2), up.StandardScaler(with_mean=False), up.SimpleImputer()]
+)
+def test_approval_of_one_text_and_questions_of_another(doors, other):
+    """Attack 14: whoever approved the announced text approved nothing else."""
+    name = f"approved-{type(other).__name__}"
+    federation = announced(doors, name, 'model = "StandardScaler"')
 
-    rule = "transform_not_fitted"
-    assert_refused(five, said, "filling", rule, "pca.local_squares")
+    with pytest.raises(ReleaseRefusedError) as refused:
+        other.fit(federation, "num")
 
+    assert refused.value.rule == "not_followed"
 
-def test_control_two_modest_fillings_subtract_to_a_record(undefended):
-    rogue = Rogue(undefended, study="filling", columns=HOLES).enter()
 
-    record = record_from_fills(rogue, 5.0, 6.0)
+def test_two_jobs_at_once_share_one_account(doors, guarded):
+    """Attack 20: what one job answered counts in another that runs beside it."""
+    with captured(guarded) as beside:
+        one = announced(doors, "one", FILLED.format(1.0), 'model = "StandardScaler"')
+        two = announced(beside, "two", FILLED.format(2.0), 'model = "StandardScaler"')
+        scaled(one, 1.0)
+        with pytest.raises(ReleaseRefusedError) as refused:
+            scaled(two, 2.0)
 
-    assert_allclose(record, HOLED["va"][PERSON, [0, 2]], rtol=1e-9)
+    assert refused.value.rule == "another_filling"
 
 
-# --- totals that are subtracted (Denning et al. 1979) ---------------------------------
+FILLED = 'model = "SimpleImputer"\nstrategy = "constant"\nfill_value = {}'
 
 
-def refused_study(doors, names, columns):
-    study = f"study-of-{'-'.join(names)}"
-    rogue = Rogue(doors, names, study=study, columns=columns).enter()
-    return study, rogue.step("pca.local_total")
-
-
-def test_two_studies_do_not_subtract_to_a_silo(five, defended):
-    column_sums(defended, FIVE)
-
-    study, said = refused_study(defended, FIVE[:-1], COLUMNS)
-
-    assert_refused(five, said, study, "allow_roster_change", "pca.local_total")
-
-
-def test_control_two_studies_subtract_to_a_silo(undefended):
-    rest = column_sums(undefended, FIVE[:-1], "pca.local_total")
-
-    own = column_sums(undefended, FIVE) - rest
-
-    assert_allclose(own, MARKED[FIVE[-1]].sum(axis=0), rtol=1e-12)
-
-
-# No silo sees all three, and none but `both` sees the first two.
-a, b, both, d, e = FIVE
-OVERLAPPING = ([a, b, both], [both, d, e], [a, b, d, e])
-
-
-def test_three_overlapping_studies_do_not_combine_to_a_silo(five, defended):
-    first, second, third = OVERLAPPING
-    column_sums(defended, first, columns=OTHERS)
-
-    study, said = refused_study(defended, second, OTHERS)
-    assert_refused(five, {both: said[both]}, study, "allow_roster_change",
-                   "pca.local_total")  # fmt: skip
-    study, said = refused_study(defended, third, OTHERS)
-    assert_refused(five, {a: said[a], b: said[b]}, study, "allow_roster_change",
-                   "pca.local_total")  # fmt: skip
-
-
-def test_control_three_overlapping_studies_combine_to_a_silo(undefended):
-    one, two, three = (column_sums(undefended, names) for names in OVERLAPPING)
-
-    assert_allclose((one + two - three) / 2, MARKED[both].sum(axis=0), rtol=1e-12)
-
-
-# --- one row, or one silo, that a total is made of ------------------------------------
-
-
-@pytest.mark.parametrize("complement", [False, True])
-def test_one_row_cannot_be_picked(five, defended, complement):
-    """A vector with a single 1 over each silo's rows, or with a single 0."""
-    rogue = Rogue(defended, study="picked").enter()
-
-    part = rogue.totals("scaler.local_counts", None, first_row(complement))["count"]
-
-    # The smallest share is a block of each silo.
-    every, few = sum(map(len, MARKED.values())), 10 * len(MARKED)
-    assert (few <= part).all()
-    assert (part <= every - few).all()
-
-
-def test_control_few_rows_of_each_silo_are_picked(undefended):
-    """Without a least number of rows a block may have one."""
-    rogue = Rogue(undefended, study="picked").enter()
-
-    part = rogue.totals("scaler.local_counts", None, first_row())["count"]
-
-    assert (part <= 2 * len(MARKED)).all()
-
-
-def test_a_silo_alone_makes_no_total(five, defended):
-    """A vector with a single 1 over the silos."""
-    said = Rogue(defended, ["va"], study="alone").join()
-
-    assert_refused(five, said, "alone", "min_parties", "join")
-
-
-def test_control_a_silo_alone_is_its_total(undefended):
-    rogue = Rogue(undefended, ["va"], study="alone", protection="plain").enter()
-
-    own = rogue.totals("pca.local_total")["total"]
-
-    assert_allclose(own, MARKED["va"].sum(axis=0), rtol=1e-12)
-
-
-# --- independent components of what silos send (Kariyappa et al. 2023) ----------------
-
-THREE = SECRETS[: 2 * len(SILOS)]
-
-
-def test_independent_components_of_masked_words_show_nothing(defended):
-    rogue = Rogue(defended, SILOS, study="masked", columns=COINS).enter()
-
-    found, k = unmixed(rogue, THREE, None)
-
-    assert k == 6 * len(SILOS) * 4
-    assert found.max() < by_chance(k, len(THREE))
-
-
-def test_totals_in_clear_are_refused(five, defended):
-    said = Rogue(defended, study="clear", protection="plain").join()
-
-    assert_refused(five, said, "clear", "allow_disclosed", "join")
-
-
-def test_control_independent_components_of_plain_arrays_are_the_secrets(undefended):
-    how = {"study": "plain", "protection": "plain", "columns": COINS}
-    rogue = Rogue(undefended, SILOS, **how).enter()
-
-    found, _ = unmixed(rogue, THREE, len(THREE))
-
-    assert found.min() > 0.98
-
-
-# --- one mask, two vectors (Bonawitz et al. 2017) -------------------------------------
-
-
-def test_a_retry_never_reuses_a_mask(five, defended):
-    rogue = Rogue(defended, study="retried").enter()
-    step = "scaler.local_squares"
-
-    def first_round(number):
-        rogue.round = 0
-        asked = rogue.request(step, {"mean": np.full(3, number)}).as_message()
-        return defended.answers({"va": encode(*asked)})["va"]
-
-    first = first_round(0.0)
-    for other in (1.0, np.nan):
-        reply = decode(first_round(other))
-        assert_refused(five, {"va": reply}, "retried", "replayed", step)
-    # A reply that was lost is sent again, byte for byte.
-    assert first_round(0.0) == first
-
-    again = Rogue(defended, study="retried").enter().step(step, {"mean": np.zeros(3)})
-    words = decode(first).arrays["squares"]
-    assert (again["va"].arrays["squares"] != words).all()
-
-
-def test_control_one_mask_twice_shows_the_difference():
-    """Silos have no switch that lets them; this is what they would send."""
-    rng, code = np.random.default_rng(4), WideCode(3)
-    party = MaskedSum("va", {peer: rng.bytes(32) for peer in SILOS[:2]})
-    x, y = rng.standard_normal((2, 100))
-
-    words = party.conceal(x, code, b"round 1")
-    code.subtract(words, party.conceal(y, code, b"round 1"))
-
-    assert_allclose(code.decode(words), x - y, rtol=1e-12, atol=1e-15)
+def scaled(federation: Federation, value: float) -> None:
+    imputer = up.SimpleImputer(strategy="constant", fill_value=value)
+    filled = imputer.fit(federation, "num").transform(federation)
+    up.StandardScaler().fit(filled, "num")

@@ -14,6 +14,8 @@ from unpooled.report.facts import declaration
 from unpooled.secure.keys.roster import Roster
 from unpooled.study import Study
 from unpooled.study.announcement import read_announced
+from unpooled.study.pipeline import plan_fit
+from unpooled.study.simulated_federation import simulated_federation
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,9 @@ def test_a_silo_plans_what_the_coordinator_plans(parties, name, tmp_path):
 
     sources = {silo: WRITERS[case.partition](silo, tmp_path) for silo in SILOS}
     study = Study.from_text(tmp_path / "study.toml", text_of(name, sources))
-    planned = study.plan()
+    # As over a consortium.
+    federation, _ = simulated_federation(study, follow=True)
+    planned = plan_fit(study, study.pipeline(), federation)
     lines = [line for line in planned.releases if SILOS[0] in line.parties]
     if case.partition == "rows":
         # How often models of columns ask depends on the other silos' columns.

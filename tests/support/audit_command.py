@@ -73,8 +73,8 @@ class Consortium:
     def silo(self, name) -> SiloFile:
         return SiloFile.from_file(self.folder / name / "local" / "silo.toml")
 
-    def start(self):
-        self.parties = {name: self.silo(name).party() for name in NAMES}
+    def start(self, follow=None):
+        self.parties = {name: self.silo(name).party(follow) for name in NAMES}
 
     def coordinator(self, **more) -> Coordinator:
         channel = LocalChannel({n: p.handle for n, p in self.parties.items()})

@@ -28,9 +28,8 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "lower min_own_cells.",
         ),
         "max_feature_ratio": (
-            "the silo has too few rows for a release over pairs of features, also by "
-            "which folds and splits differ, or for the number of linear combinations "
-            "of features released so far",
+            "the silo has too few rows for a release over pairs of features, for one "
+            "of drawn features, or for folds and splits that differ",
             "Select fewer columns, use the same random_state as before, fewer folds or "
             "a larger part, or let the silo raise max_feature_ratio.",
         ),

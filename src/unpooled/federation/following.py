@@ -21,6 +21,7 @@ import numpy as np
 from unpooled.arrays import Array
 from unpooled.coordinator.open_totals import opened_totals
 from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
+from unpooled.errors import UnpooledError
 from unpooled.federation.calls import METHODS, RECORDS, record_for
 from unpooled.federation.federation import Federation
 from unpooled.federation.layout import Layout
@@ -193,7 +194,9 @@ class RunningCall:
             start()
             call, error = self._runner.calls.get()
         if error is not None:
-            raise Refusal("not_followed") from error
+            self._done = True
+            refused = isinstance(error, UnpooledError) and error.rule == "hint"
+            raise Refusal("hint" if refused else "not_followed") from error
         if call is None:
             self._done = True
             return None

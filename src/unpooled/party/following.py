@@ -273,9 +273,12 @@ class Following:
         """
         try:
             self._check(request, session)
-        except (UnpooledError, Refusal):
-            raise
-        except Exception as wrong:
+        except BaseException as wrong:
+            # It ends the call: nobody may try other totals until one passes.
+            if (running := self._running.pop(request.study, None)) is not None:
+                running.program.close()
+            if isinstance(wrong, UnpooledError | Refusal):
+                raise
             # A program that fails must refuse, and never let a request pass.
             raise Refusal("not_followed") from wrong
 
@@ -392,14 +395,18 @@ class Following:
         ]
 
     def _check_view(self, call: Call, notes: Sequence[Mapping[str, Any]]) -> None:
-        """Refuse a view with a transform that no followed call gave."""
-        known = {note["features"] for note in notes}
-        for place, record in enumerate(call.view):
+        """Refuse a view with a transform that no followed call gave.
+
+        A model may make several transforms, as kernel PCA does: what a call gave is
+        the chain that ends with the last of them.
+        """
+        known, given = {note["features"] for note in notes}, False
+        for place in reversed(range(len(call.view))):
+            record = call.view[place]
             if record["operation"] != "derive":
                 continue
-            chain = features_of_records(call.view[: place + 1])
-            trusted = self._policy.trusts_transform(str(record["step"]))
-            if chain not in known and not trusted:
+            given = given or features_of_records(call.view[: place + 1]) in known
+            if not (given or self._policy.trusts_transform(str(record["step"]))):
                 raise Refusal("transform_not_fitted")
 
     def _check_model(self, call: Call, notes: Sequence[Mapping[str, Any]]) -> None:

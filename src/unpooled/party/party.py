@@ -187,7 +187,8 @@ class Party:
 
     def _refusal(self, request: Bytes, message: Message, reason: Exception) -> Framed:
         if isinstance(reason, Refusal | UnpooledError):
-            log.info("%s refused a request: %s", self.name, reason)
+            cause = "" if reason.__cause__ is None else f" ({reason.__cause__})"
+            log.info("%s refused a request: %s%s", self.name, reason, cause)
         else:
             log.error("%s failed on a request", self.name, exc_info=reason)
         error, rule = crossing(reason)

@@ -242,6 +242,9 @@ class Session:
         label = [self._table.label] if "y" in step.reads and self._table.label else []
         policy.check_columns([*view.source_columns, *label])
         policy.check_rows(view.fewest_rows)
+        if len(view.columns) > len(view.source_columns) and view.n_rows:
+            # Of drawn features already the sums of many tell who is in the data.
+            policy.check_made(len(view.columns), view.n_rows)
         check_inputs(step, request.operations)
         for declared in step.leaves.values():
             policy.check_features(declared, len(view.columns), view.n_rows)

@@ -160,7 +160,8 @@ def _dry_rounds(
     parties: tuple[str, ...], head: Section, roster: Roster | None
 ) -> DryRun:
     protection = head.text("secure_sum", choices=("masked", "plain")) or "masked"
-    dry = DryRun(parties, head.name("name"), protection)
+    # Silos of a consortium follow.
+    dry = DryRun(parties, head.name("name"), protection, follows=True)
     if roster is not None and set(parties) <= set(roster):
         dry.roster = roster.part(parties)
     return dry
@@ -197,6 +198,7 @@ def _refusing_rule(
 ) -> str:
     """Return the rule by which a party would refuse a request, or an empty text."""
     everything = frozenset(view_arrays(request.operations))
-    header, arrays = replace(request, fresh=everything).as_message()
+    whole = replace(request, fresh=everything, calls=(), told=())
+    header, arrays = whole.as_message()
     header |= {"kind": "plan", "parties": list(parties), "partition": partition}
     return str(decode(party.handle(encode(header, arrays))).header.get("rule", ""))

@@ -181,10 +181,13 @@ def test_saved_models_of_rows_still_work(rows, new_rows, tmp_path):
 
 def test_transforms_of_rows_are_checked_against_the_fit(rows):
     policy = {"min_parties": 3}
-    federation = up.simulate(up.partition_rows(rows, 3), policy=policy)
+    federation = up.simulate(up.partition_rows(rows, 3), policy=policy, follow=True)
     how = {"approximation": "fourier", "n_landmarks": 20, "random_state": 1}
     model = up.KernelPCA(3, **how).fit(federation)
     up.StandardScaler().fit(model.transform(federation))
+    # Both transforms came of the fit, but only one after the other.
+    with pytest.raises(ReleaseRefusedError, match="transform_not_fitted"):
+        up.StandardScaler().fit(model._features(federation))
     model.score_weights_ = model.score_weights_[::-1].copy()
     with pytest.raises(ReleaseRefusedError, match="transform_not_fitted"):
         up.StandardScaler().fit(model.transform(federation))

@@ -124,7 +124,7 @@ def test_every_rule_says_what_its_verdict_depends_on():
         assert bool(question) == (name in DATA_RULES)
         assert question == question_of(name, again, {})
     # Another argument is another question.
-    for name in ("classes", "singular", "fixed_point_range"):
+    for name in ("public_bound", "singular", "fixed_point_range"):
         assert question_of(name, header, {}) != question_of(name, header, {"a": "b"})
     # Anything may come from outside.
     for view in (None, 3, [{}], [{"operation": []}], [{"operation": "select"}]):

@@ -70,7 +70,7 @@ def test_sentence_is_made_from_the_declaration(heart):
 
     assert said.text == (
         "Cross-product matrix (products of every two columns’ deviations from their "
-        "means, added over all rows): 13\u00a0×\u00a013 numbers, each pair once, 728 "
+        "means, added over all rows): 13\u00a0×\u00a013 numbers, each pair once, 744 "
         "bytes from each silo."
     )
     assert said.fate == "Opened only as the total over all 4 silos."

@@ -208,7 +208,7 @@ class HashChain:
             # Only now do they stand in the file; they need not be read from it.
             for entry in written:
                 self._show(entry)
-            return written[-1].hash
+            return head
 
     def records(self, kind: str, study: str) -> list[dict[str, Any]]:
         """Return the records of a study's entries of one kind, in their order."""

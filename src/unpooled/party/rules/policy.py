@@ -51,9 +51,9 @@ class Policy:
         Largest ratio of features to the silo's rows in a release over pairs of
         features; with more features than rows a covariance can be solved for records.
         It holds too for the rows, over all silos, by which folds and splits differ.
-        Beyond the ratio a coordinator may choose mixtures of features: over all
-        requests at most this ratio of the features or of the rows, and never more than
-        rows.
+        Products with blocks of directions count in `max_released_share`.
+        Of features that are drawn, in number more than the columns that they are made
+        of, it is the largest ratio in any release.
     max_released_share : float, default 0.33
         Most numbers of totals that may be opened about a column, over all studies, as
         a share of its cells in all silos: with as many numbers as cells, records can be
