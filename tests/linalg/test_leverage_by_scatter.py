@@ -22,24 +22,32 @@ def exact(X: Array) -> float:
     return largest_leverage(lambda: iter([X]), *X.shape).at_least
 
 
-def table(seed: int, n: int = 400) -> Array:
+def table(seed: int, n: int = 400, least: float = 3.0) -> Array:
     """Return rows of tails that are heavy or not, in correlated columns."""
     rng = np.random.default_rng(seed)
     p = int(rng.integers(1, 60))
-    X = rng.standard_t(rng.uniform(1.2, 12), (n, p))
-    return X @ rng.standard_normal((p, p)) + rng.uniform(-3, 3, p)
+    X = rng.standard_t(rng.uniform(least, 12), (n, p))
+    mixing = rng.standard_normal((p, p)) + 2.0 * np.sqrt(p) * np.eye(p)
+    return (X @ mixing + rng.uniform(-3, 3, p)) * 10.0 ** rng.integers(-6, 6, p)
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 1.0, -50.0]))
 def test_rows_are_cleared_just_where_the_largest_leverage_is_below_the_limit(
-    seed, about
+    seed, away
 ):
     X = table(seed)
+    about = X.mean(axis=0) + away * X.std(axis=0)
     largest = exact(X)
     below, above = largest - 1e-4, largest + 0.002
     assert not clears(X, below, about)
     if above < 1.0:
         assert clears(X, above, about)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([1.0, 1.2, 2.0]))
+def test_of_very_heavy_tails_nothing_is_cleared_that_should_not(seed, least):
+    X = table(seed, least=least) ** 3
+    assert not clears(X, exact(X) - 1e-4, X.mean(axis=0) - X.std(axis=0))
 
 
 @given(st.integers(0, 10**6), st.floats(0.3, 0.95))
@@ -54,7 +62,7 @@ def test_a_row_that_carries_more_than_the_limit_is_never_cleared(seed, share):
     far = X.mean(axis=0) + 1e3 * root @ direction
     X[rng.integers(len(X))] = far
     assert exact(X) > share
-    assert not clears(X, share, X.mean(axis=0) + 0.1)
+    assert not clears(X, share, X.mean(axis=0) + 0.1 * X.std(axis=0))
 
 
 def test_the_scatter_of_other_rows_clears_nothing():
