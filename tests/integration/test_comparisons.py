@@ -66,7 +66,10 @@ def test_three_silos_find_what_one_process_finds(consortium, tmp_path):
     assert not any(processes(consortium, silo) for silo in SILOS)
 
 
-def test_a_party_that_dies_is_waited_for_and_no_batch_is_repeated(consortium, tmp_path):
+def test_a_party_that_dies_is_waited_for_and_the_search_begins_anew(
+    consortium, tmp_path
+):
+    """Silos that follow run a search from its beginning, and so does who resumes it."""
     study = asked(consortium, "compared-and-killed")
 
     def late():
@@ -95,11 +98,7 @@ def test_a_party_that_dies_is_waited_for_and_no_batch_is_repeated(consortium, tm
 
     model = alone(tmp_path, study.name).models["powertransformer"]
     assert_equal_models(done.models["powertransformer"], model)
-    # Each stopped fit had asked for one batch more than it finished, at most; and each
-    # resumed one asks again for the ends of cells, by which silos check the transform.
-    assert model.n_iter_ <= batches(done.ledger) <= model.n_iter_ + 4
-    steps = [line.step for line in done.ledger if line.name == "period"]
-    assert steps == ["power.compared_lengths", "power.compared_sides"]
+    assert batches(done.ledger) <= 3 * (model.n_iter_ + 4)
     assert_ledger_tells_what_left(consortium, study.name, done.ledger)
 
 
