@@ -13,7 +13,7 @@ transforms must be those of a model that was fitted before the silo's eyes.
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, final
+from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
 
@@ -59,6 +59,7 @@ class Outcome:
     view: Sequence[Mapping[str, Any]] | None
 
 
+@runtime_checkable
 class Program(Protocol):
     """A call that is run in the silo, from one request to the next."""
 
@@ -75,6 +76,7 @@ class Program(Protocol):
         ...
 
 
+@runtime_checkable
 class Follow(Protocol):
     """Makes programs; given to a `Party` that follows."""
 
