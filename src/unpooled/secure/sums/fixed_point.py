@@ -112,7 +112,7 @@ class WideCode(Code):
     def __init__(self, n_parties: int) -> None:
         self.n_parties = n_parties
 
-    def encode(self, values: Float[Array, " d"]) -> UInt64[Array, "d 4"]:
+    def encode(self, values: Float[Array, " d"]) -> UInt64[Array, "w 4"]:
         """Round to multiples of 2^-128; a float64 above 2^-75 is exact."""
         # `not (… <)` rather than `>=`: a NaN must fail here, not turn into a number.
         if not (np.abs(values) < _WIDE_RANGE / self.n_parties).all():
@@ -133,7 +133,7 @@ class WideCode(Code):
         words[negative] = _negated(words[negative])
         return guarded
 
-    def decode(self, words: Shaped[Array, "d 4"]) -> Float[Array, " d"]:
+    def decode(self, words: Shaped[Array, "w 4"]) -> Float[Array, " d"]:
         """Return the values, accurate to two units in the last place."""
         if words[-1].tolist() != [self.n_parties, *[0] * (_LIMBS - 1)]:
             raise AggregationError(OUTSIDE, rule="fixed_point_range")
@@ -150,7 +150,7 @@ class WideCode(Code):
             raise AggregationError(OUTSIDE, rule="fixed_point_range")
         return np.where(negative, -values, values)
 
-    def add(self, total: Shaped[Array, "d 4"], words: Shaped[Array, "d 4"]) -> None:
+    def add(self, total: Shaped[Array, "w 4"], words: Shaped[Array, "w 4"]) -> None:
         """Add limb by limb with carries, modulo 2^256."""
         carry = np.zeros(len(total), np.uint64)
         for limb in range(_LIMBS):
@@ -161,7 +161,7 @@ class WideCode(Code):
             total[:, limb] = second
 
     def subtract(
-        self, total: Shaped[Array, "d 4"], words: Shaped[Array, "d 4"]
+        self, total: Shaped[Array, "w 4"], words: Shaped[Array, "w 4"]
     ) -> None:
         """Add the negation."""
         self.add(total, _negated(words))
@@ -189,7 +189,7 @@ class BoundedCode(Code):
         # A power of 2 scales without rounding.
         self._scale = 2.0 ** (62 - (n_parties - 1).bit_length())
 
-    def encode(self, values: Float[Array, " d"]) -> UInt64[Array, " d"]:
+    def encode(self, values: Float[Array, " d"]) -> UInt64[Array, " w"]:
         """Round to multiples of the quantum."""
         words, scaled = np.ones(self.shape(len(values)), np.int64), np.empty(CHUNK)
         for start in range(0, len(values), CHUNK):
@@ -205,7 +205,7 @@ class BoundedCode(Code):
             words[start : start + len(part)] = np.rint(units, out=units)
         return words.view(np.uint64)
 
-    def decode(self, words: Shaped[Array, " d"]) -> Float[Array, " d"]:
+    def decode(self, words: Shaped[Array, " w"]) -> Float[Array, " d"]:
         """Return the total in units of the bound."""
         if (words[-_GUARDS:] != self.n_parties).any():
             raise AggregationError(OUTSIDE, rule="fixed_point_range")
@@ -218,11 +218,11 @@ class BoundedCode(Code):
                 raise AggregationError(OUTSIDE, rule="fixed_point_range")
         return values
 
-    def add(self, total: Shaped[Array, " d"], words: Shaped[Array, " d"]) -> None:
+    def add(self, total: Shaped[Array, " w"], words: Shaped[Array, " w"]) -> None:
         """Add modulo 2^64."""
         np.add(total, words, out=total)
 
-    def subtract(self, total: Shaped[Array, " d"], words: Shaped[Array, " d"]) -> None:
+    def subtract(self, total: Shaped[Array, " w"], words: Shaped[Array, " w"]) -> None:
         """Subtract modulo 2^64."""
         np.subtract(total, words, out=total)
 
@@ -242,7 +242,7 @@ OUTSIDE = (
 )
 
 
-def _negated(words: UInt64[Array, "d 4"]) -> UInt64[Array, "d 4"]:
+def _negated(words: UInt64[Array, "w 4"]) -> UInt64[Array, "w 4"]:
     flipped = ~words
     carry = np.ones(len(words), np.uint64)
     for limb in range(_LIMBS):
