@@ -44,7 +44,9 @@ def alone(folder, name, silos=SILOS, step=STEP, rules="min_rows = 10"):
     for silo in silos:
         source = f'[parties.{silo}]\nsource = "{write_rows(silo, folder)}"'
         text = text.replace(f"[parties.{silo}]", source)
-    return up.Study.from_text(folder / f"{name}.toml", f"{text}[policy]\n{rules}").run()
+    return up.Study.from_text(folder / f"{name}.toml", f"{text}[policy]\n{rules}").run(
+        follow=True
+    )
 
 
 def begin(consortium, study, resume=False):
