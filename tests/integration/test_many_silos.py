@@ -52,6 +52,7 @@ min_rows_per_class = 1
 allow_disclosed = true
 allow_row_level = true
 allow_roster_change = true
+max_leverage = 1.0
 max_released_share = 100.0
 """
 MMVFL = """
