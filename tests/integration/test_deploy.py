@@ -106,7 +106,7 @@ def test_the_commands_of_the_page(shell, tmp_path):
     wait_for(lambda: all_present(folder))
     plan, run = STUDY
     assert "local_scatter" in call(plan, folder)
-    assert "round 6 of 6" in call(run, folder)
+    assert "round 8 of 8" in call(run, folder)
     # The script's own study is the same one, which is done.
     assert "Verified:" in call(RUN)
 
