@@ -1,5 +1,6 @@
 """Studies over a consortium from a shell, at the coordinator and in a silo."""
 
+import contextlib
 import json
 
 import numpy as np
@@ -15,9 +16,12 @@ from unpooled.study.run_folder import RunFolder
 
 
 @pytest.fixture(scope="module", autouse=True)
-def own_log(consortium):
-    """A log for these tests: other files have studies of fewer silos."""
-    with consortium.settled("min_rows = 10\n", audit="shell"):
+def after_others(consortium):
+    """Rules for these tests: other files have studies of fewer of the silos."""
+    rules = "min_rows = 10\nallow_roster_change = true\n"
+    with contextlib.ExitStack() as changes:
+        for silo in consortium.silos:
+            changes.enter_context(consortium.changed(silo, "policy.toml", rules))
         yield
 
 
