@@ -117,7 +117,7 @@ class RareColumns(TransformerMixin, FederatedEstimator):
     _missing = True
     _steps = (local_counts, local_observed)
 
-    def __init__(self, min_rows: int = 10) -> None:
+    def __init__(self, min_rows: Any = 10) -> None:
         self.min_rows = min_rows
 
     def _fit(self, federation: Federation, y: Any) -> None:
