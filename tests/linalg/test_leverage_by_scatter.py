@@ -12,7 +12,7 @@ from unpooled.linalg.leverage_by_scatter import clears_rows
 
 
 def clears(X: Array, limit: float, about: Array | float = 0.0, blocks: int = 3) -> bool:
-    dense = X.toarray() if hasattr(X, "toarray") else X
+    dense = scipy.sparse.csr_array(X).toarray()
     A = (dense - about).T @ (dense - about)
     parts = np.array_split(np.arange(X.shape[0]), blocks)
     return clears_rows(A, lambda: (X[rows] for rows in parts), limit)
