@@ -66,6 +66,7 @@ from unpooled.models.discriminant.classes import (
     of_classes,
     pooled_class_means,
 )
+from unpooled.models.discriminant.discriminant_results import discriminant_exhibits
 from unpooled.models.discriminant.within_scatter import (
     between,
     pooled_within,
@@ -82,6 +83,7 @@ from unpooled.models.generalized_eigen.generalized_eigen import (
 from unpooled.models.moments import pooled_scatter
 from unpooled.models.parameter_checks import check_choice
 from unpooled.protocol.step import derived, disclosed, public, release
+from unpooled.results.exhibits import Exhibit
 
 SOLVERS = ("exact", "dgep-eigh", "dgep-power")
 # People of each silo in a picture: more could not be distinguished.
@@ -283,6 +285,9 @@ class LinearDiscriminantAnalysis(
         self.init = init
         self.random_state = random_state
         self.scores = scores
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return discriminant_exhibits(self, columns)
 
     def _fit(self, federation: Federation, y: Any) -> None:
         self._check_parameters()

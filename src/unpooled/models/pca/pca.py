@@ -22,6 +22,7 @@ Pooled Covariance PCA (P-COV) for Distributed/Federated Learning, sections 3 to 
 """
 
 import copy
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -35,6 +36,7 @@ from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.moments import local_scatter, local_squares, pooled_mean
 from unpooled.models.pca import columns, compression, gossip, krylov, private, update
+from unpooled.models.pca.pca_results import pca_exhibits
 from unpooled.models.pca.spectrum import (
     Iteration,
     Spectrum,
@@ -46,6 +48,7 @@ from unpooled.models.pca.spectrum import (
     whitening,
 )
 from unpooled.protocol.step import derived, public
+from unpooled.results.exhibits import Exhibit
 from unpooled.secure.noise import GaussianPrivacy
 
 # Attributes of a fit by an iterative solver, with privacy, or after an update.
@@ -288,6 +291,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         self.topology = topology
         self.scores = scores
         self.random_state = random_state
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return pca_exhibits(self, columns)
 
     def _fit(self, federation: Federation, y: Any) -> None:
         wanted = self._check_parameters(federation)

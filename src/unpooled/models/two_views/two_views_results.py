@@ -5,22 +5,17 @@ Correlations of scores, the tests of them, and the columns in the correlation ci
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unpooled.models.two_views.cca import CCA
-from unpooled.models.two_views.pls import PLSSVD, PLSCanonical
-from unpooled.models.two_views.pls_regression import PLSRegression
-from unpooled.report.exhibits import Exhibit, Picture, Table
-from unpooled.report.plots import charts, scatter_plots
-from unpooled.report.results.describe import (
-    MOST_ROWS,
-    by_component,
-    describe,
-    fitted_attributes,
-)
-from unpooled.report.text.phrases import number, probability, signed
+from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
+from unpooled.results.fitted_attributes import by_component
+from unpooled.results.plots import charts, scatter_plots
+
+if TYPE_CHECKING:
+    from unpooled.models.two_views.cca import CCA
+    from unpooled.models.two_views.pls import PartialLeastSquares
 
 _EIGENVALUES = {
     "maxvar": "An eigenvalue is the number of parties where all their scores are the "
@@ -30,8 +25,8 @@ _EIGENVALUES = {
 }
 
 
-@describe.register
-def _cca(model: CCA, columns: Sequence[str]) -> list[Exhibit]:
+def cca_exhibits(model: "CCA", columns: Sequence[str]) -> list[Exhibit]:
+    """Return the exhibits of a fitted canonical correlation analysis."""
     if "canonical_correlations_" in vars(model):
         found = _correlations(
             model, "Canonical correlations", model.canonical_correlations_
@@ -39,50 +34,56 @@ def _cca(model: CCA, columns: Sequence[str]) -> list[Exhibit]:
         return [found, *_circle(model)]
     if "eigenvalues_" in vars(model):
         return [_generalised(model)]
-    return fitted_attributes(model, columns)
+    return []
 
 
-@describe.register
-def _pls(
-    model: PLSSVD | PLSCanonical | PLSRegression, columns: Sequence[str]
-) -> list[Exhibit]:
+def pls_exhibits(model: "PartialLeastSquares", columns: Sequence[str]) -> list[Exhibit]:
+    """Return the exhibits of fitted partial least squares."""
     if "score_correlations_" not in vars(model):
-        return fitted_attributes(model, columns)
+        return []
     title = "Correlations of the scores"
     return [_correlations(model, title, model.score_correlations_), *_circle(model)]
 
 
 def _correlations(model: Any, title: str, values: Any) -> Exhibit:
     r = np.asarray(values)
-    head = ["Pair", "Correlation"]
-    cells = [[f"{j + 1}" for j in range(len(r))], [number(float(x)) for x in r]]
+    heads = [Column("Pair"), Column("Correlation", "number", bar=True)]
+    cells: list[Any] = [[f"{j + 1}" for j in range(len(r))], r]
     text = "Correlation between the scores of the two views, pair by pair."
     if "all_correlations_" in vars(model):
         test = model.significance()
-        head += ["Wilks’ lambda", "Bartlett’s statistic", "p-value"]
-        for statistic in (test.wilks, test.statistic):
-            cells.append([number(float(x)) for x in statistic[: len(r)]])
-        cells.append([probability(float(x)) for x in test.p_value[: len(r)]])
+        heads += [
+            Column("Wilks’ lambda", "number"),
+            Column("Bartlett’s statistic", "number"),
+            Column("p-value", "p-value"),
+        ]
+        for values in (test.wilks, test.statistic, test.p_value):
+            cells.append(values[: len(r)])
         text += (
             " Bartlett’s test is of the hypothesis that this correlation and all "
             "smaller ones are 0; its p-value assumes normality."
         )
-    table = Table("", tuple(head), list(zip(*cells, strict=True)))
+    rows = list(zip(*cells, strict=True))
+    table = Table("correlations", heads, rows, items="pairs")
     picture = Picture(
+        "correlations",
         title,
         f"Bars of {len(r)} correlations of scores; the first is {r[0]:.2f}. The "
         f"numbers are in the table below.",
         partial(charts.correlations, r),
+        (table.name,),
     )
     return Exhibit(title, text, [table], picture)
 
 
-def _generalised(model: CCA) -> Exhibit:
+def _generalised(model: "CCA") -> Exhibit:
     text = (
         f"How strongly the scores of all parties are correlated with each other. "
         f"{_EIGENVALUES[model.criterion]}."
     )
-    table = by_component("Eigenvalue", model.eigenvalues_, first="Scores")
+    table = by_component(
+        "eigenvalues", "Eigenvalue", model.eigenvalues_, first="Scores"
+    )
     return Exhibit("Generalised correlations", text, [table])
 
 
@@ -93,28 +94,36 @@ def _circle(model: Any) -> list[Exhibit]:
     points = np.concatenate([model.x_correlations_, model.y_correlations_])[:, :2]
     names: Sequence[str] = [*model.x_columns_, *model.y_columns_]
     first = np.arange(len(names)) < len(model.x_columns_)
-    order = np.argsort(-np.linalg.norm(points, axis=1), kind="stable")[:MOST_ROWS]
-    shown = [names[int(j)] for j in order]
+    order = np.argsort(-np.linalg.norm(points, axis=1), kind="stable")
     rows = [
-        (name, "first" if first[j] else "second", *map(signed, points[j].tolist()))
-        for name, j in zip(shown, order, strict=True)
+        (names[int(j)], "first" if first[j] else "second", *points[j]) for j in order
     ]
+    order = order[:MOST_ROWS]
+    shown = [names[int(j)] for j in order]
     text = (
         "Correlations of each column with the scores of its own view; the first view’s "
         "columns are blue, the second’s are orange. A column near the circle is almost "
         "completely represented by the two pairs of scores, one near the centre hardly "
         "at all."
     )
-    note = (
-        ""
-        if len(names) <= MOST_ROWS
-        else f"Of {len(names):,} columns, the {MOST_ROWS} farthest from the centre."
+    table = Table(
+        "column_correlations",
+        (
+            Column("Column"),
+            Column("View"),
+            Column("First pair", "signed"),
+            Column("Second pair", "signed"),
+        ),
+        rows,
+        items="columns",
+        which="farthest from the centre",
     )
-    table = Table("", ("Column", "View", "First pair", "Second pair"), rows, note)
     picture = Picture(
+        "correlation_circle",
         "Correlation circle",
         "The columns of both views, placed by their correlations with the scores of "
         "the first two pairs. The numbers are in the table below.",
         partial(scatter_plots.correlation_circle, points[order], shown, first[order]),
+        (table.name,),
     )
     return [Exhibit("Correlation circle", text, [table], picture)]

@@ -1,18 +1,16 @@
-"""Results in the report: every number, means where they are new, fitting units."""
-
-from types import SimpleNamespace
+"""Results of models: every number, means where they are new, numbers as written."""
 
 import numpy as np
 import pytest
 
 import unpooled as up
-from report_pages import Page, facts, rows
-from unpooled.report.exhibits import Exhibit
+from report_pages import Page, fitted, rows
+from unpooled.models.base import FederatedEstimator
 from unpooled.report.facts import facts_of
 from unpooled.report.html import render
-from unpooled.report.results import exhibits_of, results
-from unpooled.report.results.describe import describe
-from unpooled.report.text.phrases import byte_size, duration, number, probability
+from unpooled.results.exhibits import Exhibit
+from unpooled.results.formats import byte_size, duration, number, probability
+from unpooled.results.summary import summary_of
 
 
 def test_numbers_under_every_picture(heart, page):
@@ -34,13 +32,13 @@ def test_many_columns_are_cut_to_the_largest_and_it_is_said():
     pca = up.PCA(8).fit(federation)
     some = facts_of(pca, federation)
 
-    ((result),) = results(some)
+    result = summary_of(pca)
     page = Page(render(some))
 
     loadings = [one for one in result.exhibits if one.heading.startswith("Loadings")]
     assert len(loadings) == 6
     for values, exhibit in zip(pca.components_, loadings, strict=False):
-        (table,) = exhibit.tables
+        table = exhibit.on_pages[0]
         largest = np.argsort(-np.abs(values))[:15]
         assert [row[0] for row in table.rows] == [f"x{j}" for j in largest]
     assert "Of the 64 columns, the 15 with the largest loadings are shown" in page.text
@@ -48,55 +46,63 @@ def test_many_columns_are_cut_to_the_largest_and_it_is_said():
 
 
 def test_means_of_standardised_columns_are_not_told_again(heart):
-    last = results(heart)[-1]
+    last = heart.models[-1][1].summary()
 
     assert [one.heading for one in last.exhibits] == ["Explained variance", "Loadings"]
 
 
 def test_means_of_other_columns_are():
-    (result,) = results(facts(4))
+    summary = fitted(4)[0].summary()
 
-    assert result.exhibits[-1].tables[0].head == ("Column", "Mean")
+    assert [c.heading for c in summary.tables["means"].columns] == ["Column", "Mean"]
 
 
 def test_columns_that_silos_keep_to_themselves_are_said_to_be_kept():
     parts = up.partition_columns(rows(60, 6), 3)
     people = up.simulate(parts, partition="columns")
 
-    (result,) = results(facts_of(up.StandardScaler().fit(people), people))
+    result = up.StandardScaler().fit(people).summary()
 
     assert [one.heading for one in result.exhibits] == ["Kept in the silos"]
     assert result.exhibits[0].tables == []
 
 
 def test_numbers_of_transformed_columns_are_not_taken_for_the_columns_own():
-    some = facts(4, model=up.PowerTransformer(comparison="summed"))
+    model, _ = fitted(4, model=up.PowerTransformer(comparison="summed"))
 
-    ((exhibit,),) = [result.exhibits for result in results(some)]
+    table = model.summary().tables["columns"]
 
-    head = (
-        "Column",
-        "Exponent",
-        "Mean, transformed",
-        "Standard deviation, transformed",
-    )
-    assert exhibit.tables[0].head == head
-    model = some.models[0][1]
-    for row, exponent, variance in zip(
-        exhibit.tables[0].rows, model.lambdas_, model.var_, strict=True
-    ):
-        assert row[1] == number(exponent)
-        assert row[3] == number(variance**0.5)
+    assert [column.key for column in table.columns] == [
+        "column",
+        "exponent",
+        "mean_transformed",
+        "standard_deviation_transformed",
+    ]
+    assert table.column("exponent") == model.lambdas_.tolist()
+    spread = table.column("standard_deviation_transformed")
+    assert spread == np.sqrt(model.var_).tolist()
 
 
 def test_classes_without_a_description_have_their_fitted_attributes_listed():
-    fitted = {"n_turns_": 52, "gain_": 0.25, "A_": np.eye(3), "kept_": "x", "tol": 1}
-    fitted |= {"names_": np.array(["x", "y"], object), "v_": np.array([1.0, -2.5])}
-    fitted |= {"method_": "b", "on_": True, "n_samples_": 3, "f_": len, "z_": None}
+    attributes = {
+        "n_turns_": 52,
+        "gain_": 0.25,
+        "A_": np.eye(3),
+        "kept_": "x",
+        "tol": 1,
+    }
+    attributes |= {"names_": np.array(["x", "y"], object), "v_": np.array([1.0, -2.5])}
+    attributes |= {"method_": "b", "on_": True, "n_samples_": 9, "f_": len, "z_": None}
 
-    (exhibit,) = describe(SimpleNamespace(**fitted), [])
+    class Foreign:
+        """An estimator of another library."""
 
-    assert {row[0]: row[1] for row in exhibit.tables[0].rows} == {
+        def __init__(self):
+            vars(self).update(attributes)
+
+    summary = summary_of(Foreign())
+
+    assert dict(summary.tables["fitted_attributes"].shown) == {
         "A_": "3 × 3 numbers",
         "gain_": "0.2500",
         "method_": "b",
@@ -105,17 +111,22 @@ def test_classes_without_a_description_have_their_fitted_attributes_listed():
         "on_": "yes",
         "v_": "1.000, −2.500",
     }
+    # Arrays are in files, with every number.
+    assert summary.tables["A"].rows[0] == ("1", 1.0, 0.0, 0.0)
+    assert summary.tables["v"].column("value") == [1.0, -2.5]
 
 
-def test_an_estimator_of_a_user_may_register_its_own_description():
-    class Residuals:
-        pass
+def test_an_estimator_of_a_user_may_describe_its_results():
+    class Residuals(FederatedEstimator):
+        def _fit(self, federation, y):
+            self.residuals_ = np.ones(2)
 
-    @describe.register
-    def _residuals(model: Residuals, columns: list[str]) -> list[Exhibit]:
-        return [Exhibit("Residuals", f"Of {columns[0]}.")]
+        def _exhibits(self, columns):
+            return [Exhibit("Residuals", f"Of {columns[0]}.")]
 
-    assert exhibits_of(Residuals(), ["age"]) == [Exhibit("Residuals", "Of age.")]
+    model = Residuals().fit(up.simulate(up.partition_rows(rows(), 3)))
+
+    assert model.summary().exhibits == [Exhibit("Residuals", "Of x0.")]
 
 
 def test_missing_cells_are_counted_over_all_silos_only():
@@ -124,10 +135,9 @@ def test_missing_cells_are_counted_over_all_silos_only():
     federation = up.simulate(up.partition_rows(X, 4))
     scaler = up.StandardScaler().fit(federation)
 
-    (result,) = results(facts_of(scaler, federation))
-
-    (table,) = result.exhibits[0].tables
-    assert [row[-1] for row in table.rows] == ["240", "233", "240", "240"]
+    table = scaler.summary().tables["columns"]
+    assert table.column("cells_with_a_value") == [240, 233, 240, 240]
+    assert [row[-1] for row in table.shown] == ["240", "233", "240", "240"]
 
 
 @pytest.mark.parametrize(
@@ -150,15 +160,16 @@ def test_numbers_have_four_digits(x, text):
 @pytest.mark.parametrize(
     ("p", "text"),
     [
-        (9.463e-115, "9.5 × 10⁻¹¹⁵"),
-        (0.0050264, "0.0050"),
-        (0.6278, "0.63"),
-        (0.0, "0"),
+        (9.463e-115, "< 0.001"),
+        (0.00099, "< 0.001"),
+        (0.0050264, "0.005"),
+        (0.6278, "0.628"),
+        (0.0, "< 0.001"),
         (1.0, "1.000"),
         (float("nan"), "none"),
     ],
 )
-def test_p_values_have_two_digits(p, text):
+def test_p_values_are_as_people_write_them(p, text):
     assert probability(p) == text
 
 

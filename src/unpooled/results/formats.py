@@ -1,4 +1,4 @@
-"""Short phrases: lists, numbers, p-values, sizes and times as people write them."""
+"""Numbers, p-values, lists, sizes and times as people write them."""
 
 import math
 import re
@@ -51,14 +51,10 @@ def number(x: float) -> str:
 
 
 def probability(p: float) -> str:
-    """Return a p-value with two significant digits."""
-    if not 0 < p < 1:
-        return number(p)
-    exponent = math.floor(math.log10(p))
-    if exponent >= -4:
-        return f"{p:.{1 - exponent}f}"
-    mantissa, _, power = f"{p:.1e}".partition("e")
-    return f"{mantissa} × 10{str(int(power)).translate(_RAISED)}"
+    """Return a p-value with three digits after the point, or as "< 0.001"."""
+    if math.isnan(p):
+        return "none"
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def plain_number(x: int | float) -> str:

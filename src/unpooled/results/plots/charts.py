@@ -1,29 +1,32 @@
 """Bar charts and line charts of results, as matplotlib figures."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from unpooled.arrays import Array, Float
-from unpooled.report.plots.svg import (
+from unpooled.results.plots.drawing import (
     ACCENT,
     INK,
     SECOND,
     WIDTH,
+    blank,
     drawing,
     panel,
     short,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _MOST_SITES = 30
 # Width of the names beside loadings, with several panels and with one: pixels, letters.
 _NAMES = {True: (102, 14), False: (186, 28)}
 
 
-def scree(shares: Float[Array, " k"]) -> Figure:
+def scree(shares: Float[Array, " k"]) -> "Figure":
     """Draw each component's share of variance (bars) and the cumulative share (line).
 
     `shares` are explained variance ratios; all are drawn.
@@ -52,7 +55,7 @@ def scree(shares: Float[Array, " k"]) -> Figure:
     return figure
 
 
-def eigenvalues(shares: Float[Array, " k"]) -> Figure:
+def eigenvalues(shares: Float[Array, " k"]) -> "Figure":
     """Draw eigenvalues as bars, in shares of the first."""
     figure, axes = drawing(height=200, left=44, right=8, top=10, bottom=42)
     _upright(axes, 100 * shares, "component")
@@ -60,7 +63,7 @@ def eigenvalues(shares: Float[Array, " k"]) -> Figure:
     return figure
 
 
-def correlations(values: Float[Array, " k"]) -> Figure:
+def correlations(values: Float[Array, " k"]) -> "Figure":
     """Draw correlations of scores as bars from 0 to 1."""
     figure, axes = drawing(height=220, left=44, right=8, top=10, bottom=42)
     _upright(axes, values, "pair")
@@ -72,7 +75,7 @@ def correlations(values: Float[Array, " k"]) -> Figure:
 
 def loadings(
     components: Float[Array, "k p"], columns: Sequence[str], titles: Sequence[str]
-) -> Figure:
+) -> "Figure":
     """Draw one panel of bars per component, with the columns named once, at the left.
 
     Parameters
@@ -88,7 +91,7 @@ def loadings(
     height = 24 + 17 * p + 6
     (left, letters), gap = _NAMES[k > 1], 8
     width = (WIDTH - left - 4 - gap * (k - 1)) / k
-    figure = Figure(figsize=(WIDTH / 72, height / 72), dpi=72)
+    figure = blank(height)
     limit = 1.04 * max(float(np.abs(components).max()), 1e-12)
     for index in range(k):
         start = left + index * (width + gap)
@@ -106,7 +109,7 @@ def loadings(
     return figure
 
 
-def weights(values: Float[Array, " p"], columns: Sequence[str]) -> Figure:
+def weights(values: Float[Array, " p"], columns: Sequence[str]) -> "Figure":
     """Draw one bar for each column's weight, from the top."""
     height = 62 + 17 * len(values)
     figure, axes = drawing(height=height, left=186, right=14, top=6, bottom=46)
@@ -120,7 +123,7 @@ def weights(values: Float[Array, " p"], columns: Sequence[str]) -> Figure:
     return figure
 
 
-def shares_between_silos(model: Any, prefix: str) -> Figure:
+def shares_between_silos(model: Any, prefix: str) -> "Figure":
     """Draw which share of columns' or components' variance lies between silos.
 
     Parameters
@@ -140,7 +143,7 @@ def shares_between_silos(model: Any, prefix: str) -> Figure:
     return figure
 
 
-def objective(values: Float[Array, " t"]) -> Figure:
+def objective(values: Float[Array, " t"]) -> "Figure":
     """Draw the objective after each iteration; on a log scale where it falls far."""
     figure, axes = drawing(height=200, left=64, right=8, top=12, bottom=42)
     axes.plot(np.arange(1, len(values) + 1), values, color=ACCENT, linewidth=1.5)
@@ -156,7 +159,7 @@ def objective(values: Float[Array, " t"]) -> Figure:
 
 
 def _upright(
-    axes: Axes, values: Float[Array, " k"], label: str, width: float = 0.62
+    axes: "Axes", values: Float[Array, " k"], label: str, width: float = 0.62
 ) -> Float[Array, " k"]:
     """Draw bars numbered from 1; return their places."""
     k = len(values)
@@ -170,6 +173,6 @@ def _upright(
     return place
 
 
-def _per_cent_scale(axes: Axes) -> None:
+def _per_cent_scale(axes: "Axes") -> None:
     axes.set_ylim(0, 104)
     axes.set_yticks(range(0, 101, 25), [f"{v} %" for v in range(0, 101, 25)])

@@ -2,33 +2,29 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unpooled.arrays import Array
-from unpooled.models.mmvfl.mmvfl import MMVFL
-from unpooled.report.exhibits import Exhibit, Picture, Table
-from unpooled.report.plots import charts
-from unpooled.report.results.describe import MOST_ROWS, describe, fitted_attributes
-from unpooled.report.text.phrases import counted, left_out, listed, number
+from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
+from unpooled.results.formats import counted, listed, number
+from unpooled.results.plots import charts
+
+if TYPE_CHECKING:
+    from unpooled.models.mmvfl.mmvfl import MMVFL
 
 
-@describe.register
-def _selection(model: MMVFL, columns: Sequence[str]) -> list[Exhibit]:
+def mmvfl_exhibits(model: "MMVFL", columns: Sequence[str]) -> list[Exhibit]:
+    """Return the exhibits of a fitted MMVFL."""
     if not {"objective_", "classes_"} <= set(vars(model)):
-        return fitted_attributes(model, columns)
+        return []
     exhibits = [_convergence(model)]
     weights = vars(model).get("feature_importances_")
-    if weights is None:
-        text = (
-            "Each silo keeps the weights of its own columns. They were not requested "
-            "from the silos, so they are not in this report."
-        )
-        return [*exhibits, Exhibit("Weights of columns", text)]
-    return [*exhibits, _weights(weights, columns)]
+    return exhibits if weights is None else [*exhibits, _weights(weights, columns)]
 
 
-def _convergence(model: MMVFL) -> Exhibit:
+def _convergence(model: "MMVFL") -> Exhibit:
     values = np.asarray(model.objective_, dtype=float)
     classes = [str(name) for name in model.classes_]
     text = (
@@ -37,25 +33,28 @@ def _convergence(model: MMVFL) -> Exhibit:
         f"between weighted columns, pseudo-labels and labels, and of a penalty on the "
         f"weights."
     )
-    # At most six iterations, the first and the last among them.
-    steps = np.unique(np.geomspace(1, len(values), 6).round().astype(int))
-    rows = [(f"{step}", number(float(values[step - 1]))) for step in steps.tolist()]
     picture = Picture(
+        "objective",
         "Objective by iteration",
         f"A line of the objective, from {number(values[0])} after the first iteration "
         f"to {number(values[-1])} after the last.",
         partial(charts.objective, values),
+        ("objective",),
     )
-    table = Table("", ("Iteration", "Objective"), rows)
-    return Exhibit("Convergence", text, [table], picture)
+    rows = [(f"{step}", value) for step, value in enumerate(values, start=1)]
+    heads = (Column("Iteration"), Column("Objective", "number"))
+    table = Table("objective", heads, rows, items="iterations")
+    # Pages show at most six iterations, the first and the last among them.
+    steps = np.unique(np.geomspace(1, len(values), 6).round().astype(int)) - 1
+    return Exhibit("Convergence", text, table.excerpt(rows=steps.tolist()), picture)
 
 
 def _weights(weights: dict[str, Array], columns: Sequence[str]) -> Exhibit:
     values = np.concatenate([np.asarray(of_silo) for of_silo in weights.values()])
     silos = [silo for silo, of_silo in weights.items() for _ in of_silo]
-    order = np.argsort(-values, kind="stable")[:MOST_ROWS]
-    rows = [(columns[int(j)], silos[int(j)], number(float(values[j]))) for j in order]
-    note = left_out(len(order), len(values), "columns", "largest")
+    order = np.argsort(-values, kind="stable")
+    rows = [(columns[int(j)], silos[int(j)], values[j]) for j in order]
+    order = order[:MOST_ROWS]
     text = (
         "How much each column contributes to telling the classes apart: the Euclidean "
         "norm of its row of weights, which the silos disclosed. Weights of columns in "
@@ -63,10 +62,18 @@ def _weights(weights: dict[str, Array], columns: Sequence[str]) -> Exhibit:
     )
     names = [columns[int(j)] for j in order]
     picture = Picture(
+        "feature_importances",
         "Weights of columns",
         f"Bars of the weights of columns; the largest is {rows[0][0]} of {rows[0][1]}. "
         f"The numbers are in the table below.",
         partial(charts.weights, values[order], names),
+        ("feature_importances",),
     )
-    table = Table("", ("Column", "Silo", "Weight"), rows, note, words=2)
+    table = Table(
+        "feature_importances",
+        (Column("Column"), Column("Silo"), Column("Weight", "number", bar=True)),
+        rows,
+        items="columns",
+        which="largest",
+    )
     return Exhibit("Weights of columns", text, [table], picture)

@@ -2,37 +2,35 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unpooled.models.heterogeneity.heterogeneity import Heterogeneity
-from unpooled.report.exhibits import Exhibit, Picture, Table
-from unpooled.report.plots import charts
-from unpooled.report.results.describe import MOST_ROWS, describe
-from unpooled.report.results.pca import loadings
-from unpooled.report.text.phrases import (
-    counted,
-    number,
-    per_cent,
-    plain_number,
-    probability,
-)
+from unpooled.models.pca.pca_results import loadings
+from unpooled.results.exhibits import Column, Exhibit, Picture, Table
+from unpooled.results.formats import counted, per_cent, plain_number
+from unpooled.results.plots import charts
+
+if TYPE_CHECKING:
+    from unpooled.models.heterogeneity.heterogeneity import Heterogeneity
 
 _NO_BOX = (
     "Box’s M (equal covariance matrices) was not computed: in at least one silo a "
     "column is a linear combination of others."
 )
 _HEAD = (
-    "Share between silos",
-    "F",
-    "p-value",
-    "p-value, adjusted",
-    "p-value, variances",
+    Column("Share between silos", "share", "eta_squared", bar=True),
+    Column("F", "number", "f_statistic"),
+    Column("p-value", "p-value"),
+    Column("p-value, adjusted", "p-value", "p_adjusted"),
+    Column("p-value, variances", "p-value", "spread_p_value"),
 )
 
 
-@describe.register
-def _site_effects(model: Heterogeneity, columns: Sequence[str]) -> list[Exhibit]:
+def heterogeneity_exhibits(
+    model: "Heterogeneity", columns: Sequence[str]
+) -> list[Exhibit]:
+    """Return the exhibits of fitted tests of differences between silos."""
     text = (
         f"The share of each column’s variance that lies between the means of the "
         f"{counted(model.n_silos_, 'silo')} (η²), with a test of equal means (F, of a "
@@ -58,7 +56,7 @@ def _site_effects(model: Heterogeneity, columns: Sequence[str]) -> list[Exhibit]
 
 
 def _shares(
-    model: Heterogeneity, prefix: str, head: str, heading: str, text: str
+    model: "Heterogeneity", prefix: str, head: str, heading: str, text: str
 ) -> Exhibit:
     def values(attribute: str) -> list[float]:
         return np.asarray(getattr(model, f"{prefix}{attribute}"), float).tolist()
@@ -68,33 +66,34 @@ def _shares(
     order = np.arange(len(share)) if prefix else np.argsort(-share, kind="stable")
     cells = [
         names,
-        [per_cent(x) for x in share.tolist()],
-        [number(x) for x in values("f_statistic_")],
-        *(
-            [probability(x) for x in values(attribute)]
-            for attribute in ("p_value_", "p_adjusted_", "spread_p_value_")
-        ),
+        share.tolist(),
+        *map(values, ("f_statistic_", "p_value_", "p_adjusted_", "spread_p_value_")),
     ]
-    heads = (head, *_HEAD)
+    heads = (Column(head), *_HEAD)
     if prefix:
-        heads += ("Angle, degrees",)
-        cells.append([number(x) for x in model.angles_.tolist()])
-    rows = [tuple(column[int(j)] for column in cells) for j in order[:MOST_ROWS]]
-    note = ""
-    if len(names) > MOST_ROWS:
-        note = f"Of {len(names):,}, the {MOST_ROWS} largest shares are shown."
+        heads += (Column("Angle, degrees", "number"),)
+        cells.append(model.angles_.tolist())
+    table = Table(
+        "components" if prefix else "columns",
+        heads,
+        [tuple(column[int(j)] for column in cells) for j in order],
+        items="components" if prefix else "columns",
+        which="first" if prefix else "largest",
+    )
     largest = int(np.argmax(share))
     picture = Picture(
+        f"shares_of_{table.name}",
         "Shares of variance between silos",
         f"Bars of shares of variance between silos; the largest is "
         f"{per_cent(share[largest])} of {head.lower()} {names[largest]}. The numbers "
         f"are in the table below.",
         partial(charts.shares_between_silos, model, prefix),
+        (table.name,),
     )
-    return Exhibit(heading, text, [Table("", heads, rows, note)], picture)
+    return Exhibit(heading, text, [table], picture)
 
 
-def _multivariate_tests(model: Heterogeneity) -> Exhibit:
+def _multivariate_tests(model: "Heterogeneity") -> Exhibit:
     tests = {
         "Equal means, Wilks’ lambda": (model.wilks_, "F"),
         "Equal means, Pillai’s trace": (model.pillai_, "F"),
@@ -103,10 +102,11 @@ def _multivariate_tests(model: Heterogeneity) -> Exhibit:
     rows = [
         (
             name,
-            number(test["statistic"]),
-            f"{distribution} = {number(test['approximation'])}",
+            test["statistic"],
+            distribution,
+            test["approximation"],
             " and ".join(plain_number(x) for x in test["dof"]),
-            probability(test["p_value"]),
+            test["p_value"],
         )
         for name, (test, distribution) in tests.items()
         if test is not None
@@ -116,5 +116,13 @@ def _multivariate_tests(model: Heterogeneity) -> Exhibit:
         "even unimportant differences are significant: look at the shares first."
     )
     note = "" if model.box_m_ else _NO_BOX
-    heads = ("Test", "Statistic", "Approximation", "Degrees of freedom", "p-value")
-    return Exhibit("All columns at once", text, [Table("", heads, rows, note)])
+    heads = (
+        Column("Test"),
+        Column("Statistic", "number"),
+        Column("Distribution"),
+        Column("Approximation", "number"),
+        Column("Degrees of freedom"),
+        Column("p-value", "p-value"),
+    )
+    table = Table("multivariate_tests", heads, rows, note=note)
+    return Exhibit("All columns at once", text, [table])

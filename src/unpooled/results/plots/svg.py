@@ -6,38 +6,18 @@ that one picture serves light, dark and paper. Text stays text, in the page's ow
 
 import io
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from xml.etree import ElementTree
 
-import matplotlib
 from markupsafe import Markup
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
 
-from unpooled.report.exhibits import Picture
-from unpooled.report.text.phrases import clean
+from unpooled.results.exhibits import Picture
+from unpooled.results.formats import clean
+from unpooled.results.plots.drawing import ACCENT, INK, SECOND, settings
 
-INK, ACCENT, SECOND = "#000001", "#000002", "#000003"
-_COLOURS = {INK: "currentColor", ACCENT: "var(--accent)", SECOND: "var(--second)"}
-# Natural width in CSS pixels: the page scales pictures to between 0.8 and 1.3 of it, so
-# that type is legible on a telephone and not coarse on a desk.
-WIDTH = 420
-_TYPE = 12.0
-
-
-@contextmanager
-def settings() -> Iterator[None]:
-    """Draw by these settings, whatever those of the user are, and restore them."""
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        chosen = matplotlib.rcParams
-        chosen["svg.fonttype"], chosen["svg.hashsalt"] = "none", "unpooled"
-        chosen["font.size"] = _TYPE
-        chosen["axes.labelsize"] = chosen["axes.titlesize"] = _TYPE
-        chosen["xtick.labelsize"] = chosen["ytick.labelsize"] = _TYPE
-        yield
+_STAND_INS = {INK: "#000001", ACCENT: "#000002", SECOND: "#000003"}
+_COLOURS = {
+    "#000001": "currentColor", "#000002": "var(--accent)", "#000003": "var(--second)"
+}  # fmt: skip
 
 
 def svg(picture: Picture, name: str) -> Markup:
@@ -50,10 +30,12 @@ def svg(picture: Picture, name: str) -> Markup:
     name : str
         Begins all ids within the element; unique in the page.
     """
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     text = io.StringIO()
     # Fixed metadata: the same picture is the same text.
     unset = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    with settings(), warnings.catch_warnings():
+    with settings(_STAND_INS), warnings.catch_warnings():
         # A font that lacks a letter does not matter: the page sets the text in its own.
         warnings.simplefilter("ignore")
         figure = picture.draw()
@@ -70,49 +52,6 @@ def svg(picture: Picture, name: str) -> Markup:
         root.insert(position, child)
     root.attrib |= {"role": "img", "aria-labelledby": f"{name}-title {name}-desc"}
     return Markup(ElementTree.tostring(root, encoding="unicode"))
-
-
-def drawing(
-    *, height: int, left: int, right: int, top: int, bottom: int
-) -> tuple[Figure, Axes]:
-    """Return an empty figure with one panel; margins are in CSS pixels."""
-    figure = Figure(figsize=(WIDTH / 72, height / 72), dpi=72)
-    axes = panel(figure, left, WIDTH - left - right, top, bottom, height)
-    axes.spines["bottom"].set_visible(True)
-    axes.spines["bottom"].set(color=INK, linewidth=0.8, alpha=0.55)
-    return figure, axes
-
-
-def panel(
-    figure: Figure,
-    left: int | float,
-    width: int | float,
-    top: int | float,
-    bottom: int | float,
-    height: int | float,
-) -> Axes:
-    """Return a panel of a figure of this height; all lengths are in CSS pixels."""
-    box = (
-        left / WIDTH,
-        bottom / height,
-        width / WIDTH,
-        (height - top - bottom) / height,
-    )
-    axes = figure.add_axes(box)
-    axes.patch.set_visible(False)
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0, pad=6, colors=INK)
-    axes.set_axisbelow(True)
-    return axes
-
-
-def short(text: str, letters: int) -> str:
-    """Return both ends of a name: many columns differ in the last letters only."""
-    text = clean(str(text)).strip()
-    if len(text) <= letters:
-        return text
-    half = letters // 2
-    return f"{text[:half]}…{text[1 - half :]}"
 
 
 def _fit_into_page(root: ElementTree.Element, name: str) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unpooled.report.plots.scatter_plots import beside
+from unpooled.results.plots.scatter_plots import beside
 
 HEIGHT, GAP = 0.1, 0.03
 COORDINATES = st.floats(-1.0, 1.0)

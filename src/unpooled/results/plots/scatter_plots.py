@@ -1,14 +1,16 @@
 """Scatter plots: classes by two discriminants, columns in the correlation circle."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Circle
 
 from unpooled.arrays import Array, Bool, Float
-from unpooled.report.plots.svg import ACCENT, INK, SECOND, drawing, short
+from unpooled.results.plots.drawing import ACCENT, INK, SECOND, drawing, short
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _SIDE = 380
 # With two colours, enough to tell twelve classes apart.
@@ -23,7 +25,7 @@ def classes(
     means: Float[Array, "c 2"],
     names: Sequence[str],
     people: Mapping[str, Float[Array, "_ 2"]],
-) -> Figure:
+) -> "Figure":
     """Draw classes in the plane of two discriminants, each with a circle of radius 1.
 
     Parameters
@@ -47,7 +49,7 @@ def classes(
             axes.plot(*points.T, marker, markeredgewidth=0.6, fillstyle="none", **look)
     _square(axes, low, high)
     for (x, y), name in zip(means, names, strict=True):
-        axes.add_patch(Circle((x, y), 1.0, fill=False, edgecolor=SECOND, linewidth=1.0))
+        _circle(axes, (x, y), SECOND, 1.0)
         axes.plot([x], [y], "o", color=ACCENT, markersize=5)
         axes.text(x, y + 0.12, short(name, 14), ha="center", va="bottom", color=INK)
     axes.set_xlabel("first discriminant", color=INK, labelpad=6)
@@ -57,7 +59,7 @@ def classes(
 
 def correlation_circle(
     points: Float[Array, "p 2"], names: Sequence[str], first: Bool[Array, " p"]
-) -> Figure:
+) -> "Figure":
     """Draw columns by their correlations with two scores, within the unit circle.
 
     Parameters
@@ -71,7 +73,7 @@ def correlation_circle(
     """
     figure, axes = drawing(height=_SIDE, left=44, right=12, top=10, bottom=42)
     _square(axes, np.full(2, -1.15), np.full(2, 1.15))
-    axes.add_patch(Circle((0, 0), 1.0, fill=False, edgecolor=INK, linewidth=0.8))
+    _circle(axes, (0.0, 0.0), INK, 0.8)
     axes.axhline(0, color=INK, alpha=0.2, linewidth=0.8)
     axes.axvline(0, color=INK, alpha=0.2, linewidth=0.8)
     labels = [short(name, 12) for name in names]
@@ -133,7 +135,16 @@ def beside(
     return places
 
 
-def _square(axes: Axes, low: Float[Array, " 2"], high: Float[Array, " 2"]) -> None:
+def _circle(
+    axes: "Axes", centre: tuple[float, float], colour: str, width: float
+) -> None:
+    """Draw a circle of radius 1."""
+    from matplotlib.patches import Circle
+
+    axes.add_patch(Circle(centre, 1.0, fill=False, edgecolor=colour, linewidth=width))
+
+
+def _square(axes: "Axes", low: Float[Array, " 2"], high: Float[Array, " 2"]) -> None:
     axes.set_xlim(low[0], high[0])
     axes.set_ylim(low[1], high[1])
     axes.set_aspect("equal", adjustable="box")

@@ -1,13 +1,11 @@
-"""MMVFL in the report: how it settled, and weights where silos showed them."""
+"""MMVFL's results: how it settled, and weights where silos showed them."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import unpooled as up
-from unpooled.report.facts import facts_of
-from unpooled.report.results import results
-from unpooled.report.text.phrases import number
+from unpooled.results.formats import number
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +24,7 @@ def fitted():
 
 
 def shown(fitted):
-    [result] = results(facts_of(*fitted))
-    return {exhibit.heading: exhibit for exhibit in result.exhibits}
+    return {exhibit.heading: exhibit for exhibit in fitted[0].summary().exhibits}
 
 
 def test_weights_are_told_where_they_were_asked_for(fitted):
@@ -35,10 +32,9 @@ def test_weights_are_told_where_they_were_asked_for(fitted):
     settled, kept = shown(fitted).values()
     assert "not requested from the silos" in kept.text
     assert kept.tables == []
-    assert settled.tables[0].rows[-1] == (
-        str(model.n_iter_),
-        number(model.objective_[-1]),
-    )
+    whole, few = settled.tables
+    assert whole.column("objective") == list(model.objective_)
+    assert few.shown[-1] == (str(model.n_iter_), number(model.objective_[-1]))
     assert "classes 0, 1 and 2" in settled.text
 
     weights = model.feature_importances_
@@ -47,7 +43,7 @@ def test_weights_are_told_where_they_were_asked_for(fitted):
     by_column = {row[0]: row[1:] for row in counting.tables[0].rows}
     for silo, columns in {"a": "uv", "b": "w", "c": "xyz"}.items():
         for name, weight in zip(columns, weights[silo], strict=True):
-            assert by_column[name] == (silo, number(weight))
+            assert by_column[name] == (silo, weight)
     values = sorted((w for own in weights.values() for w in own), reverse=True)
-    assert [row[2] for row in counting.tables[0].rows] == [*map(number, values)]
+    assert [row[2] for row in counting.tables[0].rows] == values
     assert counting.picture is not None

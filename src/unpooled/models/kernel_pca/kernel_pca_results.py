@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unpooled.models.kernel_pca.kernel_pca import KernelPCA
-from unpooled.report.exhibits import Exhibit, Picture, Table
-from unpooled.report.plots import charts
-from unpooled.report.results.describe import MOST_ROWS, describe, fitted_attributes
-from unpooled.report.text.phrases import left_out, number, per_cent
+from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
+from unpooled.results.formats import number
+from unpooled.results.plots import charts
+
+if TYPE_CHECKING:
+    from unpooled.models.kernel_pca.kernel_pca import KernelPCA
 
 _KERNELS = {
     "rbf": "exp(−γ ‖x − y‖²)",
@@ -19,31 +21,37 @@ _KERNELS = {
 }
 
 
-@describe.register
-def _spectrum(model: KernelPCA, columns: Sequence[str]) -> list[Exhibit]:
+def kernel_pca_exhibits(model: "KernelPCA", columns: Sequence[str]) -> list[Exhibit]:
+    """Return the exhibits of a fitted kernel PCA."""
     # Not `getattr`: the silos would be asked for what they keep.
     values = np.asarray(vars(model).get("eigenvalues_", ()))
     if not len(values):
-        return fitted_attributes(model, columns)
+        return []
     k = min(len(values), MOST_ROWS)
     first = float(values[0]) if values[0] > 0 else 1.0
     rows = [
-        (f"{j + 1}", number(float(value)), per_cent(float(value) / first))
-        for j, value in enumerate(values[:k])
+        (f"{j + 1}", float(value), float(value) / first)
+        for j, value in enumerate(values)
     ]
-    note = left_out(k, len(values), "eigenvalues", "first")
-    table = Table("", ("Component", "Eigenvalue", "Share of the first"), rows, note)
+    heads = (
+        Column("Component"),
+        Column("Eigenvalue", "number"),
+        Column("Share of the first", "share", bar=True),
+    )
+    table = Table("eigenvalues", heads, rows, items="eigenvalues")
     title = "Eigenvalues of the kernel matrix"
     picture = Picture(
+        "eigenvalues",
         title,
         f"Bars: eigenvalues 1 to {k} as shares of the first. The numbers are in the "
         f"table below.",
         partial(charts.eigenvalues, values[:k] / first),
+        (table.name,),
     )
     return [Exhibit(title, _text(model), [table], picture)]
 
 
-def _text(model: KernelPCA) -> str:
+def _text(model: "KernelPCA") -> str:
     parameters = {"γ": model.gamma_, "c": model.coef0, "d": model.degree}
     formula = _KERNELS[model.kernel]
     used = [f"{n} = {number(float(v))}" for n, v in parameters.items() if n in formula]

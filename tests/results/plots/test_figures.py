@@ -8,22 +8,26 @@ import matplotlib
 import numpy as np
 import pytest
 
-from unpooled.report.exhibits import Picture
-from unpooled.report.plots import charts
-from unpooled.report.plots.svg import svg
+from unpooled.results.exhibits import Picture
+from unpooled.results.plots import charts
+from unpooled.results.plots.svg import svg
 
 SHARES = np.array([0.5, 0.25, 0.125])
 COMPONENTS = np.array([[0.6, -0.8, 0.0], [0.8, 0.6, 0.0]])
 NAMES = ["age", "chol", "thal"]
 
 
+def picture(draw):
+    return Picture("bars", "Shares", "Three bars.", draw, ("shares",))
+
+
 def scree(shares=SHARES, name="scree-0"):
-    return svg(Picture("Shares", "Three bars.", lambda: charts.scree(shares)), name)
+    return svg(picture(lambda: charts.scree(shares)), name)
 
 
 def loadings(columns=NAMES, components=COMPONENTS, titles=("1", "2")):
     draw = partial(charts.loadings, components, columns, titles)
-    return svg(Picture("Loadings", "Bars.", draw), "loadings-0")
+    return svg(picture(draw), "loadings-0")
 
 
 def texts(drawn: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Pictures of discriminants and correlations; scores where silos showed them."""
+"""Results of discriminants and correlations; scores where silos showed them."""
 
 import numpy as np
 import pandas as pd
@@ -17,9 +17,8 @@ from unpooled import (
     simulate,
 )
 from unpooled.report.facts import facts_of
-from unpooled.report.plots.svg import svg
-from unpooled.report.results import results
 from unpooled.report.text.wording import what_came_in, what_left, what_stayed
+from unpooled.results.plots.svg import svg
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +36,8 @@ def federation(parties):
     return simulate(parties, label="kind")
 
 
-def exhibits(model, federation):
-    [result] = results(facts_of(model, federation))
-    return {exhibit.heading: exhibit for exhibit in result.exhibits}
+def exhibits(model):
+    return {exhibit.heading: exhibit for exhibit in model.summary().exhibits}
 
 
 def drawn(exhibit):
@@ -48,7 +46,7 @@ def drawn(exhibit):
 
 def test_discriminants(federation):
     model = LinearDiscriminantAnalysis().fit(federation, "kind")
-    shown = exhibits(model, federation)
+    shown = exhibits(model)
     picture = drawn(shown["Classes"])
     assert [f">{name}<" in picture for name in "xyz"] == [True] * 3
     [table] = shown["Classes"].tables
@@ -63,7 +61,7 @@ def test_three_parties_have_generalised_correlations(criterion):
     views = {name: rng.standard_normal((60, 3)) for name in "abc"}
     people = simulate(views, partition="columns", policy=Policy.open())
     model = CCA(2, regularisation=0.2, criterion=criterion).fit(people)
-    shown = exhibits(model, people)
+    shown = exhibits(model)
     [table] = shown["Generalised correlations"].tables
     assert len(table.rows) == 2
 
@@ -72,30 +70,30 @@ def test_people_are_drawn_where_silos_show_them(parties, federation):
     open_ones = simulate(parties, label="kind", policy=Policy.open())
     model = LinearDiscriminantAnalysis(scores="coordinator").fit(open_ones, "kind")
     assert len(model.scores_) == len(model.score_classes_) == 150
-    shown = exhibits(model, open_ones)["Classes"]
+    shown = exhibits(model)["Classes"]
     assert "The 150 people drawn" in shown.text
     plain = LinearDiscriminantAnalysis().fit(open_ones, "kind")
-    without = exhibits(plain, open_ones)["Classes"]
+    without = exhibits(plain)["Classes"]
     assert "stay in the silos" in without.text
     assert len(drawn(shown)) > len(drawn(without)) + 150 * 10
 
 
 def test_two_classes_have_no_plane(federation):
     model = LinearDiscriminantAnalysis(1).fit(federation, "kind")
-    assert set(exhibits(model, federation)) == {"Discriminant directions"}
+    assert set(exhibits(model)) == {"Discriminant directions"}
 
 
 def test_canonical_correlations(federation):
     model = CCA(2).fit(federation, y=["d", "e"])
-    shown = exhibits(model, federation)
+    shown = exhibits(model)
     bars, circle = shown["Canonical correlations"], shown["Correlation circle"]
     assert bars.picture is not None
-    assert bars.tables[0].head[-1] == "p-value"
+    assert bars.tables[0].columns[-1].heading == "p-value"
     assert [f">{name}<" in drawn(circle) for name in "abcde"] == [True] * 5
 
 
 def test_other_models_and_parties_have_pages_too(federation):
-    shown = exhibits(PLSRegression(2).fit(federation, y=["d", "e"]), federation)
+    shown = exhibits(PLSRegression(2).fit(federation, y=["d", "e"]))
     assert shown["Correlations of the scores"].picture is not None
     assert [f">{name}<" in drawn(shown["Correlation circle"]) for name in "ade"]
     rng = np.random.default_rng(1)
@@ -104,10 +102,8 @@ def test_other_models_and_parties_have_pages_too(federation):
         partition="columns",
         policy=Policy.open(),
     )
-    assert "Canonical correlations" in exhibits(CCA(2).fit(pair), pair)
-    assert set(exhibits(PLSCanonical(2).fit(pair), pair)) == {
-        "Correlations of the scores"
-    }
+    assert "Canonical correlations" in exhibits(CCA(2).fit(pair))
+    assert set(exhibits(PLSCanonical(2).fit(pair))) == {"Correlations of the scores"}
 
 
 @pytest.mark.parametrize("model", [VFedPCA(2, rounds=3), VFedAKPCA(2)])
@@ -116,16 +112,17 @@ def test_merged_directions_have_variances_and_no_shares(model):
     X = np.random.default_rng(2).standard_normal((60, 7))
     parts = dict(zip("abc", np.split(X, [2, 4], axis=1), strict=True))
     people = simulate(parts, partition="columns", policy=Policy.open())
-    [result] = results(facts_of(model.fit(people), people))
-    [shown] = result.exhibits
+    result = model.fit(people).summary()
+    shown, kept = result.exhibits
+    assert kept.heading == "Kept in the silos"
     assert result.title.startswith(f"{type(model).__name__}: ")
     assert shown.heading == "Variance along merged directions"
     assert shown.picture is None
-    assert shown.tables[0].head == ("Component", "Variance")
+    assert [c.heading for c in shown.tables[0].columns] == ["Component", "Variance"]
     assert len(shown.tables[0].rows) == 2
     assert f"in {len(model.history_)} rounds" in shown.text
     assert model.components_.shape == (2, 7)
-    assert "Loadings" in exhibits(model, people)
+    assert "Loadings" in exhibits(model)
 
 
 KERNELS = {
@@ -139,8 +136,7 @@ KERNELS = {
 @pytest.mark.parametrize("how", KERNELS.values(), ids=KERNELS)
 def test_kernels_have_eigenvalues_and_nobody_s_scores(people, how):
     model = KernelPCA(3, **how).fit(people)
-    [result] = results(facts_of(model, people))
-    [shown] = result.exhibits
+    shown = model.summary().exhibits[0]
     assert shown.heading == "Eigenvalues of the kernel matrix"
     assert shown.picture is not None
     assert len(shown.tables[0].rows) == 3

@@ -2,72 +2,61 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.models.pca.pca import PCA
-from unpooled.report.exhibits import Exhibit, Picture, Table
-from unpooled.report.plots import charts
-from unpooled.report.results.describe import (
-    MOST_ROWS,
-    by_component,
-    describe,
-    fitted_attributes,
-)
-from unpooled.report.results.preprocessing import by_column
-from unpooled.report.text.phrases import (
-    counted,
-    left_out,
-    number,
-    per_cent,
-    probability,
-    signed,
-)
+from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
+from unpooled.results.fitted_attributes import by_column, by_component
+from unpooled.results.formats import counted, left_out, number, per_cent, signed
+from unpooled.results.plots import charts
+
+if TYPE_CHECKING:
+    from unpooled.models.pca.pca import PCA
 
 MANY_COLUMNS = 30  # beyond this, only the largest loadings of a component are shown
 TOP = 15
 MANY_COMPONENTS = 6  # panels and columns of loadings
 
 
-@describe.register
-def _pca(model: PCA, columns: Sequence[str]) -> list[Exhibit]:
+def pca_exhibits(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
+    """Return the exhibits of a fitted PCA."""
     # Not `hasattr`, here and below: silos would be asked for what they keep.
     if "explained_variance_ratio_" not in vars(model):
-        return fitted_attributes(model, columns)
+        return []
     exhibits = [_variance(model)]
     if "signal_to_noise_" in vars(model):
         exhibits.append(_signal(model))
     if "components_" in vars(model):
         exhibits += loadings(model.components_, columns)
     if "mean_" in vars(model) and not _standardised(model):
-        table = by_column(columns, {"Mean": model.mean_})
+        table = by_column("means", columns, {"Mean": model.mean_})
         exhibits.append(Exhibit("Columns, over all silos", "", [table]))
     return exhibits
 
 
-def _standardised(model: PCA) -> bool:
+def _standardised(model: "PCA") -> bool:
     """Whether columns were standardised before: their means are rounding errors."""
     deviation = np.sqrt(np.max(model.explained_variance_))
     return bool(np.abs(model.mean_).max() <= 1e-9 * deviation)
 
 
-def _variance(model: PCA) -> Exhibit:
+def _variance(model: "PCA") -> Exhibit:
     shares = np.asarray(model.explained_variance_ratio_)
     k = min(len(shares), MOST_ROWS)
     cumulative = np.cumsum(shares)
-    rows = [
-        (f"{i + 1}", number(v), per_cent(s), per_cent(t))
-        for i, (v, s, t) in enumerate(
-            zip(model.explained_variance_[:k], shares[:k], cumulative[:k], strict=True)
-        )
-    ]
+    names = [f"{i + 1}" for i in range(len(shares))]
     table = Table(
-        "",
-        ("Component", "Variance", "Share", "Cumulative share"),
-        rows,
-        left_out(k, len(shares), "components", "first"),
+        "explained_variance",
+        (
+            Column("Component"),
+            Column("Variance", "number"),
+            Column("Share", "share", bar=True),
+            Column("Cumulative share", "share"),
+        ),
+        list(zip(names, model.explained_variance_, shares, cumulative, strict=True)),
+        items="components",
     )
     text = (
         f"{counted(len(shares), 'component')} "
@@ -83,28 +72,32 @@ def _variance(model: PCA) -> Exhibit:
             f"directions."
         )
     picture = Picture(
+        "scree",
         "Share of variance by component",
         f"Bars: share of variance of components 1 to {k}, from {per_cent(shares[0])} "
         f"down to {per_cent(shares[k - 1])}. Line: cumulative share, ending at "
         f"{per_cent(cumulative[k - 1])}. The numbers are in the table below.",
         partial(charts.scree, shares[:k]),
+        (table.name,),
     )
     return Exhibit("Explained variance", text, [table], picture)
 
 
-def _share_of_gap(model: Any) -> str:
+def _share_of_gap(model: "PCA") -> str:
     if model.gap_ <= 0:
         return "more than all"
-    return probability(float(np.max(model.residuals_)) / model.gap_)
+    return number(float(np.max(model.residuals_)) / model.gap_)
 
 
-def _signal(model: PCA) -> Exhibit:
+def _signal(model: "PCA") -> Exhibit:
     text = (
         "The variances contain noise, which was added for differential privacy. The "
         "signal-to-noise ratio is a component’s variance divided by the largest "
         "variance that noise alone gives: a component with a ratio near 1 may be noise."
     )
-    table = by_component("Signal-to-noise ratio", model.signal_to_noise_)
+    table = by_component(
+        "signal_to_noise", "Signal-to-noise ratio", model.signal_to_noise_
+    )
     return Exhibit("Signal and noise", text, [table])
 
 
@@ -117,57 +110,64 @@ def loadings(components: Float[Array, "k p"], columns: Sequence[str]) -> list[Ex
         "are positive, to the left negative. Within a component the squares add up to "
         "1."
     )
-    if p > MANY_COLUMNS:
-        return _largest(components[:shown], k, columns, text)
-    titles = [f"component {i + 1}" if shown < 4 else f"{i + 1}" for i in range(shown)]
     table = Table(
-        "",
-        ("Column", *[f"{i + 1}" for i in range(shown)]),
-        [
-            (column, *map(signed, components[:shown, j]))
-            for j, column in enumerate(columns)
-        ],
-        left_out(shown, k, "components", "first"),
+        "loadings",
+        (
+            Column("Column"),
+            *(Column(f"{i + 1}", "signed", f"component_{i + 1}") for i in range(k)),
+        ),
+        [(name, *components[:, j]) for j, name in enumerate(columns)],
+        items="columns",
     )
-    picture = _picture(components[:shown], columns, titles)
-    return [Exhibit("Loadings", text, [table], picture)]
+    if p > MANY_COLUMNS:
+        return _largest(components[:shown], columns, text, table)
+    titles = [f"component {i + 1}" if shown < 4 else f"{i + 1}" for i in range(shown)]
+    tables = [table]
+    if shown < k:
+        note = left_out(shown, k, "components", "first")
+        tables = table.excerpt(columns=range(1 + shown), note=note)
+    picture = _picture("loadings", components[:shown], columns, titles)
+    return [Exhibit("Loadings", text, tables, picture)]
 
 
 def _largest(
-    components: Float[Array, "l p"], k: int, columns: Sequence[str], text: str
+    components: Float[Array, "l p"], columns: Sequence[str], text: str, table: Table
 ) -> list[Exhibit]:
     """Return one exhibit for each component, with its largest loadings only."""
-    p = components.shape[1]
+    p, k = len(columns), len(table.columns) - 1
     text += (
         f" Of the {p:,} columns, the {TOP} with the largest loadings are shown for "
         f"each component. {left_out(len(components), k, 'components', 'first')}"
     )
     exhibits = []
     for i, values in enumerate(components):
-        order = np.argsort(-np.abs(values), kind="stable")[:TOP]
-        names = [columns[int(j)] for j in order]
-        share = float(np.sum(values[order] ** 2))
-        table = Table(
-            "",
-            ("Column", "Loading"),
-            [(columns[int(j)], signed(float(values[j]))) for j in order],
-            f"Their squares add up to {share:.3f}.",
-        )
-        picture = _picture(values[None, order], names, [""])
+        order: list[int] = np.argsort(-np.abs(values), kind="stable")[:TOP].tolist()
+        names = [columns[j] for j in order]
+        note = f"Their squares add up to {np.sum(values[order] ** 2):.3f}."
+        whole, part = table.excerpt(rows=order, columns=(0, i + 1), note=note)
+        name = f"loadings_{i + 1}"
+        picture = _picture(name, values[None, order], names, [""])
+        # The whole table is in one file: it stands with the first component.
+        tables = [part] if i else [whole, part]
         heading = f"Loadings of component {i + 1}"
-        exhibits.append(Exhibit(heading, "" if i else text.strip(), [table], picture))
+        exhibits.append(Exhibit(heading, "" if i else text.strip(), tables, picture))
     return exhibits
 
 
 def _picture(
-    components: Float[Array, "k p"], columns: Sequence[str], titles: Sequence[str]
+    name: str,
+    components: Float[Array, "k p"],
+    columns: Sequence[str],
+    titles: Sequence[str],
 ) -> Picture:
     first = components[0]
     order = np.argsort(-np.abs(first), kind="stable")[:3]
     largest = ", ".join(f"{columns[int(j)]} {signed(float(first[j]))}" for j in order)
     return Picture(
+        name,
         "Loadings by component",
         f"Bars of loadings by column. The largest of the first component drawn are "
         f"{largest}. The numbers are in the table below.",
         partial(charts.loadings, components, columns, titles),
+        ("loadings",),
     )

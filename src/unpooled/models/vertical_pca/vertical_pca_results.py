@@ -1,20 +1,24 @@
 """Results of VFedPCA and VFedAKPCA: variances along merged directions, and loadings."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from unpooled.models.vertical_pca.vfedakpca import VFedAKPCA
-from unpooled.models.vertical_pca.vfedpca import VFedPCA
-from unpooled.report.exhibits import Exhibit
-from unpooled.report.results.describe import by_component, describe, fitted_attributes
-from unpooled.report.results.pca import loadings
-from unpooled.report.text.phrases import counted
+from unpooled.models.pca.pca_results import loadings
+from unpooled.results.exhibits import Exhibit
+from unpooled.results.fitted_attributes import by_component
+from unpooled.results.formats import counted
+
+if TYPE_CHECKING:
+    from unpooled.models.vertical_pca.merged_directions import MergedDirections
 
 
-@describe.register
-def _merged(model: VFedPCA | VFedAKPCA, columns: Sequence[str]) -> list[Exhibit]:
+def vertical_pca_exhibits(
+    model: "MergedDirections", columns: Sequence[str]
+) -> list[Exhibit]:
+    """Return the exhibits of a fitted VFedPCA or VFedAKPCA."""
     # Not `hasattr`, here and below: silos would be asked for what they keep.
     if not {"explained_variance_", "history_"} <= set(vars(model)):
-        return fitted_attributes(model, columns)
+        return []
     text = (
         f"Variance of all columns along directions merged from the silos’ own in "
         f"{counted(len(model.history_), 'round')}, with denominator N − 1 (N people). "
@@ -22,7 +26,7 @@ def _merged(model: VFedPCA | VFedAKPCA, columns: Sequence[str]) -> list[Exhibit]
         f"principal components of all columns together. The total variance of all "
         f"columns was not released, so the directions’ shares of it are not known."
     )
-    table = by_component("Variance", model.explained_variance_)
+    table = by_component("variances", "Variance", model.explained_variance_)
     exhibits = [Exhibit("Variance along merged directions", text, [table])]
     if "components_" in vars(model):
         exhibits += loadings(model.components_, columns)
