@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from unpooled.results.summary import Summary
     from unpooled.study import Run, Study
 
+_WIDTH, _GAP = 80, 3  # letters; a table without room for its bars has none
 _BAR = 20  # letters of the longest
 # Loadings and correlations from here on are bold: the eye finds them in a large table.
 _LARGE = 0.4
@@ -61,15 +62,18 @@ def exhibits(summary: "Summary") -> Iterator[RenderableType]:
 
 def _grid(one: "Table") -> RenderableType:
     grid = table()
+    widths = [_narrowest(one, j) for j in range(len(one.columns))]
     bars = [_bars(one, j) for j, column in enumerate(one.columns) if column.bar]
-    for column, cells in zip(one.columns, _columns(one), strict=True):
-        # A heading may be folded where the window is narrow, and a number may not.
-        widest = max(map(len, cells), default=0) if column.numeric else None
+    if sum(widths) + _GAP * len(widths) + _BAR * len(bars) > _WIDTH:
+        bars = []
+    for column, width in zip(one.columns, widths, strict=True):
         grid.add_column(
             printable(column.heading),
             justify="right" if column.numeric else "left",
             overflow="fold",
-            min_width=widest,
+            min_width=width,
+            # What could not be narrower keeps its width where others are folded.
+            no_wrap=column.numeric and len(printable(column.heading)) <= width,
         )
     for _ in bars:
         grid.add_column("", no_wrap=True, overflow="ellipsis")
@@ -80,8 +84,12 @@ def _grid(one: "Table") -> RenderableType:
     return grid
 
 
-def _columns(one: "Table") -> list[tuple[str, ...]]:
-    return list(zip(*one.shown, strict=True)) or [() for _ in one.columns]
+def _narrowest(one: "Table", j: int) -> int:
+    """Return how narrow a column can be: numbers and words are not folded."""
+    column = one.columns[j]
+    words = printable(column.heading).split()
+    cells = [row[j] for row in one.shown] if column.numeric else []
+    return max(map(len, [*words, *cells]), default=1)
 
 
 def _cell(column: "Column", value: "Value", text: str) -> Text:
