@@ -77,7 +77,8 @@ def written(folder, steps, partition):
     return folder / "study.toml"
 
 
-def ends_well(steps, words, partition):
+def ends_well(family, partition):
+    steps, words = family
     study = written(Path(), steps, partition)
 
     result = call("run", study)
@@ -107,7 +108,7 @@ def ends_well(steps, words, partition):
 )
 def test_every_family_on_rows(family, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    ends_well(*family, "rows")
+    ends_well(family, "rows")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,7 @@ def test_every_family_on_rows(family, tmp_path, monkeypatch):
 )
 def test_every_family_on_columns(family, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    ends_well(*family, "columns")
+    ends_well(family, "columns")
 
 
 @pytest.fixture(scope="module")

@@ -102,7 +102,8 @@ def test_classes_without_a_description_have_their_fitted_attributes_listed():
 
     summary = summary_of(Foreign())
 
-    assert dict(summary.tables["fitted_attributes"].shown) == {
+    shown = summary.tables["fitted_attributes"].shown
+    assert {row[0]: row[1] for row in shown} == {
         "A_": "3 × 3 numbers",
         "gain_": "0.2500",
         "method_": "b",

@@ -57,7 +57,7 @@ def _name(colours: Mapping[str, str]) -> None:
         named[name] = colour
 
 
-def blank(height: float) -> "Figure":
+def blank(height: int | float) -> "Figure":
     """Return a figure of the natural width, without a panel; `height` in CSS pixels."""
     from matplotlib.figure import Figure
 
