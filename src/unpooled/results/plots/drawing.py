@@ -33,6 +33,7 @@ def settings(colours: Mapping[str, str] = ON_WHITE) -> Iterator[None]:
         What the colours' names stand for.
     """
     import matplotlib
+
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         chosen = matplotlib.rcParams
