@@ -39,6 +39,7 @@ from unpooled.results.summary import summary_of
 
 __all__ = ["Facts", "facts_of", "render", "report"]
 
+
 def report(
     model: Any,
     federation: Federation,
