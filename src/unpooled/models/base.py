@@ -48,6 +48,8 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     # Attributes that the silos of a column partition keep until one is read.
     _kept_by_silos: tuple[str, ...] = ()
     _silos: Federation | None = None
+    # Those of them that the silos have disclosed.
+    _disclosed: tuple[str, ...] = ()
     # Steps of other files that this model runs under its own name, such as
     # "pca.local_total"; a module stands for all steps that it declares.
     _steps: tuple[Step | ModuleType, ...] = ()
@@ -96,7 +98,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
 
     def _forget(self) -> None:
         """Drop all fitted attributes; parameters and the state of a search stay."""
-        for name in (*fitted_names(self), "_silos"):
+        for name in (*fitted_names(self), "_silos", "_disclosed"):
             self.__dict__.pop(name, None)
 
     def continuing(
@@ -123,6 +125,22 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     @abc.abstractmethod
     def _fit(self, federation: Federation, y: Any) -> None:
         """Set the fitted attributes, from sums and other rounds of the federation."""
+
+    @classmethod
+    def kept_by_silos(cls) -> tuple[str, ...]:
+        """Return the attributes that silos keep on a column partition."""
+        return cls._kept_by_silos
+
+    @classmethod
+    def forms_scores(cls, parameters: Mapping[str, Any]) -> bool:
+        """Return whether silos keep scores only if `transform` is called.
+
+        Parameters
+        ----------
+        parameters : mapping of str to object
+            As a study has them, for a model on a column partition.
+        """
+        return False
 
     def _gather(self, federation: Federation) -> None:
         """Collect the attributes `_kept_by_silos` from the silos, and set them."""
@@ -191,8 +209,11 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
                 f"read from a file. Ask for {name} before saving, where the silos "
                 f"allow it."
             )
+        before = set(vars(self))
         with self._silos.calling(self, "_gather"):
             self._gather(self._silos)
+        here = [name for name in self._kept_by_silos if name in vars(self)]
+        self._disclosed = tuple(name for name in here if name not in before)
         return vars(self)[name]
 
     def __getstate__(self) -> dict[str, Any]:

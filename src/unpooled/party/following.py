@@ -101,6 +101,9 @@ class StudyText:
     ----------
     calls : tuple of mapping
         "method", "class", "parameters" and "arguments" of each.
+    further : tuple of (int, mapping)
+        The calls on models that were fitted, such as for attributes that silos keep:
+        each with the place of the fit in `calls`, on whose view it is made.
     parties : tuple of str
         Sorted.
     protection : {"masked", "plain"}
@@ -112,6 +115,7 @@ class StudyText:
     """
 
     calls: tuple[Mapping[str, Any], ...]
+    further: tuple[tuple[int, Mapping[str, Any]], ...] = ()
     parties: tuple[str, ...]
     protection: str
     columns: tuple[str, ...] | None
@@ -434,6 +438,12 @@ def _check_text(
     if (call.label, call.random_state) != (text.label, text.random_state):
         raise Refusal("not_followed")
     view = digest(canonical(list(call.view)))
+    for place, asked in text.further:
+        fit = digest(canonical(dict(text.calls[place])))
+        if canonical(dict(asked)) == canonical(_asked(call, asked)) and any(
+            note["view"] == view and note["call"] == fit for note in notes
+        ):
+            return
     for place, asked in enumerate(text.calls):
         if canonical(dict(asked)) != canonical(_asked(call, asked)):
             continue

@@ -20,6 +20,7 @@ from unpooled.party.party import Party
 from unpooled.protocol.message import decode, encode
 from unpooled.protocol.request import Request, view_arrays
 from unpooled.secure.keys.roster import Roster
+from unpooled.study.further_results import further_calls
 from unpooled.study.pipeline import unfitted_pipeline
 from unpooled.study.study_file import read_steps, target_of
 
@@ -134,8 +135,8 @@ def calls_of(text: str) -> StudyText:
     top = Section.from_text("the announced study", text)
     head = top.section("study")
     label, by_rows = head.text("label"), head.text("partition") != "columns"
-    calls = []
-    for step in read_steps(top):
+    calls, further = [], []
+    for place, step in enumerate(read_steps(top)):
         target = target_of([step], label)
         updates = step.update is not None
         arguments = {} if updates or target is None else {"y": target}
@@ -145,9 +146,13 @@ def calls_of(text: str) -> StudyText:
             parameters = record_of(model, {})["parameters"]
         call = {"method": "update" if updates else "fit", "class": step.model}
         calls.append(call | {"parameters": parameters, "arguments": arguments})
+        for method, arguments in further_calls(step):
+            call = {"method": method, "class": step.model, "parameters": parameters}
+            further.append((place, call | {"arguments": arguments}))
     columns = head.names("columns") if by_rows else None
     return StudyText(
         calls=tuple(calls),
+        further=tuple(further),
         parties=tuple(sorted(top.section("parties"))),
         protection=head.text("secure_sum") or "masked",
         columns=columns and tuple(columns),

@@ -11,6 +11,7 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.federation.planning.dry_run import plan
 from unpooled.federation.planning.plan import Plan
+from unpooled.study.further_results import add_further_results, further_calls
 from unpooled.study.study_file import StudyFile, StudyStep, target_of
 
 if TYPE_CHECKING:
@@ -55,6 +56,34 @@ class ModelUpdate(BaseEstimator):
         return self.model_.transform(X)
 
 
+@final
+class WithFurtherResults(BaseEstimator):
+    """A pipeline step whose `fit` also asks for what a study wants beside the fit.
+
+    It serves for plans.
+
+    Parameters
+    ----------
+    model : estimator
+        Of the step.
+    step : StudyStep
+        What it asks for.
+    """
+
+    def __init__(self, model: Any, step: StudyStep) -> None:
+        self.model, self.step = model, step
+
+    def fit(self, X: Federation, y: Any = None) -> "WithFurtherResults":
+        """Fit the model, and ask."""
+        self.model.fit(X, y)
+        add_further_results(self.step, self.model, X)
+        return self
+
+    def transform(self, X: Federation) -> Any:
+        """Transform by the fitted model."""
+        return self.model.transform(X)
+
+
 def pipeline_of(models: Iterable[tuple[str, Any]]) -> "Pipeline":
     """Return named models as a scikit-learn Pipeline."""
     from sklearn.pipeline import Pipeline
@@ -78,7 +107,8 @@ def unfitted_pipeline(
 
     def part(step: StudyStep) -> BaseEstimator:
         if step.update is None:
-            return step.estimator()
+            model = step.estimator()
+            return WithFurtherResults(model, step) if further_calls(step) else model
         return ModelUpdate(step.estimator() if read_models else step.kind()())
 
     return pipeline_of((step.name, part(step)) for step in steps)
