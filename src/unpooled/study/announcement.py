@@ -20,7 +20,7 @@ from unpooled.party.party import Party
 from unpooled.protocol.message import decode, encode
 from unpooled.protocol.request import Request, view_arrays
 from unpooled.secure.keys.roster import Roster
-from unpooled.study.pipeline import unfitted_pipeline
+from unpooled.study.pipeline import unfitted_steps
 from unpooled.study.study_file import read_steps, target_of
 
 # A silo does not know how many columns another silo has. The plan assumes so many that
@@ -99,9 +99,7 @@ def read_announced(
         layout = replace(_layout_known_to(party, dry.parties), matching=matching)
     federation = Federation(dry, layout=layout, named=True, label=label)
     # A silo does not have the files of models to update, and a plan needs none.
-    pipeline = unfitted_pipeline(steps, read_models=False)
-    target = target_of(steps, label)
-    pipeline.fit(federation, *([] if target is None else [target]))
+    unfitted_steps(steps, label, read_models=False).fit(federation)
     lines = with_matching(federation, dry.lines)
     plan = Plan(
         releases=tuple(line for line in lines if party.name in line.parties),
@@ -133,9 +131,11 @@ def calls_of(text: str) -> StudyText:
     """
     top = Section.from_text("the announced study", text)
     head = top.section("study")
-    label, by_rows = head.text("label"), head.text("partition") != "columns"
-    calls = []
-    for step in read_steps(top):
+    label, partition = head.text("label"), head.text("partition") or "rows"
+    calls, reads, source = [], list[int](), -1
+    for place, step in enumerate(read_steps(top)):
+        reads.append(source)
+        source = place if step.kind().gives_rows(partition) else source
         target = target_of([step], label)
         updates = step.update is not None
         arguments = {} if updates or target is None else {"y": target}
@@ -145,9 +145,10 @@ def calls_of(text: str) -> StudyText:
             parameters = record_of(model, {})["parameters"]
         call = {"method": "update" if updates else "fit", "class": step.model}
         calls.append(call | {"parameters": parameters, "arguments": arguments})
-    columns = head.names("columns") if by_rows else None
+    columns = head.names("columns") if partition == "rows" else None
     return StudyText(
         calls=tuple(calls),
+        reads=tuple(reads),
         parties=tuple(sorted(top.section("parties"))),
         protection=head.text("secure_sum") or "masked",
         columns=columns and tuple(columns),

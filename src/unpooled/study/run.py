@@ -27,7 +27,7 @@ from unpooled.models.files.model_file import save
 from unpooled.party.memory.kept_arrays import KeptStore
 from unpooled.party.party import Party
 from unpooled.study.model_updates import with_earlier
-from unpooled.study.pipeline import pipeline_of, plan_fit, unfitted_pipeline
+from unpooled.study.pipeline import after, pipeline_of, plan_fit
 from unpooled.study.reporting import write_report
 from unpooled.study.run_folder import (
     RunFolder,
@@ -52,7 +52,7 @@ class Run:
     models : dict of str to estimator
         The fitted steps by name.
     pipeline : Pipeline
-        All steps, as one scikit-learn Pipeline.
+        The steps that transform rows, and the last, as one scikit-learn Pipeline.
     ledger : Ledger
         What crossed the silos' doors, also before an interruption.
     rounds : list of RoundRecord
@@ -189,9 +189,9 @@ def _fit_rest(
                 f"Finished {step.name}, rounds {first} to {place.next_round - 1}."
             )
             if number < len(rest):
-                view = model.transform(view)
+                view = after(model, view)
         models = place.models()
-        save(pipeline_of(models), place.path / "pipeline.unpooled")
+        save(pipeline_of(models, study.partition), place.path / "pipeline.unpooled")
         if study.report:
             write_report(place)
         shutil.rmtree(place.path / _KEPT, ignore_errors=True)
@@ -226,7 +226,7 @@ def result_of(study: StudyFile, place: RunFolder) -> Run:
     return Run(
         folder=place.path,
         models=dict(models),
-        pipeline=pipeline_of(models),
+        pipeline=pipeline_of(models, study.partition),
         ledger=place.ledger,
         rounds=place.rounds,
         report=place.path / "report.html" if study.report else None,
@@ -235,7 +235,7 @@ def result_of(study: StudyFile, place: RunFolder) -> Run:
 
 def _transformed(federation: Federation, models: Sequence[Any]) -> Federation:
     for model in models:
-        federation = model.transform(federation)
+        federation = after(model, federation)
     return federation
 
 
@@ -246,7 +246,7 @@ def _plan(
     planned: Planned | None,
 ) -> None:
     """Plan the steps; raise the refusals that the plan predicts."""
-    plan = plan_fit(study, unfitted_pipeline(steps), federation)
+    plan = plan_fit(study, steps, federation)
     for party, step, rule in plan.refusals:
         raise ReleaseRefusedError(party, step, rule)
     if planned is not None:

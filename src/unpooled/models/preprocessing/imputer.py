@@ -123,6 +123,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     statistics_: Float[Array, " p"]
 
     _partitions = ("rows", "columns")
+    _gives_views = ("rows", "columns")
     _missing = True
     _kept_by_silos = ("statistics_",)
     _steps = (local_counts, local_observed, own_observed)
