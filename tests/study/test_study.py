@@ -247,3 +247,28 @@ def test_no_file_of_a_run_holds_a_row(study):
         if zipfile.is_zipfile(run.folder / name):
             continue  # whose arrays are compared with the ledger's shapes elsewhere
         assert not [n for n in numbers if n.encode() in content], name
+
+
+def test_ids_and_a_label_may_both_be_texts_where_columns_are_divided(tmp_path):
+    """The file was opened without its ids to look for the label, and refused."""
+    rng = np.random.default_rng(0)
+    people = [f"p{i:02}" for i in range(30)]
+    for silo, names in {"clinic": "ab", "lab": "cd", "bank": "ef"}.items():
+        frame = polars.DataFrame(rng.normal(size=(30, 2)), list(names))
+        frame = frame.with_columns(polars.Series("person", people))
+        if silo == "clinic":
+            frame = frame.with_columns(polars.Series("kind", ["ill", "well"] * 15))
+        frame.write_csv(tmp_path / f"{silo}.csv")
+    parties = "".join(
+        f'[parties.{s}]\nsource = "{s}.csv"\n' for s in ("clinic", "lab", "bank")
+    )
+    (tmp_path / "study.toml").write_text(
+        '[study]\nname = "wide"\npartition = "columns"\nids = "person"\n'
+        f'label = "kind"\n{parties}[policy]\nallow_row_level = true\n'
+        "max_released_share = 100.0\n[outputs]\nreport = false\n"
+        '[[steps]]\nmodel = "MMVFL"\nbeta = 1.0\nmax_iter = 2\ntol = 0.0\n'
+    )
+
+    run = up.Study.from_file(tmp_path / "study.toml").run()
+
+    assert list(run.models["mmvfl"].classes_) == ["ill", "well"]

@@ -49,7 +49,7 @@ def open_parties(
             "On a column partition every silo has columns of its own: leave out "
             "columns in the sources, or select columns of the federation."
         )
-    labelled = {name: has_label(source, label) for name, source in parties.items()}
+    labelled = {name: has_label(source, label, ids) for name, source in parties.items()}
     if label is not None and not any(labelled.values()):
         raise DataError(f"No silo has the label column {label!r}.")
     tables = {
@@ -115,13 +115,22 @@ def _opened(
         raise DataError(f"Silo {name!r}: {wrong}") from wrong
 
 
-def has_label(source: Any, label: str | None) -> bool:
-    """Whether a source has the label among its columns."""
+def has_label(source: Any, label: str | None, ids: str | None = None) -> bool:
+    """Whether a source has the label among its columns.
+
+    Parameters
+    ----------
+    source
+        As of `open_source`.
+    label, ids : str or None
+        Both are named as the source is opened: as features they would have to be
+        numbers.
+    """
     if label is None or isinstance(source, Table):
         return label is not None and source.label == label
     try:
-        open_source(source, label=label)
-    except DataError:
-        # Any other fault of the source is reported when it is opened without label.
-        return False
+        open_source(source, label=label, ids=ids)
+    except DataError as wrong:
+        # Any other fault of the source is reported when it is opened for the study.
+        return wrong.rule != "unknown_columns"
     return True

@@ -38,7 +38,9 @@ def simulated_federation(
                 f"{where} source: this key is missing. It takes a text; only a study "
                 f"over a consortium (a kit) leaves it to the silo."
             )
-        labelled = study.partition == "rows" or has_label(party.source, study.label)
+        labelled = study.partition == "rows" or has_label(
+            party.source, study.label, study.ids
+        )
         try:
             tables[name] = open_source(
                 party.source,
