@@ -49,6 +49,7 @@ def simulated_federation(
                 columns=study.columns,
                 missing=party.missing,
                 block_mb=party.block_mb,
+                **party.rows,
             )
         except DataError as wrong:
             raise DataError(f"{where}: {wrong}") from wrong
