@@ -5,6 +5,7 @@ from typing import Any, final
 
 import numpy as np
 
+from unpooled.arrays import Array, Int
 from unpooled.data.columns import check_known
 from unpooled.data.row_blocks import Block
 from unpooled.data.sources.open_source import open_source
@@ -91,6 +92,10 @@ class NumberedTable(Table):
     def n_rows(self) -> int:
         """Number of rows of the table."""
         return self._table.n_rows
+
+    def source_rows(self, rows: Int[Array, " l"]) -> Int[Array, " l"]:
+        """Return the places of rows in the source of the table."""
+        return self._table.source_rows(rows)
 
     def blocks(
         self, columns: Sequence[str], extra: Sequence[str] = (), rows: int | None = None

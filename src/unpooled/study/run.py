@@ -17,7 +17,8 @@ from typing import Any, final
 
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.coordinator.step_call import RoundRecord
-from unpooled.errors import ReleaseRefusedError, StudyError, UnpooledError
+from unpooled.data.columns import listing
+from unpooled.errors import RULES, ReleaseRefusedError, StudyError, UnpooledError
 from unpooled.federation.federation import Federation
 from unpooled.federation.local import note_common_rows
 from unpooled.federation.matching import agree_on_rows
@@ -173,8 +174,13 @@ def _fit_rest(
     coordinator.listeners += [] if listener is None else [listener]
     finished = [model for _, model in place.models()]
     with _silo_log(place), _failures_logged(place):
+        matching = federation.layout.matching
         agree_on_rows(federation)
         note_common_rows(federation, parties)
+        if matching:
+            # Only now do silos know which of their rows they would read.
+            rest = study.steps[len(finished) :]
+            _plan(study, rest, _transformed(federation, finished), None)
         view = _transformed(federation, finished)
         rest = study.steps[len(finished) :]
         for number, step in enumerate(rest, 1):
@@ -247,8 +253,11 @@ def _plan(
 ) -> None:
     """Plan the steps; raise the refusals that the plan predicts."""
     plan = plan_fit(study, steps, federation)
-    for party, step, rule in plan.refusals:
-        raise ReleaseRefusedError(party, step, rule)
+    for party, step, rule, columns in plan.reasons:
+        named = f"Columns: {listing(columns)}. " if columns else ""
+        raise ReleaseRefusedError(
+            party, step, rule, named + RULES.get(rule, ("", ""))[1]
+        )
     if planned is not None:
         planned(plan)
 
