@@ -135,6 +135,8 @@ class RoundRunner(abc.ABC):
         In a plan, what stands for the number of rows of all silos.
     follows : bool
         Whether every silo repeats each call by itself, and is told what it needs.
+    complete : bool
+        In a plan, whether the model that asks takes no missing cells.
     """
 
     parties: tuple[str, ...]
@@ -146,6 +148,7 @@ class RoundRunner(abc.ABC):
     planned: bool
     follows: bool
     n_rows: int = 0
+    complete: bool = False
 
     @abc.abstractmethod
     def enter(self, call: Callable[[], Call] | None = None) -> None:

@@ -254,6 +254,7 @@ class Federation:
             Its arguments, beside this view.
         """
         self.coordinator.enter(partial(call_of, model, method, self, arguments))
+        self.coordinator.complete = not getattr(model, "_missing", False)
         try:
             yield self
         finally:

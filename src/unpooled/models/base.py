@@ -43,6 +43,9 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     _partitions = ("rows",)
     # Whether cells of rows may be missing.
     _missing = False
+    # Partitions on which `transform` of a federation gives a view of it. Elsewhere it
+    # gives scores, which leave the silos or stay there.
+    _gives_views: tuple[str, ...] = ("rows",)
     # Parameters whose choices give the same result at different costs, for plans.
     _ways: Mapping[str, tuple[str, ...]] = {}
     # Attributes that the silos of a column partition keep until one is read.
@@ -93,6 +96,17 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         if inputs.named:
             self.feature_names_in_ = np.array(inputs.feature_names, dtype=object)
         return self
+
+    @classmethod
+    def gives_rows(cls, partition: str) -> bool:
+        """Return whether the next step of a study can read what this one makes.
+
+        Parameters
+        ----------
+        partition : {"rows", "columns"}
+            Of the study.
+        """
+        return hasattr(cls, "transform") and partition in cls._gives_views
 
     def _forget(self) -> None:
         """Drop all fitted attributes; parameters and the state of a search stay."""

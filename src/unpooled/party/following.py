@@ -101,6 +101,9 @@ class StudyText:
     ----------
     calls : tuple of mapping
         "method", "class", "parameters" and "arguments" of each.
+    reads : tuple of int
+        For each call, the place of the call whose transform of rows it reads; -1 where
+        it reads the first view.
     parties : tuple of str
         Sorted.
     protection : {"masked", "plain"}
@@ -112,6 +115,7 @@ class StudyText:
     """
 
     calls: tuple[Mapping[str, Any], ...]
+    reads: tuple[int, ...]
     parties: tuple[str, ...]
     protection: str
     columns: tuple[str, ...] | None
@@ -437,10 +441,12 @@ def _check_text(
     for place, asked in enumerate(text.calls):
         if canonical(dict(asked)) != canonical(_asked(call, asked)):
             continue
-        if place == 0 and _is_first_view(call, text.columns):
-            return
-        before = text.calls[place - 1] if place else None
-        if before is not None and any(
+        if (source := text.reads[place]) < 0:
+            if _is_first_view(call, text.columns):
+                return
+            continue
+        before = text.calls[source]
+        if any(
             note["made"] == view and note["call"] == digest(canonical(dict(before)))
             for note in notes
         ):

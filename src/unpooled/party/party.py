@@ -26,6 +26,7 @@ from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.released_share import pooled_rows
 from unpooled.party.rules.round_numbers import check_round
+from unpooled.party.rules.unusable_cells import RefusedColumns, UnusableCells, describe
 from unpooled.party.session import Session
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import View
@@ -114,6 +115,7 @@ class Party:
         )
         self.aligned_rows = AlignedRows(policy, identity, self._studies, matches)
         self.studies = self._studies.studies
+        self._cells = UnusableCells()
         # Hands (session, peer, message) of secure comparisons on, between machines.
         self.carry: Callable[[tuple[str, str], str, bytes], None] | None = None
         self._door = threading.Lock()
@@ -288,11 +290,18 @@ class Party:
         return {"kind": "accepted"}, {}
 
     def _plan(self, message: Message) -> Answer:
-        """Return the rule that would refuse a planned step; empty where none would."""
+        """Return the rule that would refuse a planned step; empty where none would.
+
+        With a rule about cells come the names of the columns that have them.
+        """
         header = message.header
+        complete, matched = header.get("complete", False), header.get("matched", True)
+        if not type(complete) is type(matched) is bool:
+            raise Refusal("malformed_message")
+        table = self.aligned_rows.table_of(str(header["study"]), self.table)
         session = Session(
             self.name,
-            self.aligned_rows.table_of(str(header["study"]), self.table),
+            table,
             self.policy,
             StudyMemory(),
             Agreement(self.name, self._identity, self._roster, b"plan"),
@@ -306,11 +315,15 @@ class Party:
             self._studies.check_refusals()
             self._check_partition(message)
             asked = session.check(Request.from_message(message, {}))
+            if matched:
+                self._cells.check(asked, table.label, complete=complete)
             self._studies.foresee(asked, session.parties, self.partition)
         except (Refusal, ReleaseRefusedError) as refusal:
-            self._studies.refused(header, refusal.rule, message.digests)
-            return {"kind": "planned", "rule": refusal.rule}, {}
-        return {"kind": "planned", "rule": ""}, {}
+            found = isinstance(refusal, RefusedColumns)
+            columns = list(refusal.columns) if found else []
+            self._studies.refused(header, refusal.rule, message.digests, of_table=found)
+            return {"kind": "planned", "rule": refusal.rule, "columns": columns}, {}
+        return {"kind": "planned", "rule": "", "columns": []}, {}
 
     def _match(self, message: Message) -> Answer:
         if self.partition != "columns":
@@ -353,7 +366,12 @@ class Party:
             self._following.check(request, **session.followed_by())
         asked = session.check(request)
         n_entries = self._studies.check(asked, session.parties)
-        released = session.answer(asked, self._studies.check_leverage)
+        try:
+            released = session.answer(asked, self._studies.check_leverage)
+        except UnpooledError as reason:
+            if isinstance(asked.view, View):
+                describe(asked.view, self.table.label, reason.rule)
+            raise
         digests = {name: digest(array.data) for name, array in released.arrays.items()}
         if released.marked:
             # What nobody else may know is one of the silo's refusals all the same.

@@ -11,7 +11,7 @@ rules by which they would refuse.
 import copy
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
@@ -51,8 +51,9 @@ class DryRun(RoundRunner):
         As of `RoundRunner`.
     n_rows : int
         Stands for N.
-    requests : list of Request
-        One for each step and view, for the silos' rules.
+    requests : list of (Request, bool)
+        One for each step and view, for the silos' rules; with each, whether its model
+        takes no missing cells.
     lines : list of Release
         The ledger lines of all rounds.
     narrowed : bool
@@ -68,12 +69,13 @@ class DryRun(RoundRunner):
     study: str
     protection: str
     n_rows: int = _PLACEHOLDER_ROWS
-    requests: list[Request] = field(default_factory=list)
+    requests: list[tuple[Request, bool]] = field(default_factory=list)
     lines: list[Release] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
     records: list[RoundRecord] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     planned: bool = True
+    complete: bool = False
     narrowed: bool = False
     follows: bool = False
     roster: Roster | None = None
@@ -139,7 +141,7 @@ class DryRun(RoundRunner):
         products = any(len(declared.letters) > 1 for declared in step.leaves.values())
         if key not in self._requested and not (self.narrowed and products):
             self._requested.add(key)
-            self.requests.append(request)
+            self.requests.append((request, self.complete))
         inboxes = self._relay.deliver(step)
         lines = lines_of_all(request, step, sizes, self.protection, inboxes)
         self.lines += [line for line, _ in lines]
@@ -200,33 +202,70 @@ class DryRun(RoundRunner):
         return np.full(shape, max(self.n_rows // parts, 1) if name == "count" else 1.0)
 
 
-def would_refuse(
-    coordinator: Coordinator, requests: Iterable[Request]
-) -> list[tuple[str, str, str]]:
-    """Return (party, step, rule) for each planned step that a silo would refuse."""
-    return _refusals_and_latency(coordinator, requests)[0]
+def planned_message(
+    request: Request,
+    parties: Sequence[str],
+    partition: str,
+    *,
+    complete: bool,
+    matched: bool,
+) -> bytes:
+    """Return the message that asks a silo by which rule it would refuse a request.
+
+    Parameters
+    ----------
+    request : Request
+        As a dry run made it.
+    parties : sequence of str
+        The study's parties.
+    partition : {"rows", "columns"}
+        The study's partition.
+    complete : bool
+        Whether the model takes no missing cells.
+    matched : bool
+        Whether silos know which of their rows they would read: not before these are
+        matched by ids.
+    """
+    everything = frozenset(view_arrays(request.operations))
+    whole = replace(request, fresh=everything, calls=(), told=())
+    header, arrays = whole.as_message()
+    header |= {"kind": "plan", "parties": sorted(parties), "partition": partition}
+    return encode(header | {"complete": complete, "matched": matched}, arrays)
+
+
+# For each refusal its party, step and rule, and the columns that it names.
+_Refusal = tuple[tuple[str, str, str], tuple[str, ...]]
 
 
 def _refusals_and_latency(
-    coordinator: Coordinator, requests: Iterable[Request]
-) -> tuple[list[tuple[str, str, str]], float]:
-    """Return what `would_refuse` does, and the shortest time that a reply took."""
-    refusals, latency = [], math.inf
-    for request in requests:
-        everything = frozenset(view_arrays(request.operations))
-        whole = replace(request, fresh=everything, calls=(), told=())
-        header, arrays = whole.as_message()
-        header |= {"kind": "plan", "parties": sorted(coordinator.parties)}
-        header["partition"] = coordinator.partition
-        data, began = encode(header, arrays), time.perf_counter()
+    coordinator: Coordinator, requests: Iterable[tuple[Request, bool]], *, matched: bool
+) -> tuple[list[_Refusal], float]:
+    """Return what silos would refuse, and the shortest time that a reply took."""
+    refusals, latency = list[_Refusal](), math.inf
+    for request, complete in requests:
+        data = planned_message(
+            request,
+            coordinator.parties,
+            coordinator.partition,
+            complete=complete,
+            matched=matched,
+        )
+        began = time.perf_counter()
         replies = coordinator.exchange(dict.fromkeys(coordinator.parties, data), "plan")
         latency = min(latency, time.perf_counter() - began)
         if replies.problem:
             raise replies.problem
         for party, reply in replies.messages.items():
-            if rule := reply.header.get("rule", ""):
-                refusals.append((party, request.step, rule))
+            if rule := str(reply.header.get("rule", "")):
+                columns = _names(reply.header.get("columns", []))
+                refusals.append(((party, request.step, rule), columns))
     return list(dict.fromkeys(refusals)), latency if math.isfinite(latency) else 0.0
+
+
+def _names(columns: Any) -> tuple[str, ...]:
+    """Return the names of columns in a reply; anything else counts as none."""
+    listed = isinstance(columns, list) and all(isinstance(c, str) for c in columns)
+    return tuple(columns) if listed else ()
 
 
 def plan(
@@ -269,13 +308,15 @@ def plan(
         raise DataError(f"{type(model).__name__} has no update to plan.")
     live, rows = federation.coordinator, int(n_rows or _PLACEHOLDER_ROWS)
     dry = _rehearsed(model, federation, y, rows, update=update)
-    refusals, latency = list[tuple[str, str, str]](), 0.0
+    refusals, latency = list[_Refusal](), 0.0
     if isinstance(live, Coordinator):
-        refusals, latency = _refusals_and_latency(live, dry.requests)
+        matched = federation.layout.matching != "ids"
+        refusals, latency = _refusals_and_latency(live, dry.requests, matched=matched)
     lines = with_matching(federation, dry.lines)
     planned = Plan(
         releases=lines,
-        refusals=tuple(refusals),
+        refusals=tuple(refusal for refusal, _ in refusals),
+        refused_columns=tuple(columns for _, columns in refusals),
         parties=live.parties,
         protection=live.protection,
         notes=tuple(dry.notes),

@@ -26,8 +26,9 @@ from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
@@ -417,9 +418,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         Parameters
         ----------
         X : (n, p) array-like or Federation
-            A federation gives a view whose columns are pca0, pca1, ...; nothing leaves
-            a silo. On a column partition scores are sums over silos: the coordinator
-            receives them, or (``scores="parties"``) the silos keep them.
+            An array may be sparse. A federation gives a view whose columns are pca0,
+            pca1, ...; nothing leaves a silo. On a column partition scores are sums over
+            silos: the coordinator receives them, or (``scores="parties"``) the silos
+            keep them.
 
         Returns
         -------
@@ -433,7 +435,16 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
                 )
             names = list(self.get_feature_names_out())
             return view.derive(projected, names, kept_of="", **self._projection())
+        if issparse(X):
+            return self._of_sparse(X)
         return projected(self._check_rows(X), **self._projection())
+
+    def _of_sparse(self, X: Any) -> Float[Array, "n k"]:
+        """Return the scores of sparse rows, which are never made dense."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="float64")
+        scores = X @ self.components_.T - self.mean_ @ self.components_.T
+        return scores / self._scale()
 
     def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
         """Return the rows of given scores, as far as k components determine them.
