@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.models.metrics.catalogue import METRICS
 from unpooled.protocol.step import Step, home_of
 
 
@@ -35,6 +36,8 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         first time asks the silos to disclose them, which every silo must allow.
     """
 
+    # Whether it is fitted for itself; if not, studies do not name it as a step.
+    is_model = True
     _partitions = ("rows",)
     # Whether cells of rows may be missing.
     _missing = False
@@ -122,6 +125,19 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     def _gather(self, federation: Federation) -> None:
         """Collect the attributes `_kept_by_silos` from the silos, and set them."""
         raise NotImplementedError
+
+    def _measure(
+        self,
+        federation: Federation,
+        *,
+        metric: str,
+        predicts: str,
+        arguments: Mapping[str, Any],
+    ) -> Any:
+        """Return a metric of this model's predictions, as silos that follow do."""
+        others = dict(arguments)
+        y_true = others.pop("y_true")
+        return METRICS[metric](y_true, getattr(self, predicts)(federation), **others)
 
     def __getattr__(self, name: str) -> Any:
         """Collect attributes that only the silos have; called for absent attributes."""
