@@ -11,7 +11,7 @@ rules by which they would refuse.
 import copy
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
@@ -122,18 +122,28 @@ class DryRun(RoundRunner):
 
     def run_step(self, call: StepCall) -> dict[str, Any]:
         """Write the lines of the round and return placeholders of the right shapes."""
+        return self.run_steps([call])[0]
+
+    def run_steps(self, calls: Sequence[StepCall]) -> list[dict[str, Any]]:
+        """Write the lines of several steps of one round."""
+        self._round += 1
+        due = self._telling.due(f"planned {self._fits}", calls[0].step.name)
+        self._telling.was_told()
+        # Silos are told with the first step what the round before gave.
+        rest = [dict[str, Any]()] * (len(calls) - 1)
+        return [self._planned(*pair) for pair in zip(calls, [due, *rest], strict=True)]
+
+    def _planned(self, call: StepCall, due: Mapping[str, Any]) -> dict[str, Any]:
         step, sizes = call.step, call.sizes(self.parties)
         fresh = call.new_arrays(self._sent)
         self._sent |= fresh
-        self._round += 1
         request = call.request(
             study=self.study,
             session=f"planned {self._fits}",
             round_number=self._round,
             fresh=fresh,
-            **self._telling.due(f"planned {self._fits}", step.name),
+            **due,
         )
-        self._telling.was_told()
         self._telling.tell(request, self._words(request, step, sizes))
         key = step.name, call.to, request.view_digest
         products = any(len(declared.letters) > 1 for declared in step.leaves.values())
