@@ -33,6 +33,7 @@ from unpooled.protocol.ledger_lines import lines_of_all
 from unpooled.protocol.message import encode
 from unpooled.protocol.request import Request, Veiled, view_arrays
 from unpooled.protocol.step import Declared, Step
+from unpooled.protocol.view_operations import Operation, Rows, rows_digest
 from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.keys.roster import MOST_COMPUTING, Roster
 
@@ -79,7 +80,7 @@ class DryRun(RoundRunner):
     roster: Roster | None = None
     _telling: Telling = field(default_factory=Telling)
     _relay: Relay = field(default_factory=Relay)
-    _sent: set[str] = field(default_factory=set)
+    _sent: dict[str, set[str]] = field(default_factory=dict)
     _requested: set[tuple[str, str, str]] = field(default_factory=set)
     _depth: int = 0
     _fits: int = 0
@@ -135,8 +136,10 @@ class DryRun(RoundRunner):
 
     def _planned(self, call: StepCall, due: Mapping[str, Any]) -> dict[str, Any]:
         step, sizes = call.step, call.sizes(self.parties)
-        fresh = call.new_arrays(self._sent)
-        self._sent |= fresh
+        # A model that was fitted on other folds has other numbers.
+        of_part = self._sent.setdefault(_folds_of(call.operations), set())
+        fresh = call.new_arrays(of_part)
+        of_part |= fresh
         request = call.request(
             study=self.study,
             session=f"planned {self._fits}",
@@ -208,6 +211,12 @@ class DryRun(RoundRunner):
         # Classes share the rows; columns have all of them.
         parts = shape[0] if declared.letters == ("c",) else 1
         return np.full(shape, max(self.n_rows // parts, 1) if name == "count" else 1.0)
+
+
+def _folds_of(operations: Iterable[Operation]) -> str:
+    """Name the folds that a view is part of: its own rows, or all others."""
+    rows = [replace(o, complement=False) for o in operations if isinstance(o, Rows)]
+    return rows_digest(rows)
 
 
 def would_refuse(

@@ -1,6 +1,7 @@
 """Metrics of classes, predicted in the silos: confusion matrix, ROC, calibration.
 
-    round 1   names and sizes of the classes of the rows: `classes.local_names`
+    round 1   sizes of the model's classes: `classes.local_class_counts`; only where
+              there are others too, names and sizes of all: `classes.local_names`
     round 2   silos <── sizes ── each silo judges them, then sends the counts of its
               rows by class and predicted class, or by class and bin of the score, or
               its sum of losses ──> added
@@ -29,6 +30,7 @@ from unpooled.models.discriminant.classes import (
     class_codes,
     class_sizes,
     class_values,
+    local_class_counts,
     local_names,
     names_of,
 )
@@ -195,8 +197,9 @@ def confusion_matrix(
 
     Notes
     -----
-    Released, as totals only: names and sizes of the classes of these rows, and the
-    matrix. A silo sends it only if every class has `min_rows_per_class` rows in all
+    Released, as totals only: the sizes of the model's classes among these rows and the
+    number of rows of others, of which names and sizes follow where there are any; and
+    the matrix. A silo sends it only if every class has `min_rows_per_class` rows in all
     silos together. An entry may count a single person: whoever knows all other people
     of a class learns how the remaining one was predicted.
 
@@ -304,8 +307,8 @@ def log_loss(y_true: str, y_pred: Any, *, normalize: bool = True) -> float:
 
     Notes
     -----
-    Released, as totals only: names and sizes of the classes of these rows, and the sum
-    of the losses.
+    Released, as totals only: the sizes of the classes among these rows, and the sum of
+    the losses.
 
     See Also
     --------
@@ -407,7 +410,7 @@ def roc_curve(
     rows by at most half the sum over the bins of the product of the shares that the two
     classes have in the bin (`RocCurve.auc_error`).
 
-    Released, as totals only: names and sizes of the classes of these rows, and how many
+    Released, as totals only: the sizes of the classes among these rows, and how many
     rows of each class are in each bin. A bin may have a single person of all silos: the
     fewer bins, the fewer such.
 
@@ -478,8 +481,8 @@ def calibration_curve(
 
     Notes
     -----
-    Released, as totals only: names and sizes of the classes of these rows; how many
-    rows of each class are in each bin; the sum of the probabilities in each bin. A silo
+    Released, as totals only: the sizes of the classes among these rows; how many rows
+    of each class are in each bin; the sum of the probabilities in each bin. A silo
     sends the sums only if every bin has `min_rows` rows in all silos together, and
     either none or `min_own_cells` in the silo itself, or none at all.
 
@@ -552,12 +555,18 @@ def _confusion(y_true: str, y_pred: Federation) -> _Confusion:
 def _true_classes(
     y_true: str, predictions: Federation
 ) -> tuple[Int[Array, "c w"], Float[Array, " c"]]:
-    """Return the names of the label's classes, and their sizes; one round."""
+    """Return the names of the label's classes, and their sizes; one round.
+
+    Where rows are of classes that the model does not know, one more.
+    """
     check_label(predictions, y_true)
     by = predictions.predicted_by
     assert by is not None, "the metric has checked it"
-    planned = len(by.model.classes_)
-    return agreed_classes(predictions, local_names, None, planned, least=1)
+    fitted = names_of(by.model.classes_.tolist())
+    totals = predictions.sum(local_class_counts, classes=fitted)
+    if round(float(totals["others"])) and not predictions.coordinator.planned:
+        return agreed_classes(predictions, local_names, None, len(fitted), least=1)
+    return fitted, np.rint(totals["count"])
 
 
 def _roc(
