@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.models.metrics.catalogue import METRICS
 from unpooled.protocol.step import Step, home_of
 from unpooled.results.exhibits import Exhibit
 from unpooled.results.fitted_attributes import fitted_attributes, kept_in_silos
@@ -40,6 +41,8 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         first time asks the silos to disclose them, which every silo must allow.
     """
 
+    # Whether it is fitted for itself; if not, studies do not name it as a step.
+    is_model = True
     _partitions = ("rows",)
     # Whether cells of rows may be missing.
     _missing = False
@@ -194,6 +197,19 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
             is read with `vars`: an attribute that is not there is a `DataError`.
         """
         return []
+
+    def _measure(
+        self,
+        federation: Federation,
+        *,
+        metric: str,
+        predicts: str,
+        arguments: Mapping[str, Any],
+    ) -> Any:
+        """Return a metric of this model's predictions, as silos that follow do."""
+        others = dict(arguments)
+        y_true = others.pop("y_true")
+        return METRICS[metric](y_true, getattr(self, predicts)(federation), **others)
 
     def __getattr__(self, name: str) -> Any:
         """Collect attributes that only the silos have; called for absent attributes."""

@@ -34,9 +34,17 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models import moments
-from unpooled.models.base import FederatedEstimator
+from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.moments import local_scatter, local_squares, pooled_mean
-from unpooled.models.pca import columns, compression, gossip, krylov, private, update
+from unpooled.models.pca import (
+    columns,
+    compression,
+    gossip,
+    krylov,
+    likelihood,
+    private,
+    update,
+)
 from unpooled.models.pca.pca_results import pca_exhibits
 from unpooled.models.pca.spectrum import (
     Iteration,
@@ -263,7 +271,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     )
     _steps = (
         *(moments.local_total, moments.local_squares, moments.local_scatter),
-        *(krylov, columns, gossip, compression, private, update),
+        *(krylov, columns, gossip, compression, private, update, likelihood),
     )
 
     def __init__(
@@ -564,8 +572,32 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         return self.to_sklearn().score_samples(self._check_rows(X))
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return the mean log-likelihood of rows under the probabilistic model."""
-        return float(np.mean(self.score_samples(X)))
+        """Return the mean log-likelihood of rows under the probabilistic model.
+
+        Parameters
+        ----------
+        X : (n, p) array-like or Federation
+            Rows. Of a federation by rows are released, as totals only: N, and the
+            squares of the rows' distances from the mean and of their scores, added.
+        y : optional
+            Ignored.
+        """
+        if not isinstance(X, Federation):
+            return float(np.mean(self.score_samples(X)))
+        if X.partition == "columns":
+            raise DataError(
+                "On a column partition each silo keeps its part of the components, so "
+                "a score of rows would take sums over the parts of every person."
+            )
+        view = check_federation(self, self._check_view(X))
+        with view.calling(self, "score"):
+            return likelihood.mean_log_likelihood(
+                view,
+                self.mean_,
+                self.components_,
+                self.explained_variance_,
+                float(self.noise_variance_),
+            )
 
     def to_sklearn(self) -> Any:
         """Return a fitted `sklearn.decomposition.PCA`, usable without this library."""
