@@ -163,8 +163,15 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         """Collect the attributes `_kept_by_silos` from the silos, and set them."""
         raise NotImplementedError
 
-    def summary(self) -> Summary:
+    def summary(self, later: Sequence[Any] = ()) -> Summary:
         """What the fit found, as tables that print.
+
+        Parameters
+        ----------
+        later : sequence of estimator
+            Those that were fitted on the rows as this one gives them, in order, such
+            as the later steps of a study. What they opened may tell more of this one:
+            of an imputer the number of rows.
 
         Returns
         -------
@@ -189,7 +196,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         # A copy is without its federation, so that it cannot ask the silos.
         alone = copy.copy(self)
         try:
-            exhibits = alone._exhibits([str(name) for name in names])
+            exhibits = alone._exhibits_with([str(name) for name in names], later)
         except DataError:
             # Of attributes that the silos keep. The others can be listed.
             exhibits = []
@@ -228,6 +235,12 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         others = dict(arguments)
         y_true = others.pop("y_true")
         return METRICS[metric](y_true, getattr(self, predicts)(federation), **others)
+
+    def _exhibits_with(
+        self, columns: Sequence[str], later: Sequence[Any]
+    ) -> list[Exhibit]:
+        """Return `_exhibits`, with what the steps after this one tell of it."""
+        return self._exhibits(columns)
 
     def __getattr__(self, name: str) -> Any:
         """Collect attributes that only the silos have; called for absent attributes."""

@@ -14,7 +14,7 @@ from unpooled.results.files import (
     write_pictures,
     write_xlsx,
 )
-from unpooled.results.summary import summary_of
+from unpooled.results.summary import summaries_of
 from unpooled.study.run_folder import RunFolder
 
 _FOLDER = "results"
@@ -90,9 +90,11 @@ def _steps(models: Sequence[tuple[str, Any]]) -> list[StepResults]:
             name,
             type(model).__name__,
             model.get_params(deep=False),
-            summary_of(model),
+            summary,
         )
-        for name, model in models
+        for (name, model), summary in zip(
+            models, summaries_of([model for _, model in models]), strict=True
+        )
     ]
 
 
