@@ -13,6 +13,7 @@ RECORDS = "unpooled.models.files.model_record"
 # Methods of estimators that run rounds.
 METHODS = ("fit", "update", "transform", "predict", "predict_by_party", "score")
 METHODS += ("decision_function", "select", "diagnose", "_gather", "_measure")
+METHODS += ("class_hits",)
 # Fitted attributes that are texts and known to all silos.
 _OPENED = ("classes_",)
 

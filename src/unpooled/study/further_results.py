@@ -3,8 +3,9 @@
     select = 40                   model.select(40, view)    which columns, of each silo
     scores = "parties"            model.transform(view)     the silos keep the scores
     disclose = ["components_"]    reading the attribute     the silos disclose it
+    score = true                  model.class_hits(view)    right answers, by class
 
-All three are keys of a step on a column partition. They are part of the announced text,
+All are keys of a step on a column partition. They are part of the announced text,
 so that plans show them, silos judge them, and silos that follow answer these calls on
 the fitted model and no others.
 """
@@ -26,6 +27,8 @@ def further_calls(step: StudyStep) -> list[tuple[str, dict[str, Any]]]:
         calls.append(("transform", {}))
     if step.disclose:
         calls.append(("_gather", {}))
+    if step.score:
+        calls.append(("class_hits", {}))
     return calls
 
 
@@ -47,9 +50,15 @@ def add_further_results(step: StudyStep, model: Any, view: Federation) -> None:
         Where a silo's rules do not allow it.
     """
     if step.select is not None:
-        chosen = model.select(step.select, view).feature_names
-        model.selected_features_ = np.array(chosen, dtype=object)
+        chosen = model.select(step.select, view).columns_of
+        silos = [silo for silo, names in chosen.items() for _ in names]
+        names = [name for names in chosen.values() for name in names]
+        model.selected_features_ = np.array(names, dtype=object)
+        model.selected_silos_ = np.array(silos, dtype=object)
     if step.scores:
         model.transform(view)
     for name in step.disclose:
         getattr(model, name)
+    if step.score:
+        # Last: silos that follow know the model as it was without this.
+        model.class_hits_ = model.class_hits(view)

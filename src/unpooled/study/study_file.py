@@ -6,7 +6,7 @@
                       over a consortium
 [policy]              rules of the parties that have none of their own
 [[steps]]             model, name, y and the model's parameters; or model and update;
-                      on a column partition disclose, select
+                      on a column partition disclose, select, score
 [outputs]             folder, report
 """
 
@@ -29,7 +29,7 @@ _STUDY_KEYS = tuple(
 )
 _PARTY_KEYS = ("source", "missing", "block_mb", "policy", *FILTER_KEYS)
 # All other keys of a step are parameters of its model.
-_STEP_KEYS = ("model", "name", "y", "update", "disclose", "select")
+_STEP_KEYS = ("model", "name", "y", "update", "disclose", "select", "score")
 _TIMEOUT = 600.0
 # Attributes of a Pipeline, which cannot also be names of steps.
 _PIPELINE_NAMES = ("steps", "memory", "verbose", "transform_input")
@@ -84,6 +84,8 @@ class StudyStep:
         Attributes that silos keep, which they are to disclose.
     select : float or None
         Percentage of each silo's columns that the model is to select.
+    score : bool
+        Whether the rows that were fitted are classified, and the right answers counted.
     scores : bool
         Whether the silos are to keep scores of the rows that were fitted.
     """
@@ -95,6 +97,7 @@ class StudyStep:
     update: Path | None = None
     disclose: tuple[str, ...] = ()
     select: float | None = None
+    score: bool = False
     scores: bool = False
 
     def kind(self) -> type[FederatedEstimator]:
@@ -334,6 +337,7 @@ def read_steps(top: Section, folder: Path = Path()) -> tuple[StudyStep, ...]:
                 update=_read_update(section, kind, folder),
                 disclose=_read_disclose(section, kind, by_columns),
                 select=_read_select(section, kind, by_columns),
+                score=_read_score(section, kind, by_columns),
                 scores=by_columns and kind.forms_scores(parameters),
             )
         )
@@ -401,6 +405,16 @@ def _read_select(
         section.fail("select", f"is a percentage of each silo's columns, above 0 and "
                      f"at most 100, not {percent}")  # fmt: skip
     return float(percent)
+
+
+def _read_score(
+    section: Section, kind: type[FederatedEstimator], by_columns: bool
+) -> bool:
+    wanted = section.flag("score", False)
+    if wanted and not (by_columns and hasattr(kind, "class_hits")):
+        section.fail("score", "is of MMVFL, on a column partition; others are judged "
+                     "on rows that were not fitted, by [evaluate]")  # fmt: skip
+    return wanted
 
 
 def _named(top: Section, steps: list[StudyStep]) -> tuple[StudyStep, ...]:
