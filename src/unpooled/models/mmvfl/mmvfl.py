@@ -211,6 +211,7 @@ def local_hits(
         ),
     },
     hits=release("c", meaning="how many rows of each class are classified correctly"),
+    judged=release("", meaning="how many rows have a label to compare with"),
 )
 def local_class_hits(
     y: Shaped[Array, " N"] | None,
@@ -218,13 +219,13 @@ def local_class_hits(
     classes: Int[Array, "c w"],
     scores: Float[Array, "N c"],
 ) -> dict[str, Any]:
-    """Return how many rows of each class are classified correctly."""
-    hits = np.zeros(len(classes))
-    if y is not None:
-        codes = class_codes(y, classes)
-        right = codes == scores.argmax(axis=1)
-        hits += np.bincount(codes[right], minlength=len(classes))
-    return {"hits": hits}
+    """Return the rows of each class classified correctly; zeros without labels."""
+    if y is None:
+        return {"hits": np.zeros(len(classes)), "judged": np.array(0.0)}
+    codes = class_codes(y, classes)
+    right = codes[codes == scores.argmax(axis=1)]
+    hits = np.bincount(right, minlength=len(classes)).astype(float)
+    return {"hits": hits, "judged": np.array(float(len(y)))}
 
 
 @disclosed(
@@ -413,7 +414,9 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
             if self.tol > 0 and not planned:
                 self._warn()
         self.n_iter_ = len(self.objective_)
-        self.class_count_ = np.rint(sizes).astype(np.int64)
+        # Where several silos have the label, each has counted the same rows.
+        times = max(round(float(sizes.sum()) / max(N, 1)), 1)
+        self.class_count_ = np.rint(sizes / times).astype(np.int64)
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range, before anything is released."""
@@ -551,7 +554,9 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
                 local_scores, to="parties", kept_of=self.kept_, classes=words
             )["scores"]
             totals = view.sum(local_class_hits, classes=words, scores=scores)
-        return np.rint(totals["hits"]).astype(np.int64)
+        # Where several silos have the label, each has counted the same rows.
+        times = max(round(float(totals["judged"]) / max(view.n_rows or 0, 1)), 1)
+        return np.rint(totals["hits"] / times).astype(np.int64)
 
     def select(self, percent: float | int, X: Federation | None = None) -> Federation:
         """Return a view of the columns with the largest weights in each silo.

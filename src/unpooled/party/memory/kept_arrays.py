@@ -80,14 +80,14 @@ class KeptStore:
         size = len(value) if symmetric else 0
         stored = pack(value) if symmetric else value
         self._arrays[view, name] = (stored, size, origin)
-        self._about.pop((view, name), None)
+        described = self._about.pop((view, name), None)
         if about is not None:
             self._about[view, name] = about
         if self._folder is not None:
             _write(self._folder, f"{view}.{name}", stored, size, origin)
-            # Once for each view, though a step may keep its array in many rounds.
-            path = self._folder / f"{view}.{name}.json"
-            if about is not None and not path.exists():
+            # Once, though a step may keep its array in many rounds.
+            if about is not None and about != described:
+                path = self._folder / f"{view}.{name}.json"
                 with replacing(path, durable=False) as stream:
                     stream.write(json.dumps(asdict(about)).encode())
 
