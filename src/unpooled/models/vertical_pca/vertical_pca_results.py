@@ -99,6 +99,12 @@ def vertical_pca_exhibits(
 def _exact(model: Any, later: Sequence[Any]) -> Any:
     """Return a fitted PCA of the same columns, or None."""
 
+    # Without centring these are variances only along directions whose mean is 0, such as
+    # those of a double-centred kernel matrix.
+    U = vars(model).get("u_")
+    if model.centre != "columns" and (U is None or _has_mean(U)):
+        return None
+
     def names(one: Any) -> list[str]:
         return [str(name) for name in vars(one).get("feature_names_in_", ())]
 
@@ -108,6 +114,10 @@ def _exact(model: Any, later: Sequence[Any]) -> Any:
         if is_pca and width and names(one) == names(model):
             return one
     return None
+
+
+def _has_mean(U: Float[Array, "N k"]) -> bool:
+    return bool((np.abs(U.sum(axis=0)) > _ROUNDING * np.sqrt(len(U))).any())
 
 
 def _orthogonal(model: Any, k: int) -> Bool[Array, " k"]:
