@@ -21,8 +21,8 @@ _NO_BOX = (
 _HEAD = (
     Column("Share between silos", "share", "eta_squared", bar=True),
     Column("F", "number", "f_statistic"),
-    Column("df 1", "count", "df_between"),
-    Column("df 2", "count", "df_within"),
+    Column("df1", "count", "df_between"),
+    Column("df2", "count", "df_within"),
     Column("p-value", "p-value"),
     Column("p-value, adjusted", "p-value", "p_adjusted"),
     Column("p-value, variances", "p-value", "spread_p_value"),
@@ -36,7 +36,7 @@ def heterogeneity_exhibits(
     text = (
         f"The share of each column’s variance that lies between the means of the "
         f"{counted(model.n_silos_, 'silo')} (η²), with a test of equal means (F, of a "
-        f"one-way analysis of variance; p-values adjusted for the number of columns by "
+        f"one-way analysis of variance, with degrees of freedom df1 and df2; p-values adjusted for the number of columns by "
         f"Holm’s procedure) and a test of equal variances (Levene’s). Orange bars have "
         f"an adjusted p-value below 0.05, blue ones do not. No silo’s own mean was "
         f"released."
@@ -127,8 +127,8 @@ def _multivariate_tests(model: "Heterogeneity") -> Exhibit:
         Column("Statistic", "number"),
         Column("Distribution"),
         Column("Approximation", "number"),
-        Column("df 1", "setting", "df_1"),
-        Column("df 2", "setting", "df_2"),
+        Column("df1", "setting", "df_1"),
+        Column("df2", "setting", "df_2"),
         Column("p-value", "p-value"),
     )
     table = Table("multivariate_tests", heads, rows, note=note)

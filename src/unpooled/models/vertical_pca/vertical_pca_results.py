@@ -98,9 +98,8 @@ def vertical_pca_exhibits(
 
 def _exact(model: Any, later: Sequence[Any]) -> Any:
     """Return a fitted PCA of the same columns, or None."""
-
-    # Without centring these are variances only along directions whose mean is 0, such as
-    # those of a double-centred kernel matrix.
+    # Without centring they are variances only along directions whose mean is 0, such
+    # as those of a double-centred kernel matrix.
     U = vars(model).get("u_")
     if model.centre != "columns" and (U is None or _has_mean(U)):
         return None
