@@ -36,8 +36,8 @@ def heterogeneity_exhibits(
     text = (
         f"The share of each column’s variance that lies between the means of the "
         f"{counted(model.n_silos_, 'silo')} (η²), with a test of equal means (F, of a "
-        f"one-way analysis of variance, with degrees of freedom df1 and df2; p-values adjusted for the number of columns by "
-        f"Holm’s procedure) and a test of equal variances (Levene’s). Orange bars have "
+        f"one-way analysis of variance, with df1 and df2 degrees of freedom; p-values "
+        f"adjusted for the number of columns by Holm’s procedure) and a test of equal variances (Levene’s). Orange bars have "
         f"an adjusted p-value below 0.05, blue ones do not. No silo’s own mean was "
         f"released."
     )

@@ -22,6 +22,8 @@ from unpooled.data.atomic_file import replacing
 from unpooled.data.table import Table
 from unpooled.party.memory.kept_arrays import KeptAs, KeptStore
 from unpooled.protocol.declaration import ROW_AXES
+from unpooled.results.exhibits import Value
+from unpooled.results.files import harmless
 
 # Headings of numbers along an axis, by its letter.
 _HEADINGS = {"k": "component", "c": "class", "l": "landmark", "m": "silo"}
@@ -58,7 +60,7 @@ def _stem(path: Path) -> str:
     return path.stem.partition("-")[0]
 
 
-def _rows(about: KeptAs, array: Array, table: Table) -> list[list[object]] | None:
+def _rows(about: KeptAs, array: Array, table: Table) -> list[list[Value]] | None:
     """Return an array as rows of a file, headings first; None for single numbers."""
     axes, grid = about.axes, np.asarray(array)
     if grid.ndim not in (1, 2) or len(axes) != grid.ndim:
@@ -82,7 +84,7 @@ def _rows(about: KeptAs, array: Array, table: Table) -> list[list[object]] | Non
 
 def _names(
     axis: str, columns: Sequence[str], length: int, table: Table
-) -> tuple[str, Sequence[object]]:
+) -> tuple[str, Sequence[Value]]:
     """Return what the rows of a file are, and their names."""
     if axis == "p" and len(columns) == length:
         return "column", columns
@@ -93,15 +95,16 @@ def _names(
     return _HEADINGS.get(axis, "number"), range(1, length + 1)
 
 
-def _ids(table: Table, ids: str) -> Iterator[object]:
+def _ids(table: Table, ids: str) -> Iterator[Value]:
     for block in table.blocks((), (ids,)):
         yield from block.extra[ids].tolist()
 
 
-def _write(path: Path, rows: Sequence[Sequence[object]]) -> None:
+def _write(path: Path, rows: Sequence[Sequence[Value]]) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerows([harmless(cell) for cell in row] for row in rows)
     with replacing(path) as stream:
         # Before anything is in it, which may be about people.
         if os.name == "posix":
