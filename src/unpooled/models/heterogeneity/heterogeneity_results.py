@@ -37,9 +37,9 @@ def heterogeneity_exhibits(
         f"The share of each column’s variance that lies between the means of the "
         f"{counted(model.n_silos_, 'silo')} (η²), with a test of equal means (F, of a "
         f"one-way analysis of variance, with df1 and df2 degrees of freedom; p-values "
-        f"adjusted for the number of columns by Holm’s procedure) and a test of equal variances (Levene’s). Orange bars have "
-        f"an adjusted p-value below 0.05, blue ones do not. No silo’s own mean was "
-        f"released."
+        f"adjusted for the number of columns by Holm’s procedure) and a test of equal "
+        f"variances (Levene’s). Orange bars have an adjusted p-value below 0.05, blue "
+        f"ones do not. No silo’s own mean was released."
     )
     exhibits = [_shares(model, "", "Column", "Differences between silos", text)]
     if "wilks_" not in vars(model):
