@@ -16,7 +16,7 @@ from typing import Any, final
 import numpy as np
 
 from unpooled.arrays import Array
-from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
+from unpooled.coordinator.step_call import Needs, RoundRecord, RoundRunner, StepCall
 from unpooled.errors import DataError
 from unpooled.federation.calls import call_of
 from unpooled.federation.layout import Layout
@@ -254,7 +254,7 @@ class Federation:
             Its arguments, beside this view.
         """
         self.coordinator.enter(partial(call_of, model, method, self, arguments))
-        self.coordinator.complete = not getattr(model, "_missing", False)
+        self.coordinator.needs = model.needs() if hasattr(model, "needs") else Needs()
         try:
             yield self
         finally:

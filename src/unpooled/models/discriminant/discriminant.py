@@ -284,6 +284,9 @@ class LinearDiscriminantAnalysis(
         self.random_state = random_state
         self.scores = scores
 
+    def _needs_variation(self) -> bool:
+        return self.solver == "exact" and self.shrinkage in (None, 0)
+
     def _fit(self, federation: Federation, y: Any) -> None:
         self._check_parameters()
         check_label(federation, y)

@@ -334,6 +334,9 @@ class Heterogeneity(FederatedEstimator):
         self.n_components = n_components
         self.multivariate = multivariate
 
+    def _needs_variation(self) -> bool:
+        return self.multivariate
+
     def _fit(self, federation: Federation, y: Any) -> None:
         p, m = federation.n_features, len(federation.parties)
         k = _component_count(self.n_components, p, m)
