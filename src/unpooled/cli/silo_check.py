@@ -18,7 +18,12 @@ from unpooled.data.table import Table
 from unpooled.linalg.leverage import Leverage, largest_leverage
 from unpooled.party.rules.leverage import NOTEWORTHY
 from unpooled.party.rules.policy import Policy
-from unpooled.party.rules.unusable_cells import constant_columns, unusable_cells
+from unpooled.party.rules.unusable_cells import (
+    INFINITE,
+    Cells,
+    constant_columns,
+    unusable_cells,
+)
 from unpooled.party.setup.silo_file import SiloFile
 from unpooled.party.views.view import View
 from unpooled.protocol.view_operations import Select
@@ -43,8 +48,12 @@ def show_silo(console: Console, silo: SiloFile) -> None:
     )
     if rows.label is not None:
         console.print(Text(f"Label {printable(rows.label)}: {_classes(classes)}"))
-    _show_cells(console, rows)
-    carried = _carried(rows, rules)
+    label = [] if rows.label is None else [rows.label]
+    cells = list(unusable_cells(View(rows, []), [*rows.columns, *label]))
+    _show_cells(console, rows, cells)
+    # Of infinite cells there is no leverage, and nothing is answered about them.
+    finite = all(one.kind != INFINITE for one in cells)
+    carried = _carried(rows, rules) if finite else None
     if carried is not None and carried.at_least > NOTEWORTHY:
         names = [name for name in rows.columns if rules.allows_column(name)]
         heavy = ", ".join(printable(names[j]) for j in carried.columns[:10])
@@ -88,10 +97,8 @@ def _chosen(silo: SiloFile, rows: Table) -> str:
     return f", of {rows.n_source_rows:,} there ({keys})"
 
 
-def _show_cells(console: Console, rows: Table) -> None:
+def _show_cells(console: Console, rows: Table, found: list[Cells]) -> None:
     """Show the cells for which a plan would say no, with their rows."""
-    names = [*rows.columns, *([] if rows.label is None else [rows.label])]
-    found = list(unusable_cells(View(rows, []), names))
     same = constant_columns(rows, rows.columns)
     constant = [f"{name}: the same value in all rows" for name in same if same[name]]
     if lines := [printable(line) for line in [*map(str, found), *constant]]:
@@ -99,7 +106,7 @@ def _show_cells(console: Console, rows: Table) -> None:
             console,
             "Cells that models may not take",
             "Data rows are counted from 1, without the line of names.",
-            *map(Text, lines[:_MOST_LINES]),
+            Text("\n".join(lines[:_MOST_LINES])),
         )
         if len(lines) > _MOST_LINES:
             console.print(Text(f"and {count(len(lines) - _MOST_LINES, 'column')} more"))
