@@ -131,6 +131,18 @@ def test_one_plan_of_a_table_with_all_faults_is_one_question(study):
     }
 
 
+@pytest.mark.parametrize("value", [None, float("inf")])
+def test_no_plan_of_a_private_release_tells_of_a_row(study, value):
+    _, frames = study
+    spoilt = {**frames, "south": spoiled(frames["south"], "b", value, [3])}
+    federation = up.simulate(
+        spoilt, label="kind", policy={"max_feature_ratio": 1.0, "require_privacy": True}
+    )
+    privacy = up.GaussianPrivacy(epsilon=1.0, delta=1e-5, row_norm=4.0)
+
+    assert plan(up.PCA(2, privacy=privacy), federation).refusals == ()
+
+
 def test_rows_that_are_not_common_are_not_looked_at(tmp_path):
     """Silos know which rows they would read when these are matched."""
     rng = np.random.default_rng(0)

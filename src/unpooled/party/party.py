@@ -322,6 +322,8 @@ class Party:
             self._studies.check_refusals()
             self._check_partition(message)
             asked = session.check(Request.from_message(message, {}))
+            # No refusal of a private release depends on a row.
+            matched = matched and asked.rho <= 0.0
             if matched:
                 self._cells.check(asked, table.label, complete=complete)
             self._studies.foresee(asked, session.parties, self.partition)
