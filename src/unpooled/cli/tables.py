@@ -1,10 +1,9 @@
-"""What the command shows of plans, ledgers, models and runs, in 80 columns or more."""
+"""What the command shows of plans and ledgers, in 80 columns or more."""
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 from rich import box
 from rich.console import Console, RenderableType
 from rich.table import Table as Grid
@@ -18,9 +17,9 @@ from unpooled.ledger import Ledger, Release
 from unpooled.report.facts import declaration
 
 if TYPE_CHECKING:
-    from unpooled.study import Run, Study
+    from unpooled.study import Study
 
-_PROTECTION = {
+PROTECTION = {
     "masked": "Masked sums: every number is seen only as a total over all silos.",
     "plain": "Plain sums, no protection, for tests: every silo's numbers are seen.",
 }
@@ -112,45 +111,6 @@ def left_table(ledger: Ledger) -> Grid:
     return grid
 
 
-def variance_table(model: Any) -> Grid:
-    """Return a table of the explained variance of a fitted PCA."""
-    grid = table(
-        "component",
-        "variance",
-        "share",
-        "cumulative",
-        "",
-        right=("variance", "share", "cumulative"),
-    )
-    shares = model.explained_variance_ratio_
-    for k, (variance, share, total) in enumerate(
-        zip(model.explained_variance_, shares, np.cumsum(shares), strict=True), 1
-    ):
-        bar = "━" * max(round(20 * share / shares[0]), 1) if shares[0] > 0 else ""
-        grid.add_row(
-            f"PC{k}",
-            f"{variance:.4g}",
-            f"{share:.1%}",
-            f"{total:.1%}",
-            Text(bar, "cyan"),
-        )
-    return grid
-
-
-def loadings_table(model: Any, names: Sequence[str], most: int = 4) -> Grid:
-    """Return a table of the largest loadings of each component of a fitted PCA."""
-    grid = table("component", "leading loadings", *[""] * (most - 1))
-    for k, axis in enumerate(model.components_, 1):
-        cells = []
-        for j in np.argsort(-np.abs(axis), kind="stable")[:most]:
-            # The minus sign is as wide as the plus, so that the numbers are aligned.
-            number = f"{axis[j]:+.2f}".replace("-", "−")
-            style = "cyan" if axis[j] > 0 else "magenta"
-            cells.append(Text.assemble((number, style), " ", printable(str(names[j]))))
-        grid.add_row(f"PC{k}", *cells)
-    return grid
-
-
 def _leaves(line: Release) -> bool:
     return line.direction == "out" and line.visibility != "kept"
 
@@ -181,7 +141,7 @@ def show_plan(console: Console, study: "Study", plan: Plan) -> bool:
     part(
         console,
         f"Plan of study {study.name}",
-        f"Nothing has left any silo. {_PROTECTION[plan.protection]}",
+        f"Nothing has left any silo. {PROTECTION[plan.protection]}",
         plan_table(plan),
         Text(
             "out: leaves each silo. in: is sent to each silo, and is public to all of "
@@ -202,28 +162,3 @@ def show_plan(console: Console, study: "Study", plan: Plan) -> bool:
         grid.add_row(printable(party), printable(step), says, remedy)
     part(console, "Would be refused", "By the silos' own rules.", grid)
     return False
-
-
-def show_run(console: Console, study: "Study", run: "Run") -> None:
-    """Show the results of a finished run, and where its files are."""
-    for name, model in run.models.items():
-        if "explained_variance_ratio_" in vars(model):
-            tables = [variance_table(model)]
-            names = getattr(model, "feature_names_in_", None)
-            if names is not None:
-                tables.append(loadings_table(model, list(names)))
-            part(console, name, "", *tables)
-    left = left_table(run.ledger)
-    part(console, "What left each silo", _PROTECTION[study.secure_sum], left)
-    part(console, f"Study {study.name} is done", "In the run's folder:")
-    files = {
-        "models": "models/ and pipeline.unpooled, for unpooled.load",
-        "ledger": "ledger.jsonl",
-        "log": "log.txt",
-    }
-    if run.report is not None:
-        files["report"] = run.report.name
-    for content, file in files.items():
-        console.print(Text.assemble((f"  {content:<8}", "dim"), file))
-    # Without line breaks, so that the path can be copied.
-    console.print(Text(printable(str(run.folder))), soft_wrap=True)

@@ -5,7 +5,7 @@ every party and returns totals; a `RoundRecord` is what that cost.
 """
 
 import abc
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -212,3 +212,18 @@ class RoundRunner(abc.ABC):
             disclosed step such a dict by party. Of a compared step the signs.
             Empty for an exchanged step.
         """
+
+    def run_steps(self, calls: Sequence[StepCall]) -> list[dict[str, Any]]:
+        """Run several steps at every party, in the same messages.
+
+        Parameters
+        ----------
+        calls : sequence of StepCall
+            Of summed steps whose totals the coordinator opens, no two of them alike.
+
+        Returns
+        -------
+        list of dict
+            As of `run_step`, in the order of the calls.
+        """
+        return [self.run_step(call) for call in calls]

@@ -37,6 +37,7 @@ from unpooled.study.run_folder import (
     digest_of,
     policy_records,
 )
+from unpooled.study.run_results import results_written, write_results
 from unpooled.study.simulated_federation import simulated_federation
 from unpooled.study.study_file import StudyFile, StudyStep, target_of
 
@@ -141,6 +142,9 @@ def resume(
         place = RunFolder.open(path)
         _check_same(study, place)
         if place.state.done:
+            # A run of an earlier version has none.
+            if not results_written(place):
+                write_results(place, pictures=study.report)
             return result_of(study, place)
         study = with_earlier(study, path)
         join = assemble or partial(simulated_federation, study)
@@ -200,6 +204,7 @@ def _fit_rest(
         save(pipeline_of(models, study.partition), place.path / "pipeline.unpooled")
         if study.report:
             write_report(place)
+        write_results(place, pictures=study.report)
         shutil.rmtree(place.path / _KEPT, ignore_errors=True)
         place.state.done = True
         place.write_state()

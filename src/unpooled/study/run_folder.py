@@ -11,6 +11,7 @@
     ├── rounds.jsonl          one line per exchange: seconds and bytes
     ├── silos/<party>.json    what a simulated silo remembers of the study
     ├── log.txt, silos/log.txt              the run's log; the simulated silos' own log
+    ├── results/              tables and pictures of what was found, at the end
     └── report.html
 
 Lines are appended and forced to disk before any total of their round is opened. All

@@ -332,7 +332,7 @@ def _read_model(section: Section) -> type[FederatedEstimator]:
         section.fail("model", f"this key is missing; it takes {known}")
     model = section.required("model")
     kind = estimator(model)
-    if kind is None:
+    if kind is None or not kind.is_model:
         known = estimators()
         section.fail("model", f'"{model}" is unknown. {suggestion(model, known)}Known '
                      f"are {', '.join(known)}")  # fmt: skip

@@ -34,6 +34,7 @@ from unpooled.protocol.ledger_lines import lines_of_all
 from unpooled.protocol.message import encode
 from unpooled.protocol.request import Request, Veiled, view_arrays
 from unpooled.protocol.step import Declared, Step
+from unpooled.protocol.view_operations import Operation, Rows, rows_digest
 from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.keys.roster import MOST_COMPUTING, Roster
 
@@ -81,7 +82,7 @@ class DryRun(RoundRunner):
     roster: Roster | None = None
     _telling: Telling = field(default_factory=Telling)
     _relay: Relay = field(default_factory=Relay)
-    _sent: set[str] = field(default_factory=set)
+    _sent: dict[str, set[str]] = field(default_factory=dict)
     _requested: set[tuple[str, str, str]] = field(default_factory=set)
     _depth: int = 0
     _fits: int = 0
@@ -124,18 +125,30 @@ class DryRun(RoundRunner):
 
     def run_step(self, call: StepCall) -> dict[str, Any]:
         """Write the lines of the round and return placeholders of the right shapes."""
-        step, sizes = call.step, call.sizes(self.parties)
-        fresh = call.new_arrays(self._sent)
-        self._sent |= fresh
+        return self.run_steps([call])[0]
+
+    def run_steps(self, calls: Sequence[StepCall]) -> list[dict[str, Any]]:
+        """Write the lines of several steps of one round."""
         self._round += 1
+        due = self._telling.due(f"planned {self._fits}", calls[0].step.name)
+        self._telling.was_told()
+        # Silos are told with the first step what the round before gave.
+        rest = [dict[str, Any]()] * (len(calls) - 1)
+        return [self._planned(*pair) for pair in zip(calls, [due, *rest], strict=True)]
+
+    def _planned(self, call: StepCall, due: Mapping[str, Any]) -> dict[str, Any]:
+        step, sizes = call.step, call.sizes(self.parties)
+        # A model that was fitted on other folds has other numbers.
+        of_part = self._sent.setdefault(_folds_of(call.operations), set())
+        fresh = call.new_arrays(of_part)
+        of_part |= fresh
         request = call.request(
             study=self.study,
             session=f"planned {self._fits}",
             round_number=self._round,
             fresh=fresh,
-            **self._telling.due(f"planned {self._fits}", step.name),
+            **due,
         )
-        self._telling.was_told()
         self._telling.tell(request, self._words(request, step, sizes))
         key = step.name, call.to, request.view_digest
         products = any(len(declared.letters) > 1 for declared in step.leaves.values())
@@ -200,6 +213,12 @@ class DryRun(RoundRunner):
         # Classes share the rows; columns have all of them.
         parts = shape[0] if declared.letters == ("c",) else 1
         return np.full(shape, max(self.n_rows // parts, 1) if name == "count" else 1.0)
+
+
+def _folds_of(operations: Iterable[Operation]) -> str:
+    """Name the folds that a view is part of: its own rows, or all others."""
+    rows = [replace(o, complement=False) for o in operations if isinstance(o, Rows)]
+    return rows_digest(rows)
 
 
 def planned_message(

@@ -10,6 +10,7 @@ another silo has some. On a column partition each silo keeps the means of its ow
 columns, and nothing is released.
 """
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -26,6 +27,7 @@ from unpooled.models.moments import (
     own_observed,
     pooled_sums,
 )
+from unpooled.models.preprocessing.preprocessing_results import imputer_exhibits
 from unpooled.protocol.step import (
     derived,
     disclosed,
@@ -34,6 +36,7 @@ from unpooled.protocol.step import (
     release,
     stays,
 )
+from unpooled.results.exhibits import Exhibit
 
 
 @derived(
@@ -138,6 +141,9 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         self.strategy = strategy
         self.fill_value = fill_value
         self.keep_empty_features = keep_empty_features
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return imputer_exhibits(self, columns)
 
     def _fit(self, federation: Federation, y: Any) -> None:
         if self.strategy == "constant":
