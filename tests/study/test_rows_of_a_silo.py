@@ -18,8 +18,7 @@ SILOS = ("north", "south", "west")
 
 def rows(silo):
     rng = np.random.default_rng(SILOS.index(silo))
-    kind = [["ill", "well"][k % 2] for k in range(80)]
-    kind[3:8] = [None] * 5
+    kind = [None if 3 <= k < 8 else ["ill", "well"][k % 2] for k in range(80)]
     return polars.DataFrame(rng.normal(size=(80, 3)), list("abc")).with_columns(
         polars.Series("age", np.arange(80.0)), polars.Series("kind", kind)
     )
