@@ -115,12 +115,12 @@ def _opened(
         raise DataError(f"Silo {name!r}: {wrong}") from wrong
 
 
-def has_label(source: Any, label: str | None) -> bool:
-    """Whether a source has the label among its columns."""
+def has_label(source: Any, label: str | None, **form: str) -> bool:
+    """Whether a source, a file perhaps of this format, has the label as a column."""
     if label is None or isinstance(source, Table):
         return label is not None and source.label == label
     try:
-        open_source(source, label=label)
+        open_source(source, label=label, **form)
     except DataError:
         # Any other fault of the source is reported when it is opened without label.
         return False

@@ -17,6 +17,7 @@ from unpooled.arrays import Array
 from unpooled.data.columns import Roles
 from unpooled.data.recoding import RecodedTable
 from unpooled.data.sources.database_address import is_database, read_address
+from unpooled.data.sources.file_format import FileFormat
 from unpooled.data.table import ArrayTable, Table
 from unpooled.errors import DataError
 
@@ -25,11 +26,18 @@ if TYPE_CHECKING:
 
 Source = Any  # a Table, array, list of rows, DataFrame, path or address
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
+STATISTICS = {
+    ".sas7bdat": "SAS",
+    ".xpt": "SAS",
+    ".sav": "SPSS",
+    ".zsav": "SPSS",
+    ".dta": "Stata",
+}
 ALLOWED = (
     "Allowed are a 2-D array, a list of rows, a pandas, polars or pyarrow table, "
     "paths that end in .csv, .tsv (also with .gz after it), .parquet, .arrow, "
-    ".feather, .npy or .npz (sparse), and sqlite:// and postgresql:// addresses of a "
-    "table or a query."
+    ".feather, .npy or .npz (sparse), .xlsx, .sas7bdat, .xpt, .sav, .zsav or .dta, and "
+    "sqlite:// and postgresql:// addresses of a table or a query."
 )
 
 
@@ -41,6 +49,10 @@ def open_source(
     columns: Sequence[str] | None = None,
     missing: Mapping[str, Sequence[int | float]] | None = None,
     block_mb: float | int | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
 ) -> Table:
     """Open a silo's data as a table that is read in blocks of rows.
 
@@ -50,13 +62,16 @@ def open_source(
         Arrays may be NumPy or SciPy sparse; DataFrames of pandas, polars or pyarrow;
         Dask collections, also by ``dask://scheduler:8786/name``;
         paths of CSV, TSV, Parquet, Arrow IPC and .npy files, which are read block by
-        block, and of SciPy's sparse .npz files. In text files blank cells, ``NA``,
-        ``NaN``, ``null`` and ``?`` are missing. Addresses of databases are
+        block, and of SciPy's sparse .npz files; Excel workbooks (.xlsx), and files of
+        SAS (.sas7bdat, .xpt), SPSS (.sav) and Stata (.dta). In text files blank cells,
+        ``NA``, ``NaN``, ``null`` and ``?`` are missing. Addresses of databases are
         ``sqlite:///path.db?table=name`` and ``postgresql://user@host/db?table=name``,
         or ``?query=SELECT ...``; they are
         read block by block too.
-    label, ids : str, optional
-        Columns of any type that are read with the features, and never used as features.
+    label : str, optional
+        A column of any type that is read with the features, and never used as one.
+    ids : str, optional
+        Likewise, a column that identifies rows.
     columns : sequence of str, optional
         The only feature columns to keep. Other columns are ignored and may be of any
         type.
@@ -67,6 +82,15 @@ def open_source(
         Maximum size of a block of rows as float64, in megabytes, at least 16 rows; 64
         by default. A pass over a file or a database needs a few times as much memory,
         whatever the number of rows.
+    separator : str, optional
+        Of CSV and TSV files: the character between cells, such as ``";"``.
+    decimal : {".", ","}, optional
+        Of CSV and TSV files: ``","`` for numbers with a decimal comma.
+    encoding : str, optional
+        Of CSV and TSV files, UTF-8 by default, and of files of SAS, SPSS and Stata, by
+        default what the file says: a name such as ``"cp1252"`` or ``"utf-16"``.
+    sheet : str, optional
+        Of an Excel workbook with several sheets.
 
     Returns
     -------
@@ -82,12 +106,14 @@ def open_source(
     for role, name in (("label", label), ("ids", ids)):
         if name is not None and not isinstance(name, str):
             raise DataError(f"{role}={name!r}; give the name of one column.")
+    form = FileFormat(separator, decimal, encoding, sheet)
     if isinstance(source, Table):
+        form.check_used("a table that is open already")
         table = _as_given(source, label, ids)
         if columns is not None or missing or block_mb is not None:
             table = RecodedTable(table, columns=columns, missing=missing)
     else:
-        table = _open(source, Roles(label, ids, columns))
+        table = _open(source, Roles(label, ids, columns), form)
         table = RecodedTable(table, missing=missing) if missing else table
     if block_mb is not None:
         if not block_mb > 0:
@@ -96,9 +122,10 @@ def open_source(
     return table
 
 
-def _open(source: Source, roles: Roles) -> Table:
+def _open(source: Source, roles: Roles, form: FileFormat) -> Table:
     if isinstance(source, str | os.PathLike):
-        return _open_path(source, roles)
+        return _open_path(source, roles, form)
+    form.check_used("a source that is not a file")
     if isinstance(source, list | tuple):
         return ArrayTable(_rows(source), roles)
     if isinstance(source, np.ndarray) or hasattr(source, "tocsr"):
@@ -122,8 +149,9 @@ def _as_given(table: Table, label: str | None, ids: str | None) -> Table:
     return table
 
 
-def _open_path(source: str | os.PathLike[str], roles: Roles) -> Table:
+def _open_path(source: str | os.PathLike[str], roles: Roles, form: FileFormat) -> Table:
     if "://" in os.fspath(source):
+        form.check_used("a source that is not a file")
         address = os.fspath(source)
         if is_database(address):
             return _open_database(address, roles)
@@ -150,9 +178,10 @@ def _open_path(source: str | os.PathLike[str], roles: Roles) -> Table:
     if path.suffix.lower() in (".npy", ".npz"):
         from unpooled.data.sources.npy import MappedRows, sparse_file
 
+        form.check_used(f"the file {path}")
         dense = path.suffix.lower() == ".npy"
         return ArrayTable(MappedRows(path) if dense else sparse_file(path), roles)
-    reader = _reader(path)
+    reader = _reader(path, form)
     from unpooled.data.sources.unchanged_file import FileTable
 
     return FileTable(path, reader, roles)
@@ -184,24 +213,61 @@ def _scheme(source: str | os.PathLike[str]) -> str:
     return os.fspath(source).split("://")[0]
 
 
-def _reader(path: Path) -> "Reader":
+def _reader(path: Path, form: FileFormat) -> "Reader":
     endings = [ending.lower() for ending in path.suffixes]
     if endings[-1:] == [".gz"]:
         endings.pop()
+    elif endings[-1:] == [".xlsx"]:
+        form.check_used(f"the file {path}", "sheet")
+        return _excel(path, form)
+    elif endings[-1:] and endings[-1] in STATISTICS:
+        form.check_used(f"the file {path}", "encoding")
+        return _statistics(path, form)
     elif endings[-1:] == [".parquet"]:
+        form.check_used(f"the file {path}")
         from unpooled.data.sources.parquet import ParquetReader
 
         return ParquetReader(path)
     elif endings[-1:] in ([".arrow"], [".feather"]):
+        form.check_used(f"the file {path}")
         from unpooled.data.sources.ipc import IpcReader
 
         return IpcReader(path)
     delimiter = DELIMITERS.get(endings[-1] if endings else "")
     if delimiter is None:
         raise DataError(f"The ending of {path} is not known. {ALLOWED}")
+    form.check_used(f"the file {path}", "separator", "decimal", "encoding")
     from unpooled.data.sources.delimited import DelimitedReader
 
-    return DelimitedReader(path, delimiter)
+    return DelimitedReader(
+        path,
+        form.separator or delimiter,
+        form.decimal or ".",
+        form.encoding or "utf-8",
+    )
+
+
+def _excel(path: Path, form: FileFormat) -> "Reader":
+    try:
+        from unpooled.data.sources.excel import ExcelReader
+    except ImportError as error:
+        raise DataError(
+            f"{path} is an Excel workbook, which is read through openpyxl, and that is "
+            f"not installed. Install it with: pip install 'unpooled[excel]'."
+        ) from error
+    return ExcelReader(path, form.sheet)
+
+
+def _statistics(path: Path, form: FileFormat) -> "Reader":
+    try:
+        from unpooled.data.sources.statistics_files import StatisticsReader
+    except ImportError as error:
+        raise DataError(
+            f"{path} is a file of {STATISTICS[path.suffix.lower()]}, which is read "
+            f"through pyreadstat, and that is not installed. Install it with: "
+            f"pip install 'unpooled[stats]'."
+        ) from error
+    return StatisticsReader(path, form.encoding)
 
 
 def _rows(source: Sequence[Any]) -> Array:
