@@ -51,11 +51,14 @@ class Roles:
     columns : sequence of str or None
         The only features to use; when None, all columns but the label, the ids and the
         row index of a pandas DataFrame.
+    exclude : sequence of str
+        Columns that are not features, in place of naming all that are.
     """
 
     label: str | None = None
     ids: str | None = None
     columns: Sequence[str] | None = None
+    exclude: Sequence[str] = ()
 
     @property
     def others(self) -> list[str]:
@@ -90,7 +93,7 @@ class Roles:
                 f"{self.label!r} was named as both the label and the ids. Name two "
                 f"columns, or leave one out."
             )
-        features = _features(names, others, self.columns, source)
+        features = _features(names, others, self.columns, self.exclude, source)
         if not features:
             raise DataError(
                 f"{source} has no feature columns (label: {self.label!r}, ids: "
@@ -107,22 +110,31 @@ def _features(
     names: Sequence[str],
     others: Sequence[str],
     wanted: Sequence[str] | None,
+    exclude: Sequence[str],
     source: str,
 ) -> tuple[str, ...]:
+    for key, given in (("columns", wanted), ("exclude", exclude)):
+        if isinstance(given, str):
+            raise DataError(
+                f"{key}={given!r} is one string; a list of names is needed. "
+                f"Write [{given!r}]."
+            )
+    if wanted is not None and exclude:
+        raise DataError(
+            "columns and exclude are both given. Name the columns to study, or those "
+            "to leave out."
+        )
+    check_known(exclude, names, source)
+    dropped = {*others, *exclude}
     if wanted is None:
-        if any(not name.strip() for name in names):
+        if any(not name.strip() for name in names if name not in dropped):
             raise DataError(
                 f"{source} has a column without a name, which may be a row index. "
                 f"Write the source without the index, name the column, or name the "
                 f"columns to study."
             )
         return tuple(
-            name for name in names if name not in others and not ROW_INDEX.match(name)
-        )
-    if isinstance(wanted, str):
-        raise DataError(
-            f"columns={wanted!r} is one string; a list of names is needed. "
-            f"Write [{wanted!r}]."
+            name for name in names if name not in dropped and not ROW_INDEX.match(name)
         )
     check_known(wanted, names, source)
     taken = [name for name in wanted if name in others]
@@ -151,6 +163,5 @@ def refuse_text(kinds: dict[str, str], source: str) -> None:
     shown = ", ".join(named[:12]) + (f" and {len(named) - 12} more" * (len(named) > 12))
     raise DataError(
         f"{source} has feature columns that are not numbers: {shown}. Encode them as "
-        f"numbers, name one as the label or the ids, or leave them out of the columns "
-        f"studied."
+        f"numbers, name one as the label or the ids, or leave them out (exclude)."
     )

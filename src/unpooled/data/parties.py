@@ -19,6 +19,7 @@ def open_parties(
     ids: str | None,
     block_mb: float | int | None = None,
     columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
 ) -> dict[str, Table]:
     """Open every party's source as a table.
 
@@ -31,7 +32,7 @@ def open_parties(
         The source of each party, as of `open_source`.
     partition : {"rows", "columns"}
         What is divided among the parties.
-    label, ids, block_mb, columns
+    label, ids, block_mb, columns, exclude
         As of `open_source`.
 
     Raises
@@ -41,13 +42,14 @@ def open_parties(
     """
     if partition == "rows":
         return {
-            name: _opened(name, source, label, ids, block_mb, columns)
+            name: _opened(name, source, label, ids, block_mb, columns, exclude)
             for name, source in parties.items()
         }
-    if columns is not None:
+    if columns is not None or exclude:
         raise DataError(
             "On a column partition every silo has columns of its own: leave out "
-            "columns in the sources, or select columns of the federation."
+            "columns in the sources (unpooled.open_source), or select columns of the "
+            "federation."
         )
     labelled = {name: has_label(source, label) for name, source in parties.items()}
     if label is not None and not any(labelled.values()):
@@ -107,8 +109,10 @@ def _opened(
     ids: str | None,
     block_mb: float | int | None,
     columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
 ) -> Table:
     options = {"label": label, "ids": ids, "block_mb": block_mb, "columns": columns}
+    options["exclude"] = exclude
     try:
         return open_source(source, **options)
     except DataError as wrong:

@@ -17,6 +17,7 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
+from unpooled.data.columns import check_known
 from unpooled.errors import DataError
 from unpooled.federation.calls import call_of
 from unpooled.federation.layout import Layout
@@ -259,11 +260,29 @@ class Federation:
         finally:
             self.coordinator.exit()
 
-    def select(self, columns: Sequence[str]) -> "Federation":
-        """Return a view of some columns, in the order given.
+    def select(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        exclude: Sequence[str] | None = None,
+    ) -> "Federation":
+        """Return a view of some columns.
 
         On a column partition every party keeps those of its own columns in the list.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            The columns of the view, in this order.
+        exclude : sequence of str, optional
+            In place of `columns`: all but these, in the order that they have.
         """
+        if (columns is None) == (exclude is None):
+            raise DataError("select takes columns, or columns to leave out (exclude).")
+        if columns is None:
+            dropped = [exclude] if isinstance(exclude, str) else list(exclude or ())
+            check_known(dropped, self.feature_names, "The federation")
+            columns = [n for n in self.feature_names if n not in set(dropped)]
         wanted = tuple([columns] if isinstance(columns, str) else columns)
         return self._view(Select(wanted), self.layout.selected(wanted))
 

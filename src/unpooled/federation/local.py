@@ -39,6 +39,7 @@ def simulate(
     random_state: int | None = None,
     *,
     columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
     aligned: bool = False,
     study: str | None = None,
     block_mb: float | int | None = None,
@@ -75,6 +76,8 @@ def simulate(
     columns : sequence of str, optional
         On a row partition, the feature columns; other columns may hold text, or exist
         at some silos only. On a column partition each source has its own.
+    exclude : sequence of str, optional
+        In place of `columns`: columns of every silo that are not features.
     aligned : bool, default False
         Whether the silos' tables have the same ids in the same order. Nothing is
         matched then; a keyed digest of the ids is compared.
@@ -109,6 +112,7 @@ def simulate(
         random_state=random_state,
         study=study,
         columns=columns,
+        exclude=exclude,
         aligned=aligned,
         block_mb=block_mb,
         follow=follow,
@@ -129,6 +133,7 @@ def in_one_process(
     random_state: int | None,
     study: str | None,
     columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
     aligned: bool = False,
     ledger: Ledger | None = None,
     first_round: int = 1,
@@ -143,7 +148,7 @@ def in_one_process(
     ----------
     parties, partition, label, ids, secure_sum, policy, random_state, study
         As of `simulate`.
-    columns, aligned, block_mb, follow
+    columns, exclude, aligned, block_mb, follow
         As of `simulate`.
     ledger : Ledger, optional
         To be continued, from `first_round` on, when a study is resumed.
@@ -151,7 +156,7 @@ def in_one_process(
         Number of the next round.
     """
     _check_arguments(parties, partition, secure_sum)
-    tables = open_parties(parties, partition, label, ids, block_mb, columns)
+    tables = open_parties(parties, partition, label, ids, block_mb, columns, exclude)
     policies = _policies(policy, tuple(tables))
     layout = _layout(tables, partition, how_to_match(partition, ids, aligned))
     identities = {name: Identity() for name in tables}

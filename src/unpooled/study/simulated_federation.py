@@ -1,6 +1,7 @@
 """A federation of a study whose parties are all simulated in this process."""
 
 from unpooled.data.parties import has_label
+from unpooled.data.sources.database_address import where_paths_start
 from unpooled.data.sources.open_source import open_source
 from unpooled.errors import DataError, StudyError
 from unpooled.federation.federation import Federation
@@ -47,12 +48,14 @@ def simulated_federation(
                 label=study.label if labelled else None,
                 ids=study.ids,
                 columns=study.columns,
+                exclude=(*study.exclude, *party.exclude),
                 missing=party.missing,
                 block_mb=party.block_mb,
                 **party.format,
             )
         except DataError as wrong:
-            raise DataError(f"{where}: {wrong}") from wrong
+            start = where_paths_start(party.source, study.path)
+            raise DataError(f"{where}: {wrong}{start}") from wrong
     try:
         federation, parties = in_one_process(
             tables,

@@ -1,9 +1,9 @@
 """The content of a study file (TOML), read and checked.
 
-[study]               name, partition, columns, label, ids, aligned, secure_sum,
-                      random_state, timeout
-[parties.<name>]      source, missing, block_mb, policy, and the source's separator,
-                      decimal, encoding or sheet; no keys over a consortium
+[study]               name, partition, columns or exclude, label, ids, aligned,
+                      secure_sum, random_state, timeout
+[parties.<name>]      source, exclude, missing, block_mb, policy, and the source's
+                      separator, decimal, encoding or sheet; none over a consortium
 [policy]              rules of the parties that have none of their own
 [[steps]]             model, name, y and the model's parameters; or model and update
 [outputs]             folder, report
@@ -24,9 +24,10 @@ from unpooled.models.files.model_file import load
 from unpooled.party.rules.policy import Policy
 
 _STUDY_KEYS = tuple(
-    "name partition columns label ids aligned secure_sum random_state timeout".split()
+    "name partition columns exclude label ids aligned secure_sum random_state "
+    "timeout".split()
 )
-_PARTY_KEYS = ("source", "missing", "block_mb", "policy", *FORMAT_KEYS)
+_PARTY_KEYS = ("source", "exclude", "missing", "block_mb", "policy", *FORMAT_KEYS)
 # All other keys of a step are parameters of its model.
 _STEP_KEYS = ("model", "name", "y", "update")
 _TIMEOUT = 600.0
@@ -54,6 +55,8 @@ class StudyParty:
         Megabytes of rows that are in memory at a time.
     format : mapping of str to str
         How the source writes its cells: arguments of `open_source`.
+    exclude : tuple of str
+        Columns of this party's source that are not features.
     """
 
     # Left out of the repr: the address of a database may contain a password.
@@ -62,6 +65,7 @@ class StudyParty:
     policy: Policy
     block_mb: float | int | None = None
     format: Mapping[str, str] = field(default_factory=dict)
+    exclude: tuple[str, ...] = ()
 
 
 @final
@@ -127,7 +131,10 @@ class StudyFile:
     partition : {"rows", "columns"}
         Whether the parties' tables have the same columns or the same rows.
     columns : tuple of str or None
-        The columns studied; None for all, which must then be the same at every party.
+        The columns studied; None for all but `exclude`, which must then be the same at
+        every party.
+    exclude : tuple of str
+        Columns of the parties' tables that are not studied.
     label, ids : str or None
         Columns that are never features. On a column partition rows are matched by the
         ids.
@@ -154,6 +161,7 @@ class StudyFile:
     name: str
     partition: str
     columns: tuple[str, ...] | None
+    exclude: tuple[str, ...]
     label: str | None
     ids: str | None
     aligned: bool
@@ -196,10 +204,15 @@ class StudyFile:
         outputs.only(("folder", "report"))
         name = head.name("name")
         partition = head.text("partition", choices=("rows", "columns")) or "rows"
-        columns = head.names("columns")
-        if columns and partition == "columns":
-            head.fail("columns", "names columns that every silo has; on a column "
-                      "partition each has its own, so leave it out")  # fmt: skip
+        columns, exclude = head.names("columns"), head.names("exclude") or ()
+        for key in ("columns", "exclude"):
+            if key in head and partition == "columns":
+                head.fail(key, "names columns that every silo has; on a column "
+                          "partition each has its own, so leave it out, and name in "
+                          "[parties.<name>] exclude what is not studied")  # fmt: skip
+        if columns and exclude:
+            head.fail("exclude", "leaves out columns where all others are studied; "
+                      "beside columns leave it out")  # fmt: skip
         folder = Path(outputs.text("folder") or f"runs/{name}").expanduser()
         return cls(
             path=path,
@@ -207,6 +220,7 @@ class StudyFile:
             name=name,
             partition=partition,
             columns=columns,
+            exclude=exclude,
             label=head.text("label"),
             ids=head.text("ids"),
             aligned=head.flag("aligned", False),
@@ -254,6 +268,7 @@ def _read_parties(top: Section, folder: Path) -> dict[str, StudyParty]:
             policy=_policy_of(table, folder, shared),
             block_mb=table.number("block_mb"),
             format=format_keys(table),
+            exclude=table.names("exclude") or (),
         )
     if not parties:
         tables.fail("", "needs at least one party, [parties.<name>] with a source")
@@ -302,6 +317,9 @@ def read_steps(top: Section, folder: Path = Path()) -> tuple[StudyStep, ...]:
     Relative paths of models to update start at `folder`.
     """
     tables = top.content.get("steps")
+    if isinstance(tables, dict):
+        top.fail("[steps]", "is one table; write [[steps]] with two brackets, once for "
+                 "each step")  # fmt: skip
     if not isinstance(tables, list) or not tables:
         top.fail("[[steps]]", 'needs at least one table with a key model = "..."')
     steps: list[StudyStep] = []

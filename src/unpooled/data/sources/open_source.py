@@ -47,6 +47,7 @@ def open_source(
     label: str | None = None,
     ids: str | None = None,
     columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
     missing: Mapping[str, Sequence[int | float]] | None = None,
     block_mb: float | int | None = None,
     separator: str | None = None,
@@ -75,6 +76,9 @@ def open_source(
     columns : sequence of str, optional
         The only feature columns to keep. Other columns are ignored and may be of any
         type.
+    exclude : sequence of str, optional
+        In place of `columns`: the columns that are not features, which may be of any
+        type too.
     missing : mapping of str to a sequence of numbers, optional
         For each feature column, the values that stand for missing cells, such as
         ``{"chol": [0]}``.
@@ -95,8 +99,8 @@ def open_source(
     Returns
     -------
     Table
-        A source that is a table is returned as it is, unless `columns`, `missing` or
-        `block_mb` is given.
+        A source that is a table is returned as it is, unless `columns`, `exclude`,
+        `missing` or `block_mb` is given.
 
     Raises
     ------
@@ -110,10 +114,12 @@ def open_source(
     if isinstance(source, Table):
         form.check_used("a table that is open already")
         table = _as_given(source, label, ids)
-        if columns is not None or missing or block_mb is not None:
-            table = RecodedTable(table, columns=columns, missing=missing)
+        if columns is not None or exclude or missing or block_mb is not None:
+            table = RecodedTable(
+                table, columns=columns, exclude=exclude or (), missing=missing
+            )
     else:
-        table = _open(source, Roles(label, ids, columns), form)
+        table = _open(source, Roles(label, ids, columns, exclude or ()), form)
         table = RecodedTable(table, missing=missing) if missing else table
     if block_mb is not None:
         if not block_mb > 0:
@@ -166,10 +172,8 @@ def _open_path(source: str | os.PathLike[str], roles: Roles, form: FileFormat) -
         )
     path = Path(source).expanduser()
     if not path.exists():
-        raise DataError(
-            f"There is no file {path} (looked for {path.absolute()}). Check the path; "
-            f"a relative one starts at the working directory."
-        )
+        place = "" if path.is_absolute() else f" in the working directory {Path.cwd()}"
+        raise DataError(f"There is no file {path}{place}. Check the path.")
     if path.is_dir():
         raise DataError(
             f"{path} is a directory; a source is one file. Join the files, or name one "
