@@ -56,6 +56,13 @@ def show_silo(console: Console, silo: SiloFile) -> None:
         report = f"Study {printable(study)}: {match_report(n, matched)}"
         console.print(Text(f"{report} The rows: {silo.matches / study}.csv"))
     part(console, "What the policy allows", f"From {silo.policy}", _rules(rules))
+    if rules.max_feature_ratio < 1e6:
+        most = (
+            f"With {count(n, 'row')} here, totals over pairs of columns may have at "
+            f"most {count(rules.most_columns(n), 'column')} at a time "
+            f"(max_feature_ratio)."
+        )
+        console.print(Text(most))
     if silo.approval == "each-study":
         console.print(Text("A person must approve each study: unpooled silo approve"))
     part(

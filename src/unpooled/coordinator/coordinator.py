@@ -118,6 +118,8 @@ class Coordinator(RoundRunner):
         self.listeners: list[Callable[[str, str, int], None]] = []
         self.recorders: list[Callable[[], None]] = []
         self.policies: Mapping[str, Mapping[str, Any]] | None = None
+        # Of simulated parties: (party, rule) -> their own numbers behind a refusal.
+        self.explain: Callable[[str, str], str] | None = None
         self._telling = Telling()
         self._round = first_round - 1
         self._session, self._seed, self._depth = "", 0, 0
@@ -272,7 +274,7 @@ class Coordinator(RoundRunner):
             # The next join requests the lines that were lost.
             self._leave()
             raise replies.problem
-        raise_refusals(step, replies.messages)
+        raise_refusals(step, replies.messages, self.explain)
         return released
 
     def send(
@@ -302,7 +304,7 @@ class Coordinator(RoundRunner):
         replies = self.exchange(requests, kind)
         if replies.problem:
             raise replies.problem
-        raise_refusals(kind, replies.messages)
+        raise_refusals(kind, replies.messages, self.explain)
         return replies.messages
 
     def exchange(self, requests: Mapping[str, bytes], step: str) -> Replies:

@@ -186,6 +186,7 @@ def in_one_process(
         partition=partition,
         follows=follow,
     )
+    coordinator.explain = lambda party, rule: members[party].explained.get(rule, "")
     coordinator.policies = {name: rules.as_dict() for name, rules in policies.items()}
     federation = Federation(
         coordinator,

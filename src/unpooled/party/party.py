@@ -84,6 +84,9 @@ class Party:
         The rows of the silo that its studies read.
     audit_log : AuditLog
         The silo's audit log.
+    explained : dict of str to str
+        For each rule that refused, the silo's own numbers behind the last refusal. They
+        are for its log, and for whoever simulates the silo; no reply has them.
     """
 
     def __init__(
@@ -116,6 +119,7 @@ class Party:
         self.studies = self._studies.studies
         # Hands (session, peer, message) of secure comparisons on, between machines.
         self.carry: Callable[[tuple[str, str], str, bytes], None] | None = None
+        self.explained: dict[str, str] = {}
         self._door = threading.Lock()
         self._sessions: dict[tuple[str, str], Session] = {}
         # (study, session) -> (round, digest of its request, the reply's bytes)
@@ -186,6 +190,8 @@ class Party:
         return framed(header, arrays, self._identity, digests)
 
     def _refusal(self, request: Bytes, message: Message, reason: Exception) -> Framed:
+        if isinstance(reason, Refusal) and reason.detail:
+            self.explained[reason.rule] = reason.detail
         if isinstance(reason, Refusal | UnpooledError):
             cause = "" if reason.__cause__ is None else f" ({reason.__cause__})"
             log.info("%s refused a request: %s%s", self.name, reason, cause)
@@ -309,6 +315,9 @@ class Party:
             self._studies.foresee(asked, session.parties, self.partition)
         except (Refusal, ReleaseRefusedError) as refusal:
             self._studies.refused(header, refusal.rule, message.digests)
+            if isinstance(refusal, Refusal) and refusal.detail:
+                self.explained[refusal.rule] = refusal.detail
+                log.info("%s would refuse a request: %s", self.name, refusal)
             return {"kind": "planned", "rule": refusal.rule}, {}
         return {"kind": "planned", "rule": ""}, {}
 

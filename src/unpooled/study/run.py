@@ -17,7 +17,7 @@ from typing import Any, final
 
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.coordinator.step_call import RoundRecord
-from unpooled.errors import ReleaseRefusedError, StudyError, UnpooledError
+from unpooled.errors import RULES, ReleaseRefusedError, StudyError, UnpooledError
 from unpooled.federation.federation import Federation
 from unpooled.federation.local import note_common_rows
 from unpooled.federation.matching import agree_on_rows
@@ -248,7 +248,9 @@ def _plan(
     """Plan the steps; raise the refusals that the plan predicts."""
     plan = plan_fit(study, unfitted_pipeline(steps), federation)
     for party, step, rule in plan.refusals:
-        raise ReleaseRefusedError(party, step, rule)
+        more = plan.explanations.get((party, rule), "")
+        remedy = f"{RULES[rule][1]} {more}" if more else ""
+        raise ReleaseRefusedError(party, step, rule, remedy)
     if planned is not None:
         planned(plan)
 

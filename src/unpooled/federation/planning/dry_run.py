@@ -272,6 +272,7 @@ def plan(
     refusals, latency = list[tuple[str, str, str]](), 0.0
     if isinstance(live, Coordinator):
         refusals, latency = _refusals_and_latency(live, dry.requests)
+    explain = getattr(live, "explain", None) or (lambda party, rule: "")
     lines = with_matching(federation, dry.lines)
     planned = Plan(
         releases=lines,
@@ -281,6 +282,11 @@ def plan(
         notes=tuple(dry.notes),
         latency=latency,
         n_columns=len(federation.feature_names),
+        explanations={
+            (party, rule): more
+            for party, _, rule in refusals
+            if (more := explain(party, rule))
+        },
     )
     if update:
         return planned

@@ -1,7 +1,8 @@
 """A plan: what a fit would exchange, what silos would refuse, what it would cost."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import final
 
 from unpooled.ledger import Ledger, Release
@@ -33,6 +34,9 @@ class Plan:
         for their rules; 0 where they were not.
     n_columns : int
         Number of columns that the fit reads; 0 where it is not known.
+    explanations : mapping of (str, str) to str
+        By party and rule, the silo's own numbers behind a refusal. Only where silos are
+        simulated: they tell, for instance, how many rows a silo has.
     """
 
     releases: tuple[Release, ...]
@@ -42,6 +46,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     latency: float = 0.0
     n_columns: int = 0
+    explanations: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def rounds(self) -> int:

@@ -271,7 +271,15 @@ class Policy:
     def check_made(self, n_columns: int, n_rows: int) -> None:
         """Refuse made-up columns where they are too many for the rows."""
         if not self.allows_pairs(n_columns, n_rows):
-            raise Refusal("max_feature_ratio")
+            raise Refusal(
+                "max_feature_ratio",
+                f"Of {n_columns:,} columns at most {self.most_columns(n_rows):,} pass "
+                f"with {n_rows:,} rows here.",
+            )
+
+    def most_columns(self, n_rows: int) -> int:
+        """Return how many columns `max_feature_ratio` lets pass: it tells the rows."""
+        return int(min(self.max_feature_ratio * n_rows, 1e9))
 
     def allows_pairs(self, n_features: int, n_rows: int) -> bool:
         """Whether a release over all pairs of so many features is allowed."""
