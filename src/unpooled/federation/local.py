@@ -9,6 +9,7 @@ the network is missing.
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,12 @@ from unpooled.secure.keys.roster import MOST_COMPUTING, Identity, Roster
 
 
 def simulate(
-    parties: Mapping[str, Any],
+    parties: Mapping[Any, Any],
     partition: str = "rows",
     label: str | None = None,
     ids: str | None = None,
     secure_sum: str = "masked",
-    policy: Policy | Mapping[str, Any] | str | Path | None = None,
+    policy: Policy | Mapping[Any, Any] | str | Path | None = None,
     random_state: int | None = None,
     *,
     columns: Sequence[str] | None = None,
@@ -52,10 +53,10 @@ def simulate(
 
     Parameters
     ----------
-    parties : mapping of str to source
-        Each party's rows: a 2-D array or sparse array, a pandas, polars or pyarrow
-        table, the path of a CSV, Parquet, Arrow, .npy or .npz file, a database's
-        address, or a `Table`.
+    parties : mapping of str or int to source
+        Each party's rows by its name: a 2-D array or sparse array, a pandas, polars or
+        pyarrow table, the path of a CSV, Parquet, Arrow, .npy or .npz file, an address
+        of a database, or a `Table` (see `open_source`).
     partition : {"rows", "columns"}, default "rows"
         Whether parties have different rows with the same columns, or the reverse.
     label : str, optional
@@ -123,13 +124,13 @@ def simulate(
 
 
 def in_one_process(
-    parties: Mapping[str, Any],
+    parties: Mapping[Any, Any],
     *,
     partition: str,
     label: str | None,
     ids: str | None,
     secure_sum: str,
-    policy: Policy | Mapping[str, Any] | str | Path | None,
+    policy: Policy | Mapping[Any, Any] | str | Path | None,
     random_state: int | None,
     study: str | None,
     columns: Sequence[str] | None = None,
@@ -156,6 +157,9 @@ def in_one_process(
         Number of the next round.
     """
     _check_arguments(parties, partition, secure_sum)
+    parties = _by_name(parties)
+    if isinstance(policy, Mapping):
+        policy = {_named(key): rules for key, rules in policy.items()}
     tables = open_parties(parties, partition, label, ids, block_mb, columns, exclude)
     policies = _policies(policy, tuple(tables))
     layout = _layout(tables, partition, how_to_match(partition, ids, aligned))
@@ -213,7 +217,7 @@ def note_common_rows(federation: Federation, members: Mapping[str, Party]) -> No
 
 
 def _check_arguments(
-    parties: Mapping[str, Any], partition: str, secure_sum: str
+    parties: Mapping[Any, Any], partition: str, secure_sum: str
 ) -> None:
     if not isinstance(parties, Mapping) or not parties:
         raise DataError(
@@ -225,8 +229,32 @@ def _check_arguments(
         raise DataError(f'partition={partition!r}; choose "rows" or "columns".')
     if secure_sum not in ("masked", "plain"):
         raise DataError(f'secure_sum={secure_sum!r}; choose "masked" or "plain".')
-    if any(not isinstance(name, str) or not name for name in parties):
-        raise DataError("A party's name is a text that is not empty.")
+
+
+def _by_name(parties: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the sources by the names of the parties; a number is named as written."""
+    named = {_named(name): source for name, source in parties.items()}
+    for name, given in zip(named, parties, strict=False):
+        if not isinstance(name, str) or not name:
+            raise DataError(
+                f"A party's name is a text that is not empty, or a whole number; this "
+                f"is {given!r}. Name them with {{str(name): rows for name, rows in "
+                f"parties}}."
+            )
+    if len(named) < len(parties):
+        raise DataError(
+            f"Two parties have the same name: {', '.join(map(repr, parties))}. A "
+            f"number is named as it is written."
+        )
+    return named
+
+
+def _named(name: Any) -> Any:
+    # groupby and unique give numbers of NumPy, and groupby of a list tuples of one.
+    if isinstance(name, tuple) and len(name) == 1:
+        name = name[0]
+    whole = isinstance(name, Integral) and not isinstance(name, bool)
+    return str(int(name)) if whole else name
 
 
 def _roster(identities: Mapping[str, Identity]) -> Roster:
@@ -237,7 +265,7 @@ def _roster(identities: Mapping[str, Identity]) -> Roster:
 
 
 def _policies(
-    policy: Policy | Mapping[str, Any] | str | Path | None, parties: tuple[str, ...]
+    policy: Policy | Mapping[Any, Any] | str | Path | None, parties: tuple[str, ...]
 ) -> dict[str, Policy]:
     if isinstance(policy, Mapping) and policy and set(policy) <= set(parties):
         return {name: Policy.of(policy.get(name)) for name in parties}
