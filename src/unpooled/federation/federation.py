@@ -23,6 +23,7 @@ from unpooled.federation.calls import call_of
 from unpooled.federation.layout import Layout
 from unpooled.federation.splits import checked_seed, fold_rows, split_rows
 from unpooled.ledger import Ledger
+from unpooled.ledger.notebook import html_table
 from unpooled.protocol.request import Veiled
 from unpooled.protocol.step import Step, named_for
 from unpooled.protocol.topology import Graph, graph_of
@@ -32,6 +33,11 @@ from unpooled.protocol.view_operations import (
     Rows,
     Select,
     kept_address,
+)
+
+_ELSEWHERE = (
+    "The rows of a federation stay in their silos: use the estimators and functions of "
+    "unpooled in place of scikit-learn's."
 )
 
 
@@ -48,8 +54,13 @@ class Federation:
     feature_names : tuple of str
         Columns of the view, in the parties' order. At each party, a step's X has those
         of them that the party has.
+    columns : tuple of str
+        Likewise `feature_names`.
     n_features : int
         Number of columns of the view.
+    shape : (int or None, int)
+        `n_rows` and `n_features`. ``len(federation)`` is N too, and an error where no
+        number of rows was opened.
     columns_of : mapping of str to tuple of str
         The columns of each party; on a row partition all have the same.
     n_rows : int or None
@@ -121,6 +132,38 @@ class Federation:
         return len(self.feature_names)
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the view: `feature_names`, by the name that data frames have."""
+        return self.feature_names
+
+    @property
+    def shape(self) -> tuple[int | None, int]:
+        """N, where it is known before any round, and the number of columns."""
+        rows = None if self.layout.matching == "ids" else self.n_rows
+        return rows, self.n_features
+
+    def __len__(self) -> int:
+        rows = self.shape[0]
+        if rows is None:
+            raise DataError(
+                f"The number of rows is not known: each silo has its own, and only a "
+                f"fit opens their total (n_samples_ of a model). {_ELSEWHERE}"
+            )
+        return rows
+
+    def __bool__(self) -> bool:
+        # Without this a federation whose rows are not known would have no truth.
+        return True
+
+    def __getitem__(self, columns: str | Sequence[str]) -> "Federation":
+        """Return a view of a column, or of a list of columns, as `select` does."""
+        if not isinstance(columns, str) and not (
+            isinstance(columns, list) and all(isinstance(n, str) for n in columns)
+        ):
+            raise DataError(f"Rows of a federation cannot be chosen. {_ELSEWHERE}")
+        return self.select(columns)
+
+    @property
     def ledger(self) -> Ledger:
         """Every array that left or entered a silo so far."""
         return self.coordinator.ledger
@@ -135,6 +178,19 @@ class Federation:
             f"<Federation: {len(self.parties)} parties, {self.n_features} columns, "
             f"partition by {self.partition}>"
         )
+
+    def _repr_html_(self) -> str:
+        rows = self.shape[0]
+        caption = (
+            f"A federation of {len(self.parties)} parties, partition by "
+            f"{self.partition}; "
+            f"{'an unknown number of' if rows is None else f'{rows:,}'} rows, "
+            f"{self.n_features:,} columns"
+            f"{'' if self.label is None else f', label {self.label}'}; "
+            f"{len(self.rounds)} messages were exchanged so far."
+        )
+        by_party = [(party, len(own)) for party, own in self.columns_of.items()]
+        return html_table(caption, ("party", "columns"), by_party)
 
     def sum(
         self, step: Step, to: str = "coordinator", *, kept_of: str = "", **public: Any

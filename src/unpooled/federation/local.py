@@ -6,6 +6,7 @@ The messages, keys, masks and policies are those of a study between organisation
 the network is missing.
 """
 
+import operator
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -253,8 +254,9 @@ def _named(name: Any) -> Any:
     # groupby and unique give numbers of NumPy, and groupby of a list tuples of one.
     if isinstance(name, tuple) and len(name) == 1:
         name = name[0]
-    whole = isinstance(name, Integral) and not isinstance(name, bool)
-    return str(int(name)) if whole else name
+    if isinstance(name, Integral) and not isinstance(name, bool):
+        return str(operator.index(name))
+    return name
 
 
 def _roster(identities: Mapping[str, Identity]) -> Roster:
