@@ -13,7 +13,7 @@ roster pins ends the round.
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, final
@@ -117,6 +117,8 @@ class Coordinator(RoundRunner):
         self.notes: list[str] = []
         self.listeners: list[Callable[[str, str, int], None]] = []
         self.recorders: list[Callable[[], None]] = []
+        # Each makes a context for (model, method, view, arguments) of a call.
+        self.watchers: list[Callable[..., AbstractContextManager[None]]] = []
         self.policies: Mapping[str, Mapping[str, Any]] | None = None
         # Of simulated parties: (party, rule) -> their own numbers behind a refusal.
         self.explain: Callable[[str, str], str] | None = None

@@ -9,7 +9,7 @@ applies to its own rows, lazily.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, final
 
@@ -310,11 +310,14 @@ class Federation:
         **arguments : JSON values
             Its arguments, beside this view.
         """
-        self.coordinator.enter(partial(call_of, model, method, self, arguments))
-        try:
-            yield self
-        finally:
-            self.coordinator.exit()
+        with ExitStack() as watched:
+            for watch in getattr(self.coordinator, "watchers", ()):
+                watched.enter_context(watch(model, method, self, arguments))
+            self.coordinator.enter(partial(call_of, model, method, self, arguments))
+            try:
+                yield self
+            finally:
+                self.coordinator.exit()
 
     def select(
         self,

@@ -24,6 +24,7 @@ from unpooled.federation.federation import Federation
 from unpooled.federation.following import Following
 from unpooled.federation.layout import Layout
 from unpooled.federation.matching import agree_on_rows, how_to_match
+from unpooled.federation.progress import CallProgress
 from unpooled.ledger import Ledger
 from unpooled.party.party import Party
 from unpooled.party.rules.policy import Policy
@@ -46,6 +47,7 @@ def simulate(
     study: str | None = None,
     block_mb: float | int | None = None,
     follow: bool = False,
+    verbose: bool | None = None,
 ) -> Federation:
     """Make a federation whose parties all live in this process.
 
@@ -91,6 +93,10 @@ def simulate(
         Whether every silo runs each call itself, on totals that it checks, and refuses
         a request that differs, as silos do between organisations. In one process the
         coordinator and the silos are one program, which need not distrust itself.
+    verbose : bool, optional
+        Whether the calls of all estimators on this federation show their rounds, on
+        standard error: True in any case, and False never. By default a bar is shown in
+        a terminal or a notebook, for calls of more than two seconds.
 
     Returns
     -------
@@ -121,6 +127,8 @@ def simulate(
     )
     agree_on_rows(federation)
     note_common_rows(federation, members)
+    assert isinstance(federation.coordinator, Coordinator)
+    CallProgress(federation.coordinator, verbose)
     return federation
 
 

@@ -294,6 +294,17 @@ def plan(
     return replace(planned, notes=(*planned.notes, *others))
 
 
+def rounds_to_come(model: Any, federation: Federation, y: Any) -> tuple[int, float]:
+    """Return the number of rounds of a fit, and an estimate of its seconds.
+
+    No silo is asked: a clone of the model is fitted on a dry run.
+    """
+    lines = tuple(_rehearsed(model, federation, y, _PLACEHOLDER_ROWS).lines)
+    live = federation.coordinator
+    planned = Plan(lines, (), live.parties, live.protection)
+    return planned.rounds, planned.seconds
+
+
 def _rehearsed(
     model: Any, federation: Federation, y: Any, n_rows: int, *, update: bool = False
 ) -> DryRun:
