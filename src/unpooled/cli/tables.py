@@ -1,25 +1,25 @@
-"""What the command shows of plans, ledgers, models and runs, in 80 columns or more."""
+"""What the command shows of plans and ledgers, in 80 columns or more."""
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 from rich import box
 from rich.console import Console, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
 from unpooled.cli.terminal import count, printable, shape, size
+from unpooled.data.columns import listing
 from unpooled.errors import RULES
 from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Ledger, Release
 from unpooled.report.facts import declaration
 
 if TYPE_CHECKING:
-    from unpooled.study import Run, Study
+    from unpooled.study import Study
 
-_PROTECTION = {
+PROTECTION = {
     "masked": "Masked sums: every number is seen only as a total over all silos.",
     "plain": "Plain sums, no protection, for tests: every silo's numbers are seen.",
 }
@@ -111,45 +111,6 @@ def left_table(ledger: Ledger) -> Grid:
     return grid
 
 
-def variance_table(model: Any) -> Grid:
-    """Return a table of the explained variance of a fitted PCA."""
-    grid = table(
-        "component",
-        "variance",
-        "share",
-        "cumulative",
-        "",
-        right=("variance", "share", "cumulative"),
-    )
-    shares = model.explained_variance_ratio_
-    for k, (variance, share, total) in enumerate(
-        zip(model.explained_variance_, shares, np.cumsum(shares), strict=True), 1
-    ):
-        bar = "━" * max(round(20 * share / shares[0]), 1) if shares[0] > 0 else ""
-        grid.add_row(
-            f"PC{k}",
-            f"{variance:.4g}",
-            f"{share:.1%}",
-            f"{total:.1%}",
-            Text(bar, "cyan"),
-        )
-    return grid
-
-
-def loadings_table(model: Any, names: Sequence[str], most: int = 4) -> Grid:
-    """Return a table of the largest loadings of each component of a fitted PCA."""
-    grid = table("component", "leading loadings", *[""] * (most - 1))
-    for k, axis in enumerate(model.components_, 1):
-        cells = []
-        for j in np.argsort(-np.abs(axis), kind="stable")[:most]:
-            # The minus sign is as wide as the plus, so that the numbers are aligned.
-            number = f"{axis[j]:+.2f}".replace("-", "−")
-            style = "cyan" if axis[j] > 0 else "magenta"
-            cells.append(Text.assemble((number, style), " ", printable(str(names[j]))))
-        grid.add_row(f"PC{k}", *cells)
-    return grid
-
-
 def _leaves(line: Release) -> bool:
     return line.direction == "out" and line.visibility != "kept"
 
@@ -180,7 +141,7 @@ def show_plan(console: Console, study: "Study", plan: Plan) -> bool:
     part(
         console,
         f"Plan of study {study.name}",
-        f"Nothing has left any silo. {_PROTECTION[plan.protection]}",
+        f"Nothing has left any silo. {PROTECTION[plan.protection]}",
         plan_table(plan),
         Text(
             "out: leaves each silo. in: is sent to each silo, and is public to all of "
@@ -208,9 +169,11 @@ def _refusals(plan: Plan) -> list[RenderableType]:
     for rule in dict.fromkeys(rule for _, _, rule in plan.refusals):
         sentence, remedy = RULES.get(rule, (rule, ""))
         steps: dict[str, list[str]] = {}
-        for party, step, other in plan.refusals:
+        about: dict[str, tuple[str, ...]] = {}
+        for party, step, other, columns in plan.reasons:
             if other == rule:
                 steps.setdefault(step, []).append(party)
+                about |= {party: columns} if columns else {}
         # Steps that the same silos refuse stand together.
         by_silos: dict[tuple[str, ...], list[str]] = {}
         for step, parties in steps.items():
@@ -221,34 +184,12 @@ def _refusals(plan: Plan) -> list[RenderableType]:
             who = f"all {len(parties)} silos" if everyone else ", ".join(parties)
             text.append(f"\n  {printable(who)}: ", "bold")
             text.append(printable(", ".join(refused)))
+        for party, columns in about.items():
+            text.append(f"\n  {printable(party)}, columns: ", "bold")
+            text.append(printable(listing(columns)))
         text.append(f"\n{remedy}", "dim")
         for (party, other), more in plan.explanations.items():
             if other == rule:
                 text.append(f"\n{printable(party)}, which is simulated: {more}", "dim")
         paragraphs.append(text)
     return paragraphs
-
-
-def show_run(console: Console, study: "Study", run: "Run") -> None:
-    """Show the results of a finished run, and where its files are."""
-    for name, model in run.models.items():
-        if "explained_variance_ratio_" in vars(model):
-            tables = [variance_table(model)]
-            names = getattr(model, "feature_names_in_", None)
-            if names is not None:
-                tables.append(loadings_table(model, list(names)))
-            part(console, name, "", *tables)
-    left = left_table(run.ledger)
-    part(console, "What left each silo", _PROTECTION[study.secure_sum], left)
-    part(console, f"Study {study.name} is done", "In the run's folder:")
-    files = {
-        "models": "models/ and pipeline.unpooled, for unpooled.load",
-        "ledger": "ledger.jsonl",
-        "log": "log.txt",
-    }
-    if run.report is not None:
-        files["report"] = run.report.name
-    for content, file in files.items():
-        console.print(Text.assemble((f"  {content:<8}", "dim"), file))
-    # Without line breaks, so that the path can be copied.
-    console.print(Text(printable(str(run.folder))), soft_wrap=True)

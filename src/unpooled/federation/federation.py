@@ -10,8 +10,9 @@ applies to its own rows, lazily.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, final
+from typing import Any, NoReturn, final
 
 import numpy as np
 
@@ -36,9 +37,33 @@ from unpooled.protocol.view_operations import (
 )
 
 _ELSEWHERE = (
-    "The rows of a federation stay in their silos: use the estimators and functions of "
-    "unpooled in place of scikit-learn's."
+    "The rows of a federation stay in their silos, so a function of another library "
+    "cannot read them: use unpooled.cross_validate in place of cross_val_score and "
+    "cross_validate, unpooled.GridSearchCV in place of GridSearchCV, unpooled.metrics "
+    "in place of sklearn.metrics, Federation.select in place of ColumnTransformer, and "
+    "the estimators of unpooled (unpooled.PCA, unpooled.StandardScaler, ...) in place "
+    "of scikit-learn's."
 )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PredictedBy:
+    """Who predicted the columns of a view.
+
+    Attributes
+    ----------
+    model : estimator
+        A fitted model.
+    method : {"predict", "predict_proba", "decision_function"}
+        Which of its methods gave the view.
+    view : Federation
+        The view that the method was called with.
+    """
+
+    model: Any
+    method: str
+    view: "Federation"
 
 
 @final
@@ -76,6 +101,8 @@ class Federation:
     model : str
         The estimator that uses this view, as in the names of its steps: "pca". Empty
         outside a fit.
+    predicted_by : PredictedBy or None
+        Of a view of predictions, the model that makes them.
     """
 
     def __init__(
@@ -95,6 +122,7 @@ class Federation:
         # On a column partition every silo reads its own columns, all of them.
         everything = (Select(layout.columns),) if layout.partition == "rows" else ()
         self.operations = operations or everything
+        self.predicted_by: PredictedBy | None = None
 
     @property
     def partition(self) -> str:
@@ -191,6 +219,10 @@ class Federation:
         )
         by_party = [(party, len(own)) for party, own in self.columns_of.items()]
         return html_table(caption, ("party", "columns"), by_party)
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse to be an array, which functions of other libraries ask for."""
+        raise DataError(_ELSEWHERE)
 
     def sum(
         self, step: Step, to: str = "coordinator", *, kept_of: str = "", **public: Any
@@ -314,6 +346,7 @@ class Federation:
             for watch in getattr(self.coordinator, "watchers", ()):
                 watched.enter_context(watch(model, method, self, arguments))
             self.coordinator.enter(partial(call_of, model, method, self, arguments))
+            self.coordinator.complete = not getattr(model, "_missing", False)
             try:
                 yield self
             finally:

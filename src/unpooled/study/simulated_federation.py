@@ -40,7 +40,7 @@ def simulated_federation(
                 f"over a consortium (a kit) leaves it to the silo."
             )
         labelled = study.partition == "rows" or has_label(
-            party.source, study.label, **party.format
+            party.source, study.label, study.ids, **party.format
         )
         try:
             tables[name] = open_source(
@@ -52,6 +52,7 @@ def simulated_federation(
                 missing=party.missing,
                 block_mb=party.block_mb,
                 **party.format,
+                **party.rows,
             )
         except DataError as wrong:
             start = where_paths_start(party.source, study.path)

@@ -2,8 +2,9 @@
 
 [study]               name, partition, columns or exclude, label, ids, aligned,
                       secure_sum, random_state, timeout
-[parties.<name>]      source, exclude, missing, block_mb, policy, and the source's
-                      separator, decimal, encoding or sheet; none over a consortium
+[parties.<name>]      source, exclude, missing, where, unlabelled, block_mb, policy, and
+                      the source's separator, decimal, encoding or sheet; none over a
+                      consortium
 [policy]              rules of the parties that have none of their own
 [[steps]]             model, name, y and the model's parameters; or model and update
 [outputs]             folder, report
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, final
 
+from unpooled.data.row_filter import FILTER_KEYS, filter_keys
 from unpooled.data.sources.database_address import anchored
 from unpooled.data.sources.file_format import FORMAT_KEYS, format_keys
 from unpooled.data.toml import Section, is_plain, read_text, suggestion
@@ -27,7 +29,8 @@ _STUDY_KEYS = tuple(
     "name partition columns exclude label ids aligned secure_sum random_state "
     "timeout".split()
 )
-_PARTY_KEYS = ("source", "exclude", "missing", "block_mb", "policy", *FORMAT_KEYS)
+_PARTY_KEYS = ("source", "exclude", "missing", "block_mb", "policy")
+_PARTY_KEYS += (*FORMAT_KEYS, *FILTER_KEYS)
 # All other keys of a step are parameters of its model.
 _STEP_KEYS = ("model", "name", "y", "update")
 _TIMEOUT = 600.0
@@ -57,6 +60,8 @@ class StudyParty:
         How the source writes its cells: arguments of `open_source`.
     exclude : tuple of str
         Columns of this party's source that are not features.
+    rows : mapping of str to str
+        Which rows are read: `where` and `unlabelled`, as of `open_source`.
     """
 
     # Left out of the repr: the address of a database may contain a password.
@@ -66,6 +71,7 @@ class StudyParty:
     block_mb: float | int | None = None
     format: Mapping[str, str] = field(default_factory=dict)
     exclude: tuple[str, ...] = ()
+    rows: Mapping[str, str] = field(default_factory=dict)
 
 
 @final
@@ -269,6 +275,7 @@ def _read_parties(top: Section, folder: Path) -> dict[str, StudyParty]:
             block_mb=table.number("block_mb"),
             format=format_keys(table),
             exclude=table.names("exclude") or (),
+            rows=filter_keys(table),
         )
     if not parties:
         tables.fail("", "needs at least one party, [parties.<name>] with a source")
@@ -350,7 +357,7 @@ def _read_model(section: Section) -> type[FederatedEstimator]:
         section.fail("model", f"this key is missing; it takes {known}")
     model = section.required("model")
     kind = estimator(model)
-    if kind is None:
+    if kind is None or not kind.is_model:
         known = estimators()
         section.fail("model", f'"{model}" is unknown. {suggestion(model, known)}Known '
                      f"are {', '.join(known)}")  # fmt: skip

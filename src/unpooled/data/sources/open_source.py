@@ -15,7 +15,9 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.data.columns import Roles
+from unpooled.data.filtered_table import FilteredTable
 from unpooled.data.recoding import RecodedTable
+from unpooled.data.row_filter import DROP, Condition
 from unpooled.data.sources.database_address import is_database, read_address
 from unpooled.data.sources.file_format import FileFormat
 from unpooled.data.table import ArrayTable, Table
@@ -54,6 +56,8 @@ def open_source(
     decimal: str | None = None,
     encoding: str | None = None,
     sheet: str | None = None,
+    where: str | None = None,
+    unlabelled: str | None = None,
 ) -> Table:
     """Open a silo's data as a table that is read in blocks of rows.
 
@@ -95,12 +99,18 @@ def open_source(
         default what the file says: a name such as ``"cp1252"`` or ``"utf-16"``.
     sheet : str, optional
         Of an Excel workbook with several sheets.
+    where : str, optional
+        A condition on the rows to keep, such as ``"age >= 18 and site in ['a', 'b']"``;
+        its columns need not be features. Rows with a missing cell in a comparison are
+        left out.
+    unlabelled : {"drop"}, optional
+        Leave out the rows without a label.
 
     Returns
     -------
     Table
         A source that is a table is returned as it is, unless `columns`, `exclude`,
-        `missing` or `block_mb` is given.
+        `missing`, `where`, `unlabelled` or `block_mb` is given.
 
     Raises
     ------
@@ -111,6 +121,9 @@ def open_source(
         if name is not None and not isinstance(name, str):
             raise DataError(f"{role}={name!r}; give the name of one column.")
     form = FileFormat(separator, decimal, encoding, sheet)
+    if unlabelled not in (None, DROP):
+        raise DataError(f'unlabelled={unlabelled!r}; choose "{DROP}", or leave it out.')
+    condition = None if where is None else Condition.of(where)
     if isinstance(source, Table):
         form.check_used("a table that is open already")
         table = _as_given(source, label, ids)
@@ -119,8 +132,12 @@ def open_source(
                 table, columns=columns, exclude=exclude or (), missing=missing
             )
     else:
-        table = _open(source, Roles(label, ids, columns, exclude or ()), form)
+        also = () if condition is None else condition.columns
+        roles = Roles(label, ids, columns, exclude or (), also)
+        table = _open(source, roles, form)
         table = RecodedTable(table, missing=missing) if missing else table
+    if condition is not None or unlabelled is not None:
+        table = FilteredTable(table, condition, labelled=unlabelled is not None)
     if block_mb is not None:
         if not block_mb > 0:
             raise DataError(f"block_mb={block_mb!r}; give a number of megabytes.")

@@ -87,6 +87,7 @@ class StreamedTable(SlicedTable):
         self._source, self._remedy, self._reader = source, remedy, reader
         try:
             self.columns = roles.features(reader.names(), source)
+            roles = roles.beside(self.columns)
             self._survey = reader.survey(self.columns, roles)
             refuse_text(dict(self._survey.text), source)
         except (pa.ArrowException, OSError) as error:
@@ -94,6 +95,7 @@ class StreamedTable(SlicedTable):
         except DataError as wrong:
             raise DataError(f"{wrong}{self._hint()}", rule=wrong.rule) from wrong
         self.label, self.ids, self.named = roles.label, roles.ids, True
+        self.also = roles.also
         if not self.n_rows:
             raise DataError(
                 f"{source} has no rows. Leave a silo without data out of the study."

@@ -1,5 +1,6 @@
 """A plan: what a fit would exchange, what silos would refuse, what it would cost."""
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -41,6 +42,9 @@ class Plan:
     explanations : mapping of (str, str) to str
         By party and rule, the silo's own numbers behind a refusal. Only where silos are
         simulated: they tell, for instance, how many rows a silo has.
+    refused_columns : tuple of tuple of str
+        For each refusal the columns that it is about, where a rule about cells names
+        them; empty where there are none.
     """
 
     releases: tuple[Release, ...]
@@ -51,6 +55,16 @@ class Plan:
     latency: float = 0.0
     n_columns: int = 0
     explanations: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    refused_columns: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def reasons(self) -> tuple[tuple[str, str, str, tuple[str, ...]], ...]:
+        """Party, step, rule and named columns of each refusal."""
+        named = itertools.chain(self.refused_columns, itertools.repeat(()))
+        return tuple(
+            (*refusal, columns)
+            for refusal, columns in zip(self.refusals, named, strict=False)
+        )
 
     @property
     def rounds(self) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
 
+from unpooled.data.row_filter import FILTER_KEYS, filter_keys
 from unpooled.data.sources.database_address import anchored, where_paths_start
 from unpooled.data.sources.file_format import FORMAT_KEYS, format_keys
 from unpooled.data.sources.open_source import open_source
@@ -35,6 +36,7 @@ _KEYS = (
     "missing",
     "block_mb",
     *FORMAT_KEYS,
+    *FILTER_KEYS,
     "policy",
     "identity",
     "roster",
@@ -73,6 +75,8 @@ class SiloFile:
         Megabytes that a block of rows may take in memory; None for 64.
     format : mapping of str to str
         Separator, decimal, encoding or sheet of the source, as of `open_source`.
+    rows : mapping of str to str
+        Which rows studies read, `where` and `unlabelled` of `open_source`.
     policy, identity, roster : Path
         The silo's rules, its private key, the public keys that it pins.
     audit : Path
@@ -97,6 +101,7 @@ class SiloFile:
     missing: Mapping[str, list[float]]
     block_mb: float | int | None
     format: Mapping[str, str]
+    rows: Mapping[str, str]
     policy: Path
     identity: Path
     roster: Path
@@ -129,6 +134,7 @@ class SiloFile:
             missing=own.codes("missing"),
             block_mb=own.number("block_mb"),
             format=format_keys(own),
+            rows=filter_keys(own),
             policy=file("policy", "policy.toml"),
             identity=file("identity", "identity.key"),
             roster=file("roster", "roster.toml"),
@@ -155,6 +161,7 @@ class SiloFile:
                 missing=self.missing,
                 block_mb=self.block_mb,
                 **self.format,
+                **self.rows,
             )
         except DataError as wrong:
             start = where_paths_start(self.source, self.path)
