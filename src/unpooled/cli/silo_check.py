@@ -17,6 +17,7 @@ from unpooled.data.table import Table
 from unpooled.linalg.leverage import Leverage, largest_leverage
 from unpooled.party.rules.leverage import NOTEWORTHY
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.same_rows import table_digest
 from unpooled.party.setup.silo_file import SiloFile
 from unpooled.party.views.view import View
 from unpooled.protocol.view_operations import Select
@@ -72,6 +73,10 @@ def show_silo(console: Console, silo: SiloFile) -> None:
         _roster(roster, silo.name),
         *_committee(roster),
         Text(f"digest {roster.digest()}"),
+        Text(
+            f"digest of the rows {table_digest(rows, roster.digest().encode()[:64])}: "
+            f"the same at another silo only where it has the same rows"
+        ),
     )
     if len(roster) < rules.min_parties:
         few = (

@@ -27,10 +27,12 @@ def check_known(names: Sequence[str], known: Collection[str], source: str) -> No
     unknown = [name for name in names if name not in present]
     if not unknown:
         return
+    # Without case: "height" is closer to "Height" than to "Weight".
+    folded = {str(other).casefold(): other for other in present}
     hints = []
     for name in unknown[:3]:
-        close = difflib.get_close_matches(str(name), present, n=1)
-        hints += [f"{close[0]!r} for {name!r}"] if close else []
+        close = difflib.get_close_matches(str(name).casefold(), folded, n=1)
+        hints += [f"{folded[close[0]]!r} for {name!r}"] if close else []
     hint = f"Did you mean {', '.join(hints)}? " if hints else ""
     raise DataError(
         f"{source} has no column {listing(unknown)}. {hint}"

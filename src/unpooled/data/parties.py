@@ -8,6 +8,7 @@ import numpy as np
 from unpooled.arrays import Array, Int
 from unpooled.data.columns import check_known
 from unpooled.data.row_blocks import Block
+from unpooled.data.row_labels import aligned_by_label
 from unpooled.data.sources.open_source import open_source
 from unpooled.data.table import Table
 from unpooled.errors import DataError
@@ -52,6 +53,8 @@ def open_parties(
             "columns in the sources (unpooled.open_source), or select columns of the "
             "federation."
         )
+    if ids is None:
+        parties = aligned_by_label(parties)
     labelled = {name: has_label(source, label, ids) for name, source in parties.items()}
     if label is not None and not any(labelled.values()):
         raise DataError(f"No silo has the label column {label!r}.")

@@ -28,6 +28,7 @@ from unpooled.federation.progress import CallProgress
 from unpooled.ledger import Ledger
 from unpooled.party.party import Party
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.same_rows import check_distinct
 from unpooled.protocol.message import digest
 from unpooled.secure.keys.roster import MOST_COMPUTING, Identity, Roster
 
@@ -48,6 +49,7 @@ def simulate(
     block_mb: float | int | None = None,
     follow: bool = False,
     verbose: bool | None = None,
+    distinct: bool = False,
 ) -> Federation:
     """Make a federation whose parties all live in this process.
 
@@ -67,7 +69,8 @@ def simulate(
     ids : str, optional
         A column that identifies rows, never a feature. On a column partition rows are
         matched by it: a private set intersection finds the ids that all silos have,
-        and the federation has their rows. Without ids the tables must be aligned.
+        and the federation has their rows. Without ids the tables must be aligned;
+        pandas frames are, by the labels of their rows, in the order of the first.
     secure_sum : {"masked", "plain"}, default "masked"
         "plain" adds numbers in clear: a reference for tests, without protection.
     policy : Policy, mapping or path, optional
@@ -97,6 +100,9 @@ def simulate(
         Whether the calls of all estimators on this federation show their rounds, on
         standard error: True in any case, and False never. By default a bar is shown in
         a terminal or a notebook, for calls of more than two seconds.
+    distinct : bool, default False
+        Whether two silos with the same rows, in whatever order, are an error. Digests
+        of their rows are compared in this process, under a key that is drawn for it.
 
     Returns
     -------
@@ -124,6 +130,7 @@ def simulate(
         aligned=aligned,
         block_mb=block_mb,
         follow=follow,
+        distinct=distinct,
     )
     agree_on_rows(federation)
     note_common_rows(federation, members)
@@ -149,6 +156,7 @@ def in_one_process(
     first_round: int = 1,
     block_mb: float | int | None = None,
     follow: bool = False,
+    distinct: bool = False,
 ) -> tuple[Federation, dict[str, Party]]:
     """Return the federation and its parties by name.
 
@@ -158,7 +166,7 @@ def in_one_process(
     ----------
     parties, partition, label, ids, secure_sum, policy, random_state, study
         As of `simulate`.
-    columns, exclude, aligned, block_mb, follow
+    columns, exclude, aligned, block_mb, follow, distinct
         As of `simulate`.
     ledger : Ledger, optional
         To be continued, from `first_round` on, when a study is resumed.
@@ -170,6 +178,8 @@ def in_one_process(
     if isinstance(policy, Mapping):
         policy = {_named(key): rules for key, rules in policy.items()}
     tables = open_parties(parties, partition, label, ids, block_mb, columns, exclude)
+    if distinct:
+        check_distinct(tables, secrets.token_bytes(32))
     policies = _policies(policy, tuple(tables))
     layout = _layout(tables, partition, how_to_match(partition, ids, aligned))
     identities = {name: Identity() for name in tables}

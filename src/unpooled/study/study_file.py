@@ -1,10 +1,10 @@
 """The content of a study file (TOML), read and checked.
 
 [study]               name, partition, columns or exclude, label, ids, aligned,
-                      secure_sum, random_state, timeout
-[parties.<name>]      source, exclude, missing, where, unlabelled, block_mb, policy, and
-                      the source's separator, decimal, encoding or sheet; none over a
-                      consortium
+                      distinct, secure_sum, random_state, timeout
+[parties.<name>]      source, exclude, missing, plausible, where, unlabelled, block_mb,
+                      policy, and the source's separator, decimal, encoding or sheet;
+                      none over a consortium
 [policy]              rules of the parties that have none of their own
 [[steps]]             model, name, y and the model's parameters; or model and update
 [outputs]             folder, report
@@ -26,10 +26,10 @@ from unpooled.models.files.model_file import load
 from unpooled.party.rules.policy import Policy
 
 _STUDY_KEYS = tuple(
-    "name partition columns exclude label ids aligned secure_sum random_state "
-    "timeout".split()
+    "name partition columns exclude label ids aligned distinct secure_sum "
+    "random_state timeout".split()
 )
-_PARTY_KEYS = ("source", "exclude", "missing", "block_mb", "policy")
+_PARTY_KEYS = ("source", "exclude", "missing", "plausible", "block_mb", "policy")
 _PARTY_KEYS += (*FORMAT_KEYS, *FILTER_KEYS)
 # All other keys of a step are parameters of its model.
 _STEP_KEYS = ("model", "name", "y", "update")
@@ -60,6 +60,8 @@ class StudyParty:
         How the source writes its cells: arguments of `open_source`.
     exclude : tuple of str
         Columns of this party's source that are not features.
+    plausible : mapping of str to list of float
+        For columns, the smallest and largest plausible value.
     rows : mapping of str to str
         Which rows are read: `where` and `unlabelled`, as of `open_source`.
     """
@@ -71,6 +73,7 @@ class StudyParty:
     block_mb: float | int | None = None
     format: Mapping[str, str] = field(default_factory=dict)
     exclude: tuple[str, ...] = ()
+    plausible: Mapping[str, list[float]] = field(default_factory=dict)
     rows: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -146,6 +149,8 @@ class StudyFile:
         ids.
     aligned : bool
         Whether the parties' tables already have the same ids in the same order.
+    distinct : bool
+        Whether simulated parties with the same rows are an error.
     secure_sum : {"masked", "plain"}
         The protocol by which totals are opened.
     random_state : int or None
@@ -171,6 +176,7 @@ class StudyFile:
     label: str | None
     ids: str | None
     aligned: bool
+    distinct: bool
     secure_sum: str
     random_state: int | None
     timeout: float
@@ -230,6 +236,7 @@ class StudyFile:
             label=head.text("label"),
             ids=head.text("ids"),
             aligned=head.flag("aligned", False),
+            distinct=head.flag("distinct", False),
             secure_sum=head.text("secure_sum", choices=("masked", "plain")) or "masked",
             random_state=head.whole("random_state"),
             timeout=_timeout(head),
@@ -275,6 +282,7 @@ def _read_parties(top: Section, folder: Path) -> dict[str, StudyParty]:
             block_mb=table.number("block_mb"),
             format=format_keys(table),
             exclude=table.names("exclude") or (),
+            plausible=table.codes("plausible"),
             rows=filter_keys(table),
         )
     if not parties:

@@ -16,6 +16,7 @@ import numpy as np
 from unpooled.arrays import Array
 from unpooled.data.columns import Roles
 from unpooled.data.filtered_table import FilteredTable
+from unpooled.data.plausible import check_plausible
 from unpooled.data.recoding import RecodedTable
 from unpooled.data.row_filter import DROP, Condition
 from unpooled.data.sources.database_address import is_database, read_address
@@ -58,6 +59,7 @@ def open_source(
     sheet: str | None = None,
     where: str | None = None,
     unlabelled: str | None = None,
+    plausible: Mapping[str, Sequence[int | float]] | None = None,
 ) -> Table:
     """Open a silo's data as a table that is read in blocks of rows.
 
@@ -105,6 +107,10 @@ def open_source(
         left out.
     unlabelled : {"drop"}, optional
         Leave out the rows without a label.
+    plausible : mapping of str to (low, high), optional
+        For feature columns the range of plausible values, such as
+        ``{"Height": [100, 230]}``: a cell outside is an error, which catches other
+        units and codes for missing cells that nobody named.
 
     Returns
     -------
@@ -138,6 +144,8 @@ def open_source(
         table = RecodedTable(table, missing=missing) if missing else table
     if condition is not None or unlabelled is not None:
         table = FilteredTable(table, condition, labelled=unlabelled is not None)
+    if plausible:
+        check_plausible(table, plausible)
     if block_mb is not None:
         if not block_mb > 0:
             raise DataError(f"block_mb={block_mb!r}; give a number of megabytes.")

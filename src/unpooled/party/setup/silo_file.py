@@ -34,6 +34,7 @@ _KEYS = (
     "columns",
     "exclude",
     "missing",
+    "plausible",
     "block_mb",
     *FORMAT_KEYS,
     *FILTER_KEYS,
@@ -71,6 +72,9 @@ class SiloFile:
         Columns that no study may read, such as those that hold text.
     missing : mapping of str to list of float
         Per column, the cell values that mean missing.
+    plausible : mapping of str to list of float
+        Per column, the smallest and largest plausible value: with a cell outside, the
+        silo takes part in nothing, and says so here alone.
     block_mb : float or None
         Megabytes that a block of rows may take in memory; None for 64.
     format : mapping of str to str
@@ -99,6 +103,7 @@ class SiloFile:
     columns: tuple[str, ...] | None
     exclude: tuple[str, ...]
     missing: Mapping[str, list[float]]
+    plausible: Mapping[str, list[float]]
     block_mb: float | int | None
     format: Mapping[str, str]
     rows: Mapping[str, str]
@@ -132,6 +137,7 @@ class SiloFile:
             columns=own.names("columns"),
             exclude=own.names("exclude") or (),
             missing=own.codes("missing"),
+            plausible=own.codes("plausible"),
             block_mb=own.number("block_mb"),
             format=format_keys(own),
             rows=filter_keys(own),
@@ -159,6 +165,7 @@ class SiloFile:
                 columns=self.columns,
                 exclude=self.exclude,
                 missing=self.missing,
+                plausible=self.plausible,
                 block_mb=self.block_mb,
                 **self.format,
                 **self.rows,
