@@ -1,6 +1,7 @@
 """What the command shows of plans, ledgers, models and runs, in 80 columns or more."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from unpooled.report.facts import declaration
 
 if TYPE_CHECKING:
     from unpooled.study import Run, Study
+    from unpooled.study.evaluation import Evaluation
 
 _PROTECTION = {
     "masked": "Masked sums: every number is seen only as a total over all silos.",
@@ -67,17 +69,25 @@ def plan_table(plan: Plan) -> Grid:
         # Lines of transforms come first, and those of the round's step last.
         step = lines[-1].step
         grid.add_row(str(number), "", Text(printable(step), "bold"))
-        for line in lines:
+        # Each fold of a cross-validation has the same lines.
+        times = Counter(map(_key, lines))
+        for line in {_key(line): line for line in lines}.values():
             style = "" if _leaves(line) else "dim"
-            stays = line.visibility == "kept"
+            stays, n = line.visibility == "kept", times[_key(line)]
+            what = _description(line, step)
             grid.add_row(
                 "",
                 Text("stays" if stays else line.direction, style),
-                _description(line, step),
+                Text.assemble((f"{n} times: ", "dim"), what) if n > 1 else what,
                 Text(shape(line.shape), style),
-                Text(f"{line.bytes:,}", style),
+                Text(f"{n * line.bytes:,}", style),
             )
     return grid
+
+
+def _key(line: Release) -> Hashable:
+    """Return what the lines of different folds have in common."""
+    return line.step, line.name, line.shape, line.direction, line.visibility
 
 
 def left_table(ledger: Ledger) -> Grid:
@@ -95,10 +105,12 @@ def left_table(ledger: Ledger) -> Grid:
     # By round too: the same step may run again, for example in a continued run.
     for (number, step), group in groupby(lines, lambda line: (line.round, line.step)):
         arrays = list(group)
+        times = Counter(map(_meaning, arrays))
+        said = [what if n == 1 else f"{n} times: {what}" for what, n in times.items()]
         grid.add_row(
             str(number),
             printable(step),
-            Text("; ".join(_meaning(line) for line in arrays)),
+            Text("; ".join(said)),
             f"{sum(line.bytes for line in arrays):,}",
         )
     grid.add_section()
@@ -133,6 +145,15 @@ def variance_table(model: Any) -> Grid:
             f"{total:.1%}",
             Text(bar, "cyan"),
         )
+    return grid
+
+
+def evaluation_table(evaluation: "Evaluation") -> Grid:
+    """Return a table of the scores on the folds of an evaluation."""
+    heads, rows = evaluation.table()
+    grid = table(*heads, right=heads[1:])
+    for row in rows:
+        grid.add_row(*row)
     return grid
 
 
@@ -211,6 +232,13 @@ def show_run(console: Console, study: "Study", run: "Run") -> None:
             if names is not None:
                 tables.append(loadings_table(model, list(names)))
             part(console, name, "", *tables)
+    if run.evaluation is not None:
+        scores = evaluation_table(run.evaluation)
+        sentence = (
+            f"Scores of all steps on {run.evaluation.cv} folds of rows that they were "
+            f"not fitted on; greater is better."
+        )
+        part(console, "Judged on new rows", sentence, scores)
     left = left_table(run.ledger)
     part(console, "What left each silo", _PROTECTION[study.secure_sum], left)
     part(console, f"Study {study.name} is done", "In the run's folder:")
@@ -219,6 +247,8 @@ def show_run(console: Console, study: "Study", run: "Run") -> None:
         "ledger": "ledger.jsonl",
         "log": "log.txt",
     }
+    if run.evaluation is not None:
+        files["scores"] = "evaluation.json"
     if run.report is not None:
         files["report"] = run.report.name
     for content, file in files.items():

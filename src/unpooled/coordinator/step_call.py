@@ -176,6 +176,9 @@ class RoundRunner(abc.ABC):
             When too few parties, or too many without a committee, would compute.
         """
 
+    def narrow(self) -> None:  # noqa: B027 - only a plan has something to note
+        """Note that the fit leaves out columns which only its totals tell."""
+
     @abc.abstractmethod
     def seed(self) -> int:
         """Return the public seed of this session, which nobody chose.

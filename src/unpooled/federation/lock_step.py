@@ -230,6 +230,10 @@ class _Lane(RoundRunner):
         """Have the parties start their computing processes, once in the session."""
         self._runner.begin_computing(allow_coordinator_party)
 
+    def narrow(self) -> None:
+        """Note that the fit leaves out columns which only its totals tell."""
+        self._runner.narrow()
+
     def seed(self) -> int:
         """Return the session's seed."""
         return self._runner.seed()

@@ -20,8 +20,9 @@ from unpooled.party.party import Party
 from unpooled.protocol.message import decode, encode
 from unpooled.protocol.request import Request, view_arrays
 from unpooled.secure.keys.roster import Roster
+from unpooled.study.evaluation import cross_validation_of
 from unpooled.study.pipeline import unfitted_pipeline
-from unpooled.study.study_file import read_steps, target_of
+from unpooled.study.study_file import read_evaluate, read_steps, target_of
 
 # A silo does not know how many columns another silo has. The plan assumes so many that
 # no model refuses them as too few.
@@ -102,6 +103,9 @@ def read_announced(
     pipeline = unfitted_pipeline(steps, read_models=False)
     target = target_of(steps, label)
     pipeline.fit(federation, *([] if target is None else [target]))
+    cv, scoring = read_evaluate(top, steps)
+    if cv:
+        cross_validation_of(steps, cv, scoring).fit(federation, target)
     lines = with_matching(federation, dry.lines)
     plan = Plan(
         releases=tuple(line for line in lines if party.name in line.parties),
@@ -146,6 +150,17 @@ def calls_of(text: str) -> StudyText:
         call = {"method": "update" if updates else "fit", "class": step.model}
         calls.append(call | {"parameters": parameters, "arguments": arguments})
     columns = head.names("columns") if by_rows else None
+    evaluation, steps = None, read_steps(top)
+    cv, scoring = read_evaluate(top, steps)
+    if cv:
+        judged = record_of(cross_validation_of(steps, cv, scoring), {})
+        target = target_of(steps, label)
+        evaluation = {
+            "method": "fit",
+            "class": judged["class"],
+            "parameters": judged["parameters"],
+            "arguments": {} if target is None else {"y": target},
+        }
     return StudyText(
         calls=tuple(calls),
         parties=tuple(sorted(top.section("parties"))),
@@ -153,6 +168,7 @@ def calls_of(text: str) -> StudyText:
         columns=columns and tuple(columns),
         label=label,
         random_state=head.whole("random_state"),
+        evaluation=evaluation,
     )
 
 
