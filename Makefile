@@ -17,7 +17,7 @@ PARALLEL := -n 2 --dist worksteal
 SHAPES := --jaxtyping-packages=unpooled,beartype.beartype \
     --ignore=tests/data/sources/test_dask_source.py
 SHAPED := $(addprefix tests/,cli/test_cli_demo.py data federation laws linalg models \
-    party protocol report secure)
+    party protocol report results secure)
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1

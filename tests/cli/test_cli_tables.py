@@ -13,7 +13,8 @@ from rich.console import Console
 import unpooled as up
 from command_line import too_wide
 from unpooled.cli.progress import Display
-from unpooled.cli.tables import left_table, loadings_table, plan_table, variance_table
+from unpooled.cli.results_tables import exhibits
+from unpooled.cli.tables import left_table, plan_table
 from unpooled.cli.terminal import count, printable, shape, size
 
 
@@ -93,8 +94,7 @@ def test_tables_stay_within_the_window():
     tables = [
         plan_table(up.plan(up.PCA(), federation)),
         left_table(federation.ledger),
-        variance_table(pca),
-        loadings_table(pca, names),
+        *exhibits(pca.summary()),
     ]
     for table in tables:
         for width in (60, 80, 120):
@@ -109,14 +109,6 @@ def test_what_is_more_than_a_total_stands_out():
     plan = up.Plan((line,), (), ("a", "b", "c"), "masked")
     assert "disclosed: not only a total" in " ".join(shown(plan_table(plan)).split())
     assert "as a total only" not in shown(left_table(up.Ledger([line])))
-
-
-def test_a_model_without_variance_has_no_bars():
-    class Flat:
-        explained_variance_ = np.zeros(2)
-        explained_variance_ratio_ = np.zeros(2)
-
-    assert "0.0%" in shown(variance_table(Flat()))
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,9 @@ REGISTERED = "Successfully registered client"
 # Before a command: it is killed when the process of tests that started it is gone.
 BOUND = ("setpriv", "--pdeathsig", "KILL")
 
+# All tests that share a consortium share the silos' logs, where what they open adds up.
+POLICY = "min_rows = 10\nmax_released_share = 100.0\n"
+
 
 class Consortium:
     """Kits in a folder, and the processes that were started from them."""
@@ -70,7 +73,7 @@ class Consortium:
         for name in keys:
             local = self.kit(name) / "local"
             (local / "roster.toml").write_text(roster)
-            (local / "policy.toml").write_text("min_rows = 10\n")
+            (local / "policy.toml").write_text(POLICY)
             source = self._rows(name, local)
             (local / "silo.toml").write_text(
                 f'[silo]\nname = "{name}"\nsource = "{source}"\nlabel = "num"\n'

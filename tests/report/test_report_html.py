@@ -112,7 +112,7 @@ def test_rounds_that_alternate_are_told_by_step(heart):
 
     table = costs(dataclasses.replace(heart, rounds=rounds))
 
-    labels = [(row[0], row[1], row[4]) for row in table.rows]
+    labels = [(row[0], row[1], row[4]) for row in table.shown]
     assert labels == [
         ("1 to 59, 30 of them", "pca.step0", "300"),
         ("2 to 60, 30 of them", "pca.step1", "330"),

@@ -18,7 +18,7 @@ ORDERS = [
     "import unpooled as up",
     "import unpooled.report.html, unpooled as up",
     "import unpooled as up; up.report; import unpooled.report.html",
-    "import unpooled as up; import unpooled.report.plots.svg",
+    "import unpooled as up; import unpooled.results.plots.svg",
     "from unpooled import report\nimport unpooled as up\n1 / (up.report is report)",
     "from unpooled.report.html import report; import unpooled as up",
     "import unpooled.report, unpooled as up; up.PCA",

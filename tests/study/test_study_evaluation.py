@@ -45,9 +45,11 @@ def test_scores_are_those_of_the_same_folds_in_python(write):
     content = json.loads((run.folder / "evaluation.json").read_text())
     assert content["scores"] == run.evaluation.scores
     assert content["mean"]["accuracy"] == found["test_accuracy"].mean()
-    heads, rows = run.evaluation.table()
-    assert heads == ("score", "mean", "SD", "fold 1", "fold 2", "fold 3")
-    assert [len(row) for row in rows] == [6, 6]
+    table = run.evaluation.summary().tables["scores"]
+    heads = [column.heading for column in table.columns]
+    assert heads == ["Score", "Mean", "SD", "Fold 1", "Fold 2", "Fold 3"]
+    assert table.rows[0][3:] == tuple(run.evaluation.scores["accuracy"])
+    assert (run.folder / "results" / "evaluation" / "scores.csv").exists()
 
 
 def test_the_plan_has_the_evaluation(write):
@@ -173,5 +175,5 @@ def test_the_command_shows_the_scores(write):
 
     assert planned.exit_code == done.exit_code == 0
     assert "pca.local_likelihood" in planned.output
-    assert "Judged on new rows" in done.output
+    assert "Scores on new rows" in done.output
     assert "evaluation.json" in done.output

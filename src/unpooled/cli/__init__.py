@@ -1,4 +1,4 @@
-"""The command ``unpooled``: demo, plan, run, resume, report, provision, serve, silo.
+"""The command ``unpooled``: demo, plan, run, resume, report, results, silo and others.
 
 Exit codes: 0 done, 1 failed, 2 wrong use. Everything that takes time to import is
 imported when a command runs, so that ``unpooled --help`` answers at once.
@@ -6,6 +6,7 @@ imported when a command runs, so that ``unpooled --help`` answers at once.
 
 import sys
 from collections.abc import Callable
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unpooled.cli.commands import (
+    about_run,
     command,
     file_argument,
     folder_argument,
@@ -51,6 +53,16 @@ Kit = Annotated[
         help="The coordinator's startup kit: run over the silos of a consortium.",
     ),
 ]
+
+
+class Form(StrEnum):
+    """Kinds of files that results are written as."""
+
+    CSV = "csv"
+    JSON = "json"
+    XLSX = "xlsx"
+
+
 Quiet = Annotated[bool, typer.Option("--quiet", help="Plain lines, no progress bar.")]
 
 
@@ -154,7 +166,37 @@ def report(run: RunPath) -> None:
     """Write the report of a run again, from its folder."""
     from unpooled.study.reporting import report_of
 
+    about_run(run)
     say(str(report_of(run)))
+
+
+@command(app)
+def results(
+    run: RunPath,
+    form: Annotated[
+        Form | None,
+        typer.Option(
+            "--format", help="Write the tables as files of this kind, and no others."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Where files are written: RUN/results."
+        ),
+    ] = None,
+) -> None:
+    """Show the results of a run, or write them as CSV, JSON or an Excel workbook."""
+    from unpooled.study.run_results import steps_of_run, write_form
+
+    if form is not None:
+        for path in write_form(run, form.value, out):
+            say(str(path))
+        return
+    from unpooled.cli.results_tables import show_results
+
+    for one in steps_of_run(run):
+        show_results(console(), one.step, one.summary)
 
 
 def _execute(
@@ -162,9 +204,10 @@ def _execute(
 ) -> None:
     """Run or resume a study, with a progress bar, and show the results."""
     from unpooled.cli.progress import Display
-    from unpooled.cli.tables import show_run
+    from unpooled.cli.results_tables import show_run
 
     window = console()
+    about_run(folder)
     start: Callable[..., Run] = study.resume if resume else study.run
     try:
         with Display(window, quiet=quiet) as display:

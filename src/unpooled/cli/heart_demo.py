@@ -13,13 +13,8 @@ from rich.text import Text
 
 from unpooled.arrays import Array, Float
 from unpooled.cli.progress import Display
-from unpooled.cli.tables import (
-    left_table,
-    loadings_table,
-    part,
-    table,
-    variance_table,
-)
+from unpooled.cli.results_tables import exhibits
+from unpooled.cli.tables import left_table, part, table
 from unpooled.cli.terminal import count, printable, size
 from unpooled.data import heart_disease
 from unpooled.errors import StudyError
@@ -61,13 +56,11 @@ def demo(console: Console, folder: Path, *, quiet: bool = False) -> Path:
     started = time.perf_counter()
     _fit(console, pipeline, federation, quiet)
     seconds = time.perf_counter() - started
-    pca, names = pipeline[-1], federation.feature_names
     part(
         console,
         "Results",
         "Principal components of 13 columns over all patients.",
-        variance_table(pca),
-        loadings_table(pca, names),
+        *exhibits(pipeline[-1].summary()),
     )
     _show_agreement(console, pipeline, hospitals)
     _show_releases(console, federation, seconds)

@@ -1,27 +1,26 @@
-"""What the command shows of plans, ledgers, models and runs, in 80 columns or more."""
+"""What the command shows of plans and ledgers, in 80 columns or more."""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 from rich import box
 from rich.console import Console, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
 from unpooled.cli.terminal import count, printable, shape, size
+from unpooled.data.columns import listing
 from unpooled.errors import RULES
 from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Ledger, Release
 from unpooled.report.facts import declaration
 
 if TYPE_CHECKING:
-    from unpooled.study import Run, Study
-    from unpooled.study.evaluation import Evaluation
+    from unpooled.study import Study
 
-_PROTECTION = {
+PROTECTION = {
     "masked": "Masked sums: every number is seen only as a total over all silos.",
     "plain": "Plain sums, no protection, for tests: every silo's numbers are seen.",
 }
@@ -123,54 +122,6 @@ def left_table(ledger: Ledger) -> Grid:
     return grid
 
 
-def variance_table(model: Any) -> Grid:
-    """Return a table of the explained variance of a fitted PCA."""
-    grid = table(
-        "component",
-        "variance",
-        "share",
-        "cumulative",
-        "",
-        right=("variance", "share", "cumulative"),
-    )
-    shares = model.explained_variance_ratio_
-    for k, (variance, share, total) in enumerate(
-        zip(model.explained_variance_, shares, np.cumsum(shares), strict=True), 1
-    ):
-        bar = "━" * max(round(20 * share / shares[0]), 1) if shares[0] > 0 else ""
-        grid.add_row(
-            f"PC{k}",
-            f"{variance:.4g}",
-            f"{share:.1%}",
-            f"{total:.1%}",
-            Text(bar, "cyan"),
-        )
-    return grid
-
-
-def evaluation_table(evaluation: "Evaluation") -> Grid:
-    """Return a table of the scores on the folds of an evaluation."""
-    heads, rows = evaluation.table()
-    grid = table(*heads, right=heads[1:])
-    for row in rows:
-        grid.add_row(*row)
-    return grid
-
-
-def loadings_table(model: Any, names: Sequence[str], most: int = 4) -> Grid:
-    """Return a table of the largest loadings of each component of a fitted PCA."""
-    grid = table("component", "leading loadings", *[""] * (most - 1))
-    for k, axis in enumerate(model.components_, 1):
-        cells = []
-        for j in np.argsort(-np.abs(axis), kind="stable")[:most]:
-            # The minus sign is as wide as the plus, so that the numbers are aligned.
-            number = f"{axis[j]:+.2f}".replace("-", "−")
-            style = "cyan" if axis[j] > 0 else "magenta"
-            cells.append(Text.assemble((number, style), " ", printable(str(names[j]))))
-        grid.add_row(f"PC{k}", *cells)
-    return grid
-
-
 def _leaves(line: Release) -> bool:
     return line.direction == "out" and line.visibility != "kept"
 
@@ -201,7 +152,7 @@ def show_plan(console: Console, study: "Study", plan: Plan) -> bool:
     part(
         console,
         f"Plan of study {study.name}",
-        f"Nothing has left any silo. {_PROTECTION[plan.protection]}",
+        f"Nothing has left any silo. {PROTECTION[plan.protection]}",
         plan_table(plan),
         Text(
             "out: leaves each silo. in: is sent to each silo, and is public to all of "
@@ -215,43 +166,10 @@ def show_plan(console: Console, study: "Study", plan: Plan) -> bool:
     if not plan.refusals:
         return True
     grid = table("silo", "step", "rule", "what to do")
-    for party, step, rule in plan.refusals:
+    for party, step, rule, columns in plan.reasons:
         sentence, remedy = RULES.get(rule, (rule, ""))
-        says = Text.assemble((rule, "red"), f": {sentence}")
+        about = f" ({printable(listing(columns))})" if columns else ""
+        says = Text.assemble((rule, "red"), f"{about}: {sentence}")
         grid.add_row(printable(party), printable(step), says, remedy)
     part(console, "Would be refused", "By the silos' own rules.", grid)
     return False
-
-
-def show_run(console: Console, study: "Study", run: "Run") -> None:
-    """Show the results of a finished run, and where its files are."""
-    for name, model in run.models.items():
-        if "explained_variance_ratio_" in vars(model):
-            tables = [variance_table(model)]
-            names = getattr(model, "feature_names_in_", None)
-            if names is not None:
-                tables.append(loadings_table(model, list(names)))
-            part(console, name, "", *tables)
-    if run.evaluation is not None:
-        scores = evaluation_table(run.evaluation)
-        sentence = (
-            f"Scores of all steps on {run.evaluation.cv} folds of rows that they were "
-            f"not fitted on; greater is better."
-        )
-        part(console, "Judged on new rows", sentence, scores)
-    left = left_table(run.ledger)
-    part(console, "What left each silo", _PROTECTION[study.secure_sum], left)
-    part(console, f"Study {study.name} is done", "In the run's folder:")
-    files = {
-        "models": "models/ and pipeline.unpooled, for unpooled.load",
-        "ledger": "ledger.jsonl",
-        "log": "log.txt",
-    }
-    if run.evaluation is not None:
-        files["scores"] = "evaluation.json"
-    if run.report is not None:
-        files["report"] = run.report.name
-    for content, file in files.items():
-        console.print(Text.assemble((f"  {content:<8}", "dim"), file))
-    # Without line breaks, so that the path can be copied.
-    console.print(Text(printable(str(run.folder))), soft_wrap=True)

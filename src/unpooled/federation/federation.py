@@ -17,7 +17,7 @@ from typing import Any, NoReturn, final
 import numpy as np
 
 from unpooled.arrays import Array
-from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
+from unpooled.coordinator.step_call import Needs, RoundRecord, RoundRunner, StepCall
 from unpooled.errors import DataError
 from unpooled.federation.calls import call_of
 from unpooled.federation.layout import Layout
@@ -257,6 +257,7 @@ class Federation:
             to=to,
             kept_of=kept_of,
             topology=topology,
+            needs=self.coordinator.needs,
         )
         return self.coordinator.run_step(call)
 
@@ -290,6 +291,7 @@ class Federation:
             Its arguments, beside this view.
         """
         self.coordinator.enter(partial(call_of, model, method, self, arguments))
+        self.coordinator.needs = model.needs() if hasattr(model, "needs") else Needs()
         try:
             yield self
         finally:

@@ -29,13 +29,7 @@ from unpooled.ledger import Ledger
 from unpooled.linalg.settled import Hint
 from unpooled.linalg.settled import told as told_decompositions
 from unpooled.party.following import Outcome, StudyText
-from unpooled.protocol.following import (
-    SIGNS,
-    Call,
-    Expected,
-    Told,
-    model_digest,
-)
+from unpooled.protocol.following import SIGNS, Call, Expected, Told, model_digest
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request
 from unpooled.protocol.view_operations import Operation, Recorded
@@ -88,6 +82,7 @@ class _FollowingRunner(RoundRunner):
         self.calls = queue.SimpleQueue[_Event]()
         self.told = queue.SimpleQueue[Sequence[Told] | None]()
         self.hints = list[Hint]()
+        self.ended = False
         self._seed = seed
 
     def seed(self) -> int:
@@ -109,6 +104,8 @@ class _FollowingRunner(RoundRunner):
 
     def run_steps(self, calls: Sequence[StepCall]) -> list[dict[str, Any]]:
         """Return what the steps of a round gave, once it is told."""
+        if self.ended:
+            raise Refusal("not_followed")
         self.calls.put((calls, None))
         told = self.told.get()
         if told is None:
@@ -176,9 +173,8 @@ class RunningCall:
         records = importlib.import_module(RECORDS)
         record = {**call.model, "fitted": dict(call.model.get("fitted", {}))}
         self._model = records.model_of(record, lambda name: call.arrays[name].copy())
-        self._view: Federation | None = None
         self._partition = federation.partition
-        self._call, self._failed, self._done = call, False, False
+        self._call, self._done = call, False
         run = _Run(self._runner, self._model, federation, call)
         self._thread = threading.Thread(target=run, daemon=True, name="following")
         self._run, self._started = run, False
@@ -187,15 +183,14 @@ class RunningCall:
         """Go on with what the last round gave; return the steps of the next one."""
         for one in told:
             self._runner.hints += one.hints
-        if not self._started:
-            self._started = True
-            start = self._thread.start
-        else:
-            start = lambda: self._runner.told.put(told)  # noqa: E731
         with warnings.catch_warnings():
             # The coordinator has warned the person who asked.
             warnings.simplefilter("ignore")
-            start()
+            if self._started:
+                self._runner.told.put(told)
+            else:
+                self._started = True
+                self._thread.start()
             calls, error = self._runner.calls.get()
         if error is not None:
             self._done = True
@@ -260,40 +255,12 @@ class _Run:
 
     def _transformed(self) -> Federation | None:
         """Return the view that a fitted model makes, where that takes no rounds."""
-        rests = self._federation.over(_NoRounds(self._runner))
+        self._runner.ended = True
         try:
-            made = self._model.transform(rests)
+            made = self._model.transform(self._federation)
         except Exception:
             return None
         return made if isinstance(made, Federation) else None
-
-
-@final
-class _NoRounds(RoundRunner):
-    """Refuses all rounds."""
-
-    def __init__(self, like: RoundRunner) -> None:
-        self.parties, self.study, self.protection = like.parties, like.study, ""
-        self.planned, self.follows = False, False
-        self.ledger, self.records, self.notes = Ledger(), list[RoundRecord](), []
-
-    def seed(self) -> int:
-        """Return 0: nothing is drawn."""
-        return 0
-
-    def enter(self, call: Callable[[], Call] | None = None) -> None:
-        """Do nothing."""
-
-    def exit(self) -> None:
-        """Do nothing."""
-
-    def begin_computing(self, allow_coordinator_party: bool = False) -> None:
-        """Refuse."""
-        raise Refusal("not_followed")
-
-    def run_step(self, call: StepCall) -> dict[str, Any]:
-        """Refuse."""
-        raise Refusal("not_followed")
 
 
 def _layout(call: Call, party: str, columns: tuple[str, ...]) -> Layout:

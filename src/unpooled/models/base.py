@@ -1,8 +1,9 @@
 """The base class of all estimators: `fit` takes a federation, in one session."""
 
 import abc
+import copy
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -12,10 +13,15 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unpooled.arrays import Array, Float
+from unpooled.coordinator.step_call import Needs
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.metrics.catalogue import METRICS
 from unpooled.protocol.step import Step, home_of
+from unpooled.results.exhibits import Exhibit
+from unpooled.results.fitted_attributes import fitted_attributes, kept_in_silos
+from unpooled.results.subjects import title_of
+from unpooled.results.summary import Summary
 
 
 class FederatedEstimator(BaseEstimator, abc.ABC):
@@ -41,6 +47,9 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     _partitions = ("rows",)
     # Whether cells of rows may be missing.
     _missing = False
+    # Partitions on which `transform` of a federation gives a view of it. Elsewhere it
+    # gives scores, which leave the silos or stay there.
+    _gives_views: tuple[str, ...] = ("rows",)
     # Parameters whose choices give the same result at different costs, for plans.
     _ways: Mapping[str, tuple[str, ...]] = {}
     # Attributes that the silos of a column partition keep until one is read.
@@ -92,6 +101,25 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
             self.feature_names_in_ = np.array(inputs.feature_names, dtype=object)
         return self
 
+    @classmethod
+    def gives_rows(cls, partition: str) -> bool:
+        """Return whether the next step of a study can read what this one makes.
+
+        Parameters
+        ----------
+        partition : {"rows", "columns"}
+            Of the study.
+        """
+        return hasattr(cls, "transform") and partition in cls._gives_views
+
+    def needs(self) -> Needs:
+        """Return what the model needs of the cells of its columns, for plans."""
+        return Needs(complete=not self._missing, varying=self._needs_variation())
+
+    def _needs_variation(self) -> bool:
+        """Return whether a column that is constant over all silos makes a fit fail."""
+        return False
+
     def _forget(self) -> None:
         """Drop all fitted attributes; parameters and the state of a search stay."""
         for name in (*fitted_names(self), "_silos"):
@@ -125,6 +153,59 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     def _gather(self, federation: Federation) -> None:
         """Collect the attributes `_kept_by_silos` from the silos, and set them."""
         raise NotImplementedError
+
+    def summary(self) -> Summary:
+        """What the fit found, as tables that print.
+
+        Returns
+        -------
+        Summary
+            Prints as text, is shown with pictures in a notebook, and has each table as
+            a pandas data frame: ``model.summary().to_frame()``.
+
+        Raises
+        ------
+        NotFittedError
+            Before a fit.
+
+        Notes
+        -----
+        Released: nothing. The silos are asked for nothing: of what they keep on a
+        column partition, the summary has what was read before.
+        """
+        check_is_fitted(self)
+        names = vars(self).get("feature_names_in_")
+        if names is None:
+            names = [f"x{j}" for j in range(vars(self).get("n_features_in_", 0))]
+        # A copy is without its federation, so that it cannot ask the silos.
+        alone = copy.copy(self)
+        try:
+            exhibits = alone._exhibits([str(name) for name in names])
+        except DataError:
+            # Of attributes that the silos keep. The others can be listed.
+            exhibits = []
+        if not exhibits:
+            fitted = {name: vars(self)[name] for name in fitted_names(self)}
+            exhibits = fitted_attributes(fitted)
+        if "kept_" in vars(self) and not set(self._kept_by_silos) <= set(vars(self)):
+            exhibits.append(kept_in_silos())
+        return Summary(title_of(self), exhibits)
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        """Return the results as tables, pictures and sentences.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            Names of the columns that the model was fitted on.
+
+        Returns
+        -------
+        list of Exhibit
+            Empty where the fitted attributes are to be listed instead. What silos keep
+            is read with `vars`: an attribute that is not there is a `DataError`.
+        """
+        return []
 
     def _measure(
         self,

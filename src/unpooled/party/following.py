@@ -107,6 +107,9 @@ class StudyText:
     ----------
     calls : tuple of mapping
         "method", "class", "parameters" and "arguments" of each.
+    reads : tuple of int
+        For each call, the place of the call whose transform of rows it reads; -1 where
+        it reads the first view.
     parties : tuple of str
         Sorted.
     protection : {"masked", "plain"}
@@ -120,6 +123,7 @@ class StudyText:
     """
 
     calls: tuple[Mapping[str, Any], ...]
+    reads: tuple[int, ...]
     parties: tuple[str, ...]
     protection: str
     columns: tuple[str, ...] | None
@@ -467,10 +471,12 @@ def _check_text(
     for place, asked in enumerate(text.calls):
         if canonical(dict(asked)) != canonical(_asked(call, asked)):
             continue
-        if place == 0 and _is_first_view(call, text.columns):
-            return
-        before = text.calls[place - 1] if place else None
-        if before is not None and any(
+        if (source := text.reads[place]) < 0:
+            if _is_first_view(call, text.columns):
+                return
+            continue
+        before = text.calls[source]
+        if any(
             note["made"] == view and note["call"] == digest(canonical(dict(before)))
             for note in notes
         ):

@@ -26,6 +26,12 @@ from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.released_share import pooled_rows
 from unpooled.party.rules.round_numbers import check_round
+from unpooled.party.rules.unusable_cells import (
+    CONSTANT,
+    RefusedColumns,
+    UnusableCells,
+    describe,
+)
 from unpooled.party.session import Session
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import View
@@ -116,6 +122,7 @@ class Party:
         )
         self.aligned_rows = AlignedRows(policy, identity, self._studies, matches)
         self.studies = self._studies.studies
+        self._cells = UnusableCells()
         # Hands (session, peer, message) of secure comparisons on, between machines.
         self.carry: Callable[[tuple[str, str], str, bytes], None] | None = None
         self._door = threading.Lock()
@@ -292,11 +299,20 @@ class Party:
         return {"kind": "accepted"}, {}
 
     def _plan(self, message: Message) -> Answer:
-        """Return the rule that would refuse a planned step; empty where none would."""
+        """Return the rule that would refuse a planned step; empty where none would.
+
+        With a rule about cells come the names of the columns that have them, and for a
+        model that takes no constant column those that are constant here.
+        """
         header = message.header
+        complete, varying = header.get("complete", False), header.get("varying", False)
+        matched = header.get("matched", True)
+        if not type(complete) is type(varying) is type(matched) is bool:
+            raise Refusal("malformed_message")
+        table = self.aligned_rows.table_of(str(header["study"]), self.table)
         session = Session(
             self.name,
-            self.aligned_rows.table_of(str(header["study"]), self.table),
+            table,
             self.policy,
             StudyMemory(),
             Agreement(self.name, self._identity, self._roster, b"plan"),
@@ -310,11 +326,22 @@ class Party:
             self._studies.check_refusals()
             self._check_partition(message)
             asked = session.check(Request.from_message(message, {}))
+            # No refusal of a private release depends on a row.
+            matched = matched and asked.rho <= 0.0
+            if matched:
+                self._cells.check(asked, table.label, complete=complete)
             self._studies.foresee(asked, session.parties, self.partition)
+            constant = self._cells.constant(asked) if varying and matched else []
         except (Refusal, ReleaseRefusedError) as refusal:
-            self._studies.refused(header, refusal.rule, message.digests)
-            return {"kind": "planned", "rule": refusal.rule}, {}
-        return {"kind": "planned", "rule": ""}, {}
+            found = isinstance(refusal, RefusedColumns)
+            columns = list(refusal.columns) if found else []
+            self._studies.refused(header, refusal.rule, message.digests, of_table=found)
+            return {"kind": "planned", "rule": refusal.rule, "columns": columns}, {}
+        if constant:
+            # It tells of the rows as a refusal does, and is counted as one.
+            self._studies.refused(header, CONSTANT, message.digests, of_table=True)
+        said = {"kind": "planned", "rule": "", "columns": []}
+        return said | ({"constant": constant} if varying else {}), {}
 
     def _match(self, message: Message) -> Answer:
         if self.partition != "columns":
@@ -434,7 +461,12 @@ class Party:
         """Answer one step; nothing has left before it is written down."""
         asked = session.check(request)
         n_entries = self._studies.check(asked, session.parties)
-        released = session.answer(asked, self._studies.check_leverage)
+        try:
+            released = session.answer(asked, self._studies.check_leverage)
+        except UnpooledError as reason:
+            if isinstance(asked.view, View):
+                describe(asked.view, self.table.label, reason.rule)
+            raise
         digests = {name: digest(array.data) for name, array in released.arrays.items()}
         if released.marked:
             # What nobody else may know is one of the silo's refusals all the same.

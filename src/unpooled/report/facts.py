@@ -3,8 +3,6 @@
 A run folder holds the same facts, so its report can be written again at any time.
 """
 
-import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
@@ -21,6 +19,7 @@ from unpooled.models.base import FederatedEstimator
 from unpooled.protocol.declaration import Declared, Public
 from unpooled.protocol.matching_stages import STAGES
 from unpooled.protocol.step import find_step, home_of, module_of
+from unpooled.results.subjects import first_line, subject
 
 SIMULATED = (
     "This was a simulation: all silos ran in one process on one machine. The messages, "
@@ -176,23 +175,11 @@ def named_models(model: Any) -> list[tuple[str, Any]]:
     return found
 
 
-def subject(model: Any) -> str:
-    """Return in a few words what a model does: the first line of its module."""
-    return first_line(type(model).__module__) or type(model).__name__
-
-
 def subject_of_step(step: str) -> str:
     """Return in a few words what a step is part of: its model's subject."""
     if step in STAGES:
         return "Matching rows by their ids"
     return first_line(module_of(step)) or step
-
-
-def first_line(module: str) -> str:
-    """Return the first line of a module's docstring, without its full stop."""
-    text = (getattr(sys.modules.get(module), "__doc__", None) or "").strip()
-    line = re.split(r"\n|(?<=[\w)])\.(?:\s|$)", text, maxsplit=1)[0].strip()
-    return line.replace("'", "’")
 
 
 def argument(step: str, name: str) -> Public | None:

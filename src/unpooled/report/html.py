@@ -1,6 +1,6 @@
 """The report as one file that loads nothing else: no script, no font, no image.
 
-    facts ── wording, cautions, results ──> texts, tables, pictures ── template ──> page
+    facts ── wording, cautions, summaries ──> texts, tables, figures ─ template ─> page
 
 Names of silos, columns and studies come from outside. They reach the page through the
 template's escaping only, and the page's own security policy forbids it to load or run
@@ -9,12 +9,9 @@ anything.
 
 import inspect
 import os
-import platform
 import reprlib
-from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +19,9 @@ import jinja2
 from markupsafe import Markup
 
 from unpooled.federation.federation import Federation
-from unpooled.models.files.model_file import library_version
-from unpooled.report.facts import Facts, facts_of, subject
-from unpooled.report.plots.svg import svg
-from unpooled.report.results import results
+from unpooled.report.facts import Facts, facts_of
 from unpooled.report.text.cautions import cautions
 from unpooled.report.text.costs_and_signatures import costs, seals, silos
-from unpooled.report.text.phrases import byte_size, clean, counted, listed
 from unpooled.report.text.rules import rules_table
 from unpooled.report.text.what_follows import could_learn, could_not_learn
 from unpooled.report.text.wording import (
@@ -38,10 +31,13 @@ from unpooled.report.text.wording import (
     what_left,
     what_stayed,
 )
+from unpooled.report.versions import versions
+from unpooled.results.formats import byte_size, clean, counted, listed
+from unpooled.results.plots.svg import svg
+from unpooled.results.subjects import subject
+from unpooled.results.summary import summary_of
 
 __all__ = ["Facts", "facts_of", "render", "report"]
-
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "cryptography")
 
 
 def report(
@@ -99,11 +95,11 @@ def render(facts: Facts) -> str:
         stayed=what_stayed(facts),
         could=could_learn(facts),
         could_not=could_not_learn(facts),
-        results=results(facts),
+        results=[summary_of(model) for _, model in facts.models],
         seals=seals(facts),
         head=facts.ledger[-1].hash if len(facts.ledger) else "",
         costs=costs(facts),
-        versions=_versions(),
+        versions=versions(),
     )
 
 
@@ -212,11 +208,3 @@ def _parameters(name: str, model: Any) -> dict[str, Any]:
         "chosen": chosen,
         "defaults": {k: text for k, text in values.items() if k not in chosen},
     }
-
-
-def _versions() -> Mapping[str, str]:
-    found = {"Python": platform.python_version(), "unpooled": library_version()}
-    found |= {package: metadata.version(package) for package in _PACKAGES}
-    # Not platform.platform() or node(): a name of the machine does not belong here.
-    found["System"] = f"{platform.system()} on {platform.machine()}"
-    return found

@@ -19,6 +19,8 @@ from unpooled.federation.federation import Federation
 from unpooled.federation.planning.dry_run import plan
 from unpooled.federation.planning.plan import Plan
 from unpooled.models.model_selection.cross_validation import CrossValidation
+from unpooled.results.exhibits import Column, Exhibit, Table
+from unpooled.results.summary import Summary
 from unpooled.study.pipeline import unfitted_pipeline
 from unpooled.study.study_file import StudyFile, StudyStep, target_of
 
@@ -45,16 +47,27 @@ class Evaluation:
     scores: Mapping[str, list[float]]
     y: str | list[str] | None
 
-    def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Return headings and rows: each score's mean, standard deviation and folds.
+    def summary(self) -> Summary:
+        """Return its table: each score's mean, standard deviation and folds.
 
         The standard deviation has the denominator cv, as in scikit-learn's results.
         """
-        heads = ("score", "mean", "SD", *(f"fold {k + 1}" for k in range(self.cv)))
-        return heads, [
-            (name, *(f"{value:.4g}" for value in (mean, deviation, *values)))
-            for name, mean, deviation, values in self._rows()
-        ]
+        folds = [Column(f"Fold {k + 1}", "number") for k in range(self.cv)]
+        table = Table(
+            "scores",
+            [Column("Score"), Column("Mean", "number"), Column("SD", "number"), *folds],
+            [
+                (name, mean, deviation, *values)
+                for name, mean, deviation, values in self._rows()
+            ],
+            note="Greater is better. SD: standard deviation over the folds.",
+        )
+        text = (
+            f"All steps were fitted {self.cv} times, each time without one fold of the "
+            f"rows, and judged on that fold."
+        )
+        title = f"Cross-validation with {self.cv} folds"
+        return Summary(title, [Exhibit("Scores on new rows", text, [table])])
 
     def _rows(self) -> Iterator[tuple[str, float, float, list[float]]]:
         for name, values in self.scores.items():
@@ -97,7 +110,7 @@ def cross_validation_of(
 ) -> CrossValidation:
     """Return the cross-validation of steps, as a study and a silo both make it."""
     names = list(scoring) if isinstance(scoring, tuple) else scoring
-    return CrossValidation(unfitted_pipeline(steps), cv=cv, scoring=names)
+    return CrossValidation(unfitted_pipeline(steps, "rows"), cv=cv, scoring=names)
 
 
 def evaluate(study: StudyFile, federation: Federation) -> Evaluation:
@@ -124,10 +137,12 @@ def joined_plans(planned: Plan, more: Plan) -> Plan:
     """Return the plan of a fit and of what comes after it."""
     last = max((line.round for line in planned.releases), default=0)
     later = (replace(line, round=line.round + last) for line in more.releases)
+    reasons = dict.fromkeys((*planned.reasons, *more.reasons))
     return replace(
         planned,
         releases=(*planned.releases, *later),
-        refusals=tuple(dict.fromkeys((*planned.refusals, *more.refusals))),
+        refusals=tuple(reason[:3] for reason in reasons),
+        refused_columns=tuple(reason[3] for reason in reasons),
         notes=tuple(dict.fromkeys((*planned.notes, *more.notes))),
         latency=max(planned.latency, more.latency),
     )

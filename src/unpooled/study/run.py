@@ -18,7 +18,8 @@ from typing import Any, final
 
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.coordinator.step_call import RoundRecord
-from unpooled.errors import ReleaseRefusedError, StudyError, UnpooledError
+from unpooled.data.columns import listing
+from unpooled.errors import RULES, ReleaseRefusedError, StudyError, UnpooledError
 from unpooled.federation.federation import Federation
 from unpooled.federation.local import note_common_rows
 from unpooled.federation.matching import agree_on_rows
@@ -29,7 +30,7 @@ from unpooled.party.memory.kept_arrays import KeptStore
 from unpooled.party.party import Party
 from unpooled.study.evaluation import Evaluation, evaluate, with_evaluation
 from unpooled.study.model_updates import with_earlier
-from unpooled.study.pipeline import pipeline_of, plan_fit, unfitted_pipeline
+from unpooled.study.pipeline import after, pipeline_of, plan_fit
 from unpooled.study.reporting import write_report
 from unpooled.study.run_folder import (
     RunFolder,
@@ -38,6 +39,7 @@ from unpooled.study.run_folder import (
     digest_of,
     policy_records,
 )
+from unpooled.study.run_results import results_written, write_results
 from unpooled.study.simulated_federation import simulated_federation
 from unpooled.study.study_file import StudyFile, StudyStep, target_of
 
@@ -54,7 +56,7 @@ class Run:
     models : dict of str to estimator
         The fitted steps by name.
     pipeline : Pipeline
-        All steps, as one scikit-learn Pipeline.
+        The steps that transform rows, and the last, as one scikit-learn Pipeline.
     ledger : Ledger
         What crossed the silos' doors, also before an interruption.
     rounds : list of RoundRecord
@@ -145,6 +147,9 @@ def resume(
         place = RunFolder.open(path)
         _check_same(study, place)
         if place.state.done:
+            # A run of an earlier version has none.
+            if not results_written(place):
+                write_results(place, pictures=study.report)
             return result_of(study, place)
         study = with_earlier(study, path)
         join = assemble or partial(simulated_federation, study)
@@ -179,8 +184,13 @@ def _fit_rest(
     coordinator.listeners += [] if listener is None else [listener]
     finished = [model for _, model in place.models()]
     with _silo_log(place), _failures_logged(place):
+        matching = federation.layout.matching
         agree_on_rows(federation)
         note_common_rows(federation, parties)
+        if matching:
+            # Only now do silos know which of their rows they would read.
+            rest = study.steps[len(finished) :]
+            _plan(study, rest, _transformed(federation, finished), federation, None)
         view = _transformed(federation, finished)
         rest = study.steps[len(finished) :]
         for number, step in enumerate(rest, 1):
@@ -195,16 +205,17 @@ def _fit_rest(
                 f"Finished {step.name}, rounds {first} to {place.next_round - 1}."
             )
             if number < len(rest):
-                view = model.transform(view)
+                view = after(model, view)
         if study.cv and Evaluation.read(place.path) is None:
             first = place.next_round
             evaluate(study, federation).write(place.path)
             place.record()
             place.log(f"Evaluated, rounds {first} to {place.next_round - 1}.")
         models = place.models()
-        save(pipeline_of(models), place.path / "pipeline.unpooled")
+        save(pipeline_of(models, study.partition), place.path / "pipeline.unpooled")
         if study.report:
             write_report(place)
+        write_results(place, pictures=study.report)
         shutil.rmtree(place.path / _KEPT, ignore_errors=True)
         place.state.done = True
         place.write_state()
@@ -237,7 +248,7 @@ def result_of(study: StudyFile, place: RunFolder) -> Run:
     return Run(
         folder=place.path,
         models=dict(models),
-        pipeline=pipeline_of(models),
+        pipeline=pipeline_of(models, study.partition),
         ledger=place.ledger,
         rounds=place.rounds,
         report=place.path / "report.html" if study.report else None,
@@ -247,7 +258,7 @@ def result_of(study: StudyFile, place: RunFolder) -> Run:
 
 def _transformed(federation: Federation, models: Sequence[Any]) -> Federation:
     for model in models:
-        federation = model.transform(federation)
+        federation = after(model, federation)
     return federation
 
 
@@ -262,10 +273,13 @@ def _plan(
 
     The evaluation, which comes after them, reads the whole federation.
     """
-    plan = plan_fit(study, unfitted_pipeline(steps), view)
+    plan = plan_fit(study, steps, view)
     plan = with_evaluation(study, plan, federation)
-    for party, step, rule in plan.refusals:
-        raise ReleaseRefusedError(party, step, rule)
+    for party, step, rule, columns in plan.reasons:
+        named = f"Columns: {listing(columns)}. " if columns else ""
+        raise ReleaseRefusedError(
+            party, step, rule, named + RULES.get(rule, ("", ""))[1]
+        )
     if planned is not None:
         planned(plan)
 

@@ -6,12 +6,13 @@
     ├── models/01-<step>.unpooled, ...      after each finished step
     ├── earlier/*.unpooled    the models that steps update, as they were
     ├── progress.json         the checkpoint of a long fit, while it runs
-    ├── pipeline.unpooled     all steps, at the end
+    ├── pipeline.unpooled     the steps that transform rows, and the last, at the end
     ├── evaluation.json       the scores on folds, where the study asks for them
     ├── ledger.jsonl          one line per array that crossed a silo's door
     ├── rounds.jsonl          one line per exchange: seconds and bytes
     ├── silos/<party>.json    what a simulated silo remembers of the study
     ├── log.txt, silos/log.txt              the run's log; the simulated silos' own log
+    ├── results/              tables and pictures of what was found, at the end
     └── report.html
 
 Lines are appended and forced to disk before any total of their round is opened. All

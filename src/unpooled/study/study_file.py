@@ -2,7 +2,8 @@
 
 [study]               name, partition, columns, label, ids, aligned, secure_sum,
                       random_state, timeout
-[parties.<name>]      source, missing, block_mb, policy; no keys over a consortium
+[parties.<name>]      source, missing, where, unlabelled, block_mb, policy; no keys
+                      over a consortium
 [policy]              rules of the parties that have none of their own
 [[steps]]             model, name, y and the model's parameters; or model and update
 [evaluate]            cv, scoring
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, final
 
+from unpooled.data.row_filter import FILTER_KEYS, filter_keys
 from unpooled.data.sources.database_address import anchored
 from unpooled.data.toml import Section, is_plain, read_text, suggestion
 from unpooled.errors import DataError, StudyError
@@ -28,7 +30,9 @@ _TABLES = ("study", "parties", "policy", "steps", "evaluate", "outputs")
 _STUDY_KEYS = tuple(
     "name partition columns label ids aligned secure_sum random_state timeout".split()
 )
-_PARTY_KEYS = ("source", "missing", "block_mb", "policy")
+_PARTY_KEYS = ("source", "missing", "block_mb", "policy", *FILTER_KEYS)
+# The name of an evaluation among the results of a run's steps.
+EVALUATION = "evaluation"
 # All other keys of a step are parameters of its model.
 _STEP_KEYS = ("model", "name", "y", "update")
 _TIMEOUT = 600.0
@@ -54,6 +58,8 @@ class StudyParty:
         Its rules.
     block_mb : float or None
         Megabytes of rows that are in memory at a time.
+    rows : mapping of str to str
+        Which rows are read: `where` and `unlabelled`, as of `open_source`.
     """
 
     # Left out of the repr: the address of a database may contain a password.
@@ -61,6 +67,7 @@ class StudyParty:
     missing: Mapping[str, list[float]]
     policy: Policy
     block_mb: float | int | None = None
+    rows: Mapping[str, str] = field(default_factory=dict)
 
 
 @final
@@ -262,6 +269,7 @@ def _read_parties(top: Section, folder: Path) -> dict[str, StudyParty]:
             missing=table.codes("missing"),
             policy=_policy_of(table, folder, shared),
             block_mb=table.number("block_mb"),
+            rows=filter_keys(table),
         )
     if not parties:
         tables.fail("", "needs at least one party, [parties.<name>] with a source")
@@ -344,6 +352,8 @@ def read_evaluate(
     section.only(("cv", "scoring"))
     if top.section("study").text("partition") == "columns":
         top.fail("[evaluate]", "folds are scored on a partition by rows only")
+    if any(step.name == EVALUATION for step in steps):
+        top.fail("[[steps]] name", f'"{EVALUATION}" names the results of [evaluate]')
     if any(step.update is not None for step in steps):
         top.fail("[evaluate]", "an update starts from a model that was fitted on all "
                  "rows, so no fold is new to it; leave one of them out")  # fmt: skip

@@ -1,6 +1,7 @@
 """Checks of an estimator: the pooled answer over every split, and what left for it."""
 
 import inspect
+import re
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +31,7 @@ from unpooled.protocol.request import Veiled
 from unpooled.protocol.step import find_step, home_of
 from unpooled.protocol.view_operations import Select
 from unpooled.report.html import report
+from unpooled.results.files import StepResults, write_csv, write_json
 from unpooled.testing.step_checks import check_step
 
 # What a fit on a column partition calls itself differs from fit to fit.
@@ -421,13 +423,46 @@ def check_model_file(trial: Trial) -> None:
 
 
 def check_report(trial: Trial) -> None:
-    """A report is written, with the results of the model."""
+    """Report and summary show the results; every figure has its numbers in a file."""
     federation = trial.federation()
     model = trial.fitted(federation)
+    lines = len(federation.ledger)
+    _check_summary(model)
+    assert len(federation.ledger) == lines, "its summary asks the silos"
     with tempfile.TemporaryDirectory() as folder:
         report(model, federation, Path(folder) / "report.html")
         page = (Path(folder) / "report.html").read_text()
     assert type(model).__name__.lower() in page.lower()
+
+
+def _check_summary(model: FederatedEstimator) -> None:
+    """Check names of tables and pictures, and that files can be written of them."""
+    summary = model.summary()
+    assert summary.exhibits, "a summary says at least that results stay in the silos"
+    assert type(model).__name__ in str(summary)
+    tables = [
+        table.name
+        for exhibit in summary.exhibits
+        for table in exhibit.tables
+        if table.place != "pages"
+    ]
+    pictures = [one.picture for one in summary.exhibits if one.picture is not None]
+    for names in (tables, [picture.name for picture in pictures]):
+        assert len(set(names)) == len(names), f"names occur twice: {names}"
+        bad = [name for name in names if not re.fullmatch(r"\w+", name)]
+        assert not bad, f"no file is named so: {bad}"
+    for name, table in summary.tables.items():
+        keys = [column.key for column in table.columns]
+        assert len(set(keys)) == len(keys), f"{name} has columns twice: {keys}"
+    for picture in pictures:
+        absent = set(picture.tables) - set(tables)
+        assert picture.tables, f"{picture.name} names no table with its numbers"
+        assert not absent, f"{picture.name} names tables that are not there: {absent}"
+    step = StepResults("step", type(model).__name__, model.get_params(), summary)
+    with tempfile.TemporaryDirectory() as folder:
+        written = write_csv(Path(folder), [step])
+        assert len(written) == len(tables)
+        write_json(Path(folder), [step], {})
 
 
 CHECKS: tuple[Callable[[Trial], None], ...] = (

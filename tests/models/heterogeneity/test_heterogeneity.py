@@ -12,9 +12,7 @@ from sklearn.decomposition import PCA
 from unpooled import Heterogeneity, Policy, heterogeneity, load, plan, save, simulate
 from unpooled.errors import DataError
 from unpooled.linalg.group_tests import adjusted
-from unpooled.report.facts import facts_of
-from unpooled.report.plots.svg import svg
-from unpooled.report.results import results
+from unpooled.results.plots.svg import svg
 
 P = 4
 # Differences of sums that are known to twelve digits of their own bounds.
@@ -226,8 +224,7 @@ def test_table_figure_files_and_report(rows, tmp_path):
     save(model, tmp_path / "sites.unpooled")
     assert load(tmp_path / "sites.unpooled").wilks_ == model.wilks_
 
-    [result] = results(facts_of(model, federation))
-    shown = {exhibit.heading: exhibit for exhibit in result.exhibits}
+    shown = {exhibit.heading: exhibit for exhibit in model.summary().exhibits}
     picture = shown["Differences between silos"].picture
     assert picture is not None
     assert ">chol<" in svg(picture, "picture")

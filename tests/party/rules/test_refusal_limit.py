@@ -102,7 +102,7 @@ def test_a_period_ends():
             check_refusals(Policy(), refusals, (), at)
     after = (later + timedelta(days=30.1)).isoformat()
     check_refusals(Policy(), refusals, (), after)
-    short = Policy(refusal_period_days=2)
+    short = Policy(refusal_period_days=2.0)
     check_refusals(short, refusals, (), (later + timedelta(days=3)).isoformat())
 
 

@@ -251,11 +251,11 @@ def test_rules_stand_in_a_column_for_each_silo_only_where_they_differ():
 
     assert alike is not None
     assert apart is not None
-    assert alike.head == ("Rule", "Every silo")
+    assert [c.heading for c in alike.columns] == ["Rule", "Every silo"]
     assert ("Most columns per row, in totals over pairs of columns", "no limit") in (
         alike.rows
     )
-    assert apart.head == ("Rule", *parties)
+    assert [c.heading for c in apart.columns] == ["Rule", *parties]
     assert apart.rows[1][1:] == ("20", "10", "10", "10")
 
 

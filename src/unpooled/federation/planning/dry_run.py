@@ -21,8 +21,9 @@ from unpooled.arrays import Array
 from unpooled.coordinator.comparisons import computing_note, computing_parties
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.coordinator.relay import Relay
-from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
+from unpooled.coordinator.step_call import Needs, RoundRecord, RoundRunner, StepCall
 from unpooled.coordinator.telling import Telling
+from unpooled.data.columns import listing
 from unpooled.errors import DataError, UnpooledError
 from unpooled.federation.federation import Federation
 from unpooled.federation.matching import with_matching
@@ -52,8 +53,9 @@ class DryRun(RoundRunner):
         As of `RoundRunner`.
     n_rows : int
         Stands for N.
-    requests : list of Request
-        One for each step and view, for the silos' rules.
+    requests : list of (Request, Needs)
+        One for each step and view, for the silos' rules; with each, what its model
+        needs of cells.
     lines : list of Release
         The ledger lines of all rounds.
     narrowed : bool
@@ -69,7 +71,7 @@ class DryRun(RoundRunner):
     study: str
     protection: str
     n_rows: int = _PLACEHOLDER_ROWS
-    requests: list[Request] = field(default_factory=list)
+    requests: list[tuple[Request, Needs]] = field(default_factory=list)
     lines: list[Release] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
     records: list[RoundRecord] = field(default_factory=list)
@@ -156,7 +158,7 @@ class DryRun(RoundRunner):
         products = any(len(declared.letters) > 1 for declared in step.leaves.values())
         if key not in self._requested and not (self.narrowed and products):
             self._requested.add(key)
-            self.requests.append(request)
+            self.requests.append((request, call.needs))
         inboxes = self._relay.deliver(step)
         lines = lines_of_all(request, step, sizes, self.protection, inboxes)
         self.lines += [line for line, _ in lines]
@@ -223,33 +225,102 @@ def _folds_of(operations: Iterable[Operation]) -> str:
     return rows_digest(rows)
 
 
-def would_refuse(
-    coordinator: Coordinator, requests: Iterable[Request]
-) -> list[tuple[str, str, str]]:
-    """Return (party, step, rule) for each planned step that a silo would refuse."""
-    return _refusals_and_latency(coordinator, requests)[0]
+def planned_message(
+    request: Request,
+    parties: Sequence[str],
+    partition: str,
+    *,
+    needs: Needs,
+    matched: bool,
+) -> bytes:
+    """Return the message that asks a silo by which rule it would refuse a request.
+
+    Parameters
+    ----------
+    request : Request
+        As a dry run made it.
+    parties : sequence of str
+        The study's parties.
+    partition : {"rows", "columns"}
+        The study's partition.
+    needs : Needs
+        What the model needs of cells.
+    matched : bool
+        Whether silos know which of their rows they would read: not before these are
+        matched by ids.
+    """
+    everything = frozenset(view_arrays(request.operations))
+    whole = replace(request, fresh=everything, calls=(), told=())
+    header, arrays = whole.as_message()
+    header |= {"kind": "plan", "parties": sorted(parties), "partition": partition}
+    return encode(header | needs._asdict() | {"matched": matched}, arrays)
 
 
-def _refusals_and_latency(
-    coordinator: Coordinator, requests: Iterable[Request]
-) -> tuple[list[tuple[str, str, str]], float]:
-    """Return what `would_refuse` does, and the shortest time that a reply took."""
-    refusals, latency = [], math.inf
-    for request in requests:
-        everything = frozenset(view_arrays(request.operations))
-        whole = replace(request, fresh=everything, calls=(), told=())
-        header, arrays = whole.as_message()
-        header |= {"kind": "plan", "parties": sorted(coordinator.parties)}
-        header["partition"] = coordinator.partition
-        data, began = encode(header, arrays), time.perf_counter()
+@dataclass(frozen=True)
+class _Answers:
+    """What the silos say of a plan.
+
+    Attributes
+    ----------
+    refusals : list of ((str, str, str), tuple of str)
+        Party, step and rule, and the columns that the party names.
+    notes : list of str
+        Sentences on columns that are constant in every silo.
+    latency : float
+        The shortest time that a reply took, in seconds; 0 where nothing was asked.
+    """
+
+    refusals: list[tuple[tuple[str, str, str], tuple[str, ...]]]
+    notes: list[str]
+    latency: float
+
+
+def _answers(
+    coordinator: Coordinator,
+    requests: Iterable[tuple[Request, Needs]],
+    *,
+    matched: bool,
+) -> _Answers:
+    """Ask every silo about each request."""
+    refusals, notes, latency = list[Any](), list[str](), math.inf
+    for request, needs in requests:
+        data = planned_message(
+            request,
+            coordinator.parties,
+            coordinator.partition,
+            needs=needs,
+            matched=matched,
+        )
+        began = time.perf_counter()
         replies = coordinator.exchange(dict.fromkeys(coordinator.parties, data), "plan")
         latency = min(latency, time.perf_counter() - began)
         if replies.problem:
             raise replies.problem
         for party, reply in replies.messages.items():
-            if rule := reply.header.get("rule", ""):
-                refusals.append((party, request.step, rule))
-    return list(dict.fromkeys(refusals)), latency if math.isfinite(latency) else 0.0
+            if rule := str(reply.header.get("rule", "")):
+                columns = _names(reply.header.get("columns", []))
+                refusals.append(((party, request.step, rule), columns))
+        constant = [
+            _names(reply.header.get("constant", []))
+            for reply in replies.messages.values()
+        ]
+        if everywhere := [c for c in constant[0] if all(c in one for one in constant)]:
+            model = request.step.rpartition(".")[0]
+            notes.append(
+                f"Constant in every silo: {listing(everywhere)}. Unless its values "
+                f"differ between silos, {model} finds no solution: leave it out."
+            )
+    return _Answers(
+        refusals=list(dict.fromkeys(refusals)),
+        notes=list(dict.fromkeys(notes)),
+        latency=latency if math.isfinite(latency) else 0.0,
+    )
+
+
+def _names(columns: Any) -> tuple[str, ...]:
+    """Return the names of columns in a reply; anything else counts as none."""
+    listed = isinstance(columns, list) and all(isinstance(c, str) for c in columns)
+    return tuple(columns) if listed else ()
 
 
 def plan(
@@ -292,17 +363,19 @@ def plan(
         raise DataError(f"{type(model).__name__} has no update to plan.")
     live, rows = federation.coordinator, int(n_rows or _PLACEHOLDER_ROWS)
     dry = _rehearsed(model, federation, y, rows, update=update)
-    refusals, latency = list[tuple[str, str, str]](), 0.0
+    said = _Answers([], [], 0.0)
     if isinstance(live, Coordinator):
-        refusals, latency = _refusals_and_latency(live, dry.requests)
+        matched = federation.layout.matching != "ids"
+        said = _answers(live, dry.requests, matched=matched)
     lines = with_matching(federation, dry.lines)
     planned = Plan(
         releases=lines,
-        refusals=tuple(refusals),
+        refusals=tuple(refusal for refusal, _ in said.refusals),
+        refused_columns=tuple(columns for _, columns in said.refusals),
         parties=live.parties,
         protection=live.protection,
-        notes=tuple(dry.notes),
-        latency=latency,
+        notes=(*dry.notes, *said.notes),
+        latency=said.latency,
         n_columns=len(federation.feature_names),
     )
     if update:

@@ -66,6 +66,7 @@ from unpooled.models.discriminant.classes import (
     of_classes,
     pooled_class_means,
 )
+from unpooled.models.discriminant.discriminant_results import discriminant_exhibits
 from unpooled.models.discriminant.within_scatter import (
     between,
     pooled_within,
@@ -84,6 +85,7 @@ from unpooled.models.metrics.predictions import predicted
 from unpooled.models.moments import pooled_scatter
 from unpooled.models.parameter_checks import check_choice
 from unpooled.protocol.step import Step, derived, disclosed, public, release
+from unpooled.results.exhibits import Exhibit
 
 SOLVERS = ("exact", "dgep-eigh", "dgep-power")
 # People of each silo in a picture: more could not be distinguished.
@@ -331,6 +333,12 @@ class LinearDiscriminantAnalysis(
         self.init = init
         self.random_state = random_state
         self.scores = scores
+
+    def _needs_variation(self) -> bool:
+        return self.solver == "exact" and self.shrinkage in (None, 0)
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return discriminant_exhibits(self, columns)
 
     def _fit(self, federation: Federation, y: Any) -> None:
         self._check_parameters()

@@ -14,7 +14,7 @@ Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, sec
 and 3, Algorithms 1 and 2.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -35,6 +35,9 @@ from unpooled.linalg.dgep import (
 from unpooled.linalg.generalized_eigen import inverse_root, leading_pencil_pairs
 from unpooled.linalg.partial_least_squares import leading_singular_pairs
 from unpooled.models.base import FederatedEstimator
+from unpooled.models.generalized_eigen.generalized_eigen_results import (
+    generalized_eigen_exhibits,
+)
 from unpooled.models.parameter_checks import check_choice
 from unpooled.protocol.step import (
     Step,
@@ -45,6 +48,7 @@ from unpooled.protocol.step import (
     release,
     summed,
 )
+from unpooled.results.exhibits import Exhibit
 
 SOLVERS = ("exact", "dgep-eigh", "dgep-power")
 
@@ -208,6 +212,9 @@ class GeneralizedEigen(
         self.max_iter = max_iter
         self.init = init
         self.random_state = random_state
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return generalized_eigen_exhibits(self, columns)
 
     def _fit(self, federation: Federation, y: Any) -> None:
         p, k = federation.n_features, self.n_components

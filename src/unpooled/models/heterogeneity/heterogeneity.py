@@ -23,6 +23,7 @@ Box, A general distribution theory for a class of likelihood criteria, Biometrik
 (1949).
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -43,9 +44,11 @@ from unpooled.linalg.group_tests import (
 from unpooled.linalg.moments import column_sums, scatter
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
+from unpooled.models.heterogeneity.heterogeneity_results import heterogeneity_exhibits
 from unpooled.models.moments import pooled_mean
 from unpooled.protocol.bounds import CauchySchwarz
 from unpooled.protocol.step import public, release, stays, summed
+from unpooled.results.exhibits import Exhibit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -333,6 +336,12 @@ class Heterogeneity(FederatedEstimator):
     ) -> None:
         self.n_components = n_components
         self.multivariate = multivariate
+
+    def _needs_variation(self) -> bool:
+        return self.multivariate
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return heterogeneity_exhibits(self, columns)
 
     def _fit(self, federation: Federation, y: Any) -> None:
         p, m = federation.n_features, len(federation.parties)

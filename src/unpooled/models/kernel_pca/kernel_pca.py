@@ -15,6 +15,7 @@ References
 As of `unpooled.linalg.kernels`.
 """
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -36,9 +37,11 @@ from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.kernel_pca import columns
 from unpooled.models.kernel_pca.kernel import APPROXIMATIONS, Method
+from unpooled.models.kernel_pca.kernel_pca_results import kernel_pca_exhibits
 from unpooled.models.moments import pooled_mean, pooled_scatter
 from unpooled.models.pca.spectrum import check_rows_suffice, leading_components
 from unpooled.protocol.step import derived, public
+from unpooled.results.exhibits import Exhibit
 
 
 @derived()
@@ -197,6 +200,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
         self.n_landmarks = n_landmarks
         self.scores = scores
         self.random_state = random_state
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return kernel_pca_exhibits(self, columns)
 
     def _fit(self, federation: Federation, y: Any) -> None:
         self._check_parameters()

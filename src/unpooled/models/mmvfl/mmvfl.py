@@ -22,7 +22,7 @@ does), plays no part in its updates.
 import math
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -44,9 +44,11 @@ from unpooled.models.discriminant.classes import (
     class_values,
     words_of,
 )
+from unpooled.models.mmvfl.mmvfl_results import mmvfl_exhibits
 from unpooled.models.moments import complete
 from unpooled.protocol.bounds import Ceiling
 from unpooled.protocol.step import disclosed, public, release, stays, summed
+from unpooled.results.exhibits import Exhibit
 
 # A silo is slow when its last update took this many times the mean over all silos.
 _SLOW = 2.0
@@ -331,6 +333,9 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
         self.tol = tol
         self.max_staleness = max_staleness
         self.random_state = random_state
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return mmvfl_exhibits(self, columns)
 
     def _fit(self, federation: Federation, y: Any) -> None:
         self._check_parameters()

@@ -175,10 +175,11 @@ def compressed(
 
 def _ritz_pairs(
     federation: Federation, S: Float[Array, "p p"], squares: Float[Array, " p"], k: int
-) -> tuple[Float[Array, " l"], Float[Array, "p l"]]:
-    """Return eigenpairs of the exact scatter within the leading directions of S.
+) -> tuple[Float[Array, " l"], Float[Array, "p k"]]:
+    """Return eigenvalues and k eigenvectors of the exact scatter on leading directions.
 
-    S may have negative eigenvalues, because it was rounded.
+    Those directions are the ones of S, which may have negative eigenvalues, because
+    it was rounded.
     """
     p = len(S)
     more = min(p, k + max(k // 2, _MORE))

@@ -22,11 +22,13 @@ Pooled Covariance PCA (P-COV) for Distributed/Federated Learning, sections 3 to 
 """
 
 import copy
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
@@ -43,6 +45,7 @@ from unpooled.models.pca import (
     private,
     update,
 )
+from unpooled.models.pca.pca_results import pca_exhibits
 from unpooled.models.pca.spectrum import (
     Iteration,
     Spectrum,
@@ -54,6 +57,7 @@ from unpooled.models.pca.spectrum import (
     whitening,
 )
 from unpooled.protocol.step import derived, public
+from unpooled.results.exhibits import Exhibit
 from unpooled.secure.noise import GaussianPrivacy
 
 # Attributes of a fit by an iterative solver, with privacy, or after an update.
@@ -297,6 +301,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         self.scores = scores
         self.random_state = random_state
 
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return pca_exhibits(self, columns)
+
     def _fit(self, federation: Federation, y: Any) -> None:
         wanted = self._check_parameters(federation)
         solver = self._chosen_solver(federation, wanted)
@@ -419,9 +426,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         Parameters
         ----------
         X : (n, p) array-like or Federation
-            A federation gives a view whose columns are pca0, pca1, ...; nothing leaves
-            a silo. On a column partition scores are sums over silos: the coordinator
-            receives them, or (``scores="parties"``) the silos keep them.
+            An array may be sparse. A federation gives a view whose columns are pca0,
+            pca1, ...; nothing leaves a silo. On a column partition scores are sums over
+            silos: the coordinator receives them, or (``scores="parties"``) the silos
+            keep them.
 
         Returns
         -------
@@ -435,7 +443,16 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
                 )
             names = list(self.get_feature_names_out())
             return view.derive(projected, names, kept_of="", **self._projection())
+        if issparse(X):
+            return self._of_sparse(X)
         return projected(self._check_rows(X), **self._projection())
+
+    def _of_sparse(self, X: Any) -> Float[Array, "n k"]:
+        """Return the scores of sparse rows, which are never made dense."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="float64")
+        scores = X @ self.components_.T - self.mean_ @ self.components_.T
+        return scores / self._scale()
 
     def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
         """Return the rows of given scores, as far as k components determine them.

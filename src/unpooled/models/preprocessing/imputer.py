@@ -10,6 +10,7 @@ another silo has some. On a column partition each silo keeps the means of its ow
 columns, and nothing is released.
 """
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -26,6 +27,7 @@ from unpooled.models.moments import (
     own_observed,
     pooled_sums,
 )
+from unpooled.models.preprocessing.preprocessing_results import imputer_exhibits
 from unpooled.protocol.step import (
     derived,
     disclosed,
@@ -34,6 +36,7 @@ from unpooled.protocol.step import (
     release,
     stays,
 )
+from unpooled.results.exhibits import Exhibit
 
 
 @derived(
@@ -59,7 +62,7 @@ def own_statistics(kept: Any, *, keep_empty: bool) -> dict[str, Any]:
     return {"statistics": kept["total"] / np.maximum(kept["count"], 1)}
 
 
-@derived(fitted_by=("imputer.own_statistics",), by_column=True)
+@derived(fitted_by=("imputer.own_statistics",), by_column="missing")
 def own_imputed(X: Float[Array, "n p"], kept: Any) -> Float[Array, "n p"]:
     """Return the rows with the silo's own statistics in their missing cells."""
     return imputed(X, statistics=kept["statistics"])
@@ -123,6 +126,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     statistics_: Float[Array, " p"]
 
     _partitions = ("rows", "columns")
+    _gives_views = ("rows", "columns")
     _missing = True
     _kept_by_silos = ("statistics_",)
     _steps = (local_counts, local_observed, own_observed)
@@ -137,6 +141,9 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         self.strategy = strategy
         self.fill_value = fill_value
         self.keep_empty_features = keep_empty_features
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return imputer_exhibits(self, columns)
 
     def _fit(self, federation: Federation, y: Any) -> None:
         if self.strategy == "constant":

@@ -12,7 +12,7 @@ Learning, NeurIPS 2022, algorithm 2.
 """
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, final
 
@@ -38,6 +38,7 @@ from unpooled.models.preprocessing import (
     signs_in_secret,
 )
 from unpooled.models.preprocessing.pooled_lambda import Columns, Comparison, Progress
+from unpooled.models.preprocessing.preprocessing_results import power_exhibits
 from unpooled.models.preprocessing.reference_locations import (
     check_reference,
     declared_columns,
@@ -45,6 +46,7 @@ from unpooled.models.preprocessing.reference_locations import (
 from unpooled.models.preprocessing.signs_by_totals import SignsByTotals
 from unpooled.models.preprocessing.signs_in_secret import SignsInSecret
 from unpooled.protocol.step import Step, derived, public, release, summed
+from unpooled.results.exhibits import Exhibit
 
 _COMPARISONS: Mapping[str, Comparison] = MappingProxyType(
     {"mpc": SignsInSecret(), "summed": SignsByTotals()}
@@ -254,6 +256,9 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         self.tol = tol
         self.allow_coordinator_party = allow_coordinator_party
         self.reference = reference
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return power_exhibits(self, columns)
 
     def _fit(self, federation: Federation, y: Any) -> None:
         self._check_parameters()

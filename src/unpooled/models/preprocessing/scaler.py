@@ -11,6 +11,7 @@ a column partition each silo does both for its own columns and keeps the result;
 is released.
 """
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -29,6 +30,7 @@ from unpooled.models.moments import (
     own_observed,
     pooled_sums,
 )
+from unpooled.models.preprocessing.preprocessing_results import scaler_exhibits
 from unpooled.protocol.step import (
     derived,
     disclosed,
@@ -38,6 +40,7 @@ from unpooled.protocol.step import (
     stays,
     summed,
 )
+from unpooled.results.exhibits import Exhibit
 
 
 @summed(
@@ -157,6 +160,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
     scale_: Float[Array, " p"] | None
 
     _partitions = ("rows", "columns")
+    _gives_views = ("rows", "columns")
     _missing = True
     _kept_by_silos = ("mean_", "var_", "scale_", "n_samples_seen_")
     _steps = (local_counts, local_observed, own_observed)
@@ -164,6 +168,9 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
     def __init__(self, *, with_mean: bool = True, with_std: bool = True) -> None:
         self.with_mean = with_mean
         self.with_std = with_std
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return scaler_exhibits(self, columns)
 
     def _fit(self, federation: Federation, y: Any) -> None:
         if federation.partition == "columns":

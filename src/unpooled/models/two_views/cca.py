@@ -23,6 +23,7 @@ Lv et al., One-Shot Distributed Generalized Eigenvalue Problem (DGEP), 2022, Alg
 1 to 3.
 """
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -48,6 +49,8 @@ from unpooled.models.generalized_eigen import generalized_eigen, matrix_pairs
 from unpooled.models.parameter_checks import check_choice, check_share, component_count
 from unpooled.models.two_views import cca_columns, dgep, pls_columns, sumcor
 from unpooled.models.two_views.base import Predicting, shown_scores, views_of
+from unpooled.models.two_views.two_views_results import cca_exhibits
+from unpooled.results.exhibits import Exhibit
 
 SOLVERS = ("exact", "dgep-eigh", "dgep-power", "dcca-power")
 COLUMN_SOLVERS = ("exact", "gram", "krylov")
@@ -231,6 +234,13 @@ class CCA(Predicting):
         self.init = init
         self.scores = scores
         self.random_state = random_state
+
+    def _needs_variation(self) -> bool:
+        # On a column partition the solvers find the span of the columns first.
+        return self.solver == "exact" and self.regularisation == 0
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return cca_exhibits(self, columns)
 
     def _fit(self, federation: Federation, y: Any) -> None:
         check_share("regularisation", self.regularisation)

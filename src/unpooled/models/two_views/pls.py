@@ -32,6 +32,8 @@ from unpooled.models.parameter_checks import check_choice, component_count
 from unpooled.models.two_views import pls_columns
 from unpooled.models.two_views.base import Predicting, TwoViews, shown_scores
 from unpooled.models.two_views.pls_columns import own_basis, paired_views, search_for
+from unpooled.models.two_views.two_views_results import pls_exhibits
+from unpooled.results.exhibits import Exhibit
 
 
 class PartialLeastSquares(TwoViews):
@@ -67,6 +69,9 @@ class PartialLeastSquares(TwoViews):
         self.max_iter = max_iter
         self.scores = scores
         self.random_state = random_state
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return pls_exhibits(self, columns)
 
     def _fit_columns(
         self, federation: Federation, k: int, *, deflated: Sequence[str]

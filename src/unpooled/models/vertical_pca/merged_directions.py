@@ -9,6 +9,7 @@ Without a server the neighbours do both: `neighbour_merge`.
 """
 
 import abc
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,9 @@ from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.settled import column_lengths
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.vertical_pca import merge, neighbour_merge, projection
+from unpooled.models.vertical_pca.vertical_pca_results import vertical_pca_exhibits
 from unpooled.protocol.step import Step
+from unpooled.results.exhibits import Exhibit
 
 
 class MergedDirections(
@@ -85,6 +88,9 @@ class MergedDirections(
 
         `first` is where the iteration of each component starts.
         """
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return vertical_pca_exhibits(self, columns)
 
     def _fit(self, federation: Federation, y: Any) -> None:
         N = federation.n_rows or 0

@@ -112,7 +112,7 @@ class Policy:
     allow_roster_change: bool = False
     roster_period_days: float | None = None
     min_changed_rows: int = 10
-    max_refusals: float = 3
+    max_refusals: int | float = 3
     refusal_period_days: float = 30.0
     require_privacy: bool = False
     privacy_budget: float = 10.0
@@ -278,17 +278,17 @@ class Policy:
         # Not turned round: without a limit and without rows the product is no number.
         return not n_features > self.max_feature_ratio * n_rows
 
-    def check_own_cells(self, counts: Iterable[float]) -> None:
+    def check_own_cells(self, counts: Iterable[int | float]) -> None:
         """Refuse where one person alone has a value in a column, or is of a class."""
         if any(0 < count < self.min_own_cells for count in counts):
             raise Refusal("min_own_cells")
 
-    def check_cells(self, counts: Iterable[float]) -> None:
+    def check_cells(self, counts: Iterable[int | float]) -> None:
         """Refuse a sum over the observed cells of a column where they are few."""
         if any(0 < count < self.min_rows for count in counts):
             raise Refusal("min_rows")
 
-    def check_classes(self, counts: Iterable[float]) -> None:
+    def check_classes(self, counts: Iterable[int | float]) -> None:
         """Refuse a release by class where a class that is present has few rows."""
         if any(0 < count < self.min_rows_per_class for count in counts):
             raise Refusal("min_rows_per_class")

@@ -7,7 +7,6 @@ from typing import final
 from unpooled.errors import StudyError
 from unpooled.ledger import Release
 from unpooled.report.facts import Facts, declaration
-from unpooled.report.text.phrases import listed
 from unpooled.report.text.rules import DESCRIPTIONS, loosened, value_text
 from unpooled.report.text.wording import (
     meaning,
@@ -15,6 +14,7 @@ from unpooled.report.text.wording import (
     per_person,
     rounds_label,
 )
+from unpooled.results.formats import listed
 
 # Below this many rows per silo, on average, the report warns of few rows.
 _FEW_ROWS = 30

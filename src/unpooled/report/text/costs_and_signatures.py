@@ -5,10 +5,9 @@ from itertools import groupby
 
 from unpooled.coordinator.step_call import RoundRecord
 from unpooled.protocol.opened_numbers import numbers_of_lines
-from unpooled.report.exhibits import Table
 from unpooled.report.facts import Facts
-from unpooled.report.text.phrases import duration
 from unpooled.report.text.wording import rounds_label
+from unpooled.results.exhibits import Column, Table, Value
 
 # With more runs of rounds, all rounds of a step are one row, wherever they stand.
 _MANY = 20
@@ -31,19 +30,21 @@ def silos(facts: Facts) -> Table:
         rows.append(
             (
                 party,
-                f"{len(sent):,}",
-                f"{facts.ledger.bytes_out(party):,}",
-                f"{received:,}",
+                len(sent),
+                facts.ledger.bytes_out(party),
+                received,
             )
         )
-    head = ("Silo", "Arrays sent", "Bytes sent", "Bytes received")
+    counts = ("Arrays sent", "Bytes sent", "Bytes received")
     numbers, people = numbers_of_lines(facts.ledger)
     return Table(
+        "silos",
+        (Column("Silo"), *(Column(head, "count") for head in counts)),
+        rows,
         f"Arrays only; whole messages are under time and bytes. {numbers:,.0f} numbers "
         f"were opened that max_released_share counts, and {people:,} in arrays with "
         f"entries for single people.",
-        head,
-        rows,
+        most=None,
     )
 
 
@@ -53,13 +54,13 @@ def seals(facts: Facts) -> Table:
     for party in facts.parties:
         seals = [x.seals[party] for x in facts.ledger if party in x.seals]
         keys = list(dict.fromkeys(seal.key for seal in seals))
-        rows.append((party, " ".join(map(_grouped, keys)), f"{len(seals):,}"))
-    head = ("Silo", "Public key", "Lines signed")
+        rows.append((party, " ".join(map(_grouped, keys)), len(seals)))
     return Table(
-        "How many lines of the ledger each silo signed, with which key.",
-        head,
+        "signatures",
+        (Column("Silo"), Column("Public key"), Column("Lines signed", "count")),
         rows,
-        words=2,
+        "How many lines of the ledger each silo signed, with which key.",
+        most=None,
     )
 
 
@@ -86,13 +87,19 @@ def costs(facts: Facts) -> Table:
             _cost(label, step, records, sum(arrays.get(x.round, 0) for x in records))
         )
     rows.append(_cost("All", "", facts.rounds, sum(arrays.values())))
-    head = ("Round", "What", "Time", "Arrays out", "Messages out", "Messages in")
+    counts = ("Arrays out", "Messages out", "Messages in")
     return Table(
-        "Bytes for each silo. Messages are arrays with their headers and signatures.",
-        head,
+        "costs",
+        (
+            Column("Round"),
+            Column("What"),
+            Column("Time", "seconds"),
+            *(Column(head, "count") for head in counts),
+        ),
         rows,
+        "Bytes for each silo. Messages are arrays with their headers and signatures.",
         total=True,
-        words=2,
+        most=None,
     )
 
 
@@ -105,12 +112,12 @@ def _by_step(records: Sequence[RoundRecord]) -> list[tuple[str, list[RoundRecord
 
 def _cost(
     label: str, what: str, records: Sequence[RoundRecord], arrays: int
-) -> tuple[str, ...]:
+) -> tuple[Value, ...]:
     return (
         label,
         what,
-        duration(sum((x.seconds for x in records), 0.0)),
-        f"{arrays:,}",
-        f"{sum(x.bytes_out for x in records):,}",
-        f"{sum(x.bytes_in for x in records):,}",
+        sum((x.seconds for x in records), 0.0),
+        arrays,
+        sum(x.bytes_out for x in records),
+        sum(x.bytes_in for x in records),
     )

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from unpooled.party.rules.policy import Policy
-from unpooled.report.exhibits import Table
 from unpooled.report.facts import Facts
-from unpooled.report.text.phrases import plain_number
+from unpooled.results.exhibits import Column, Table
+from unpooled.results.formats import plain_number
 
 DESCRIPTIONS: Mapping[str, str] = {
     "min_parties": "Fewest silos in a study",
@@ -48,7 +48,11 @@ def rules_table(facts: Facts) -> Table | None:
         values = [value_text(key, facts.policies[silo].get(key)) for silo in shown]
         rows.append((DESCRIPTIONS.get(key, key), *values))
     return Table(
-        "The silos’ own rules (policies), which nobody else can change.", head, rows
+        "rules",
+        [Column(one, "setting") for one in head],
+        rows,
+        "The silos’ own rules (policies), which nobody else can change.",
+        most=None,
     )
 
 

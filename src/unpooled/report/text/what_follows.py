@@ -4,7 +4,6 @@ from collections import Counter
 from typing import Any
 
 from unpooled.report.facts import Facts, subject_of_step
-from unpooled.report.text.phrases import counted
 from unpooled.report.text.wording import (
     meaning,
     pairs_columns,
@@ -12,6 +11,7 @@ from unpooled.report.text.wording import (
     shown_as_they_are,
     veiled,
 )
+from unpooled.results.formats import counted
 
 
 def could_learn(facts: Facts) -> list[str]:

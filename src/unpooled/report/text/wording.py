@@ -13,7 +13,7 @@ from typing import final
 from unpooled.coordinator.comparisons import computed_for
 from unpooled.ledger import Release
 from unpooled.report.facts import Facts, argument, declaration, subject_of_step
-from unpooled.report.text.phrases import byte_size, listed
+from unpooled.results.formats import byte_size, listed
 
 # A chapter with more passages groups equal rounds, wherever they stand.
 _MANY_PASSAGES = 12

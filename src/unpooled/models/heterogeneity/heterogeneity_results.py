@@ -1,0 +1,128 @@
+"""Results on differences between silos: shares of variance, multivariate tests."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unpooled.models.pca.pca_results import loadings
+from unpooled.results.exhibits import Column, Exhibit, Picture, Table
+from unpooled.results.formats import counted, per_cent, plain_number
+from unpooled.results.plots import charts
+
+if TYPE_CHECKING:
+    from unpooled.models.heterogeneity.heterogeneity import Heterogeneity
+
+_NO_BOX = (
+    "Box’s M (equal covariance matrices) was not computed: in at least one silo a "
+    "column is a linear combination of others."
+)
+_HEAD = (
+    Column("Share between silos", "share", "eta_squared", bar=True),
+    Column("F", "number", "f_statistic"),
+    Column("p-value", "p-value"),
+    Column("p-value, adjusted", "p-value", "p_adjusted"),
+    Column("p-value, variances", "p-value", "spread_p_value"),
+)
+
+
+def heterogeneity_exhibits(
+    model: "Heterogeneity", columns: Sequence[str]
+) -> list[Exhibit]:
+    """Return the exhibits of fitted tests of differences between silos."""
+    text = (
+        f"The share of each column’s variance that lies between the means of the "
+        f"{counted(model.n_silos_, 'silo')} (η²), with a test of equal means (F, of a "
+        f"one-way analysis of variance; p-values adjusted for the number of columns by "
+        f"Holm’s procedure) and a test of equal variances (Levene’s). Blue bars have "
+        f"an adjusted p-value below 0.05, orange ones do not. No silo’s own mean was "
+        f"released."
+    )
+    exhibits = [_shares(model, "", "Column", "Differences between silos", text)]
+    if "wilks_" not in vars(model):
+        return exhibits
+    text = (
+        "The same for principal components of the standardised columns, whose loadings "
+        "are below. The angle measures the error of a simpler method, which adds the "
+        "silos’ own covariance matrices and ignores that their means differ: it is the "
+        "largest principal angle between the first components of that method, up to "
+        "each, and these."
+    )
+    heading = "Site effects by component"
+    exhibits.append(_shares(model, "component_", "Component", heading, text))
+    exhibits.append(_multivariate_tests(model))
+    return [*exhibits, *loadings(model.components_, columns)]
+
+
+def _shares(
+    model: "Heterogeneity", prefix: str, head: str, heading: str, text: str
+) -> Exhibit:
+    def values(attribute: str) -> list[float]:
+        return np.asarray(getattr(model, f"{prefix}{attribute}"), float).tolist()
+
+    share = np.nan_to_num(values("eta_squared_"))
+    names = [f"{j + 1}" for j in range(len(share))] if prefix else list(model.columns_)
+    order = np.arange(len(share)) if prefix else np.argsort(-share, kind="stable")
+    cells = [
+        names,
+        share.tolist(),
+        *map(values, ("f_statistic_", "p_value_", "p_adjusted_", "spread_p_value_")),
+    ]
+    heads = (Column(head), *_HEAD)
+    if prefix:
+        heads += (Column("Angle, degrees", "number"),)
+        cells.append(model.angles_.tolist())
+    table = Table(
+        "components" if prefix else "columns",
+        heads,
+        [tuple(column[int(j)] for column in cells) for j in order],
+        items="components" if prefix else "columns",
+        which="first" if prefix else "largest",
+    )
+    largest = int(np.argmax(share))
+    picture = Picture(
+        f"shares_of_{table.name}",
+        "Shares of variance between silos",
+        f"Bars of shares of variance between silos; the largest is "
+        f"{per_cent(share[largest])} of {head.lower()} {names[largest]}. The numbers "
+        f"are in the table below.",
+        partial(charts.shares_between_silos, model, prefix),
+        (table.name,),
+    )
+    return Exhibit(heading, text, [table], picture)
+
+
+def _multivariate_tests(model: "Heterogeneity") -> Exhibit:
+    tests = {
+        "Equal means, Wilks’ lambda": (model.wilks_, "F"),
+        "Equal means, Pillai’s trace": (model.pillai_, "F"),
+        "Equal covariance matrices, Box’s M": (model.box_m_, "χ²"),
+    }
+    rows = [
+        (
+            name,
+            test["statistic"],
+            distribution,
+            test["approximation"],
+            " and ".join(plain_number(x) for x in test["dof"]),
+            test["p_value"],
+        )
+        for name, (test, distribution) in tests.items()
+        if test is not None
+    ]
+    text = (
+        "Multivariate tests of all columns. They assume normality, and with many rows "
+        "even unimportant differences are significant: look at the shares first."
+    )
+    note = "" if model.box_m_ else _NO_BOX
+    heads = (
+        Column("Test"),
+        Column("Statistic", "number"),
+        Column("Distribution"),
+        Column("Approximation", "number"),
+        Column("Degrees of freedom"),
+        Column("p-value", "p-value"),
+    )
+    table = Table("multivariate_tests", heads, rows, note=note)
+    return Exhibit("All columns at once", text, [table])

@@ -1,0 +1,70 @@
+"""Results of kernel PCA: eigenvalues, and no person's scores."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
+from unpooled.results.formats import number
+from unpooled.results.plots import charts
+
+if TYPE_CHECKING:
+    from unpooled.models.kernel_pca.kernel_pca import KernelPCA
+
+_KERNELS = {
+    "rbf": "exp(−γ ‖x − y‖²)",
+    "linear": "x·y",
+    "poly": "(γ x·y + c)^d",
+    "sigmoid": "tanh(γ x·y + c)",
+}
+
+
+def kernel_pca_exhibits(model: "KernelPCA", columns: Sequence[str]) -> list[Exhibit]:
+    """Return the exhibits of a fitted kernel PCA."""
+    # Not `getattr`: the silos would be asked for what they keep.
+    values = np.asarray(vars(model).get("eigenvalues_", ()))
+    if not len(values):
+        return []
+    k = min(len(values), MOST_ROWS)
+    first = float(values[0]) if values[0] > 0 else 1.0
+    rows = [
+        (f"{j + 1}", float(value), float(value) / first)
+        for j, value in enumerate(values)
+    ]
+    heads = (
+        Column("Component"),
+        Column("Eigenvalue", "number"),
+        Column("Share of the first", "share", bar=True),
+    )
+    table = Table("eigenvalues", heads, rows, items="eigenvalues")
+    title = "Eigenvalues of the kernel matrix"
+    picture = Picture(
+        "eigenvalues",
+        title,
+        f"Bars: eigenvalues 1 to {k} as shares of the first. The numbers are in the "
+        f"table below.",
+        partial(charts.eigenvalues, values[:k] / first),
+        (table.name,),
+    )
+    return [Exhibit(title, _text(model), [table], picture)]
+
+
+def _text(model: "KernelPCA") -> str:
+    parameters = {"γ": model.gamma_, "c": model.coef0, "d": model.degree}
+    formula = _KERNELS[model.kernel]
+    used = [f"{n} = {number(float(v))}" for n, v in parameters.items() if n in formula]
+    text = f"The kernel is {formula}{', with ' * bool(used)}{', '.join(used)}"
+    if model.approximation is None:
+        text += ", for every pair of people."
+    else:
+        features = model.approximation == "fourier"
+        method = "random features" if features else "landmark rows (Nyström’s method)"
+        text += f", approximated by {model.n_landmarks:,} {method}."
+    return (
+        f"{text} The eigenvalues are those of the centred kernel matrix of "
+        f"{model.n_samples_:,} people; divided by {model.n_samples_ - 1:,} they are "
+        f"the variances along the components. Bars are relative to the first. People "
+        f"are not drawn."
+    )

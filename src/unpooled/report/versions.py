@@ -1,0 +1,18 @@
+"""Versions of the programs that computed results or wrote a report."""
+
+import platform
+from collections.abc import Mapping
+from importlib import metadata
+
+from unpooled.models.files.model_file import library_version
+
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "cryptography")
+
+
+def versions() -> Mapping[str, str]:
+    """Return the versions of the programs that run here, by name."""
+    found = {"Python": platform.python_version(), "unpooled": library_version()}
+    found |= {package: metadata.version(package) for package in _PACKAGES}
+    # Not platform.platform() or node(): a name of the machine does not belong here.
+    found["System"] = f"{platform.system()} on {platform.machine()}"
+    return found

@@ -1,0 +1,94 @@
+"""Numbers, p-values, lists, sizes and times as people write them."""
+
+import math
+import re
+import unicodedata
+from collections.abc import Sequence
+
+# Characters that change the direction of the text around them: a column's name must
+# not be able to reverse a sentence about it.
+_TURNING = frozenset(
+    "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)
+# Control characters, halves of surrogate pairs, and unassigned code points.
+_UNREADABLE = ("Cc", "Cs", "Cn")
+_RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+
+
+def byte_size(n: int) -> str:
+    """Return a number of bytes as "9,999 bytes", "10.0 kB" or "2.5 MB"."""
+    if n < 1_000_000:
+        return f"{n:,} bytes" if n < 10_000 else f"{n / 1e3:.1f} kB"
+    return f"{n / 1e6:,.1f} MB"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as "a, b and c"."""
+    names = [str(name) for name in names]
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def counted(n: int, one: str, many: str | None = None) -> str:
+    """Return "1 silo", "4 silos"."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def number(x: float) -> str:
+    """Return a measured number with four significant digits."""
+    if not math.isfinite(x):
+        return "none" if math.isnan(x) else str(x)
+    if x == 0:
+        return "0"
+    exponent = math.floor(math.log10(abs(x)))
+    if -4 <= exponent < 6:
+        text = f"{x:,.{max(3 - exponent, 0)}f}"
+    else:
+        mantissa, _, power = f"{x:.3e}".partition("e")
+        text = f"{mantissa} × 10{str(int(power)).translate(_RAISED)}"
+    return text.replace("-", "−")
+
+
+def probability(p: float) -> str:
+    """Return a p-value with three digits after the point, or as "< 0.001"."""
+    if math.isnan(p):
+        return "none"
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def plain_number(x: int | float) -> str:
+    """Return a number that a person chose, with the digits that were written."""
+    return f"{x:,g}".replace("-", "−")
+
+
+def signed(x: float) -> str:
+    """Return a number within [-1, 1] to three places, with its sign."""
+    return f"{x:+.3f}".replace("-", "−")
+
+
+def per_cent(share: float) -> str:
+    """Return a share as a percentage."""
+    return f"{100 * share:.1f} %"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in milliseconds or seconds."""
+    if seconds < 0.0995:
+        return f"{1e3 * seconds:.1f} ms"
+    return f"{seconds:,.2f} s"
+
+
+def left_out(shown: int, total: int, items: str, which: str) -> str:
+    """Return "Of 64 columns, the first 30 are shown."; empty where all are shown."""
+    if shown >= total:
+        return ""
+    return f"Of {total:,} {items}, the {which} {shown} are shown."
+
+
+def clean(text: str) -> str:
+    """Return a text from outside with unreadable characters replaced by U+FFFD."""
+    return "".join(
+        "\ufffd" if c in _TURNING or unicodedata.category(c) in _UNREADABLE else c
+        for c in re.sub("[\t-\r\u2028\u2029]", " ", text)
+    )

@@ -1,0 +1,108 @@
+"""The ground that charts are drawn on: sizes, panels, colours and type.
+
+Matplotlib takes a quarter of a second to import, so it is imported when something is
+drawn: naming a chart, as every model does, costs nothing.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from unpooled.results.formats import clean
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Names of colours: what they look like is set where a picture is written.
+INK, ACCENT, SECOND = "unpooled:ink", "unpooled:accent", "unpooled:second"
+ON_WHITE: Mapping[str, str] = {INK: "#1d2329", ACCENT: "#1f6287", SECOND: "#b4552d"}
+# Natural width in CSS pixels: the page scales pictures to between 0.8 and 1.3 of it, so
+# that type is legible on a telephone and not coarse on a desk.
+WIDTH = 420
+_TYPE = 12.0
+
+
+@contextmanager
+def settings(colours: Mapping[str, str] = ON_WHITE) -> Iterator[None]:
+    """Draw by these settings, whatever those of the user are, and restore them.
+
+    Parameters
+    ----------
+    colours : mapping of str to str
+        What the colours' names stand for.
+    """
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        chosen = matplotlib.rcParams
+        chosen["svg.fonttype"], chosen["svg.hashsalt"] = "none", "unpooled"
+        chosen["font.size"] = _TYPE
+        chosen["axes.labelsize"] = chosen["axes.titlesize"] = _TYPE
+        chosen["xtick.labelsize"] = chosen["ytick.labelsize"] = _TYPE
+        _name(colours)
+        try:
+            yield
+        finally:
+            # A figure that outlives the settings keeps to colours that exist.
+            _name(ON_WHITE)
+
+
+def _name(colours: Mapping[str, str]) -> None:
+    from matplotlib.colors import get_named_colors_mapping
+
+    named = get_named_colors_mapping()
+    for name, colour in colours.items():
+        # One by one: `update` would leave what matplotlib remembers of the name.
+        named[name] = colour
+
+
+def blank(height: int | float) -> "Figure":
+    """Return a figure of the natural width, without a panel; `height` in CSS pixels."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(WIDTH / 72, height / 72), dpi=72)
+
+
+def drawing(
+    *, height: int, left: int, right: int, top: int, bottom: int
+) -> "tuple[Figure, Axes]":
+    """Return an empty figure with one panel; margins are in CSS pixels."""
+    figure = blank(height)
+    axes = panel(figure, left, WIDTH - left - right, top, bottom, height)
+    axes.spines["bottom"].set_visible(True)
+    axes.spines["bottom"].set(color=INK, linewidth=0.8, alpha=0.55)
+    return figure, axes
+
+
+def panel(
+    figure: "Figure",
+    left: int | float,
+    width: int | float,
+    top: int | float,
+    bottom: int | float,
+    height: int | float,
+) -> "Axes":
+    """Return a panel of a figure of this height; all lengths are in CSS pixels."""
+    box = (
+        left / WIDTH,
+        bottom / height,
+        width / WIDTH,
+        (height - top - bottom) / height,
+    )
+    axes = figure.add_axes(box)
+    axes.patch.set_visible(False)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0, pad=6, colors=INK)
+    axes.set_axisbelow(True)
+    return axes
+
+
+def short(text: str, letters: int) -> str:
+    """Return both ends of a name: many columns differ in the last letters only."""
+    text = clean(str(text)).strip()
+    if len(text) <= letters:
+        return text
+    half = letters // 2
+    return f"{text[:half]}…{text[1 - half :]}"

@@ -1,0 +1,151 @@
+"""Scatter plots: classes by two discriminants, columns in the correlation circle."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unpooled.arrays import Array, Bool, Float
+from unpooled.results.plots.drawing import ACCENT, INK, SECOND, drawing, short
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_SIDE = 380
+# With two colours, enough to tell twelve classes apart.
+_MARKERS = "os^Dvx"
+# Of a name in the circle, whose radius is 1 and 143 pixels: a letter's width, a line's
+# height, and the gap between a point and its name.
+_LETTER, _LINE, _GAP = 0.048, 0.095, 0.03
+_TRIES = 24  # half lines that a name may move up or down
+
+
+def classes(
+    means: Float[Array, "c 2"],
+    names: Sequence[str],
+    people: Mapping[str, Float[Array, "_ 2"]],
+) -> "Figure":
+    """Draw classes in the plane of two discriminants, each with a circle of radius 1.
+
+    Parameters
+    ----------
+    means : (c, 2) array
+        In units of the standard deviation within classes.
+    names : sequence of str
+        Of the classes.
+    people : mapping of str to (n, 2) array
+        Coordinates of people, by class; empty where the silos did not disclose any.
+    """
+    figure, axes = drawing(height=_SIDE, left=44, right=12, top=10, bottom=42)
+    low, high = means.min(axis=0) - 1.6, means.max(axis=0) + 1.6
+    for j, name in enumerate(names):
+        points = people.get(name, np.zeros((0, 2)))
+        if len(points):
+            low = np.minimum(low, points.min(axis=0) - 0.3)
+            high = np.maximum(high, points.max(axis=0) + 0.3)
+            marker = _MARKERS[j // 2 % len(_MARKERS)]
+            look = {"color": (ACCENT, SECOND)[j % 2], "alpha": 0.45, "markersize": 3}
+            axes.plot(*points.T, marker, markeredgewidth=0.6, fillstyle="none", **look)
+    _square(axes, low, high)
+    for (x, y), name in zip(means, names, strict=True):
+        _circle(axes, (x, y), SECOND, 1.0)
+        axes.plot([x], [y], "o", color=ACCENT, markersize=5)
+        axes.text(x, y + 0.12, short(name, 14), ha="center", va="bottom", color=INK)
+    axes.set_xlabel("first discriminant", color=INK, labelpad=6)
+    axes.set_ylabel("second discriminant", color=INK)
+    return figure
+
+
+def correlation_circle(
+    points: Float[Array, "p 2"], names: Sequence[str], first: Bool[Array, " p"]
+) -> "Figure":
+    """Draw columns by their correlations with two scores, within the unit circle.
+
+    Parameters
+    ----------
+    points : (p, 2) array
+        Correlations.
+    names : sequence of str
+        Of the columns.
+    first : (p,) array of bool
+        Whether a column belongs to the first view.
+    """
+    figure, axes = drawing(height=_SIDE, left=44, right=12, top=10, bottom=42)
+    _square(axes, np.full(2, -1.15), np.full(2, 1.15))
+    _circle(axes, (0.0, 0.0), INK, 0.8)
+    axes.axhline(0, color=INK, alpha=0.2, linewidth=0.8)
+    axes.axvline(0, color=INK, alpha=0.2, linewidth=0.8)
+    labels = [short(name, 12) for name in names]
+    places = beside(points, [_LETTER * len(label) for label in labels], _LINE, _GAP)
+    for (x, y), (u, v), label, is_first in zip(
+        points, places, labels, first, strict=True
+    ):
+        colour = ACCENT if is_first else SECOND
+        axes.plot([0, x], [0, y], color=colour, linewidth=1.2)
+        axes.plot([x, u], [y, v], color=colour, linewidth=0.6, alpha=0.6)
+        ha = "left" if x >= 0 else "right"
+        axes.text(u, v, label, ha=ha, va="center", color=colour, parse_math=False)
+    axes.set_xlabel("first pair", color=INK, labelpad=6)
+    axes.set_ylabel("second pair", color=INK)
+    return figure
+
+
+def beside(
+    points: Float[Array, "p 2"], widths: Sequence[float], height: float, gap: float
+) -> Float[Array, "p 2"]:
+    """Return where labels begin: outwards of their points, and not overlapping.
+
+    Parameters
+    ----------
+    points : (p, 2) array
+        What is labelled. Labels of points with x of at least 0 run to the right, the
+        others to the left.
+    widths : sequence of float
+        Of the labels, in units of the points.
+    height : float
+        Of a line.
+    gap : float
+        Between a point and its label.
+
+    Returns
+    -------
+    (p, 2) array
+        The end of each label that is next to its point, at half its height. Points far
+        out keep their places first; a label moves up or down by half lines until it is
+        free.
+    """
+    sign = np.where(points[:, 0] >= 0, 1.0, -1.0)
+    places = points + np.column_stack([gap * sign, np.zeros(len(points))])
+    placed: list[tuple[float, float, float]] = []
+    for j in np.argsort(-np.linalg.norm(points, axis=1), kind="stable"):
+        x, y = places[j]
+        left, right = sorted((x, x + sign[j] * widths[j]))
+        near = [at for low, high, at in placed if low < right and left < high]
+        # Outwards first: there is more room.
+        outwards = 1.0 if y >= 0 else -1.0
+        for step in range(_TRIES + 1):
+            sides = (outwards, -outwards) if step else (0.0,)
+            tried = [y + side * step * height / 2 for side in sides]
+            free = [at for at in tried if all(abs(at - b) >= height for b in near)]
+            if free:
+                places[j, 1] = free[0]
+                break
+        placed.append((left, right, places[j, 1]))
+    return places
+
+
+def _circle(
+    axes: "Axes", centre: tuple[float, float], colour: str, width: float
+) -> None:
+    """Draw a circle of radius 1."""
+    from matplotlib.patches import Circle
+
+    axes.add_patch(Circle(centre, 1.0, fill=False, edgecolor=colour, linewidth=width))
+
+
+def _square(axes: "Axes", low: Float[Array, " 2"], high: Float[Array, " 2"]) -> None:
+    axes.set_xlim(low[0], high[0])
+    axes.set_ylim(low[1], high[1])
+    axes.set_aspect("equal", adjustable="box")
+    axes.grid(color=INK, alpha=0.1, linewidth=0.8)

@@ -1,0 +1,23 @@
+"""What a model or a step is about, in a few words: the first line of its module."""
+
+import re
+import sys
+from typing import Any
+
+
+def subject(model: Any) -> str:
+    """Return in a few words what a model does: the first line of its module."""
+    return first_line(type(model).__module__) or type(model).__name__
+
+
+def title_of(model: Any) -> str:
+    """Return "PCA: principal component analysis ..." as the title of results."""
+    what = subject(model)
+    return f"{type(model).__name__}: {what[:1].lower()}{what[1:]}"
+
+
+def first_line(module: str) -> str:
+    """Return the first line of a module's docstring, without its full stop."""
+    text = (getattr(sys.modules.get(module), "__doc__", None) or "").strip()
+    line = re.split(r"\n|(?<=[\w)])\.(?:\s|$)", text, maxsplit=1)[0].strip()
+    return line.replace("'", "’")

@@ -1,0 +1,136 @@
+"""A model's results at a prompt, in a notebook and as data frames.
+
+>>> summary = pca.summary()
+>>> print(summary)
+>>> summary.to_frame("loadings")
+"""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, final
+
+from unpooled.errors import DataError
+from unpooled.results.exhibits import Exhibit, Table
+from unpooled.results.fitted_attributes import fitted_attributes
+from unpooled.results.formats import clean, listed
+from unpooled.results.subjects import title_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_WIDTH = 80
+
+
+@final
+class Summary:
+    """What a fitted model found: tables, sentences and pictures.
+
+    It prints as text, is shown with pictures in a notebook, and has the numbers with
+    all their digits: the same that a run writes into its folder ``results``.
+
+    Attributes
+    ----------
+    title : str
+        The model's class, and what it does.
+    exhibits : list of Exhibit
+        In the order in which a report shows them.
+    """
+
+    def __init__(self, title: str, exhibits: Sequence[Exhibit]) -> None:
+        self.title, self.exhibits = title, list(exhibits)
+
+    @property
+    def tables(self) -> Mapping[str, Table]:
+        """The tables by name, with all their rows."""
+        return {
+            table.name: table
+            for exhibit in self.exhibits
+            for table in exhibit.tables
+            if table.place != "pages"
+        }
+
+    def to_frame(self, name: str | None = None) -> "pd.DataFrame":
+        """Return a table as a pandas data frame, with all rows and digits.
+
+        Parameters
+        ----------
+        name : str, optional
+            One of `tables`; the first when omitted.
+
+        Returns
+        -------
+        DataFrame
+            Columns are named as in the CSV file of a run, for example
+            "cumulative_share"; shares are parts of 1. A missing number is NaN.
+
+        Raises
+        ------
+        DataError
+            If there is no table of that name, or pandas is not installed.
+        """
+        tables = self.tables
+        if name is None and tables:
+            name = next(iter(tables))
+        if name is None or name not in tables:
+            have = listed([f'"{one}"' for one in tables]) or "no tables"
+            wanted = "table" if name is None else f'table "{name}"'
+            raise DataError(f"There is no {wanted} in {self.title}; it has {have}.")
+        try:
+            import pandas as pd
+        except ImportError as missing:
+            raise DataError(
+                "Data frames need pandas, which is not installed. Install it with: pip "
+                "install pandas, or read the rows of summary.tables."
+            ) from missing
+        table = tables[name]
+        return pd.DataFrame.from_records(
+            table.rows, columns=[column.key for column in table.columns]
+        )
+
+    def __str__(self) -> str:
+        """Return headings, sentences and tables as text."""
+        parts = [clean(self.title)]
+        for exhibit in self.exhibits:
+            parts.append(f"{clean(exhibit.heading)}\n{'-' * len(exhibit.heading)}")
+            if exhibit.text:
+                parts.append(textwrap.fill(clean(exhibit.text), _WIDTH))
+            for table in exhibit.on_pages:
+                parts += [textwrap.fill(clean(table.caption), _WIDTH), _grid(table)]
+                parts.append(textwrap.fill(clean(table.notes), _WIDTH))
+        return "\n\n".join(filter(None, parts))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from unpooled.results.plots.notebook import html
+
+        return html(self)
+
+
+def summary_of(model: Any) -> Summary:
+    """Return a model's summary; of another library's model, its fitted attributes."""
+    if hasattr(type(model), "_exhibits"):
+        return model.summary()
+    fitted = {
+        name: value
+        for name, value in vars(model).items()
+        if name.endswith("_") and name[0] != "_"
+    }
+    return Summary(title_of(model), fitted_attributes(fitted))
+
+
+def _grid(table: Table) -> str:
+    """Return a table as aligned text, numbers at the right."""
+    cells = [
+        tuple(clean(c.heading) for c in table.columns),
+        *(tuple(map(clean, row)) for row in table.shown),
+    ]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [
+        "  ".join(
+            f"{cell:>{width}}" if column.numeric else f"{cell:<{width}}"
+            for cell, width, column in zip(row, widths, table.columns, strict=True)
+        ).rstrip()
+        for row in cells
+    ]
+    return "\n".join(lines)

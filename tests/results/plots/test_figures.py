@@ -1,0 +1,148 @@
+"""Pictures: what is drawn, in whose colours, and that nothing outside gets in."""
+
+import re
+from functools import partial
+from xml.etree import ElementTree
+
+import matplotlib
+import numpy as np
+import pytest
+
+from unpooled.results.exhibits import Picture
+from unpooled.results.plots import charts
+from unpooled.results.plots.svg import svg
+
+SHARES = np.array([0.5, 0.25, 0.125])
+COMPONENTS = np.array([[0.6, -0.8, 0.0], [0.8, 0.6, 0.0]])
+NAMES = ["age", "chol", "thal"]
+
+
+def picture(draw):
+    return Picture("bars", "Shares", "Three bars.", draw, ("shares",))
+
+
+def scree(shares=SHARES, name="scree-0"):
+    return svg(picture(lambda: charts.scree(shares)), name)
+
+
+def loadings(columns=NAMES, components=COMPONENTS, titles=("1", "2")):
+    draw = partial(charts.loadings, components, columns, titles)
+    return svg(picture(draw), "loadings-0")
+
+
+def texts(drawn: str) -> list[str]:
+    """Return the texts of a picture, which is XML as well as HTML."""
+    root = ElementTree.fromstring(drawn)
+    return ["".join(one.itertext()).strip() for one in root.iter("text")]
+
+
+def bars(drawn: str, colour: str) -> list[tuple[float, float]]:
+    """Return (width, height) of the bars in a colour, in order."""
+    sizes = []
+    for path in ElementTree.fromstring(drawn).iter("path"):
+        if path.get("style") == f"fill: {colour}":
+            points = np.array(re.findall(r"[ML] (\S+) (\S+)", path.get("d", "")), float)
+            sizes.append(tuple(np.ptp(points, axis=0)))
+    return sizes
+
+
+@pytest.mark.parametrize("draw", [scree, loadings])
+def test_same_picture_every_time_and_under_all_settings(draw):
+    first = draw()
+    with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "pink"}):
+        second = draw()
+
+    assert first == second
+    assert not re.search(r"\b20\d\d-\d\d-\d\d", first)
+
+
+@pytest.mark.parametrize("draw", [scree, loadings])
+def test_picture_asks_for_nothing_and_styles_nothing_but_itself(draw):
+    drawn = draw()
+
+    assert "http" not in drawn
+    assert "<style" not in drawn
+    assert "font-family" not in drawn
+    assert "<metadata" not in drawn
+
+
+@pytest.mark.parametrize("draw", [scree, loadings])
+def test_colours_are_those_of_the_page(draw):
+    drawn = draw()
+
+    assert not re.search("#[0-9a-f]{6}", drawn)
+    assert {"currentColor", "var(--accent)", "var(--second)"} <= set(
+        re.findall(r"currentColor|var\(--\w+\)", drawn)
+    )
+
+
+@pytest.mark.parametrize("draw", [scree, loadings])
+def test_picture_is_named_and_described(draw):
+    root = ElementTree.fromstring(draw())
+
+    assert root.get("role") == "img"
+    for reference in root.get("aria-labelledby", "").split():
+        (target,) = [e for e in root.iter() if e.get("id") == reference]
+        assert target.text
+
+
+def test_names_within_a_picture_are_its_own():
+    one, two = (set(re.findall(r'id="([^"]+)"', scree(name=n))) for n in ("a", "b"))
+
+    assert not one & two
+    assert all(re.fullmatch("a-.*", name) for name in one)
+    references = re.findall(r'(?:href="#|url\(#)([^")]+)', scree(name="a"))
+    assert set(references) <= one
+
+
+def test_bars_are_as_high_as_their_shares():
+    heights = [height for _, height in bars(scree(), "var(--accent)")]
+
+    # Coordinates are written to six places, so ratios hold to about 1e-6.
+    np.testing.assert_allclose(
+        np.array(heights) / heights[0], [1, 0.5, 0.25], rtol=1e-5
+    )
+
+
+def test_few_bars_carry_their_numbers_and_many_do_not():
+    assert {"50 %", "25 %", "12 %"} <= set(texts(scree()))
+    # 100 % and the like are the axis.
+    many = texts(scree(np.full(30, 1 / 30)))
+    assert "3 %" not in many
+
+
+def test_bars_of_loadings_are_as_long_as_their_numbers():
+    drawn = loadings()
+
+    right = [width for width, _ in bars(drawn, "var(--accent)")]
+    left = [width for width, _ in bars(drawn, "var(--second)")]
+    # In the order drawn: 0.6, 0.0 of the first component, 0.8, 0.6, 0.0 of the other.
+    np.testing.assert_allclose(
+        np.array(right) / left[0], [0.75, 0.0, 1.0, 0.75, 0.0], atol=1e-5
+    )
+
+
+def test_loadings_of_nothing_but_zeros_can_be_drawn():
+    assert texts(loadings(components=np.zeros((1, 3)), titles=[""]))
+
+
+def test_names_of_columns_are_text_and_only_text():
+    hostile = ["<script>alert(1)</script>", "$x_1^2$", "a\x00b\u202ec\ud800"]
+
+    found = texts(loadings(hostile, COMPONENTS[:1], [""]))
+
+    assert "<script" not in loadings(hostile)
+    assert found[:2] == hostile[:2]
+    assert found[2] == "a\ufffdb\ufffdc\ufffd"
+
+
+def test_long_names_keep_both_ends():
+    found = texts(loadings(["measurement number 1", "measurement number 2", "c"]))
+
+    assert "measure…mber 1" in found
+    assert "measure…mber 2" in found
+
+
+@pytest.mark.filterwarnings("error")
+def test_letters_that_the_font_lacks_are_no_trouble():
+    assert "年齢" in texts(loadings(["年齢", "कोलेस्ट्रॉल", "c"]))

@@ -1,0 +1,102 @@
+"""`summary()`: prints, is shown in notebooks, becomes frames, and asks nobody."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+
+import unpooled as up
+from report_pages import Page
+from unpooled.errors import DataError
+
+NAMES = ["age", "<b>chol</b>", "thal"]
+
+
+@pytest.fixture(scope="module")
+def pca():
+    rng = np.random.default_rng(0)
+    frames = {
+        s: pd.DataFrame(rng.standard_normal((40, 3)), columns=NAMES) for s in "abc"
+    }
+    return up.PCA(2).fit(up.simulate(frames))
+
+
+def test_it_prints_aligned_tables(pca):
+    text = str(pca.summary())
+
+    lines = text.splitlines()
+    assert lines[0].startswith("PCA: principal component analysis")
+    start = lines.index("Component  Variance   Share  Cumulative share")
+    first = lines[start + 1].split()
+    assert first[0] == "1"
+    assert float(first[1]) == pytest.approx(pca.explained_variance_[0], rel=1e-3)
+    assert repr(pca.summary()) == text
+
+
+def test_frames_have_all_digits(pca):
+    summary = pca.summary()
+    assert list(summary.tables) == ["explained_variance", "loadings", "means"]
+    frame = summary.to_frame()
+    assert list(frame) == ["component", "variance", "share", "cumulative_share"]
+    np.testing.assert_array_equal(frame["variance"], pca.explained_variance_)
+    loadings = summary.to_frame("loadings")
+    assert loadings["column"].tolist() == NAMES
+    np.testing.assert_array_equal(loadings["component_2"], pca.components_[1])
+
+
+def test_a_table_that_is_not_there_is_refused_with_those_that_are(pca):
+    with pytest.raises(DataError, match=r'no table "scores" .* "loadings"'):
+        pca.summary().to_frame("scores")
+
+
+def test_frames_without_pandas_name_the_remedy(pca, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+
+    with pytest.raises(DataError, match="pip install pandas"):
+        pca.summary().to_frame()
+
+
+def test_a_notebook_shows_pictures_and_no_markup_of_others(pca):
+    page = Page(pca.summary()._repr_html_())
+
+    assert page.tags.count("svg") == 2
+    assert page.tags.count("table") == 3
+    assert "<b>chol</b>" in page.text
+    assert "b" not in page.tags
+
+
+def test_before_a_fit_there_is_none():
+    with pytest.raises(NotFittedError):
+        up.PCA().summary()
+
+
+def test_it_asks_the_silos_for_nothing():
+    X = np.random.default_rng(1).standard_normal((40, 6))
+    parts = up.partition_columns(X, 3)
+    federation = up.simulate(parts, partition="columns", policy=up.Policy.open())
+    model = up.PCA(2, svd_solver="gram").fit(federation)
+    lines = len(federation.ledger)
+
+    before = str(model.summary())
+
+    assert len(federation.ledger) == lines
+    assert "Kept in the silos" in before
+    assert "Loadings" not in before
+    assert model.components_.shape == (2, 6)
+    after = str(model.summary())
+    assert "Loadings" in after
+
+
+def test_a_description_that_needs_what_silos_keep_gives_way(monkeypatch):
+    """An author who forgets that attributes may be in the silos ends no study."""
+    X = np.random.default_rng(1).standard_normal((40, 6))
+    parts = up.partition_columns(X, 3)
+    federation = up.simulate(parts, partition="columns", policy=up.Policy.open())
+    model = up.PCA(2, svd_solver="gram").fit(federation)
+    monkeypatch.setattr(up.PCA, "_exhibits", lambda self, columns: self.components_)
+
+    headings = [exhibit.heading for exhibit in model.summary().exhibits]
+
+    assert headings == ["Fitted attributes", "Kept in the silos"]
