@@ -1,5 +1,7 @@
 """Frames of the same people are joined by the labels of their rows, or not at all."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -24,7 +26,7 @@ def covariance(federation):
     return pca.explained_variance_
 
 
-OPEN = {"policy": up.Policy.open()}
+OPEN: dict[str, Any] = {"policy": up.Policy.open()}
 
 
 @pytest.mark.parametrize("numbered", [False, True])
