@@ -17,7 +17,7 @@ from typing import Any, NoReturn, final
 import numpy as np
 
 from unpooled.arrays import Array
-from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
+from unpooled.coordinator.step_call import Needs, RoundRecord, RoundRunner, StepCall
 from unpooled.data.columns import check_known
 from unpooled.errors import DataError
 from unpooled.federation.calls import call_of
@@ -346,7 +346,8 @@ class Federation:
             for watch in getattr(self.coordinator, "watchers", ()):
                 watched.enter_context(watch(model, method, self, arguments))
             self.coordinator.enter(partial(call_of, model, method, self, arguments))
-            self.coordinator.complete = not getattr(model, "_missing", False)
+            needs = model.needs() if hasattr(model, "needs") else Needs()
+            self.coordinator.needs = needs
             try:
                 yield self
             finally:

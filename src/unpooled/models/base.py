@@ -13,6 +13,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unpooled.arrays import Array, Float
+from unpooled.coordinator.step_call import Needs
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.metrics.catalogue import METRICS
@@ -112,6 +113,14 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
             Of the study.
         """
         return hasattr(cls, "transform") and partition in cls._gives_views
+
+    def needs(self) -> Needs:
+        """Return what the model needs of the cells of its columns, for plans."""
+        return Needs(complete=not self._missing, varying=self._needs_variation())
+
+    def _needs_variation(self) -> bool:
+        """Return whether a column that is constant over all silos makes a fit fail."""
+        return False
 
     def _forget(self) -> None:
         """Drop all fitted attributes; parameters and the state of a search stay."""

@@ -26,7 +26,12 @@ from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.released_share import pooled_rows
 from unpooled.party.rules.round_numbers import check_round
-from unpooled.party.rules.unusable_cells import RefusedColumns, UnusableCells, describe
+from unpooled.party.rules.unusable_cells import (
+    CONSTANT,
+    RefusedColumns,
+    UnusableCells,
+    describe,
+)
 from unpooled.party.session import Session
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import View
@@ -302,11 +307,13 @@ class Party:
     def _plan(self, message: Message) -> Answer:
         """Return the rule that would refuse a planned step; empty where none would.
 
-        With a rule about cells come the names of the columns that have them.
+        With a rule about cells come the names of the columns that have them, and for a
+        model that takes no constant column those that are constant here.
         """
         header = message.header
-        complete, matched = header.get("complete", False), header.get("matched", True)
-        if not type(complete) is type(matched) is bool:
+        complete, varying = header.get("complete", False), header.get("varying", False)
+        matched = header.get("matched", True)
+        if not type(complete) is type(varying) is type(matched) is bool:
             raise Refusal("malformed_message")
         table = self.aligned_rows.table_of(str(header["study"]), self.table)
         session = Session(
@@ -325,9 +332,12 @@ class Party:
             self._studies.check_refusals()
             self._check_partition(message)
             asked = session.check(Request.from_message(message, {}))
+            # No refusal of a private release depends on a row.
+            matched = matched and asked.rho <= 0.0
             if matched:
                 self._cells.check(asked, table.label, complete=complete)
             self._studies.foresee(asked, session.parties, self.partition)
+            constant = self._cells.constant(asked) if varying and matched else []
         except (Refusal, ReleaseRefusedError) as refusal:
             found = isinstance(refusal, RefusedColumns)
             columns = list(refusal.columns) if found else []
@@ -336,7 +346,11 @@ class Party:
                 self.explained[refusal.rule] = refusal.detail
                 log.info("%s would refuse a request: %s", self.name, refusal)
             return {"kind": "planned", "rule": refusal.rule, "columns": columns}, {}
-        return {"kind": "planned", "rule": "", "columns": []}, {}
+        if constant:
+            # It tells of the rows as a refusal does, and is counted as one.
+            self._studies.refused(header, CONSTANT, message.digests, of_table=True)
+        said = {"kind": "planned", "rule": "", "columns": []}
+        return said | ({"constant": constant} if varying else {}), {}
 
     def _match(self, message: Message) -> Answer:
         if self.partition != "columns":

@@ -191,12 +191,12 @@ def _refusals(
 ) -> list[tuple[tuple[str, str, str], tuple[str, ...]]]:
     """Return what the party would refuse, each once, with the columns it names."""
     refusals = dict[tuple[tuple[str, str, str], tuple[str, ...]], None]()
-    for request, complete in dry.requests:
+    for request, needs in dry.requests:
         asked = planned_message(
             request,
             dry.parties,
             layout.partition,
-            complete=complete,
+            needs=needs,
             matched=layout.matching != "ids",
         )
         header = decode(party.handle(asked)).header

@@ -334,6 +334,9 @@ class LinearDiscriminantAnalysis(
         self.random_state = random_state
         self.scores = scores
 
+    def _needs_variation(self) -> bool:
+        return self.solver == "exact" and self.shrinkage in (None, 0)
+
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return discriminant_exhibits(self, columns)
 

@@ -337,6 +337,9 @@ class Heterogeneity(FederatedEstimator):
         self.n_components = n_components
         self.multivariate = multivariate
 
+    def _needs_variation(self) -> bool:
+        return self.multivariate
+
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return heterogeneity_exhibits(self, columns)
 
