@@ -163,9 +163,17 @@ class BiplotDisplay:
             self.arrows,
             self.columns,
             self.labels,
+            self._title(),
         )
         self.ax_, self.figure_ = axes, axes.figure
         return self
+
+    def _title(self) -> str:
+        whose = "each class" if len(self.classes) > 1 else "all rows"
+        return (
+            f"Ellipse: {100 * self.coverage:g} % of {whose}, if normally distributed. "
+            f"Arrows: columns."
+        )
 
 
 _Parts = tuple[Array, list[str], Array, Array, tuple[str, str]]

@@ -25,7 +25,7 @@ def figure_of(height: int | float) -> "Figure":
 def square_axes() -> "Axes":
     """Return the axes of a figure for pictures with equal scales."""
     figure = figure_of(SIDE)
-    return panel(figure, 56, WIDTH - 68, 10, 48, SIDE)
+    return panel(figure, 56, WIDTH - 68, 24, 48, SIDE)
 
 
 def given(ax: "Axes") -> "Axes":

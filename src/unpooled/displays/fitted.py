@@ -1,4 +1,4 @@
-"""What a display may read of a fitted model: what is there, and never from the silos."""
+"""What a display reads of a fitted model: what is there, and never from the silos."""
 
 from typing import Any
 

@@ -32,7 +32,7 @@ _NOTHING = 1e-12
 
 
 def column_variances(model: "PCA") -> Float[Array, " p"] | None:
-    """Return the variances of the columns, with denominator N - 1, where they are known.
+    """Return the variances of the columns, denominator N - 1, where they are known.
 
     The solvers of row partitions know them. Elsewhere they follow from all components.
     With differential privacy none are returned: of two noisy numbers the ratio need
@@ -79,8 +79,8 @@ def covariances(model: "PCA") -> Float[Array, "p p"]:
 def broken_stick(n: int) -> Float[Array, " n"]:
     """Return the shares expected when a total is broken into n parts at random.
 
-    A stick broken at n - 1 places drawn uniformly has pieces whose expected lengths, the
-    longest first, are ``(1/n) Σ_{j=i}^{n} 1/j`` of the whole. A component whose share is
-    larger than the expected share of its rank explains more than chance would.
+    A stick broken at n - 1 places drawn uniformly has pieces whose expected lengths,
+    the longest first, are ``(1/n) Σ_{j=i}^{n} 1/j`` of the whole. A component whose
+    share is larger than the expected share of its rank explains more than chance would.
     """
     return np.cumsum(1.0 / np.arange(n, 0, -1))[::-1] / n

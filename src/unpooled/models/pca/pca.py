@@ -194,8 +194,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         Names of the columns, where the silos' tables have names.
     eigenvalues_ : (l,) array
         All variances that the fit found, at least k, at most min(N, p), in descending
-        order; the first k are `explained_variance_`. Up to 256 columns "covariance_eigh"
-        finds all. Not with "krylov", "gossip", `bits` or `rank`, which find k.
+        order; the first k are `explained_variance_`. "covariance_eigh" finds all of up
+        to 256 columns. Not with "krylov", "gossip", `bits` or `rank`, which find k.
     feature_variance_ : (p,) array
         Variance of each column, with denominator N - 1. Not with `privacy`, nor on a
         column partition.

@@ -181,7 +181,7 @@ def _of_variance(model: "PCA", columns: Sequence[str], share: float) -> str:
 def _against_reference(
     shares: Float[Array, " l"], expected: Float[Array, " l"], name: str
 ) -> str:
-    """Return how many components exceed what they are compared with, and its meaning."""
+    """Return how many components lie above their reference, and what it means."""
     below = np.flatnonzero(shares <= expected)
     above = int(below[0]) if len(below) else len(shares)
     which = {0: "No component lies", 1: "The first component lies"}.get(
@@ -189,8 +189,8 @@ def _against_reference(
     )
     if name == "broken stick":
         return (
-            f"{which} above the broken stick: the share expected of a component of that "
-            f"rank if the variance were divided among all at random."
+            f"{which} above the broken stick: the share expected of a component of "
+            f"that rank if the variance were divided among all at random."
         )
     return f"{which} above the largest variance that noise alone shows."
 
@@ -401,8 +401,9 @@ def _correlations(
     picture = Picture(
         "correlation_circle",
         "Correlation circle",
-        f"{counted(len(rows), 'column')} as lines from the centre of a circle of radius "
-        f"1. {names[farthest]} reaches farthest. The numbers are in the table below.",
+        f"{counted(len(rows), 'column')} as lines from the centre of a circle of "
+        f"radius 1. {names[farthest]} reaches farthest. The numbers are in the table "
+        f"below.",
         partial(
             scatter_plots.correlation_circle,
             points,

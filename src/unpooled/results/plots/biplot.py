@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _CORNERS = 120  # of the polygon that an ellipse is drawn as
-_REACH = 0.95  # of the way to the nearest edge, of the longest arrow
+_REACH = 0.85  # of the way to the nearest edge, of the longest arrow
+_SMALL = 9.5  # type of the title
 _MARGIN = 1.18  # of the picture, around all that is drawn
 
 
@@ -37,6 +38,7 @@ def draw_biplot(
     arrows: Float[Array, "q 2"],
     columns: Sequence[str],
     labels: Sequence[str],
+    title: str = "",
 ) -> float:
     """Draw ellipses about means, and arrows of columns from the origin.
 
@@ -58,6 +60,8 @@ def draw_biplot(
         Names of the q columns.
     labels : sequence of str
         Of the two axes.
+    title : str
+        What the ellipses and arrows are.
 
     Returns
     -------
@@ -89,6 +93,7 @@ def draw_biplot(
     axes.set_axisbelow(True)
     axes.set_xlabel(labels[0], color=INK, labelpad=6)
     axes.set_ylabel(labels[1], color=INK)
+    axes.set_title(title, color=INK, fontsize=_SMALL, loc="left", pad=6)
     return scale
 
 

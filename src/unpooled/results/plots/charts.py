@@ -129,6 +129,25 @@ def eigenvalues(shares: Float[Array, " k"]) -> "Figure":
     return figure
 
 
+def numbers(values: Float[Array, " k"], label: str) -> "Figure":
+    """Draw numbers of either sign as bars on a scale of their own.
+
+    Parameters
+    ----------
+    values : (k,) array
+        Heights of the bars.
+    label : str
+        What they are numbered as.
+    """
+    figure, axes = drawing(height=200, left=58, right=8, top=10, bottom=42)
+    _upright(axes, values, label)
+    axes.axhline(0.0, color=INK, linewidth=0.8, alpha=0.55)
+    low, high = float(values.min(initial=0.0)), float(values.max(initial=0.0))
+    room = 0.06 * (high - low or 1.0)
+    axes.set_ylim(low - room if low < 0 else 0.0, high + room)
+    return figure
+
+
 def correlations(values: Float[Array, " k"]) -> "Figure":
     """Draw correlations of scores as bars from 0 to 1."""
     figure, axes = drawing(height=220, left=44, right=8, top=10, bottom=42)
