@@ -1,8 +1,11 @@
 """Displays: numbers of the pooled rows, scikit-learn's manner, nothing from silos."""
 
+from typing import Any
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.patches import Polygon
 from numpy.testing import assert_allclose
 from sklearn import decomposition
 from sklearn.datasets import load_iris
@@ -69,7 +72,8 @@ def test_scree_has_all_shares_that_are_known(pca):
 
     assert_allclose(display.shares, pooled.explained_variance_ratio_, rtol=RTOL)
     assert (display.n_kept, display.reference_name) == (2, "broken stick")
-    shares, cumulative = display.ax_
+    panels: Any = display.ax_
+    shares, cumulative = panels
     heights = [bar.get_height() for bar in shares.patches]
     assert_allclose(heights, 100 * pooled.explained_variance_ratio_, rtol=RTOL)
     line = cumulative.lines[0].get_ydata()
@@ -92,10 +96,11 @@ def test_loadings_are_bars_on_one_scale(pca):
     display = drawn_by(up.LoadingsDisplay, pca)
 
     assert display.columns == NAMES
-    for ax, values in zip(display.ax_, pooled.components_, strict=True):
+    panels: Any = display.ax_
+    for ax, values in zip(panels, pooled.components_, strict=True):
         widths = [bar.get_width() for bar in ax.patches]
         assert_allclose(widths, values, rtol=RTOL, atol=1e-11)
-    assert display.ax_[0].get_xlim() == display.ax_[1].get_xlim()
+    assert panels[0].get_xlim() == panels[1].get_xlim()
 
 
 def test_loadings_of_many_columns_are_the_largest():
@@ -163,7 +168,7 @@ def test_ellipses_contain_their_share_of_a_normal_distribution(pca):
 
     display = drawn_by(up.BiplotDisplay, pca, coverage=0.9)
 
-    (outline,) = [p.get_xy() for p in display.ax_.patches if hasattr(p, "get_xy")]
+    (outline,) = [p.get_xy() for p in display.ax_.patches if isinstance(p, Polygon)]
     # In units of standard deviations it is a circle; of 100,000 points 0.9 lie inside,
     # give or take five times sqrt(0.9 × 0.1 / 100,000) = 0.001.
     radius = np.linalg.norm(outline / np.sqrt(np.diag(display.covariance)), axis=1)
@@ -303,7 +308,7 @@ def test_people_of_a_kernel_matrix_are_never_drawn():
          "not PCA"),
         (lambda m: up.LoadingsDisplay.from_estimator(m, components=[4]),
          "positions from 0 to 1"),
-        (lambda m: up.LoadingsDisplay([[1.0]], ["a"], ["1"]).plot(ax=[None, None]),
+        (lambda m: up.LoadingsDisplay(np.eye(1), ["a"], ["1"]).plot(ax=[None, None]),
          "1 components need 1 axes; there are 2"),
     ],
 )  # fmt: skip

@@ -16,7 +16,7 @@ from unpooled.results.plots.biplot import draw_biplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
 
 @final
@@ -65,7 +65,7 @@ class BiplotDisplay:
 
     arrow_scale_: float
     ax_: "Axes"
-    figure_: "Figure"
+    figure_: "Figure | SubFigure"
 
     def __init__(
         self,

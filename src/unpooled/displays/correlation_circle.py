@@ -16,7 +16,7 @@ from unpooled.results.plots.scatter_plots import draw_correlation_circle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
 
 @final
@@ -53,7 +53,7 @@ class CorrelationCircleDisplay:
     """
 
     ax_: "Axes"
-    figure_: "Figure"
+    figure_: "Figure | SubFigure"
 
     def __init__(
         self,

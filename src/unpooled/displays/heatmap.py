@@ -24,7 +24,7 @@ from unpooled.results.plots.heatmap import draw_heatmap, heatmap_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
 VALUES = ("loadings", "correlations", "covariances", "contributions", "cos2")
 
@@ -53,7 +53,7 @@ class HeatmapDisplay:
     """
 
     ax_: "Axes"
-    figure_: "Figure"
+    figure_: "Figure | SubFigure"
 
     def __init__(
         self, values: Float[Array, "r c"], rows: Sequence[str], columns: Sequence[str]

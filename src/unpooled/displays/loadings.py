@@ -14,7 +14,7 @@ from unpooled.results.plots.charts import draw_loadings, loadings_panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
 _MOST_PANELS = 6
 # Where models have the weights of columns, as (p, k); PCA has them as (k, p).
@@ -47,7 +47,7 @@ class LoadingsDisplay:
     """
 
     ax_: "Axes | tuple[Axes, ...]"
-    figure_: "Figure"
+    figure_: "Figure | SubFigure"
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from unpooled.results.plots.charts import draw_cumulative, draw_shares, scree_pa
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
 _HEIGHT = 400
 
@@ -57,7 +57,7 @@ class ScreeDisplay:
     """
 
     ax_: "Axes | tuple[Axes, Axes]"
-    figure_: "Figure"
+    figure_: "Figure | SubFigure"
 
     def __init__(
         self,

@@ -77,8 +77,8 @@ def test_more_components_than_rows_have_no_variance():
 
 
 def test_solvers_that_find_k_do_not_list_others(rows):
-    for options in ({"svd_solver": "krylov"}, {"bits": 32}):
-        model = up.PCA(2, **options).fit(silos(rows))
+    for model in (up.PCA(2, svd_solver="krylov"), up.PCA(2, bits=32)):
+        model.fit(silos(rows))
 
         assert "eigenvalues_" not in vars(model)
         assert_allclose(model.feature_variance_, rows.var(axis=0, ddof=1), rtol=RTOL)

@@ -332,16 +332,17 @@ def _picture(
 
 def _column_measures(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
     """Return correlations of columns and components, contributions and cos2."""
-    variance = column_variances(model)
-    exhibits = []
-    if variance is not None:
-        r = correlations(model.components_, model.explained_variance_, variance)
-        exhibits.append(_correlations(model, columns, r))
-    exhibits.append(_contributions(model, columns))
-    if variance is not None:
-        exhibits.append(_quality(columns, r**2))
-        if explains_everything(model) and 2 <= len(columns) <= MANY_COLUMNS:
-            exhibits.append(_between_columns(model, columns, variance))
+    variance, contributions = column_variances(model), _contributions(model, columns)
+    if variance is None:
+        return [contributions]
+    r = correlations(model.components_, model.explained_variance_, variance)
+    exhibits = [
+        _correlations(model, columns, r),
+        contributions,
+        _quality(columns, r**2),
+    ]
+    if explains_everything(model) and 2 <= len(columns) <= MANY_COLUMNS:
+        exhibits.append(_between_columns(model, columns, variance))
     return exhibits
 
 

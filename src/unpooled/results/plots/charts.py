@@ -1,7 +1,7 @@
 """Bar charts and line charts of results, as matplotlib figures."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -174,7 +174,7 @@ def loadings(
     """
     panels, letters = loadings_panels(blank, *components.shape)
     draw_loadings(panels, components, columns, titles, letters)
-    return panels[0].figure
+    return cast("Figure", panels[0].figure)
 
 
 def loadings_panels(

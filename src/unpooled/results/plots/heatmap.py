@@ -1,7 +1,7 @@
 """Heatmaps: a matrix as coloured cells, such as correlations or loadings."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -44,7 +44,7 @@ def heatmap(
     """
     axes = heatmap_axes(blank, rows, columns)
     draw_heatmap(axes, values, rows, columns)
-    return axes.figure
+    return cast("Figure", axes.figure)
 
 
 def heatmap_axes(
@@ -92,13 +92,17 @@ def draw_heatmap(
         if numbered:
             size = 10.5 if c <= 8 else 8.5
             text = _in_cell(value, largest)
-            where = {"ha": "center", "va": "center_baseline"}
-            axes.text(j, i, text, color=INK, fontsize=size, **where)
+            axes.text(
+                j, i, text, color=INK, fontsize=size,
+                ha="center", va="center_baseline",
+            )  # fmt: skip
     axes.set_xlim(-0.5, c - 0.5)
     axes.set_ylim(r - 0.5, -0.5)
     axes.xaxis.tick_top()
     names = [short(name, _LETTERS) for name in columns]
-    turned = {"rotation": 90} if _LETTER * max(map(len, names)) > cell else {}
+    turned: dict[str, Any] = (
+        {"rotation": 90} if _LETTER * max(map(len, names)) > cell else {}
+    )
     axes.set_xticks(range(c), names, parse_math=False, **turned)
     names = [short(name, _LETTERS) for name in rows]
     axes.set_yticks(range(r), names, parse_math=False)
