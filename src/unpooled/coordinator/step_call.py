@@ -5,9 +5,9 @@ every party and returns totals; a `RoundRecord` is what that cost.
 """
 
 import abc
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from unpooled.ledger import Ledger
 from unpooled.protocol.following import Call, Told
@@ -112,6 +112,21 @@ class StepCall:
         )
 
 
+class Needs(NamedTuple):
+    """What a model needs of the cells of its columns.
+
+    Attributes
+    ----------
+    complete : bool
+        It takes no missing cells.
+    varying : bool
+        It takes no column that is constant over the rows of all silos.
+    """
+
+    complete: bool = False
+    varying: bool = False
+
+
 class RoundRunner(abc.ABC):
     """Runs the rounds of a federation.
 
@@ -135,6 +150,8 @@ class RoundRunner(abc.ABC):
         In a plan, what stands for the number of rows of all silos.
     follows : bool
         Whether every silo repeats each call by itself, and is told what it needs.
+    needs : Needs
+        What the model that asks needs of the cells of its columns, for a plan.
     """
 
     parties: tuple[str, ...]
@@ -146,6 +163,7 @@ class RoundRunner(abc.ABC):
     planned: bool
     follows: bool
     n_rows: int = 0
+    needs: Needs = Needs()
 
     @abc.abstractmethod
     def enter(self, call: Callable[[], Call] | None = None) -> None:
@@ -194,3 +212,18 @@ class RoundRunner(abc.ABC):
             disclosed step such a dict by party. Of a compared step the signs.
             Empty for an exchanged step.
         """
+
+    def run_steps(self, calls: Sequence[StepCall]) -> list[dict[str, Any]]:
+        """Run several steps at every party, in the same messages.
+
+        Parameters
+        ----------
+        calls : sequence of StepCall
+            Of summed steps whose totals the coordinator opens, no two of them alike.
+
+        Returns
+        -------
+        list of dict
+            As of `run_step`, in the order of the calls.
+        """
+        return [self.run_step(call) for call in calls]

@@ -8,7 +8,7 @@ from typing import final
 
 import numpy as np
 
-from unpooled.arrays import Array, Float
+from unpooled.arrays import Array, Float, Int
 from unpooled.data.columns import check_known
 from unpooled.data.row_blocks import Block
 from unpooled.data.table import Table, rows_per_block
@@ -25,6 +25,8 @@ class RecodedTable(Table):
         The table underneath.
     columns : sequence of str, optional
         The only feature columns to keep.
+    exclude : sequence of str
+        Feature columns to leave out.
     missing : mapping of str to a sequence of numbers, optional
         For each feature column, the values that stand for missing cells.
     """
@@ -34,12 +36,14 @@ class RecodedTable(Table):
         table: Table,
         *,
         columns: Sequence[str] | None = None,
+        exclude: Sequence[str] = (),
         missing: Mapping[str, Sequence[int | float]] | None = None,
     ) -> None:
         names = [*table.columns, *table.roles.others]
-        roles = replace(table.roles, columns=columns)
+        roles = replace(table.roles, columns=columns, exclude=exclude)
         self.columns = roles.features(names, "The table")
         self.label, self.ids, self.named = table.label, table.ids, table.named
+        self.also = roles.beside(self.columns).also
         self._table, self.block_bytes = table, table.block_bytes
         self._codes = _codes(missing or {}, self.columns)
 
@@ -65,6 +69,10 @@ class RecodedTable(Table):
         if self._codes.keys() & {*columns, *extra}:
             return self.blocks(columns, extra)
         return self._table.sparse_blocks(columns, extra)
+
+    def source_rows(self, rows: Int[Array, " l"]) -> Int[Array, " l"]:
+        """Return the places of rows in the source of the table underneath."""
+        return self._table.source_rows(rows)
 
     def over_parts(
         self, work: Callable[[Table], dict[str, Array]]

@@ -13,8 +13,10 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unpooled.arrays import Array, Float
+from unpooled.coordinator.step_call import Needs
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.models.metrics.catalogue import METRICS
 from unpooled.protocol.step import Step, home_of
 from unpooled.results.exhibits import Exhibit
 from unpooled.results.fitted_attributes import fitted_attributes, kept_in_silos
@@ -40,9 +42,14 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         first time asks the silos to disclose them, which every silo must allow.
     """
 
+    # Whether it is fitted for itself; if not, studies do not name it as a step.
+    is_model = True
     _partitions = ("rows",)
     # Whether cells of rows may be missing.
     _missing = False
+    # Partitions on which `transform` of a federation gives a view of it. Elsewhere it
+    # gives scores, which leave the silos or stay there.
+    _gives_views: tuple[str, ...] = ("rows",)
     # Parameters whose choices give the same result at different costs, for plans.
     _ways: Mapping[str, tuple[str, ...]] = {}
     # Attributes that the silos of a column partition keep until one is read.
@@ -63,8 +70,9 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         ----------
         X : Federation
             Made by `unpooled.simulate` or a study, or a view of one.
-        y : optional
-            Column names for supervised models; others ignore it.
+        y : str or list of str, optional
+            Column names for supervised models; others ignore it. None: the label that
+            was named when the federation was made, where a model needs one.
 
         Returns
         -------
@@ -79,6 +87,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
                 f"{type(self).__name__} works on partitions by "
                 f"{' and '.join(self._partitions)}, not by {federation.partition}."
             )
+        y = named_target(federation, y)
         try:
             with federation.calling(self, **({} if y is None else {"y": y})):
                 self._fit(federation, y)
@@ -93,6 +102,25 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         if inputs.named:
             self.feature_names_in_ = np.array(inputs.feature_names, dtype=object)
         return self
+
+    @classmethod
+    def gives_rows(cls, partition: str) -> bool:
+        """Return whether the next step of a study can read what this one makes.
+
+        Parameters
+        ----------
+        partition : {"rows", "columns"}
+            Of the study.
+        """
+        return hasattr(cls, "transform") and partition in cls._gives_views
+
+    def needs(self) -> Needs:
+        """Return what the model needs of the cells of its columns, for plans."""
+        return Needs(complete=not self._missing, varying=self._needs_variation())
+
+    def _needs_variation(self) -> bool:
+        """Return whether a column that is constant over all silos makes a fit fail."""
+        return False
 
     def _forget(self) -> None:
         """Drop all fitted attributes; parameters and the state of a search stay."""
@@ -180,6 +208,19 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
             is read with `vars`: an attribute that is not there is a `DataError`.
         """
         return []
+
+    def _measure(
+        self,
+        federation: Federation,
+        *,
+        metric: str,
+        predicts: str,
+        arguments: Mapping[str, Any],
+    ) -> Any:
+        """Return a metric of this model's predictions, as silos that follow do."""
+        others = dict(arguments)
+        y_true = others.pop("y_true")
+        return METRICS[metric](y_true, getattr(self, predicts)(federation), **others)
 
     def __getattr__(self, name: str) -> Any:
         """Collect attributes that only the silos have; called for absent attributes."""
@@ -269,6 +310,38 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
 def fitted_names(model: Any) -> list[str]:
     """Return the names of the fitted attributes: those that end in ``_``."""
     return [name for name in vars(model) if name.endswith("_") and name[0] != "_"]
+
+
+def named_target(federation: Federation, y: Any) -> Any:
+    """Return the target of a fit as JSON values: None, a name or a list of names.
+
+    Raises
+    ------
+    DataError
+        For values in place of the name of their column, or a view of a federation.
+    """
+    if y is None or isinstance(y, str):
+        return y
+    if isinstance(y, Federation):
+        columns = list(y.feature_names[:2])
+        raise DataError(
+            f"y is a Federation. The second view is named by its columns, of the same "
+            f"federation: fit(federation, y={columns}), where the silos' tables have "
+            f"the columns of both views."
+        )
+    # A frame is iterated over its columns, as if they were named.
+    names = None if hasattr(y, "columns") else [*getattr(y, "tolist", lambda: y)()]
+    known = {*federation.feature_names, *federation.parties, federation.label}
+    if names and all(isinstance(name, str) for name in names):
+        if isinstance(y, list | tuple) or known.issuperset(names):
+            return names
+    own = getattr(y, "name", None)
+    label = federation.label or (own if isinstance(own, str) else "name")
+    raise DataError(
+        f"y is a {type(y).__name__} of values. The rows of a federation are in their "
+        f'silos, and so are their labels: name the column, fit(federation, y="{label}")'
+        f', which simulate(..., label="{label}") keeps beside the features.'
+    )
 
 
 def check_federation(estimator: Any, X: Any) -> Federation:
