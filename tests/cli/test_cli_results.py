@@ -24,7 +24,7 @@ min_own_cells = 0
 """
 # Steps of a study, and what its output has.
 ROWS = {
-    "PCA": ('model = "PCA"', "Cumulative share"),
+    "PCA": ('model = "PCA"', "Cumulative"),
     "LDA of two classes": (
         'model = "LinearDiscriminantAnalysis"', "Discriminant directions"
     ),
@@ -49,7 +49,7 @@ ROWS = {
     "RareColumns": ('model = "RareColumns"', "Fitted attributes"),
 }  # fmt: skip
 COLUMNS = {
-    "PCA": ('model = "PCA"\nn_components = 2\nsvd_solver = "gram"', "Cumulative share"),
+    "PCA": ('model = "PCA"\nn_components = 2\nsvd_solver = "gram"', "Cumulative"),
     "KernelPCA": ('model = "KernelPCA"\nn_components = 2', "Share of the first"),
     "CCA": ('model = "CCA"\nn_components = 1', "Generalised correlations"),
     "MMVFL": ('model = "MMVFL"\nbeta = 1.0\ntol = 0.1', "Objective"),
@@ -122,8 +122,9 @@ def test_every_family_on_columns(family, tmp_path, monkeypatch):
 
 PCA_TABLES = (
     "explained_variance", "loadings", "correlations", "contributions", "cos2",
+    "correlation_matrix",
 )  # fmt: skip
-PCA_PICTURES = ("scree", "loadings", "correlation_circle", "cos2")
+PCA_PICTURES = ("scree", "loadings", "correlation_circle", "cos2", "correlation_matrix")
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ class CorrelationCircleDisplay:
         Of each column drawn with the scores of the two components.
     columns : sequence of str
         Names of the q columns.
-    labels : (str, str)
+    labels : (str, str), default ("component 1", "component 2")
         Names of the two components.
 
     Attributes

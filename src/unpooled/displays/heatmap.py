@@ -39,8 +39,10 @@ class HeatmapDisplay:
     ----------
     values : (r, c) array
         What is drawn; NaN is left blank.
-    rows, columns : sequence of str
-        Names of the r rows and c columns.
+    rows : sequence of str
+        Names of the r rows.
+    columns : sequence of str
+        Names of the c columns.
 
     Attributes
     ----------

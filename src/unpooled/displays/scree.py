@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-_HEIGHT = 400
+_HEIGHT = 408
 
 
 @final

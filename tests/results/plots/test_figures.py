@@ -111,7 +111,7 @@ def test_components_that_are_not_kept_are_paler():
     assert len(bars(drawn, "var(--accent)")) == 2
     assert len(bars(drawn, "var(--accent); opacity: 0.4")) == 1
     # The cumulative share is named where the kept components end.
-    assert "75 % with 2" in texts(drawn)
+    assert "75 % with 2 kept" in texts(drawn)
 
 
 def test_few_bars_carry_their_numbers_and_many_do_not():

@@ -136,11 +136,12 @@ def _variance(model: "PCA", columns: Sequence[str]) -> Exhibit:
         tables = table.excerpt(columns=range(5))
     text = _of_variance(model, columns, cumulative[kept - 1])
     text += f" {_against_reference(shares, expected, name)}"
-    k = f"{drawn}"
+    if kept < count:
+        text += " Components that were not kept are paler."
     picture = Picture(
         "scree",
         "Share of variance by component",
-        f"Above, bars: share of variance of components 1 to {k}, from "
+        f"Above, bars: share of variance of components 1 to {drawn}, from "
         f"{per_cent(shares[0])} down to {per_cent(shares[drawn - 1])}; dashed line: "
         f"{name}. Below, line: cumulative share, ending at "
         f"{per_cent(cumulative[drawn - 1])}. The numbers are in the table below.",

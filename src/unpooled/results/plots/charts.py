@@ -27,8 +27,8 @@ _MOST_SITES = 30
 _NAMES = {True: (102, 14), False: (186, 28)}
 # Of loadings: pixels above the bars for titles, and below them for the axis.
 _TOP, _AXIS = 24, 26
-_MOST_LABELLED = 14  # bars that have room for their numbers
-_SMALL = 9.5  # of those numbers, where there are many
+_MOST_LABELLED, _MOST_NAMED = 14, 8  # bars with room for their rank, and a number
+_SMALL = 9.5  # type of the numbers below narrow panels
 
 
 def scree(
@@ -50,7 +50,7 @@ def scree(
     name : str
         Of the reference.
     """
-    height = 400
+    height = 408
     figure = blank(height)
     panels = scree_panels(figure, height)
     draw_shares(panels[0], shares, kept, reference, name)
@@ -63,7 +63,7 @@ def scree_panels(figure: "Figure", height: int) -> "list[Axes]":
     """Return a panel for shares, and a lower one for cumulative shares."""
     width = WIDTH - 44 - 8
     panels = [
-        panel(figure, 44, width, 26, 202, height),
+        panel(figure, 44, width, 26, 210, height),
         panel(figure, 44, width, height - 148, 42, height),
     ]
     for axes in panels:
@@ -90,11 +90,10 @@ def draw_shares(
         axes.legend(frameon=False, labelcolor=SECOND, loc="upper right")
     axes.set_ylim(0, 1.16 * (top or 1.0))
     _per_cent_ticks(axes)
-    axes.set_title("share of variance, in %", loc="left", color=INK, pad=8)
-    if count <= _MOST_LABELLED:
+    axes.set_title("share of variance", loc="left", color=INK, pad=8)
+    if count <= _MOST_NAMED:
         # Below the bars, where no line crosses the numbers.
-        unit = " %" if count <= 8 else ""
-        shown = [f"{i}\n{x:.0f}{unit}" for i, x in enumerate(100 * shares, 1)]
+        shown = [f"{i}\n{x:.0f} %" for i, x in enumerate(100 * shares, 1)]
         axes.set_xticks(place, shown)
 
 
@@ -115,7 +114,7 @@ def draw_cumulative(
     axes.set_title("cumulative share", loc="left", color=INK, pad=8)
     last = cumulative[kept - 1]
     axes.annotate(
-        f"{last:.0f} % with {kept}" if kept > 1 else f"{last:.0f} %",
+        f"{last:.0f} % with {kept}{' kept' if kept < count else ''}",
         (kept, last), (4, -8), textcoords="offset points",
         ha="left" if kept < 0.8 * count else "right", va="top", color=INK,
     )  # fmt: skip
