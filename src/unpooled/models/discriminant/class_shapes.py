@@ -5,14 +5,12 @@
     correlations of columns with scores       from S V and the diagonals of S and Vᵀ S V
     covariances of scores within classes      Vᵀ S_w V, and Vᵀ C_k V for each class
 
-With more columns than rows the covariances are of coordinates in a span, ``S = F A Fᵀ``,
-and no matrix of columns by columns is formed.
+With more columns than rows the covariances are of coordinates in a span, ``S = F A
+Fᵀ``, and no matrix of columns by columns is formed.
 """
 
 from dataclasses import dataclass
 from typing import final
-
-import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.linalg.canonical_correlation import structure, structure_in_span

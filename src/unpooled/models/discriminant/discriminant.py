@@ -47,7 +47,6 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.dgep import Diagnosis
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.generalized_eigen import leading_pencil_pairs, solved
 from unpooled.linalg.settled import product
@@ -77,6 +76,7 @@ from unpooled.models.discriminant.within_scatter import (
     singular_within,
 )
 from unpooled.models.generalized_eigen import generalized_eigen, matrix_pairs
+from unpooled.models.generalized_eigen.diagnosis import Diagnosis
 from unpooled.models.generalized_eigen.generalized_eigen import (
     OneShotSolver,
     diagnosis_of,
