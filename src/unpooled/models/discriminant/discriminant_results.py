@@ -20,6 +20,7 @@ from unpooled.results.plots import charts, class_plots
 if TYPE_CHECKING:
     from unpooled.models.discriminant.discriminant import LinearDiscriminantAnalysis
 
+_MOST_CURVES = 8  # classes along one direction
 _MOST_PANELS = 3  # directions whose correlations are drawn side by side
 
 
@@ -67,11 +68,7 @@ def _classes(model: "LinearDiscriminantAnalysis") -> Exhibit:
     if len(names) == 2:
         return _two_classes(model, names, table)
     if k < 2 or len(names) > MOST_ROWS:
-        text = (
-            f"Means of the classes along the discriminant directions, in standard "
-            f"deviations within classes from {_centred_at(model)}."
-        )
-        return Exhibit("Classes", text, table)
+        return _along_one(model, names, table)
     return _plane(model, names, table)
 
 
@@ -175,6 +172,40 @@ def _people(
     names = np.array([str(name) for name in model.score_classes_])
     scores = (model.scores_ - _centre(model) @ model.scalings_)[:, :2]
     return {name: scores[names == name] for name in classes}
+
+
+def _along_one(
+    model: "LinearDiscriminantAnalysis", names: list[str], tables: list[Table]
+) -> Exhibit:
+    """Return the classes along the first direction, where a plane cannot be drawn."""
+    means = _class_scores(model)[:, 0]
+    text = (
+        f"Means of the classes along the discriminant directions, in standard "
+        f"deviations within classes from {_centred_at(model)}. "
+    )
+    if len(names) > _MOST_CURVES or "score_covariance_" not in vars(model):
+        return Exhibit("Classes", text.strip(), tables)
+    spread = float(np.sqrt(model.score_covariance_[0, 0]))
+    table = Table(
+        "spread",
+        (Column("Quantity"), Column("Score", "number")),
+        [("Standard deviation within classes", spread)],
+        place="files",
+    )
+    text += (
+        f"The curves are normal, with these means, the standard deviation that all "
+        f"classes share ({number(spread)}), and the prior probabilities as areas. "
+        f"People are not drawn: their scores stay in the silos."
+    )
+    picture = Picture(
+        "densities",
+        "Classes along the first discriminant",
+        f"{len(names)} normal curves with a standard deviation of {spread:.2f}. The "
+        f"means are in the table below.",
+        partial(class_plots.densities, means, spread, model.priors_, names),
+        ("classes", table.name),
+    )
+    return Exhibit("Classes", text, [*tables, table], picture)
 
 
 def _two_classes(

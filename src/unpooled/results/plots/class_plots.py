@@ -82,51 +82,54 @@ def ellipse(
 
 
 def densities(
-    means: Float[Array, " 2"],
+    means: Float[Array, " c"],
     spread: float,
-    weights: Float[Array, " 2"],
+    weights: Float[Array, " c"],
     names: Sequence[str],
-    threshold: float,
+    threshold: float | None = None,
 ) -> "Figure":
-    """Draw two classes along a direction as normal curves, and the threshold between.
+    """Draw classes along a direction as normal curves.
 
     Parameters
     ----------
-    means : (2,) array
+    means : (c,) array
         Of the classes.
     spread : float
         Standard deviation within each.
-    weights : (2,) array
+    weights : (c,) array
         Areas under the curves: the classes' prior probabilities.
     names : sequence of str
         Of the classes.
-    threshold : float
-        Where predictions change.
+    threshold : float, optional
+        Where predictions of two classes change.
     """
     figure, axes = drawing(height=260, left=14, right=14, top=40, bottom=42)
     reach = _REACH * spread
-    points = [*means, threshold] if abs(threshold) < 10 * reach else means
+    points = list(means)
+    if threshold is not None and abs(threshold) < 10 * reach:
+        points.append(threshold)
     low, high = min(points) - reach, max(points) + reach
     x = np.linspace(low, high, 400)
     heights = [
         weight * scipy.stats.norm.pdf(x, mean, spread)
         for mean, weight in zip(means, weights, strict=True)
     ]
-    top = max(float(h.max()) for h in heights)
-    order = np.argsort(means)
+    top = max(float(height.max()) for height in heights)
     for j, height in enumerate(heights):
         axes.fill_between(x, height, color=_colour(j), alpha=0.13, linewidth=0)
         axes.plot(x, height, color=_colour(j), linewidth=1.5)
-        peak = float(height.max())
-        # The left curve is named at its left: the other begins at its right.
-        side = -1 if j == order[0] else 1
+        # Of two, each is named at its outer side, where the other curve is not.
+        side = 0.0
+        if len(means) == 2:
+            side = -1.0 if means[j] == means.min() else 1.0
+        at = (means[j] + 0.75 * spread * side, (0.78 if side else 1.0) * height.max())
         axes.annotate(
-            short(names[j], 22), (means[j] + 0.75 * spread * side, 0.78 * peak),
+            short(names[j], 22), at,
             (6 * side, 4), textcoords="offset points",
-            ha="right" if side < 0 else "left", va="bottom",
+            ha={-1.0: "right", 0.0: "center", 1.0: "left"}[side], va="bottom",
             color=_colour(j), parse_math=False,
         )  # fmt: skip
-    if low < threshold < high:
+    if threshold is not None and low < threshold < high:
         axes.plot([threshold] * 2, [0, 1.08 * top], color=INK, linewidth=1.1, ls="--")
         axes.annotate(
             f"threshold {threshold:.2f}".replace("-", "−"), (threshold, 1.08 * top),
