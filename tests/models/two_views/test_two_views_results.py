@@ -141,6 +141,21 @@ def test_one_response_is_drawn_within_the_circle(views, k):
     assert ">f<" in str(svg(exhibit.picture, "picture"))
 
 
+def test_a_response_is_not_crowded_out_by_many_columns():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 50))
+    names = [*(f"v{j}" for j in range(50)), "response"]
+    y = 0.5 * X[:, 0] + rng.standard_normal(120)
+    federation = silos(X, y, names, policy=Policy.open())
+    model = PLSRegression(2).fit(federation, y=["response"])
+
+    table = model.summary().tables["column_correlations"]
+
+    assert "response" in [row[0] for row in table.shown]
+    assert len(table.shown) == 30
+    assert len({row[0] for row in table.rows}) == 51
+
+
 def test_more_columns_than_rows_have_the_same_results():
     rng = np.random.default_rng(2)
     common = rng.standard_normal((60, 2))

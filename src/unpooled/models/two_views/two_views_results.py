@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from unpooled.arrays import Array, Bool, Float, Int
 from unpooled.models.two_views.significance import HYPOTHESIS, columns_of_test
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
 from unpooled.results.fitted_attributes import MOST_ACROSS, by_component, columns_by
@@ -286,7 +287,7 @@ def _column_correlations(model: Any) -> list[Exhibit]:
     values = np.concatenate([model.x_correlations_, vars(model)[y_name]])
     names = [str(name) for name in (*model.x_columns_, *model.y_columns_)]
     first = np.arange(len(names)) < len(model.x_columns_)
-    order = np.argsort(-np.linalg.norm(values[:, :2], axis=1), kind="stable")
+    order = _farthest(values, first)
     k, score = values.shape[1], "x-score" if _regresses(model) else "pair"
     heads = [
         Column(
@@ -301,7 +302,7 @@ def _column_correlations(model: Any) -> list[Exhibit]:
         (Column("Column"), Column("View"), *heads),
         [(names[int(j)], "first" if first[j] else "second", *values[j]) for j in order],
         items="columns",
-        which="farthest from the centre" if k > 1 else "largest",
+        which="largest of both views",
     )
     shown = min(k, MOST_ACROSS)
     note = left_out(shown, k, f"{score}s", "first")
@@ -354,6 +355,19 @@ def _column_correlations(model: Any) -> list[Exhibit]:
         (table.name,),
     )
     return [Exhibit("Correlation circle", text, tables, picture)]
+
+
+def _farthest(
+    values: Float[Array, "l k"], first: Bool[Array, " l"]
+) -> Int[Array, " l"]:
+    """Return the order of columns: first those that a page shows, some of each view."""
+    order = np.argsort(-np.linalg.norm(values[:, :2], axis=1), kind="stable")
+    # A view of few columns is not crowded out by one of many.
+    own = [order[first[order] == view][: MOST_ROWS // 3] for view in (True, False)]
+    others = order[~np.isin(order, np.concatenate(own))]
+    room = MOST_ROWS - sum(map(len, own))
+    shown = np.isin(order, np.concatenate([*own, others[:room]]))
+    return np.concatenate([order[shown], order[~shown]])
 
 
 def _cross_correlations(model: Any) -> list[Table]:

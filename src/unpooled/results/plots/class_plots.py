@@ -115,31 +115,44 @@ def densities(
         for mean, weight in zip(means, weights, strict=True)
     ]
     top = max(float(height.max()) for height in heights)
-    for j, height in enumerate(heights):
-        axes.fill_between(x, height, color=_colour(j), alpha=0.13, linewidth=0)
-        axes.plot(x, height, color=_colour(j), linewidth=1.5)
-        # Of two, each is named at its outer side, where the other curve is not.
-        side = 0.0
-        if len(means) == 2:
-            side = -1.0 if means[j] == means.min() else 1.0
-        at = (means[j] + 0.75 * spread * side, (0.78 if side else 1.0) * height.max())
-        axes.annotate(
-            short(names[j], 22), at,
-            (6 * side, 4), textcoords="offset points",
-            ha={-1.0: "right", 0.0: "center", 1.0: "left"}[side], va="bottom",
-            color=_colour(j), parse_math=False,
-        )  # fmt: skip
+    axes.set_xlim(low, high)
+    axes.set_ylim(0, 1.1 * top)
+    # Neighbours have different colours.
+    rank = np.argsort(np.argsort(means, kind="stable"))
+    colours = [
+        _colour(j if len(means) == 2 else int(rank[j])) for j in range(len(means))
+    ]
+    for height, colour in zip(heights, colours, strict=True):
+        axes.fill_between(x, height, color=colour, alpha=0.13, linewidth=0)
+        axes.plot(x, height, color=colour, linewidth=1.5)
+    peaks = np.column_stack([means, [height.max() for height in heights]])
+    if len(means) == 2:
+        _name_outwards(axes, peaks, spread, names)
+    else:
+        _name_means(axes, peaks, names)
     if threshold is not None and low < threshold < high:
         axes.plot([threshold] * 2, [0, 1.08 * top], color=INK, linewidth=1.1, ls="--")
         axes.annotate(
             f"threshold {threshold:.2f}".replace("-", "−"), (threshold, 1.08 * top),
             (0, 4), textcoords="offset points", ha="center", va="bottom", color=INK,
         )  # fmt: skip
-    axes.set_xlim(low, high)
-    axes.set_ylim(0, 1.1 * top)
     axes.set_yticks([])
     axes.set_xlabel("score", color=INK, labelpad=6)
     return figure
+
+
+def _name_outwards(
+    axes: "Axes", peaks: Float[Array, "2 2"], spread: float, names: Sequence[str]
+) -> None:
+    """Name two curves at their outer sides, where the other curve is not."""
+    for j, (x, y) in enumerate(peaks):
+        side = -1.0 if j == peaks[:, 0].argmin() else 1.0
+        axes.annotate(
+            short(names[j], 22), (x + 0.75 * spread * side, 0.78 * y),
+            (6 * side, 4), textcoords="offset points",
+            ha="left" if side > 0 else "right", va="bottom",
+            color=_colour(j), parse_math=False,
+        )  # fmt: skip
 
 
 def _fitting(
