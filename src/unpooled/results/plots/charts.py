@@ -153,7 +153,6 @@ def correlations(values: Float[Array, " k"]) -> "Figure":
     _upright(axes, values, "pair")
     axes.set_ylim(0, 1.04)
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", ".25", ".5", ".75", "1"])
-    axes.axhline(1.0, color=SECOND, linewidth=0.8)
     return figure
 
 
