@@ -1,6 +1,7 @@
 """Conditions on rows: what they mean, what they refuse, and where they are applied."""
 
 import sqlite3
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -118,7 +119,10 @@ FRAME = pd.DataFrame(
         "kind": np.array(["ill", "well", None, "ill"] * 10, object),
     }
 )
-WANTED = {"where": "b >= 25 and site in ['north', 'east']", "unlabelled": "drop"}
+WANTED: dict[str, Any] = {
+    "where": "b >= 25 and site in ['north', 'east']",
+    "unlabelled": "drop",
+}
 EXPECTED = FRAME[
     (FRAME.b >= 25) & FRAME.site.isin(["north", "east"]) & FRAME.kind.notna()
 ]
@@ -170,6 +174,20 @@ def test_every_source_is_filtered_in_every_pass(kind, rows, tmp_path):
     places = table.source_rows(np.arange(table.n_rows))
     assert places.tolist() == EXPECTED.index.tolist()
     assert table.columns == ("a", "b")
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "xlsx", "pandas"])
+def test_a_column_that_is_left_out_may_choose_rows(kind, tmp_path):
+    if kind == "xlsx":
+        pytest.importorskip("openpyxl")
+        FRAME.to_excel(path := tmp_path / "rows.xlsx", index=False)
+    else:
+        path = written(kind, tmp_path)
+
+    table = open_source(path, label="kind", exclude=["site"], **WANTED)
+
+    assert table.columns == ("a", "b")
+    assert table.n_rows == len(EXPECTED)
 
 
 def test_arrays_and_codes_for_missing_cells():

@@ -26,6 +26,8 @@ def show_run(console: Console, study: "Study", run: "Run") -> None:
     summaries = summaries_of(list(run.models.values()))
     for name, summary in zip(run.models, summaries, strict=True):
         show_results(console, name, summary)
+    if run.evaluation is not None:
+        show_results(console, "evaluation", run.evaluation.summary())
     left = left_table(run.ledger)
     part(console, "What left each silo", PROTECTION[study.secure_sum], left)
     part(console, f"Study {study.name} is done", "In the run's folder:")
@@ -35,6 +37,8 @@ def show_run(console: Console, study: "Study", run: "Run") -> None:
         "ledger": "ledger.jsonl",
         "log": "log.txt",
     }
+    if run.evaluation is not None:
+        files["scores"] = "evaluation.json"
     if run.report is not None:
         files["report"] = run.report.name
     for content, file in files.items():

@@ -1,6 +1,7 @@
 """What the command shows of plans and ledgers, in 80 columns or more."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -67,17 +68,25 @@ def plan_table(plan: Plan) -> Grid:
         # Lines of transforms come first, and those of the round's step last.
         step = lines[-1].step
         grid.add_row(str(number), "", Text(printable(step), "bold"))
-        for line in lines:
+        # Each fold of a cross-validation has the same lines.
+        times = Counter(map(_key, lines))
+        for line in {_key(line): line for line in lines}.values():
             style = "" if _leaves(line) else "dim"
-            stays = line.visibility == "kept"
+            stays, n = line.visibility == "kept", times[_key(line)]
+            what = _description(line, step)
             grid.add_row(
                 "",
                 Text("stays" if stays else line.direction, style),
-                _description(line, step),
+                Text.assemble((f"{n} times: ", "dim"), what) if n > 1 else what,
                 Text(shape(line.shape), style),
-                Text(f"{line.bytes:,}", style),
+                Text(f"{n * line.bytes:,}", style),
             )
     return grid
+
+
+def _key(line: Release) -> Hashable:
+    """Return what the lines of different folds have in common."""
+    return line.step, line.name, line.shape, line.direction, line.visibility
 
 
 def left_table(ledger: Ledger) -> Grid:
@@ -95,10 +104,12 @@ def left_table(ledger: Ledger) -> Grid:
     # By round too: the same step may run again, for example in a continued run.
     for (number, step), group in groupby(lines, lambda line: (line.round, line.step)):
         arrays = list(group)
+        times = Counter(map(_meaning, arrays))
+        said = [what if n == 1 else f"{n} times: {what}" for what, n in times.items()]
         grid.add_row(
             str(number),
             printable(step),
-            Text("; ".join(_meaning(line) for line in arrays)),
+            Text("; ".join(said)),
             f"{sum(line.bytes for line in arrays):,}",
         )
     grid.add_section()
@@ -154,11 +165,42 @@ def show_plan(console: Console, study: "Study", plan: Plan) -> bool:
     )
     if not plan.refusals:
         return True
-    grid = table("silo", "step", "rule", "what to do")
-    for party, step, rule, columns in plan.reasons:
-        sentence, remedy = RULES.get(rule, (rule, ""))
-        about = f" ({printable(listing(columns))})" if columns else ""
-        says = Text.assemble((rule, "red"), f"{about}: {sentence}")
-        grid.add_row(printable(party), printable(step), says, remedy)
-    part(console, "Would be refused", "By the silos' own rules.", grid)
+    part(
+        console,
+        "Would be refused",
+        "By the silos' own rules.",
+        *_refusals(plan),
+    )
     return False
+
+
+def _refusals(plan: Plan) -> list[RenderableType]:
+    """Return a paragraph for each rule: what it says, who refuses what by it."""
+    paragraphs: list[RenderableType] = []
+    for rule in dict.fromkeys(rule for _, _, rule in plan.refusals):
+        sentence, remedy = RULES.get(rule, (rule, ""))
+        steps: dict[str, list[str]] = {}
+        about: dict[str, tuple[str, ...]] = {}
+        for party, step, other, columns in plan.reasons:
+            if other == rule:
+                steps.setdefault(step, []).append(party)
+                about |= {party: columns} if columns else {}
+        # Steps that the same silos refuse stand together.
+        by_silos: dict[tuple[str, ...], list[str]] = {}
+        for step, parties in steps.items():
+            by_silos.setdefault(tuple(dict.fromkeys(parties)), []).append(step)
+        text = Text.assemble((rule, "bold red"), f": {sentence}.")
+        for parties, refused in by_silos.items():
+            everyone = set(parties) == set(plan.parties) and len(parties) > 1
+            who = f"all {len(parties)} silos" if everyone else ", ".join(parties)
+            text.append(f"\n  {printable(who)}: ", "bold")
+            text.append(printable(", ".join(refused)))
+        for party, columns in about.items():
+            text.append(f"\n  {printable(party)}, columns: ", "bold")
+            text.append(printable(listing(columns)))
+        text.append(f"\n{remedy}", "dim")
+        for (party, other), more in plan.explanations.items():
+            if other == rule:
+                text.append(f"\n{printable(party)}, which is simulated: {more}", "dim")
+        paragraphs.append(text)
+    return paragraphs

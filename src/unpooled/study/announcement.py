@@ -19,9 +19,10 @@ from unpooled.party.following import StudyText
 from unpooled.party.party import Party
 from unpooled.protocol.message import decode
 from unpooled.secure.keys.roster import Roster
+from unpooled.study.evaluation import cross_validation_of
 from unpooled.study.further_results import further_calls
 from unpooled.study.pipeline import unfitted_steps
-from unpooled.study.study_file import read_steps, target_of
+from unpooled.study.study_file import read_evaluate, read_steps, target_of
 
 # A silo does not know how many columns another silo has. The plan assumes so many that
 # no model refuses them as too few.
@@ -83,7 +84,9 @@ def read_announced(
     dry = _dry_rounds(tuple(top.section("parties")), head, roster)
     label = head.text("label")
     partition = head.text("partition", choices=("rows", "columns")) or "rows"
-    columns = head.names("columns") or party.table.columns
+    exclude = set(head.names("exclude") or ())
+    offered = tuple(name for name in party.table.columns if name not in exclude)
+    columns = head.names("columns") or offered
     if unknown := sorted(set(columns) - set(party.table.columns)):
         # Before planning: a plan over a million invented columns would need too much
         # memory.
@@ -100,6 +103,10 @@ def read_announced(
     federation = Federation(dry, layout=layout, named=True, label=label)
     # A silo does not have the files of models to update, and a plan needs none.
     unfitted_steps(steps, label, read_models=False).fit(federation)
+    cv, scoring = read_evaluate(top, steps)
+    if cv:
+        target = target_of(steps, label)
+        cross_validation_of(steps, cv, scoring).fit(federation, target)
     lines = with_matching(federation, dry.lines)
     refusals = _refusals(party, dry, layout)
     plan = Plan(
@@ -151,6 +158,17 @@ def calls_of(text: str) -> StudyText:
             call = {"method": method, "class": step.model, "parameters": parameters}
             further.append((place, call | {"arguments": arguments}))
     columns = head.names("columns") if partition == "rows" else None
+    evaluation, steps = None, read_steps(top)
+    cv, scoring = read_evaluate(top, steps)
+    if cv:
+        judged = record_of(cross_validation_of(steps, cv, scoring), {})
+        target = target_of(steps, label)
+        evaluation = {
+            "method": "fit",
+            "class": judged["class"],
+            "parameters": judged["parameters"],
+            "arguments": {} if target is None else {"y": target},
+        }
     return StudyText(
         calls=tuple(calls),
         reads=tuple(reads),
@@ -160,6 +178,8 @@ def calls_of(text: str) -> StudyText:
         columns=columns and tuple(columns),
         label=label,
         random_state=head.whole("random_state"),
+        exclude=head.names("exclude") or (),
+        evaluation=evaluation,
     )
 
 
@@ -193,12 +213,12 @@ def _refusals(
 ) -> list[tuple[tuple[str, str, str], tuple[str, ...]]]:
     """Return what the party would refuse, each once, with the columns it names."""
     refusals = dict[tuple[tuple[str, str, str], tuple[str, ...]], None]()
-    for request, complete in dry.requests:
+    for request, needs in dry.requests:
         asked = planned_message(
             request,
             dry.parties,
             layout.partition,
-            complete=complete,
+            needs=needs,
             matched=layout.matching != "ids",
         )
         header = decode(party.handle(asked)).header

@@ -22,6 +22,7 @@ import numpy as np
 from unpooled.coordinator.channel import Channel
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.data.atomic_file import replacing
+from unpooled.data.columns import check_known
 from unpooled.data.study_columns import agree_on_columns
 from unpooled.errors import (
     AggregationError,
@@ -37,6 +38,7 @@ from unpooled.ledger import Ledger
 from unpooled.party.party import Party
 from unpooled.protocol.message import Message
 from unpooled.secure.keys.roster import Roster
+from unpooled.study.evaluation import with_evaluation
 from unpooled.study.job_messages import News, error_record
 from unpooled.study.model_updates import with_carried
 from unpooled.study.pipeline import plan_fit
@@ -128,7 +130,8 @@ def _carry_out(
 
     if action == "plan":
         federation, _ = assemble(None, 1)
-        news.planned(plan_fit(study, study.steps, federation))
+        planned = plan_fit(study, study.steps, federation)
+        news.planned(with_evaluation(study, planned, federation))
         return
     begun = (place / "state.json").exists()
     if action == "run" and begun:
@@ -235,7 +238,13 @@ def _shared_columns(
     study: StudyFile, columns: Mapping[str, tuple[str, ...]]
 ) -> tuple[str, ...]:
     if study.columns is None:
-        return agree_on_columns(columns)
+        known = {name for names in columns.values() for name in names}
+        check_known(study.exclude, known, "Among those that silos offer, a study")
+        left = {
+            party: [name for name in names if name not in study.exclude]
+            for party, names in columns.items()
+        }
+        return agree_on_columns(left)
     for party, names in columns.items():
         if absent := [name for name in study.columns if name not in names]:
             raise DataError(
