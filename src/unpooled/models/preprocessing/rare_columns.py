@@ -33,6 +33,7 @@ from unpooled.models.moments import (
     pooled_sums,
 )
 from unpooled.protocol.step import public, release, summed
+from unpooled.results.citations import Citation
 
 # Of a count that is a root of totals, which have twelve digits.
 _ROUNDING = 1e-6
@@ -119,6 +120,17 @@ class RareColumns(TransformerMixin, FederatedEstimator):
 
     def __init__(self, min_rows: Any = 10) -> None:
         self.min_rows = min_rows
+
+    def _citation(self) -> Citation:
+        return Citation(
+            f"Columns in which fewer than {self.min_rows:,} rows differ from the "
+            f"others, as judged by kurtosis, were left out.",
+            (
+                "Pearson K. Mathematical contributions to the theory of evolution, "
+                "XIX. Philosophical Transactions of the Royal Society A 1916; 216: "
+                "429-457.",
+            ),
+        )
 
     def _fit(self, federation: Federation, y: Any) -> None:
         if not isinstance(self.min_rows, int | np.integer) or self.min_rows < 1:

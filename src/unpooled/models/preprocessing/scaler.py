@@ -40,6 +40,7 @@ from unpooled.protocol.step import (
     stays,
     summed,
 )
+from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
 
@@ -170,6 +171,19 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return scaler_exhibits(self, columns)
+
+    def _citation(self) -> Citation:
+        done = ["centred at their means"] * self.with_mean
+        done += ["divided by their standard deviations"] * self.with_std
+        text = " and ".join(done) or "left as they were"
+        return Citation(
+            f"Columns were {text}, over the rows of all silos.",
+            (
+                "Chan TF, Golub GH, LeVeque RJ. Algorithms for computing the sample "
+                "variance: analysis and recommendations. The American Statistician "
+                "1983; 37: 242-247.",
+            ),
+        )
 
     def _fit(self, federation: Federation, y: Any) -> None:
         if federation.partition == "columns":
