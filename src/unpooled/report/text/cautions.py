@@ -7,12 +7,12 @@ from typing import final
 from unpooled.errors import StudyError
 from unpooled.ledger import Release
 from unpooled.report.facts import Facts, declaration
+from unpooled.report.text.rounds import rounds_label
 from unpooled.report.text.rules import DESCRIPTIONS, loosened, value_text
 from unpooled.report.text.wording import (
     meaning,
     pairs_columns,
     per_person,
-    rounds_label,
 )
 from unpooled.results.formats import listed
 
