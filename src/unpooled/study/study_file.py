@@ -1,7 +1,8 @@
 """The content of a study file (TOML), read and checked.
 
 [study]               name, partition, columns, label, ids, aligned, secure_sum,
-                      random_state, timeout
+                      random_state, timeout; and what the study says of itself for
+                      data protection, such as purpose: `unpooled.study.statement`
 [parties.<name>]      source, missing, block_mb, policy; no keys over a consortium
 [policy]              rules of the parties that have none of their own
 [[steps]]             model, name, y and the model's parameters; or model and update
@@ -20,9 +21,11 @@ from unpooled.models.base import FederatedEstimator
 from unpooled.models.files.catalogue import estimator, estimators, parameter_names
 from unpooled.models.files.model_file import load
 from unpooled.party.rules.policy import Policy
+from unpooled.study.statement import HEADINGS, read_statement
 
-_STUDY_KEYS = tuple(
-    "name partition columns label ids aligned secure_sum random_state timeout".split()
+_STUDY_KEYS = (
+    *"name partition columns label ids aligned secure_sum random_state timeout".split(),
+    *HEADINGS,
 )
 _PARTY_KEYS = ("source", "missing", "block_mb", "policy")
 # All other keys of a step are parameters of its model.
@@ -142,6 +145,9 @@ class StudyFile:
         Where a run is written.
     report : bool
         Whether a run writes its report.
+    statement : mapping of str to str
+        Purpose, controllers, contact, legal basis and retention, by heading, as far as
+        they are given.
     """
 
     path: Path
@@ -159,6 +165,7 @@ class StudyFile:
     steps: tuple[StudyStep, ...]
     folder: Path
     report: bool
+    statement: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_file(cls: type[_AnyStudy], path: str | Path) -> _AnyStudy:
@@ -212,6 +219,7 @@ class StudyFile:
             steps=read_steps(top, path.parent),
             folder=path.parent / folder,
             report=outputs.flag("report", True),
+            statement=read_statement(head),
         )
 
 

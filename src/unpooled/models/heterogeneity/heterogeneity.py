@@ -74,7 +74,7 @@ _PRODUCTS = (
 )
 
 
-_SQUARES = "each column's squared deviations from its mean, added"
+_SQUARES = "sum of squares of each column (squared deviations from its mean)"
 
 
 @summed(

@@ -45,7 +45,7 @@ _ROUNDING = 1e-6
         "mean": public("p", "the mean of each column over all silos"),
     },
     squares=release(
-        "p", meaning="each column's squared deviations from its mean, added"
+        "p", meaning="sum of squares of each column (squared deviations from its mean)"
     ),
     fourths=release(
         "p",

@@ -50,7 +50,7 @@ from unpooled.results.exhibits import Exhibit
         "mean": public("p", "the mean of each column over all silos"),
     },
     squares=release(
-        "p", meaning="each column's squared deviations from its mean, added"
+        "p", meaning="sum of squares of each column (squared deviations from its mean)"
     ),
 )
 def local_squares(
