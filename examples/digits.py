@@ -18,6 +18,12 @@ from sklearn.pipeline import make_pipeline
 
 import unpooled as up
 
+if "UNPOOLED_DATA" not in os.environ:
+    raise SystemExit(
+        "Set UNPOOLED_DATA to the folder with handwritten_mfeat.npz: the Multiple "
+        "Features data of the UCI repository, with a (2000, q) array view0_pix, "
+        "view1_fou, ... for each of the six views, and the digits as y."
+    )
 digits = np.load(Path(os.environ["UNPOOLED_DATA"]) / "handwritten_mfeat.npz")
 names = [name for name in digits.files if name.startswith("view") and "_n" not in name]
 views = {name.partition("_")[2]: digits[name].astype(float) for name in names}

@@ -18,6 +18,12 @@ from sklearn.metrics import silhouette_score
 
 import unpooled as up
 
+if "UNPOOLED_DATA" not in os.environ:
+    raise SystemExit(
+        "Set UNPOOLED_DATA to the folder with tcga_breast_multiomics.npz: the data set "
+        "breast.TCGA of the R package mixOmics, with the arrays view0_mrna (150, 200), "
+        "view1_mirna (150, 184) and view2_protein (150, 142), and the subtypes as y."
+    )
 folder = Path(os.environ["UNPOOLED_DATA"])
 tumours = np.load(folder / "tcga_breast_multiomics.npz")
 views = {"mrna": "view0_mrna", "mirna": "view1_mirna", "protein": "view2_protein"}

@@ -21,11 +21,12 @@ from unpooled import report as report
 __version__ = "0.2.0.dev0"
 
 _load, _, _listed = lazy_loader.attach_stub(__name__, __file__)
-__all__ = sorted({*_listed, "__version__"} - {"errors"})
+_MODULES = {"errors", "metrics"}
+__all__ = sorted({*_listed, "__version__"} - _MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
+    if name in __all__ or name in _MODULES:
         return _load(name)
     if name[:1].isupper():
         # An estimator is public by its file being there, listed above or not.
@@ -37,4 +38,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "errors"])
+    return sorted([*__all__, *_MODULES])

@@ -1,6 +1,7 @@
 """The public names and where each is, for type checkers and for `unpooled` itself."""
 
 from . import errors as errors
+from . import metrics as metrics
 from .data.partition import partition_columns as partition_columns
 from .data.partition import partition_rows as partition_rows
 from .federation.federation import Federation as Federation
@@ -20,6 +21,8 @@ from .models.heterogeneity.heterogeneity import Heterogeneity as Heterogeneity
 from .models.heterogeneity.heterogeneity import heterogeneity as heterogeneity
 from .models.kernel_pca.kernel_pca import KernelPCA as KernelPCA
 from .models.mmvfl.mmvfl import MMVFL as MMVFL
+from .models.model_selection.cross_validation import cross_validate as cross_validate
+from .models.model_selection.grid_search import GridSearchCV as GridSearchCV
 from .models.pca.pca import PCA as PCA
 from .models.preprocessing.imputer import SimpleImputer as SimpleImputer
 from .models.preprocessing.power import PowerTransformer as PowerTransformer

@@ -12,7 +12,7 @@ from unpooled.arrays import Array
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.data.sources.open_source import open_source
 from unpooled.errors import DataError, ReleaseRefusedError, UnpooledError
-from unpooled.federation.planning.dry_run import would_refuse
+from unpooled.federation.planning.dry_run import planned_message
 from unpooled.models.base import FederatedEstimator
 from unpooled.party.memory.kept_arrays import KeptArrays
 from unpooled.party.steps.run_step import run_step
@@ -294,7 +294,8 @@ def test_a_silo_takes_part_in_the_partition_it_declared_only(frames, declared):
     coordinator.partition = other
     with pytest.raises(ReleaseRefusedError, match="partition"):
         here.federation.sum(squares)
-    found = would_refuse(
-        coordinator, [rogue.request("test_column_partitions.squares", operations=())]
-    )
-    assert {rule for _, _, rule in found} == {"partition"}
+    request = rogue.request("test_column_partitions.squares", operations=())
+    parties = here.federation.parties
+    asked = planned_message(request, parties, other, complete=False, matched=True)
+    replies = coordinator.exchange(dict.fromkeys(parties, asked), "plan")
+    assert {r.header["rule"] for r in replies.messages.values()} == {"partition"}

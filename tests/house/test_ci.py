@@ -75,6 +75,7 @@ def test_a_failure_ends_the_federation(ci, target):
     assert targets(done)[-1] == target
 
 
+@pytest.mark.slow
 def test_a_failure_over_the_federation_ends_the_others(ci):
     done = ci(FAILS="test-federation", HANGS="test-shapes")
 

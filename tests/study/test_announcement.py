@@ -44,7 +44,7 @@ def test_a_silo_plans_what_the_coordinator_plans(parties, name, tmp_path):
     study = Study.from_text(tmp_path / "study.toml", text_of(name, sources))
     # As over a consortium.
     federation, _ = simulated_federation(study, follow=True)
-    planned = plan_fit(study, study.pipeline(), federation)
+    planned = plan_fit(study, study.steps, federation)
     lines = [line for line in planned.releases if SILOS[0] in line.parties]
     if case.partition == "rows":
         # How often models of columns ask depends on the other silos' columns.

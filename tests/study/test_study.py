@@ -25,6 +25,7 @@ from small_study import (
 )
 from unpooled.errors import DataError, ReleaseRefusedError, StudyError
 from unpooled.ledger import Ledger
+from unpooled.party.rules.unusable_cells import UnusableCells
 
 # Fixtures of another module.
 __all__ = ["quick_disk", "reported", "study", "write"]
@@ -170,8 +171,10 @@ def test_each_party_has_its_own_policy(write):
     assert {party for party, _, _ in write(text).plan().refusals} == {"west"}
 
 
-def test_a_refusal_on_the_way_keeps_what_was_finished(write):
-    # Without the imputer the missing cells show when PCA reads the rows.
+def test_a_refusal_on_the_way_keeps_what_was_finished(write, monkeypatch):
+    # Without the imputer the missing cells show when PCA reads the rows. A plan finds
+    # them; other faults show only then.
+    monkeypatch.setattr(UnusableCells, "check", lambda *_, **__: None)
     study = write(text_of(COLUMNS, ["StandardScaler", "PCA"]))
 
     with pytest.raises(DataError, match="missing_values"):
@@ -185,7 +188,9 @@ def test_a_refusal_on_the_way_keeps_what_was_finished(write):
     )
     assert "Failed: " in (study.folder / "log.txt").read_text()
     # The reason, with what no message may say, is in the silos' own log.
-    assert "impute first" in (study.folder / "silos" / "log.txt").read_text()
+    log = (study.folder / "silos" / "log.txt").read_text()
+    assert "impute first" in log
+    assert "b: 6 cells missing (data rows 1, 8, 15, 22, 29, 36)" in log
     with pytest.raises(DataError, match="missing_values"):
         study.resume()
 
@@ -248,3 +253,28 @@ def test_no_file_of_a_run_holds_a_row(study):
         if zipfile.is_zipfile(run.folder / name):
             continue  # whose arrays are compared with the ledger's shapes elsewhere
         assert not [n for n in numbers if n.encode() in content], name
+
+
+def test_ids_and_a_label_may_both_be_texts_where_columns_are_divided(tmp_path):
+    """The file was opened without its ids to look for the label, and refused."""
+    rng = np.random.default_rng(0)
+    people = [f"p{i:02}" for i in range(30)]
+    for silo, names in {"clinic": "ab", "lab": "cd", "bank": "ef"}.items():
+        frame = polars.DataFrame(rng.normal(size=(30, 2)), list(names))
+        frame = frame.with_columns(polars.Series("person", people))
+        if silo == "clinic":
+            frame = frame.with_columns(polars.Series("kind", ["ill", "well"] * 15))
+        frame.write_csv(tmp_path / f"{silo}.csv")
+    parties = "".join(
+        f'[parties.{s}]\nsource = "{s}.csv"\n' for s in ("clinic", "lab", "bank")
+    )
+    (tmp_path / "study.toml").write_text(
+        '[study]\nname = "wide"\npartition = "columns"\nids = "person"\n'
+        f'label = "kind"\n{parties}[policy]\nallow_row_level = true\n'
+        "max_released_share = 100.0\n[outputs]\nreport = false\n"
+        '[[steps]]\nmodel = "MMVFL"\nbeta = 1.0\nmax_iter = 2\ntol = 0.0\n'
+    )
+
+    run = up.Study.from_file(tmp_path / "study.toml").run()
+
+    assert list(run.models["mmvfl"].classes_) == ["ill", "well"]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unpooled.cli.commands import (
+    about_run,
     command,
     file_argument,
     folder_argument,
@@ -165,6 +166,7 @@ def report(run: RunPath) -> None:
     """Write the report of a run again, from its folder."""
     from unpooled.study.reporting import report_of
 
+    about_run(run)
     say(str(report_of(run)))
 
 
@@ -205,6 +207,7 @@ def _execute(
     from unpooled.cli.results_tables import show_run
 
     window = console()
+    about_run(folder)
     start: Callable[..., Run] = study.resume if resume else study.run
     try:
         with Display(window, quiet=quiet) as display:

@@ -1,8 +1,18 @@
-"""Registration of commands, so that all report errors in the same way."""
+"""Registration of commands, so that all report errors in the same way.
+
+A mistake of the user, or a refusal, is one line on standard error. So is a fault of the
+library itself: its traceback, which may contain names of columns and paths, goes to a
+log on this machine, that of the run or the user's own.
+"""
 
 import functools
 import inspect
+import os
+import traceback
 from collections.abc import Callable
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -18,6 +28,14 @@ folder_option = functools.partial(typer.Option, exists=True, file_okay=False)
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Command = Callable[..., None]
 
+# The folder of the run that the present command is about.
+_run_folder: ContextVar[Path | None] = ContextVar("run folder", default=None)
+
+
+def about_run(folder: Path) -> None:
+    """Have the command's faults written to the log of a run, once there is a folder."""
+    _run_folder.set(folder)
+
 
 def group(name: str, description: str) -> typer.Typer:
     """Return an empty group of commands."""
@@ -31,19 +49,23 @@ def group(name: str, description: str) -> typer.Typer:
 
 
 def command(app: typer.Typer, name: str | None = None) -> Callable[[Command], Command]:
-    """Register a command; its `UnpooledError` is printed as one line, exit code 1."""
+    """Register a command; whatever it raises is printed as one line, exit code 1."""
 
     def register(function: Command) -> Command:
         @functools.wraps(function)
         def run(*, debug: bool = False, **options: Any) -> None:
             from unpooled.errors import UnpooledError
 
+            _run_folder.set(None)
             try:
                 function(**options)
-            except (UnpooledError, OSError) as error:
+            except (typer.Exit, typer.Abort, typer.BadParameter):
+                raise
+            except Exception as error:
                 if debug:
                     raise
-                complain(str(error))
+                ours = isinstance(error, UnpooledError | OSError)
+                complain(str(error) if ours else _fault(error))
                 raise typer.Exit(1) from None
 
         # Typer reads the options from the signature: the command's own and --debug.
@@ -59,3 +81,25 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Command], Co
         return app.command(name)(run)
 
     return register
+
+
+def _fault(error: Exception) -> str:
+    """Write the traceback of an error that nobody foresaw; return the sentence."""
+    kind = type(error).__name__
+    what = f"The command stopped at an unexpected {kind}, a fault of unpooled itself."
+    folder = _run_folder.get()
+    own = Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser()
+    log = own / "unpooled" / "log.txt"
+    if folder is not None and folder.is_dir():
+        log = folder / "log.txt"
+    time = datetime.now(UTC).isoformat(timespec="seconds")
+    lines = "".join(traceback.format_exception(error))
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # For its owner alone: a traceback may have names of columns, and paths.
+        handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(handle, "a", encoding="utf-8") as stream:
+            stream.write(f"{time} {what}\n{lines}")
+    except OSError as wrong:
+        return f"{what} {log} cannot be written ({wrong.strerror}); see it with --debug"
+    return f"{what} Its traceback is in {log.absolute()}"

@@ -10,6 +10,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from unpooled.cli.terminal import count, printable, shape, size
+from unpooled.data.columns import listing
 from unpooled.errors import RULES
 from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Ledger, Release
@@ -166,9 +167,10 @@ def show_plan(console: Console, study: "Study", plan: Plan) -> bool:
     if not plan.refusals:
         return True
     grid = table("silo", "step", "rule", "what to do")
-    for party, step, rule in plan.refusals:
+    for party, step, rule, columns in plan.reasons:
         sentence, remedy = RULES.get(rule, (rule, ""))
-        says = Text.assemble((rule, "red"), f": {sentence}")
+        about = f" ({printable(listing(columns))})" if columns else ""
+        says = Text.assemble((rule, "red"), f"{about}: {sentence}")
         grid.add_row(printable(party), printable(step), says, remedy)
     part(console, "Would be refused", "By the silos' own rules.", grid)
     return False

@@ -12,7 +12,7 @@ roster pins ends the round.
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -39,6 +39,7 @@ from unpooled.coordinator.replies import (
     gather,
     log_lines,
     raise_refusals,
+    replies_by_step,
 )
 from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
 from unpooled.coordinator.telling import Telling, words_by_party
@@ -48,6 +49,7 @@ from unpooled.protocol.following import SIGNS, Call
 from unpooled.protocol.ledger_lines import lines_of_all
 from unpooled.protocol.message import Message, encode
 from unpooled.protocol.request import Request
+from unpooled.protocol.several_steps import together
 from unpooled.secure.keys.agreement import Offer, session_seed
 from unpooled.secure.keys.roster import Roster
 from unpooled.secure.sums.masking import MaskedSum
@@ -173,6 +175,67 @@ class Coordinator(RoundRunner):
         self._telling.was_told()
         check_origins(step.name, released)
         return self._results(call, request, sizes, released)
+
+    def run_steps(self, calls: Sequence[StepCall]) -> list[dict[str, Any]]:
+        """Run several steps in one round; see `RoundRunner.run_steps`."""
+        if len(calls) == 1:
+            return [self.run_step(calls[0])]
+        self.begin_round(for_parties=False)
+        sent, requests = set(self._sent), list[Request]()
+        # What the round before gave is told with the first step.
+        due = self._telling.due(self._session, calls[0].step.name)
+        for call in calls:
+            fresh = call.new_arrays(sent)
+            sent |= fresh
+            request = call.request(
+                study=self.study,
+                session=self._session,
+                round_number=self._round,
+                fresh=fresh,
+                **due,
+            )
+            requests.append(request)
+            due = {}
+        released = self._run_together(calls, requests)
+        self._sent = sent
+        self._telling.was_told()
+        results = []
+        for call, request, replies in zip(calls, requests, released, strict=True):
+            check_origins(call.step.name, replies)
+            sizes = call.sizes(self.parties)
+            results.append(self._results(call, request, sizes, replies))
+        return results
+
+    def _run_together(
+        self, calls: Sequence[StepCall], requests: Sequence[Request]
+    ) -> list[dict[str, Message]]:
+        """Send the steps of a round in one message, and return the replies by step."""
+        parts = [encode(*request.as_message()) for request in requests]
+        data = encode(*together(self.study, self._session, parts))
+        step = calls[0].step.name
+        replies = self.exchange(dict.fromkeys(self.parties, data), step)
+        released = list[dict[str, Message]]()
+        try:
+            by_step = replies_by_step(self.roster, parts, replies)
+            # All of them first: the ledger is complete also where one was refused.
+            for call, request, own in zip(calls, requests, by_step, strict=True):
+                sizes = call.sizes(self.parties)
+                lines = lines_of_all(request, call.step, sizes, self.protection)
+                released.append(log_lines(self.ledger, self.roster, lines, own))
+        finally:
+            for recorder in self.recorders:
+                recorder()
+        if replies.problem:
+            self._leave()
+            raise replies.problem
+        for call, own in zip(calls, by_step, strict=True):
+            raise_refusals(call.step.name, own)
+        if any(set(own) != set(self.parties) for own in released):
+            raise AggregationError(
+                f"Not every party answered all steps of the round of {step}.",
+                rule="malformed_message",
+            )
+        return released
 
     def _results(
         self,

@@ -1,6 +1,6 @@
 """Checking replies: who signed each, which request it is for, and what it holds."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,6 +11,7 @@ from unpooled.errors import RULES, AggregationError, DataError, ReleaseRefusedEr
 from unpooled.ledger import Ledger, Release, Seal
 from unpooled.protocol.matching_stages import STAGES
 from unpooled.protocol.message import Framed, Message, decode, digest, size_of
+from unpooled.protocol.several_steps import REPLIES, parts_of
 from unpooled.secure.keys.roster import Roster
 
 # The reply to each message that is not a step: its kind, and the fields of its header
@@ -106,6 +107,43 @@ def gather(
     order = [party for party in requests if party in replies.messages]
     replies.messages = {party: replies.messages[party] for party in order}
     return replies
+
+
+def replies_by_step(
+    roster: Roster, requests: Sequence[bytes], replies: Replies
+) -> list[dict[str, Message]]:
+    """Return the checked replies to several steps of a round, by step and party.
+
+    Parameters
+    ----------
+    roster : Roster
+        Whose keys must have signed them.
+    requests : sequence of bytes
+        The steps, as they were sent.
+    replies : Replies
+        To the message that had them all. Gets a problem where one is not as it should
+        be. A refusal of the whole message stands for one of the first step; after a
+        step that it refused a party has answered none.
+    """
+    by_step: list[dict[str, Message]] = [{} for _ in requests]
+    for party, reply in replies.messages.items():
+        if reply.header.get("kind") != REPLIES:
+            by_step[0][party] = reply
+            continue
+        try:
+            parts = parts_of(reply)
+            if len(parts) > len(requests):
+                raise ValueError("more replies than requests")
+            for place, part in enumerate(parts):
+                checked = _checked(roster, party, requests[place], part)
+                by_step[place][party] = checked
+        except (AggregationError, ValueError) as wrong:
+            replies.problem = replies.problem or AggregationError(
+                f"{party} did not answer the steps of the round as they were sent.",
+                rule="malformed_message",
+            )
+            replies.problem.__cause__ = wrong
+    return by_step
 
 
 def log_lines(

@@ -5,7 +5,7 @@ every party and returns totals; a `RoundRecord` is what that cost.
 """
 
 import abc
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -135,6 +135,8 @@ class RoundRunner(abc.ABC):
         In a plan, what stands for the number of rows of all silos.
     follows : bool
         Whether every silo repeats each call by itself, and is told what it needs.
+    complete : bool
+        In a plan, whether the model that asks takes no missing cells.
     """
 
     parties: tuple[str, ...]
@@ -146,6 +148,7 @@ class RoundRunner(abc.ABC):
     planned: bool
     follows: bool
     n_rows: int = 0
+    complete: bool = False
 
     @abc.abstractmethod
     def enter(self, call: Callable[[], Call] | None = None) -> None:
@@ -194,3 +197,18 @@ class RoundRunner(abc.ABC):
             disclosed step such a dict by party. Of a compared step the signs.
             Empty for an exchanged step.
         """
+
+    def run_steps(self, calls: Sequence[StepCall]) -> list[dict[str, Any]]:
+        """Run several steps at every party, in the same messages.
+
+        Parameters
+        ----------
+        calls : sequence of StepCall
+            Of summed steps whose totals the coordinator opens, no two of them alike.
+
+        Returns
+        -------
+        list of dict
+            As of `run_step`, in the order of the calls.
+        """
+        return [self.run_step(call) for call in calls]

@@ -33,9 +33,9 @@ class Telling:
         self._calls: list[Call] = []
         self._recording: AbstractContextManager[list[Hint]] | None = None
         self._hints: list[Hint] = []
-        # What the last round gave, and how an earlier call ended.
-        self._last: Told | None = None
-        self._ended: Told | None = None
+        # What the steps of the last round gave, and those of an earlier call's last.
+        self._last: list[Told] = []
+        self._ended: list[Told] = []
 
     def begin(self, call: Call) -> None:
         """Begin a call: decompositions are recorded from now on."""
@@ -50,24 +50,30 @@ class Telling:
             return
         self._recording.__exit__(None, None, None)
         self._recording = None
-        if self._last is not None:
-            self._ended = replace(self._last, hints=tuple(self._hints))
-        self._last, self._hints = None, []
+        if self._last:
+            self._ended = self._with_hints(self._last)
+        self._last, self._hints = [], []
 
     def due(self, session: str, step: str) -> dict[str, Any]:
         """Return the entries `calls` and `told` of the request that is sent now."""
         if self._recording is None:
             return {}
         last = self._last
-        if last is None and self._hints:
-            last = Told(session=session, round=0, step=step)
-        told = [] if self._ended is None else [self._ended]
-        told += [] if last is None else [replace(last, hints=tuple(self._hints))]
-        return {"calls": tuple(self._calls), "told": tuple(told)}
+        if not last and self._hints:
+            last = [Told(session=session, round=0, step=step)]
+        told = (*self._ended, *self._with_hints(last))
+        return {"calls": tuple(self._calls), "told": told}
+
+    def _with_hints(self, last: list[Told]) -> list[Told]:
+        """Return what a round gave, with the decompositions computed since."""
+        return [
+            replace(one, hints=tuple(self._hints)) if place == 0 else one
+            for place, one in enumerate(last)
+        ]
 
     def was_told(self) -> None:
         """Note that every silo took what was due."""
-        self._calls, self._ended, self._last = [], None, None
+        self._calls, self._ended, self._last = [], [], []
         self._hints.clear()
 
     def tell(
@@ -78,12 +84,12 @@ class Telling:
         sealed: Mapping[str, Message] = _NOBODY,
         signed: Mapping[str, Message] = _NOBODY,
     ) -> None:
-        """Note what a round gave.
+        """Note what a step of a round gave, once what was due before has been told.
 
         Parameters
         ----------
         request : Request
-            Of the round.
+            Of the step.
         words : mapping of str to array
             As of `Told`.
         sealed : mapping of str to Message
@@ -93,7 +99,7 @@ class Telling:
         """
         if self._recording is None:
             return
-        self._last = Told(
+        one = Told(
             session=request.session,
             round=request.round,
             step=request.step,
@@ -104,6 +110,7 @@ class Telling:
             },
             signed={party: (r.front, r.signature) for party, r in signed.items()},
         )
+        self._last.append(one)
 
 
 def words_by_party(replies: Mapping[str, Message]) -> dict[str, Array]:

@@ -61,6 +61,10 @@ class AlignedTable(SlicedTable):
                 X = self._X[part] if whole else self._X[part][:, wanted]
             yield Block(start, X, {name: v[part] for name, v in others.items()})
 
+    def source_rows(self, rows: Int[Array, " l"]) -> Int[Array, " l"]:
+        """Return the places of rows in the silo's own order."""
+        return self._table.source_rows(self.rows[rows])
+
     def _reordered(self) -> Float[Array, "N p"]:
         shape = (self.n_rows, len(self.columns))
         X: Float[Array, "N p"]

@@ -4,7 +4,7 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 from unpooled.errors import DataError
@@ -51,16 +51,28 @@ class Roles:
     columns : sequence of str or None
         The only features to use; when None, all columns but the label, the ids and the
         row index of a pandas DataFrame.
+    also : tuple of str
+        Columns of any type that are read with the features to choose rows.
     """
 
     label: str | None = None
     ids: str | None = None
     columns: Sequence[str] | None = None
+    also: tuple[str, ...] = ()
 
     @property
     def others(self) -> list[str]:
-        """The label and the ids, where there are any."""
+        """The columns that are no features: label, ids, those that choose rows."""
+        return [*self._named, *self.also]
+
+    @property
+    def _named(self) -> list[str]:
         return [name for name in (self.label, self.ids) if name is not None]
+
+    def beside(self, features: Collection[str]) -> "Roles":
+        """Return the roles without columns that are features, label or ids anyway."""
+        known = {*features, *self._named}
+        return replace(self, also=tuple(n for n in self.also if n not in known))
 
     def features(self, names: Sequence[str], source: str) -> tuple[str, ...]:
         """Return the columns that a study may compute with, in the order of the source.
@@ -83,8 +95,8 @@ class Roles:
                 f"{source} has more than one column named {listing(repeated)}; names "
                 f"must differ. Rename or drop the repeated columns."
             )
-        others = self.others
-        check_known(others, names, source)
+        others = self._named
+        check_known(self.others, names, source)
         if len(set(others)) < len(others):
             raise DataError(
                 f"{self.label!r} was named as both the label and the ids. Name two "

@@ -5,6 +5,7 @@ from typing import Any, final
 
 import numpy as np
 
+from unpooled.arrays import Array, Int
 from unpooled.data.columns import check_known
 from unpooled.data.row_blocks import Block
 from unpooled.data.sources.open_source import open_source
@@ -49,7 +50,7 @@ def open_parties(
             "On a column partition every silo has columns of its own: leave out "
             "columns in the sources, or select columns of the federation."
         )
-    labelled = {name: has_label(source, label) for name, source in parties.items()}
+    labelled = {name: has_label(source, label, ids) for name, source in parties.items()}
     if label is not None and not any(labelled.values()):
         raise DataError(f"No silo has the label column {label!r}.")
     tables = {
@@ -92,6 +93,10 @@ class NumberedTable(Table):
         """Number of rows of the table."""
         return self._table.n_rows
 
+    def source_rows(self, rows: Int[Array, " l"]) -> Int[Array, " l"]:
+        """Return the places of rows in the source of the table."""
+        return self._table.source_rows(rows)
+
     def blocks(
         self, columns: Sequence[str], extra: Sequence[str] = (), rows: int | None = None
     ) -> Iterator[Block]:
@@ -115,13 +120,22 @@ def _opened(
         raise DataError(f"Silo {name!r}: {wrong}") from wrong
 
 
-def has_label(source: Any, label: str | None) -> bool:
-    """Whether a source has the label among its columns."""
+def has_label(source: Any, label: str | None, ids: str | None = None) -> bool:
+    """Whether a source has the label among its columns.
+
+    Parameters
+    ----------
+    source
+        As of `open_source`.
+    label, ids : str or None
+        Both are named as the source is opened: as features they would have to be
+        numbers.
+    """
     if label is None or isinstance(source, Table):
         return label is not None and source.label == label
     try:
-        open_source(source, label=label)
-    except DataError:
-        # Any other fault of the source is reported when it is opened without label.
-        return False
+        open_source(source, label=label, ids=ids)
+    except DataError as wrong:
+        # Any other fault of the source is reported when it is opened for the study.
+        return wrong.rule != "unknown_columns"
     return True

@@ -8,7 +8,7 @@ from typing import final
 
 import numpy as np
 
-from unpooled.arrays import Array, Float
+from unpooled.arrays import Array, Float, Int
 from unpooled.data.columns import check_known
 from unpooled.data.row_blocks import Block
 from unpooled.data.table import Table, rows_per_block
@@ -40,6 +40,7 @@ class RecodedTable(Table):
         roles = replace(table.roles, columns=columns)
         self.columns = roles.features(names, "The table")
         self.label, self.ids, self.named = table.label, table.ids, table.named
+        self.also = roles.beside(self.columns).also
         self._table, self.block_bytes = table, table.block_bytes
         self._codes = _codes(missing or {}, self.columns)
 
@@ -65,6 +66,10 @@ class RecodedTable(Table):
         if self._codes.keys() & {*columns, *extra}:
             return self.blocks(columns, extra)
         return self._table.sparse_blocks(columns, extra)
+
+    def source_rows(self, rows: Int[Array, " l"]) -> Int[Array, " l"]:
+        """Return the places of rows in the source of the table underneath."""
+        return self._table.source_rows(rows)
 
     def over_parts(
         self, work: Callable[[Table], dict[str, Array]]

@@ -17,7 +17,7 @@ from typing import Any, final
 
 import numpy as np
 
-from unpooled.arrays import Array, Shaped
+from unpooled.arrays import Array, Int, Shaped
 from unpooled.data.columns import NO_ROLES, Roles, check_known
 from unpooled.data.row_blocks import Block, rows_in_a_block
 from unpooled.data.sources.npy import MappedRows
@@ -36,6 +36,8 @@ class Table(abc.ABC):
         Feature columns in the order of the source; never the label or the ids.
     label, ids : str or None
         Columns that are not features.
+    also : tuple of str
+        Columns of any type that are read to choose rows, and for nothing else.
     named : bool
         False when the source had no names and the columns are called x0, x1, ...
     block_bytes : int or None
@@ -45,13 +47,14 @@ class Table(abc.ABC):
     columns: tuple[str, ...]
     label: str | None
     ids: str | None
+    also: tuple[str, ...] = ()
     named: bool
     block_bytes: int | None = None
 
     @property
     def roles(self) -> Roles:
         """The label and the ids, with no choice of feature columns."""
-        return Roles(self.label, self.ids)
+        return Roles(self.label, self.ids, also=self.also)
 
     @property
     @abc.abstractmethod
@@ -90,6 +93,10 @@ class Table(abc.ABC):
         sparse, and as from `blocks` otherwise.
         """
         return self.blocks(columns, extra)
+
+    def source_rows(self, rows: Int[Array, " l"]) -> Int[Array, " l"]:
+        """Return the places in the source, counted from 0, of rows of the table."""
+        return rows
 
     def over_parts(
         self, work: "Callable[[Table], dict[str, Array]]"
@@ -153,6 +160,7 @@ class ArrayTable(Table):
         self._position = {name: j for j, name in enumerate(names)}
         self.columns = roles.features(names, "The array")
         self.label, self.ids, self.named = roles.label, roles.ids, False
+        self.also = roles.beside(self.columns).also
 
     @property
     def n_rows(self) -> int:

@@ -12,7 +12,7 @@ from unpooled.protocol.following import Call
 RECORDS = "unpooled.models.files.model_record"
 # Methods of estimators that run rounds.
 METHODS = ("fit", "update", "transform", "predict", "predict_by_party", "score")
-METHODS += ("decision_function", "select", "diagnose", "_gather")
+METHODS += ("decision_function", "select", "diagnose", "_gather", "_measure")
 
 
 def call_of(

@@ -10,8 +10,9 @@ applies to its own rows, lazily.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, final
+from typing import Any, NoReturn, final
 
 import numpy as np
 
@@ -32,6 +33,26 @@ from unpooled.protocol.view_operations import (
     Select,
     kept_address,
 )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PredictedBy:
+    """Who predicted the columns of a view.
+
+    Attributes
+    ----------
+    model : estimator
+        A fitted model.
+    method : {"predict", "predict_proba", "decision_function"}
+        Which of its methods gave the view.
+    view : Federation
+        The view that the method was called with.
+    """
+
+    model: Any
+    method: str
+    view: "Federation"
 
 
 @final
@@ -64,6 +85,8 @@ class Federation:
     model : str
         The estimator that uses this view, as in the names of its steps: "pca". Empty
         outside a fit.
+    predicted_by : PredictedBy or None
+        Of a view of predictions, the model that makes them.
     """
 
     def __init__(
@@ -83,6 +106,7 @@ class Federation:
         # On a column partition every silo reads its own columns, all of them.
         everything = (Select(layout.columns),) if layout.partition == "rows" else ()
         self.operations = operations or everything
+        self.predicted_by: PredictedBy | None = None
 
     @property
     def partition(self) -> str:
@@ -133,6 +157,18 @@ class Federation:
         return (
             f"<Federation: {len(self.parties)} parties, {self.n_features} columns, "
             f"partition by {self.partition}>"
+        )
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse to be an array, which functions of other libraries ask for."""
+        raise DataError(
+            "The rows of a federation stay in their silos, so a function of another "
+            "library cannot read them: use unpooled.cross_validate in place of "
+            "cross_val_score and cross_validate, unpooled.GridSearchCV in place of "
+            "GridSearchCV, unpooled.metrics in place of sklearn.metrics, "
+            "Federation.select in place of ColumnTransformer, and the estimators of "
+            "unpooled (unpooled.PCA, unpooled.StandardScaler, ...) in place of "
+            "scikit-learn's."
         )
 
     def sum(
@@ -254,6 +290,7 @@ class Federation:
             Its arguments, beside this view.
         """
         self.coordinator.enter(partial(call_of, model, method, self, arguments))
+        self.coordinator.complete = not getattr(model, "_missing", False)
         try:
             yield self
         finally:

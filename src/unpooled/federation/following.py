@@ -65,8 +65,8 @@ class _ClosedError(BaseException):
     """Ends the thread of a program that nobody follows any more."""
 
 
-# What a thread hands over: the next call of a step, the end, or an error.
-_Event = tuple[StepCall | None, BaseException | None]
+# What a thread hands over: the next round's calls, none at the end, or an error.
+_Event = tuple[Sequence[StepCall], BaseException | None]
 
 
 @final
@@ -80,7 +80,7 @@ class _FollowingRunner(RoundRunner):
         self.planned, self.follows = False, False
         self.ledger, self.records, self.notes = Ledger(), list[RoundRecord](), []
         self.calls = queue.SimpleQueue[_Event]()
-        self.told = queue.SimpleQueue[Told | None]()
+        self.told = queue.SimpleQueue[Sequence[Told] | None]()
         self.hints = list[Hint]()
         self.ended = False
         self._seed = seed
@@ -100,13 +100,17 @@ class _FollowingRunner(RoundRunner):
 
     def run_step(self, call: StepCall) -> dict[str, Any]:
         """Return what the round gave, once it is told."""
+        return self.run_steps([call])[0]
+
+    def run_steps(self, calls: Sequence[StepCall]) -> list[dict[str, Any]]:
+        """Return what the steps of a round gave, once it is told."""
         if self.ended:
             raise Refusal("not_followed")
-        self.calls.put((call, None))
+        self.calls.put((calls, None))
         told = self.told.get()
         if told is None:
             raise _ClosedError
-        return _results(self, call, told)
+        return [_results(self, *pair) for pair in zip(calls, told, strict=True)]
 
     def next_hints(self) -> Iterator[Hint]:
         """Yield the decompositions in the order in which they were told."""
@@ -175,10 +179,10 @@ class RunningCall:
         self._thread = threading.Thread(target=run, daemon=True, name="following")
         self._run, self._started = run, False
 
-    def advance(self, told: Told | None) -> Expected | None:
-        """Go on with what the last round gave; None where the call has ended."""
-        if told is not None:
-            self._runner.hints += told.hints
+    def advance(self, told: Sequence[Told]) -> list[Expected]:
+        """Go on with what the last round gave; return the steps of the next one."""
+        for one in told:
+            self._runner.hints += one.hints
         with warnings.catch_warnings():
             # The coordinator has warned the person who asked.
             warnings.simplefilter("ignore")
@@ -187,22 +191,23 @@ class RunningCall:
             else:
                 self._started = True
                 self._thread.start()
-            call, error = self._runner.calls.get()
+            calls, error = self._runner.calls.get()
         if error is not None:
             self._done = True
             refused = isinstance(error, UnpooledError) and error.rule == "hint"
             raise Refusal("hint" if refused else "not_followed") from error
-        if call is None:
-            self._done = True
-            return None
-        return Expected(
-            step=call.step.name,
-            to=call.to,
-            operations=call.operations,
-            public=call.public,
-            kept_of=call.kept_of,
-            topology=call.topology,
-        )
+        self._done = not calls
+        return [
+            Expected(
+                step=call.step.name,
+                to=call.to,
+                operations=call.operations,
+                public=call.public,
+                kept_of=call.kept_of,
+                topology=call.topology,
+            )
+            for call in calls
+        ]
 
     def outcome(self) -> Outcome | None:
         """Return the model that the call gave, and the view that it makes."""
@@ -242,11 +247,11 @@ class _Run:
                 method = getattr(self._model, self._call_of.method)
                 method(self._federation, **self._call_of.arguments)
                 self.made = self._transformed()
-            self._runner.calls.put((None, None))
+            self._runner.calls.put(((), None))
         except _ClosedError:
             return
         except BaseException as error:
-            self._runner.calls.put((None, error))
+            self._runner.calls.put(((), error))
 
     def _transformed(self) -> Federation | None:
         """Return the view that a fitted model makes, where that takes no rounds."""

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.models.metrics.catalogue import METRICS
 from unpooled.protocol.step import Step, home_of
 from unpooled.results.citations import Citation, plain_citation
 from unpooled.results.exhibits import Exhibit
@@ -41,9 +42,14 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         first time asks the silos to disclose them, which every silo must allow.
     """
 
+    # Whether it is fitted for itself; if not, studies do not name it as a step.
+    is_model = True
     _partitions = ("rows",)
     # Whether cells of rows may be missing.
     _missing = False
+    # Partitions on which `transform` of a federation gives a view of it. Elsewhere it
+    # gives scores, which leave the silos or stay there.
+    _gives_views: tuple[str, ...] = ("rows",)
     # Parameters whose choices give the same result at different costs, for plans.
     _ways: Mapping[str, tuple[str, ...]] = {}
     # Attributes that the silos of a column partition keep until one is read.
@@ -94,6 +100,17 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         if inputs.named:
             self.feature_names_in_ = np.array(inputs.feature_names, dtype=object)
         return self
+
+    @classmethod
+    def gives_rows(cls, partition: str) -> bool:
+        """Return whether the next step of a study can read what this one makes.
+
+        Parameters
+        ----------
+        partition : {"rows", "columns"}
+            Of the study.
+        """
+        return hasattr(cls, "transform") and partition in cls._gives_views
 
     def _forget(self) -> None:
         """Drop all fitted attributes; parameters and the state of a search stay."""
@@ -185,6 +202,19 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     def _citation(self) -> Citation:
         """Return what was done, for a paper: a sentence, and the works to cite."""
         return plain_citation(self)
+
+    def _measure(
+        self,
+        federation: Federation,
+        *,
+        metric: str,
+        predicts: str,
+        arguments: Mapping[str, Any],
+    ) -> Any:
+        """Return a metric of this model's predictions, as silos that follow do."""
+        others = dict(arguments)
+        y_true = others.pop("y_true")
+        return METRICS[metric](y_true, getattr(self, predicts)(federation), **others)
 
     def __getattr__(self, name: str) -> Any:
         """Collect attributes that only the silos have; called for absent attributes."""

@@ -98,6 +98,9 @@ def pooled_sums(
 def own_observed(X: Float[Array, "n p"]) -> dict[str, Any]:
     """Keep, on a column partition, counts and sums of the silo's own columns."""
     count, total = observed_sums(X)
+    if not np.isfinite(total).all():
+        # Nothing of it leaves, where it would be refused.
+        raise DataError("A cell is infinite, or too large.", rule="infinite_values")
     return {"count": count, "total": total}
 
 

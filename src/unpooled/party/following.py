@@ -63,8 +63,14 @@ class Outcome:
 class Program(Protocol):
     """A call that is run in the silo, from one request to the next."""
 
-    def advance(self, told: Told | None) -> Expected | None:
-        """Go on with what the last round gave; None where the call has ended."""
+    def advance(self, told: Sequence[Told]) -> Sequence[Expected]:
+        """Go on with what the steps of the last round gave, if there was one.
+
+        Returns
+        -------
+        sequence of Expected
+            The steps of the next round; none where the call has ended.
+        """
         ...
 
     def outcome(self) -> Outcome | None:
@@ -101,6 +107,9 @@ class StudyText:
     ----------
     calls : tuple of mapping
         "method", "class", "parameters" and "arguments" of each.
+    reads : tuple of int
+        For each call, the place of the call whose transform of rows it reads; -1 where
+        it reads the first view.
     parties : tuple of str
         Sorted.
     protection : {"masked", "plain"}
@@ -112,6 +121,7 @@ class StudyText:
     """
 
     calls: tuple[Mapping[str, Any], ...]
+    reads: tuple[int, ...]
     parties: tuple[str, ...]
     protection: str
     columns: tuple[str, ...] | None
@@ -236,8 +246,9 @@ class _Running:
     session: str
     call: Call
     program: Program
-    expected: Expected | None = None
-    last: AnsweredRound | None = None
+    # Steps of the round that must come now, and of the last one that was answered.
+    expected: Sequence[Expected] = ()
+    last: Sequence[AnsweredRound] = ()
 
 
 @final
@@ -262,22 +273,23 @@ class Following:
         # By roster, the most rows that a checked total counted.
         self._counted: dict[tuple[str, ...], int] = {}
 
-    def check(self, request: Request, **session: Any) -> None:
-        """Refuse a request that the study's program does not make now.
+    def check(self, requests: Sequence[Request], **session: Any) -> None:
+        """Refuse requests that the study's program does not make now.
 
         Parameters
         ----------
-        request : Request
-            As it came.
+        requests : sequence of Request
+            Of one round, as they came; the first one tells what the last round gave.
         **session
             What a program needs to know of the session: "parties", "protection",
             "partition", "seed", and "columns", the silo's own.
         """
         try:
-            self._check(request, session)
+            self._check(requests, session)
         except BaseException as wrong:
             # It ends the call: nobody may try other totals until one passes.
-            if (running := self._running.pop(request.study, None)) is not None:
+            study = requests[0].study
+            if (running := self._running.pop(study, None)) is not None:
                 running.program.close()
             if isinstance(wrong, UnpooledError | Refusal):
                 raise
@@ -288,33 +300,44 @@ class Following:
         """Return N of a roster as far as checked totals say, 0 where none does."""
         return self._counted.get(parties, 0)
 
-    def answered(self, answered: AnsweredRound) -> None:
-        """Remember a round by which what is told of it will be checked."""
-        self._running[answered.request.study].last = answered
+    def answered(self, answered: Sequence[AnsweredRound]) -> None:
+        """Remember the steps of a round, by which what is told of it is checked."""
+        self._running[answered[0].request.study].last = answered
 
-    def _check(self, request: Request, session: Mapping[str, Any]) -> None:
+    def _check(self, requests: Sequence[Request], session: Mapping[str, Any]) -> None:
+        request, *others = requests
+        if any(other.calls or other.told for other in others):
+            raise Refusal("not_followed")
         running, told = self._running.get(request.study), list(request.told)
         if running is None or running.session != request.session:
-            if told and told[0].session != request.session:
-                self._end(running, told.pop(0), request.study)
+            before = [one for one in told if one.session != request.session]
+            told = told[len(before) :]
+            if before:
+                self._end(running, before, request.study)
             running = self._begin(request, session)
-        elif request.calls or len(told) != 1:
-            raise Refusal("not_followed")
-        one = told[0] if told else None
-        if running.last is not None:
-            if one is None:
+            if len(told) > 1:
                 raise Refusal("not_followed")
-            running.last.check(one)
-            rows = max(
-                running.last.counted(one), self.pooled_rows(running.last.parties)
-            )
-            self._counted[running.last.parties] = rows
-            running.last = None
-            running.expected = running.program.advance(one)
-        elif running.expected is None:
-            running.expected = running.program.advance(one)
-        if running.expected is None or not _is_same(running.expected, request):
+        elif request.calls or not told:
             raise Refusal("not_followed")
+        if running.last:
+            self._check_told(running.last, told)
+            running.last = ()
+            running.expected = running.program.advance(told)
+        elif not running.expected:
+            running.expected = running.program.advance(told)
+        pairs = list(zip(running.expected, requests, strict=False))
+        whole = len(running.expected) == len(requests)
+        if not (whole and all(_is_same(*pair) for pair in pairs)):
+            raise Refusal("not_followed")
+
+    def _check_told(self, last: Sequence[AnsweredRound], told: Sequence[Told]) -> None:
+        """Refuse anything but what a round gave, and note how many rows it counted."""
+        if len(told) != len(last):
+            raise Refusal("not_followed")
+        for answered, one in zip(last, told, strict=True):
+            answered.check(one)
+            rows = max(answered.counted(one), self.pooled_rows(answered.parties))
+            self._counted[answered.parties] = rows
 
     def _begin(self, request: Request, session: Mapping[str, Any]) -> _Running:
         if not request.calls:
@@ -323,7 +346,7 @@ class Following:
         for one in silent:
             self._check_call(request.study, one, session)
             program = self._program(one, request, session)
-            if program.advance(None) is not None:
+            if program.advance(()):
                 raise Refusal("not_followed")
             if (outcome := program.outcome()) is not None:
                 self._note(request.study, one, outcome)
@@ -342,14 +365,18 @@ class Following:
             call, study=request.study, operations=request.operations, **session
         )
 
-    def _end(self, running: _Running | None, told: Told, study: str) -> None:
+    def _end(self, running: _Running | None, told: Sequence[Told], study: str) -> None:
         """Complete the call before this one, and note what it gave."""
-        if self._ended.get(study) == told.session:
+        sessions = {one.session for one in told}
+        if sessions == {self._ended.get(study)}:
             return
-        if running is None or running.last is None or running.session != told.session:
+        if running is None or not running.last or sessions != {running.session}:
             raise Refusal("not_followed")
-        running.last.check(told)
-        self._ended[study] = told.session
+        if len(told) != len(running.last):
+            raise Refusal("not_followed")
+        for answered, one in zip(running.last, told, strict=True):
+            answered.check(one)
+        self._ended[study] = running.session
         try:
             rest = running.program.advance(told)
         except Refusal as failed:
@@ -357,7 +384,7 @@ class Following:
             log.info("A call was not followed to its end: %s", failed.__cause__)
             return
         # Otherwise the coordinator ended it before its end.
-        if rest is None and (outcome := running.program.outcome()) is not None:
+        if not rest and (outcome := running.program.outcome()) is not None:
             self._note(study, running.call, outcome)
 
     def _note(self, study: str, call: Call, outcome: Outcome) -> None:
@@ -437,10 +464,12 @@ def _check_text(
     for place, asked in enumerate(text.calls):
         if canonical(dict(asked)) != canonical(_asked(call, asked)):
             continue
-        if place == 0 and _is_first_view(call, text.columns):
-            return
-        before = text.calls[place - 1] if place else None
-        if before is not None and any(
+        if (source := text.reads[place]) < 0:
+            if _is_first_view(call, text.columns):
+                return
+            continue
+        before = text.calls[source]
+        if any(
             note["made"] == view and note["call"] == digest(canonical(dict(before)))
             for note in notes
         ):

@@ -16,7 +16,7 @@ from unpooled.data.table import Table
 from unpooled.errors import ReleaseRefusedError, UnpooledError, crossing
 from unpooled.ledger import canonical
 from unpooled.linalg.settled import unsettled
-from unpooled.party.following import Follow, Following
+from unpooled.party.following import AnsweredRound, Follow, Following
 from unpooled.party.matching.aligned_rows import AlignedRows
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.audit_state import LoggedStudy
@@ -26,13 +26,16 @@ from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.released_share import pooled_rows
 from unpooled.party.rules.round_numbers import check_round
+from unpooled.party.rules.unusable_cells import RefusedColumns, UnusableCells, describe
 from unpooled.party.session import Session
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import View
 from unpooled.protocol.computing_party import STAGES
 from unpooled.protocol.message import Bytes, Framed, Message, decode, digest, framed
 from unpooled.protocol.refusal import Refusal
-from unpooled.protocol.request import Request
+from unpooled.protocol.request import Request, view_arrays
+from unpooled.protocol.several_steps import STEPS, replies_together, requests_of
+from unpooled.protocol.step import find_step
 from unpooled.secure.keys.agreement import Agreement, Offer, session_seed
 from unpooled.secure.keys.roster import Identity, Roster
 
@@ -114,6 +117,7 @@ class Party:
         )
         self.aligned_rows = AlignedRows(policy, identity, self._studies, matches)
         self.studies = self._studies.studies
+        self._cells = UnusableCells()
         # Hands (session, peer, message) of secure comparisons on, between machines.
         self.carry: Callable[[tuple[str, str], str, bytes], None] | None = None
         self._door = threading.Lock()
@@ -145,6 +149,8 @@ class Party:
             kind = header.get("kind")
             if kind == "step":
                 return self._handle_step(message, request)
+            if kind == STEPS:
+                return self._handle_steps(message, request)
             answers: dict[Any, Callable[[Message], Answer]] = {
                 "announce": self._studies.announce,
                 "deliver": self._studies.deliver,
@@ -170,7 +176,7 @@ class Party:
             except (KeyError, TypeError, ValueError, AttributeError) as wrong:
                 raise Refusal("malformed_message") from wrong
         except Exception as reason:
-            return self._refusal(request, message, reason)
+            return self._refusal(digest(request), message, reason)
         return self._reply(digest(request), answer, arrays)
 
     def _reply(
@@ -185,7 +191,7 @@ class Party:
         header = {"party": self.name, "request": request, **header}
         return framed(header, arrays, self._identity, digests)
 
-    def _refusal(self, request: Bytes, message: Message, reason: Exception) -> Framed:
+    def _refusal(self, request: str, message: Message, reason: Exception) -> Framed:
         if isinstance(reason, Refusal | UnpooledError):
             cause = "" if reason.__cause__ is None else f" ({reason.__cause__})"
             log.info("%s refused a request: %s%s", self.name, reason, cause)
@@ -194,7 +200,7 @@ class Party:
         error, rule = crossing(reason)
         self._studies.refused(message.header, rule, message.digests)
         reply = {"kind": "refused", "error": error, "rule": rule}
-        return self._reply(digest(request), reply, {})
+        return self._reply(request, reply, {})
 
     def _join(self, message: Message) -> Answer:
         header = message.header
@@ -288,11 +294,18 @@ class Party:
         return {"kind": "accepted"}, {}
 
     def _plan(self, message: Message) -> Answer:
-        """Return the rule that would refuse a planned step; empty where none would."""
+        """Return the rule that would refuse a planned step; empty where none would.
+
+        With a rule about cells come the names of the columns that have them.
+        """
         header = message.header
+        complete, matched = header.get("complete", False), header.get("matched", True)
+        if not type(complete) is type(matched) is bool:
+            raise Refusal("malformed_message")
+        table = self.aligned_rows.table_of(str(header["study"]), self.table)
         session = Session(
             self.name,
-            self.aligned_rows.table_of(str(header["study"]), self.table),
+            table,
             self.policy,
             StudyMemory(),
             Agreement(self.name, self._identity, self._roster, b"plan"),
@@ -306,11 +319,15 @@ class Party:
             self._studies.check_refusals()
             self._check_partition(message)
             asked = session.check(Request.from_message(message, {}))
+            if matched:
+                self._cells.check(asked, table.label, complete=complete)
             self._studies.foresee(asked, session.parties, self.partition)
         except (Refusal, ReleaseRefusedError) as refusal:
-            self._studies.refused(header, refusal.rule, message.digests)
-            return {"kind": "planned", "rule": refusal.rule}, {}
-        return {"kind": "planned", "rule": ""}, {}
+            found = isinstance(refusal, RefusedColumns)
+            columns = list(refusal.columns) if found else []
+            self._studies.refused(header, refusal.rule, message.digests, of_table=found)
+            return {"kind": "planned", "rule": refusal.rule, "columns": columns}, {}
+        return {"kind": "planned", "rule": "", "columns": []}, {}
 
     def _match(self, message: Message) -> Answer:
         if self.partition != "columns":
@@ -333,27 +350,109 @@ class Party:
         return {"kind": "left"}, {}
 
     def _handle_step(self, message: Message, data: Bytes) -> Framed:
-        key, session = session_of(message), self._session(message)
-        study = key[0]
+        session, name = self._answering(message), digest(data)
+        request = Request.from_message(message, session.known_arrays)
+        if (reply := self._begin_round(message, [request], name)) is not None:
+            return reply
+        reply, answered = self._answer(session, message, request, name)
+        if self._following is not None:
+            self._following.answered([answered])
+        self._answered[session_of(message)] = (request.round, name, reply)
+        return reply
+
+    def _handle_steps(self, message: Message, data: Bytes) -> Framed:
+        """Answer several steps of a round, each as it is answered alone.
+
+        After one that is refused none is answered: the others' totals would be opened
+        for a fit that cannot go on.
+        """
+        session, name = self._answering(message), digest(data)
+        try:
+            parts, requests = requests_of(message), list[Request]()
+            known = dict(session.known_arrays)
+            for part in parts:
+                requests.append(Request.from_message(part, known))
+                known |= view_arrays(requests[-1].operations)
+        except (KeyError, TypeError, ValueError, AttributeError) as wrong:
+            raise Refusal("malformed_message") from wrong
+        # Masks of equal steps would be equal.
+        alike = len({request.context("") for request in requests}) < len(requests)
+        if alike or not all(map(_goes_with_others, requests)):
+            raise Refusal("malformed_message")
+        if (reply := self._begin_round(message, requests, name)) is not None:
+            return reply
+        replies, answered = list[Framed](), list[AnsweredRound]()
+        for place, (part, request) in enumerate(zip(parts, requests, strict=True)):
+            request_digest = message.digests[str(place)]
+            try:
+                reply, one = self._answer(session, part, request, request_digest)
+            except Exception as reason:
+                replies.append(self._refusal(request_digest, part, reason))
+                break
+            replies.append(reply)
+            answered.append(one)
+        whole = len(answered) == len(requests)
+        if whole and self._following is not None:
+            self._following.answered(answered)
+        reply = self._reply(name, *replies_together(replies))
+        if whole:
+            self._answered[session_of(message)] = (requests[0].round, name, reply)
+        return reply
+
+    def _answering(self, message: Message) -> Session:
+        """Return the session of a step, if the silo answers about its study."""
+        session, study = self._session(message), session_of(message)[0]
         self._studies.check_refusals()
         if self._studies.was_forgotten(study):
             self._sessions = {k: s for k, s in self._sessions.items() if k[0] != study}
             raise Refusal("nothing_kept")
-        request = Request.from_message(message, session.known_arrays)
-        request_digest = digest(data)
+        return session
+
+    def _begin_round(
+        self, message: Message, requests: list[Request], name: str
+    ) -> Framed | None:
+        """Refuse steps that must not be answered now.
+
+        Parameters
+        ----------
+        message : Message
+            Of the round.
+        requests : list of Request
+            Its steps.
+        name : str
+            SHA-256 of the message.
+
+        Returns
+        -------
+        Framed or None
+            The reply that was given to these very bytes, if there was one.
+        """
+        key, round_number = session_of(message), requests[0].round
         number, answered, reply = self._answered.get(key, (0, "", b""))
-        if request.round == number and request_digest == answered:
+        if round_number == number and name == answered:
             # Asked again after a lost reply: the same bytes, never a second encoding.
             return reply
-        check_round(request.round, number)
+        check_round(round_number, number)
         # Written before anything is computed: whatever fails below, this round's
         # masks are spent.
-        self._answered[key] = (request.round, "", b"")
+        self._answered[key] = (round_number, "", b"")
         if self._following is not None:
-            self._following.check(request, **session.followed_by())
+            followed_by = self._session(message).followed_by()
+            self._following.check(requests, **followed_by)
+        return None
+
+    def _answer(
+        self, session: Session, message: Message, request: Request, request_digest: str
+    ) -> tuple[Framed, AnsweredRound]:
+        """Answer one step; nothing has left before it is written down."""
         asked = session.check(request)
         n_entries = self._studies.check(asked, session.parties)
-        released = session.answer(asked, self._studies.check_leverage)
+        try:
+            released = session.answer(asked, self._studies.check_leverage)
+        except UnpooledError as reason:
+            if isinstance(asked.view, View):
+                describe(asked.view, self.table.label, reason.rule)
+            raise
         digests = {name: digest(array.data) for name, array in released.arrays.items()}
         if released.marked:
             # What nobody else may know is one of the silo's refusals all the same.
@@ -372,13 +471,10 @@ class Party:
             n_rows=self._pooled_rows(session, asked),
         )
         session.proceed(request_digest)
-        if self._following is not None:
-            answered = session.answered_round(asked, released, request_digest)
-            self._following.answered(answered)
+        answered = session.answered_round(asked, released, request_digest)
         header = {"kind": "released", "seals": seals, **released.header}
         reply = self._reply(request_digest, header, released.arrays, digests)
-        self._answered[key] = (request.round, request_digest, reply)
-        return reply
+        return reply, answered
 
     def _pooled_rows(self, session: Session, asked: AskedStep) -> int:
         """Return N, over which the budget of numbers is counted."""
@@ -388,3 +484,9 @@ class Party:
             known = self._following.pooled_rows(parties)
         columns = len(asked.view.source_columns)
         return pooled_rows(own, len(parties), self.partition, columns, known)
+
+
+def _goes_with_others(request: Request) -> bool:
+    """Whether a step may come with others: of sums that the coordinator opens."""
+    summed = find_step(request.step).verb == "summed" and request.to == "coordinator"
+    return summed and not request.inbox and request.topology is None

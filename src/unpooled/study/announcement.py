@@ -13,15 +13,14 @@ from unpooled.errors import StudyError
 from unpooled.federation.federation import Federation
 from unpooled.federation.layout import Layout
 from unpooled.federation.matching import how_to_match, with_matching
-from unpooled.federation.planning.dry_run import DryRun
+from unpooled.federation.planning.dry_run import DryRun, planned_message
 from unpooled.federation.planning.plan import Plan
 from unpooled.models.files.model_record import record_of
 from unpooled.party.following import StudyText
 from unpooled.party.party import Party
-from unpooled.protocol.message import decode, encode
-from unpooled.protocol.request import Request, view_arrays
+from unpooled.protocol.message import decode
 from unpooled.secure.keys.roster import Roster
-from unpooled.study.pipeline import unfitted_pipeline
+from unpooled.study.pipeline import unfitted_steps
 from unpooled.study.statement import read_statement
 from unpooled.study.study_file import read_steps, target_of
 
@@ -105,13 +104,13 @@ def read_announced(
         layout = replace(_layout_known_to(party, dry.parties), matching=matching)
     federation = Federation(dry, layout=layout, named=True, label=label)
     # A silo does not have the files of models to update, and a plan needs none.
-    pipeline = unfitted_pipeline(steps, read_models=False)
-    target = target_of(steps, label)
-    pipeline.fit(federation, *([] if target is None else [target]))
+    unfitted_steps(steps, label, read_models=False).fit(federation)
     lines = with_matching(federation, dry.lines)
+    refusals = _refusals(party, dry, layout)
     plan = Plan(
         releases=tuple(line for line in lines if party.name in line.parties),
-        refusals=_refusals(party, dry, partition),
+        refusals=tuple(refusal for refusal, _ in refusals),
+        refused_columns=tuple(columns for _, columns in refusals),
         parties=dry.parties,
         protection=dry.protection,
         notes=tuple(dry.notes),
@@ -140,9 +139,11 @@ def calls_of(text: str) -> StudyText:
     """
     top = Section.from_text("the announced study", text)
     head = top.section("study")
-    label, by_rows = head.text("label"), head.text("partition") != "columns"
-    calls = []
-    for step in read_steps(top):
+    label, partition = head.text("label"), head.text("partition") or "rows"
+    calls, reads, source = [], list[int](), -1
+    for place, step in enumerate(read_steps(top)):
+        reads.append(source)
+        source = place if step.kind().gives_rows(partition) else source
         target = target_of([step], label)
         updates = step.update is not None
         arguments = {} if updates or target is None else {"y": target}
@@ -152,9 +153,10 @@ def calls_of(text: str) -> StudyText:
             parameters = record_of(model, {})["parameters"]
         call = {"method": "update" if updates else "fit", "class": step.model}
         calls.append(call | {"parameters": parameters, "arguments": arguments})
-    columns = head.names("columns") if by_rows else None
+    columns = head.names("columns") if partition == "rows" else None
     return StudyText(
         calls=tuple(calls),
+        reads=tuple(reads),
         parties=tuple(sorted(top.section("parties"))),
         protection=head.text("secure_sum") or "masked",
         columns=columns and tuple(columns),
@@ -189,23 +191,20 @@ def _layout_known_to(party: Party, parties: tuple[str, ...]) -> Layout:
 
 
 def _refusals(
-    party: Party, dry: DryRun, partition: str
-) -> tuple[tuple[str, str, str], ...]:
-    """Return (party, step, rule) of each request that the party would refuse, once."""
-    refusals: dict[tuple[str, str, str], None] = {}
-    for request in dry.requests:
-        rule = _refusing_rule(party, request, dry.parties, partition)
-        if rule:
-            refusals[party.name, request.step, rule] = None
-    return tuple(refusals)
-
-
-def _refusing_rule(
-    party: Party, request: Request, parties: tuple[str, ...], partition: str
-) -> str:
-    """Return the rule by which a party would refuse a request, or an empty text."""
-    everything = frozenset(view_arrays(request.operations))
-    whole = replace(request, fresh=everything, calls=(), told=())
-    header, arrays = whole.as_message()
-    header |= {"kind": "plan", "parties": list(parties), "partition": partition}
-    return str(decode(party.handle(encode(header, arrays))).header.get("rule", ""))
+    party: Party, dry: DryRun, layout: Layout
+) -> list[tuple[tuple[str, str, str], tuple[str, ...]]]:
+    """Return what the party would refuse, each once, with the columns it names."""
+    refusals = dict[tuple[tuple[str, str, str], tuple[str, ...]], None]()
+    for request, complete in dry.requests:
+        asked = planned_message(
+            request,
+            dry.parties,
+            layout.partition,
+            complete=complete,
+            matched=layout.matching != "ids",
+        )
+        header = decode(party.handle(asked)).header
+        if rule := str(header.get("rule", "")):
+            columns = tuple(map(str, header.get("columns", ())))
+            refusals[(party.name, request.step, rule), columns] = None
+    return list(refusals)

@@ -145,6 +145,9 @@ def plan_of(record: Mapping[str, Any]) -> Plan:
             notes=tuple(map(str, record["notes"])),
             latency=float(record["latency"]),
             n_columns=int(record.get("n_columns", 0)),
+            refused_columns=tuple(
+                tuple(map(str, names)) for names in record.get("refused_columns", ())
+            ),
         )
     except (KeyError, TypeError, ValueError) as wrong:
         raise StudyError(f"This is not a plan: {wrong}.") from wrong

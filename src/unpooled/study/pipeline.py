@@ -1,7 +1,13 @@
-"""The steps of a study as a scikit-learn Pipeline, and the plan of its fit."""
+"""The steps of a study: as a Pipeline, and as one estimator, whose fit is planned.
+
+Every step is fitted on the rows as the steps before it transform them. A step that
+gives no rows, such as `Heterogeneity`, stands beside the chain: the next step reads
+what it read. scikit-learn's Pipeline has no such steps, so `StudySteps` fits all steps,
+and the Pipeline of a study has those that transform, and its last.
+"""
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -11,6 +17,7 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.federation.planning.dry_run import plan
 from unpooled.federation.planning.plan import Plan
+from unpooled.models.base import FederatedEstimator
 from unpooled.study.study_file import StudyFile, StudyStep, target_of
 
 if TYPE_CHECKING:
@@ -54,25 +61,79 @@ class ModelUpdate(BaseEstimator):
         """Transform by the updated model."""
         return self.model_.transform(X)
 
+    def gives_rows(self, partition: str) -> bool:
+        """Return what the model does; see `FederatedEstimator.gives_rows`."""
+        return self.model.gives_rows(partition)
 
-def pipeline_of(models: Iterable[tuple[str, Any]]) -> "Pipeline":
-    """Return named models as a scikit-learn Pipeline."""
+
+@final
+class StudySteps(BaseEstimator):
+    """The steps of a study as one estimator, for its plan.
+
+    Parameters
+    ----------
+    steps : sequence of (str, estimator, target)
+        Name, model that is not fitted, and the `y` of its fit, in order.
+    """
+
+    def __init__(self, steps: Sequence[tuple[str, Any, Any]]) -> None:
+        self.steps = steps
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the steps; with `deep` also each model and its parameters by name."""
+        parameters: dict[str, Any] = {"steps": self.steps}
+        for name, model, _ in self.steps if deep else ():
+            own = model.get_params()
+            parameters |= {name: model} | {f"{name}__{k}": v for k, v in own.items()}
+        return parameters
+
+    def fit(self, X: Federation, y: Any = None) -> "StudySteps":
+        """Fit every step on the view that the steps before it make; `y` is ignored."""
+        for place, (_, model, target) in enumerate(self.steps, 1):
+            fitted = model.fit(X, *([] if target is None else [target]))
+            if place < len(self.steps):
+                X = after(fitted, X)
+        return self
+
+
+def after(model: FederatedEstimator | ModelUpdate, view: Federation) -> Federation:
+    """Return the view that the step after a fitted one reads."""
+    return model.transform(view) if model.gives_rows(view.partition) else view
+
+
+def pipeline_of(models: Iterable[tuple[str, Any]], partition: str) -> "Pipeline":
+    """Return the named models that transform rows, and the last, as a Pipeline.
+
+    Parameters
+    ----------
+    models : iterable of (str, estimator)
+        Fitted or not, in order.
+    partition : {"rows", "columns"}
+        Of the study.
+    """
     from sklearn.pipeline import Pipeline
 
-    return Pipeline(list(models))
+    *early, (last, end) = models
+    chain = [(name, model) for name, model in early if model.gives_rows(partition)]
+    # One that neither transforms nor predicts rows would make the others useless.
+    if not chain or hasattr(end, "transform") or hasattr(end, "predict"):
+        chain.append((last, end))
+    return Pipeline(chain)
 
 
-def unfitted_pipeline(
-    steps: Iterable[StudyStep], *, read_models: bool = True
-) -> "Pipeline":
-    """Return steps of a study as a Pipeline that is not fitted.
+def unfitted_steps(
+    steps: Iterable[StudyStep], label: str | None, *, read_models: bool = True
+) -> StudySteps:
+    """Return steps of a study as one estimator that is not fitted.
 
     Parameters
     ----------
     steps : iterable of StudyStep
         In order.
+    label : str or None
+        The study's label.
     read_models : bool
-        Whether to read the model files that steps update. Without them the Pipeline
+        Whether to read the model files that steps update. Without them the estimator
         serves for plans only.
     """
 
@@ -81,12 +142,22 @@ def unfitted_pipeline(
             return step.estimator()
         return ModelUpdate(step.estimator() if read_models else step.kind()())
 
-    return pipeline_of((step.name, part(step)) for step in steps)
+    return StudySteps(
+        [(step.name, part(step), target_of([step], label)) for step in steps]
+    )
 
 
-def plan_fit(study: StudyFile, model: Any, federation: Federation) -> Plan:
-    """Return the plan of fitting a model on a federation, in a study."""
+def unfitted_pipeline(steps: Iterable[StudyStep], partition: str) -> "Pipeline":
+    """Return the steps of a study that transform, and its last, as a Pipeline."""
+    named = ((name, model) for name, model, _ in unfitted_steps(steps, None).steps)
+    return pipeline_of(named, partition)
+
+
+def plan_fit(
+    study: StudyFile, steps: Sequence[StudyStep], federation: Federation
+) -> Plan:
+    """Return the plan of fitting steps of a study on a federation."""
     try:
-        return plan(model, federation, target_of(study.steps, study.label))
+        return plan(unfitted_steps(steps, study.label), federation)
     except DataError as wrong:
         raise DataError(f"{study.path.name}, [[steps]]: {wrong}") from wrong

@@ -17,7 +17,8 @@ from typing import Any, final
 
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.coordinator.step_call import RoundRecord
-from unpooled.errors import ReleaseRefusedError, StudyError, UnpooledError
+from unpooled.data.columns import listing
+from unpooled.errors import RULES, ReleaseRefusedError, StudyError, UnpooledError
 from unpooled.federation.federation import Federation
 from unpooled.federation.local import note_common_rows
 from unpooled.federation.matching import agree_on_rows
@@ -27,7 +28,7 @@ from unpooled.models.files.model_file import save
 from unpooled.party.memory.kept_arrays import KeptStore
 from unpooled.party.party import Party
 from unpooled.study.model_updates import with_earlier
-from unpooled.study.pipeline import pipeline_of, plan_fit, unfitted_pipeline
+from unpooled.study.pipeline import after, pipeline_of, plan_fit
 from unpooled.study.reporting import write_report
 from unpooled.study.run_folder import (
     RunFolder,
@@ -53,7 +54,7 @@ class Run:
     models : dict of str to estimator
         The fitted steps by name.
     pipeline : Pipeline
-        All steps, as one scikit-learn Pipeline.
+        The steps that transform rows, and the last, as one scikit-learn Pipeline.
     ledger : Ledger
         What crossed the silos' doors, also before an interruption.
     rounds : list of RoundRecord
@@ -177,8 +178,13 @@ def _fit_rest(
     coordinator.listeners += [] if listener is None else [listener]
     finished = [model for _, model in place.models()]
     with _silo_log(place), _failures_logged(place):
+        matching = federation.layout.matching
         agree_on_rows(federation)
         note_common_rows(federation, parties)
+        if matching:
+            # Only now do silos know which of their rows they would read.
+            rest = study.steps[len(finished) :]
+            _plan(study, rest, _transformed(federation, finished), None)
         view = _transformed(federation, finished)
         rest = study.steps[len(finished) :]
         for number, step in enumerate(rest, 1):
@@ -193,9 +199,9 @@ def _fit_rest(
                 f"Finished {step.name}, rounds {first} to {place.next_round - 1}."
             )
             if number < len(rest):
-                view = model.transform(view)
+                view = after(model, view)
         models = place.models()
-        save(pipeline_of(models), place.path / "pipeline.unpooled")
+        save(pipeline_of(models, study.partition), place.path / "pipeline.unpooled")
         if study.report:
             write_report(place)
         write_results(place, pictures=study.report)
@@ -231,7 +237,7 @@ def result_of(study: StudyFile, place: RunFolder) -> Run:
     return Run(
         folder=place.path,
         models=dict(models),
-        pipeline=pipeline_of(models),
+        pipeline=pipeline_of(models, study.partition),
         ledger=place.ledger,
         rounds=place.rounds,
         report=place.path / "report.html" if study.report else None,
@@ -240,7 +246,7 @@ def result_of(study: StudyFile, place: RunFolder) -> Run:
 
 def _transformed(federation: Federation, models: Sequence[Any]) -> Federation:
     for model in models:
-        federation = model.transform(federation)
+        federation = after(model, federation)
     return federation
 
 
@@ -251,9 +257,12 @@ def _plan(
     planned: Planned | None,
 ) -> None:
     """Plan the steps; raise the refusals that the plan predicts."""
-    plan = plan_fit(study, unfitted_pipeline(steps), federation)
-    for party, step, rule in plan.refusals:
-        raise ReleaseRefusedError(party, step, rule)
+    plan = plan_fit(study, steps, federation)
+    for party, step, rule, columns in plan.reasons:
+        named = f"Columns: {listing(columns)}. " if columns else ""
+        raise ReleaseRefusedError(
+            party, step, rule, named + RULES.get(rule, ("", ""))[1]
+        )
     if planned is not None:
         planned(plan)
 

@@ -6,7 +6,7 @@
     ├── models/01-<step>.unpooled, ...      after each finished step
     ├── earlier/*.unpooled    the models that steps update, as they were
     ├── progress.json         the checkpoint of a long fit, while it runs
-    ├── pipeline.unpooled     all steps, at the end
+    ├── pipeline.unpooled     the steps that transform rows, and the last, at the end
     ├── ledger.jsonl          one line per array that crossed a silo's door
     ├── rounds.jsonl          one line per exchange: seconds and bytes
     ├── silos/<party>.json    what a simulated silo remembers of the study

@@ -39,7 +39,7 @@ from unpooled.protocol.message import Message
 from unpooled.secure.keys.roster import Roster
 from unpooled.study.job_messages import News, error_record
 from unpooled.study.model_updates import with_carried
-from unpooled.study.pipeline import plan_fit, unfitted_pipeline
+from unpooled.study.pipeline import plan_fit
 from unpooled.study.run import resume, run
 from unpooled.study.run_folder import RunFolder
 from unpooled.study.study_file import StudyFile
@@ -128,7 +128,7 @@ def _carry_out(
 
     if action == "plan":
         federation, _ = assemble(None, 1)
-        news.planned(plan_fit(study, unfitted_pipeline(study.steps), federation))
+        news.planned(plan_fit(study, study.steps, federation))
         return
     begun = (place / "state.json").exists()
     if action == "run" and begun:

@@ -38,7 +38,9 @@ def simulated_federation(
                 f"{where} source: this key is missing. It takes a text; only a study "
                 f"over a consortium (a kit) leaves it to the silo."
             )
-        labelled = study.partition == "rows" or has_label(party.source, study.label)
+        labelled = study.partition == "rows" or has_label(
+            party.source, study.label, study.ids
+        )
         try:
             tables[name] = open_source(
                 party.source,
@@ -47,6 +49,7 @@ def simulated_federation(
                 columns=study.columns,
                 missing=party.missing,
                 block_mb=party.block_mb,
+                **party.rows,
             )
         except DataError as wrong:
             raise DataError(f"{where}: {wrong}") from wrong

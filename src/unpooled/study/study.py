@@ -38,8 +38,11 @@ class Study(StudyFile):
         return simulated_federation(self)[0]
 
     def pipeline(self) -> Any:
-        """Return the steps as a scikit-learn Pipeline that is not fitted."""
-        return unfitted_pipeline(self.steps)
+        """Return the steps as a scikit-learn Pipeline that is not fitted.
+
+        Steps that give no rows, such as `Heterogeneity`, are left out before the last.
+        """
+        return unfitted_pipeline(self.steps, self.partition)
 
     def plan(self, *, kit: str | Path | None = None) -> Plan:
         """Return what a run would exchange, and which silos would refuse.
@@ -58,7 +61,7 @@ class Study(StudyFile):
         """
         if kit is not None:
             return submit.plan_over(self, Path(kit))
-        return plan_fit(self, self.pipeline(), self.federation())
+        return plan_fit(self, self.steps, self.federation())
 
     def run(
         self,

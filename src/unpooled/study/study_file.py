@@ -3,7 +3,8 @@
 [study]               name, partition, columns, label, ids, aligned, secure_sum,
                       random_state, timeout; and what the study says of itself for
                       data protection, such as purpose: `unpooled.study.statement`
-[parties.<name>]      source, missing, block_mb, policy; no keys over a consortium
+[parties.<name>]      source, missing, where, unlabelled, block_mb, policy; no keys
+                      over a consortium
 [policy]              rules of the parties that have none of their own
 [[steps]]             model, name, y and the model's parameters; or model and update
 [outputs]             folder, report
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, final
 
+from unpooled.data.row_filter import FILTER_KEYS, filter_keys
 from unpooled.data.sources.database_address import anchored
 from unpooled.data.toml import Section, is_plain, read_text, suggestion
 from unpooled.errors import StudyError
@@ -27,7 +29,7 @@ _STUDY_KEYS = (
     *"name partition columns label ids aligned secure_sum random_state timeout".split(),
     *HEADINGS,
 )
-_PARTY_KEYS = ("source", "missing", "block_mb", "policy")
+_PARTY_KEYS = ("source", "missing", "block_mb", "policy", *FILTER_KEYS)
 # All other keys of a step are parameters of its model.
 _STEP_KEYS = ("model", "name", "y", "update")
 _TIMEOUT = 600.0
@@ -53,6 +55,8 @@ class StudyParty:
         Its rules.
     block_mb : float or None
         Megabytes of rows that are in memory at a time.
+    rows : mapping of str to str
+        Which rows are read: `where` and `unlabelled`, as of `open_source`.
     """
 
     # Left out of the repr: the address of a database may contain a password.
@@ -60,6 +64,7 @@ class StudyParty:
     missing: Mapping[str, list[float]]
     policy: Policy
     block_mb: float | int | None = None
+    rows: Mapping[str, str] = field(default_factory=dict)
 
 
 @final
@@ -256,6 +261,7 @@ def _read_parties(top: Section, folder: Path) -> dict[str, StudyParty]:
             missing=table.codes("missing"),
             policy=_policy_of(table, folder, shared),
             block_mb=table.number("block_mb"),
+            rows=filter_keys(table),
         )
     if not parties:
         tables.fail("", "needs at least one party, [parties.<name>] with a source")
@@ -334,7 +340,7 @@ def _read_model(section: Section) -> type[FederatedEstimator]:
         section.fail("model", f"this key is missing; it takes {known}")
     model = section.required("model")
     kind = estimator(model)
-    if kind is None:
+    if kind is None or not kind.is_model:
         known = estimators()
         section.fail("model", f'"{model}" is unknown. {suggestion(model, known)}Known '
                      f"are {', '.join(known)}")  # fmt: skip

@@ -176,6 +176,11 @@ def _check_no_sources(study: StudyFile) -> None:
                 f"{study.path.name}, [parties.{name}] source: over a consortium the "
                 f"silo's own file names its source. Remove the key."
             )
+        for key in party.rows:
+            raise StudyError(
+                f"{study.path.name}, [parties.{name}] {key}: over a consortium the "
+                f"silo's own file chooses its rows. Remove the key."
+            )
 
 
 def _check_connected(study: StudyFile, session: Submission) -> None:

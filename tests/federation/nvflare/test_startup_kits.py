@@ -160,6 +160,7 @@ def _serve(listener, startup):
             secure.recv(1)
 
 
+@pytest.mark.slow
 def test_the_federation_s_server_is_reached(kits):
     address = check_connection(kits[0] / "silos" / "va")
 

@@ -309,7 +309,21 @@ def test_labels_must_be_there_and_classes_two(data):
     assert "single class 1" in refusal(X, np.ones(120, int))
     assert "label_values" in refusal(X, np.array(["long " * 10] * 120))
     many = Policy(min_own_cells=0)
-    assert "label_values" in refusal(np.tile(X, (3, 1)), np.arange(360.0), policy=many)
+    X = np.tile(X, (30, 1))
+    assert "label_values" in refusal(X, np.arange(3600.0), policy=many)
+
+
+@pytest.mark.parametrize("n_classes", [65, 400])
+def test_a_silo_may_have_more_classes_than_the_first_tables_have_cells(n_classes):
+    y = np.tile(np.arange(n_classes), 12)
+    X = np.random.default_rng(0).normal(size=(len(y), 3)) + y[:, None]
+    open_to_many = Policy(max_released_share=1000.0)
+
+    federation = silos(X, y, policy=open_to_many)
+    ours = LinearDiscriminantAnalysis().fit(federation, "class")
+
+    assert_array_equal(ours.classes_, np.arange(n_classes))
+    assert_allclose(ours.means_, pooled(X, y).means_, rtol=1e-9)
 
 
 def test_missing_values_are_named(data):

@@ -131,6 +131,7 @@ def test_the_cut_of_columns_changes_nothing(rows):
         assert_close(first.eigenvectors_, second.eigenvectors_, 1e-10)
 
 
+@pytest.mark.slow
 def test_errors_against_exact_fall_as_landmarks_grow(rows):
     exact = up.KernelPCA(gamma=GAMMA).fit(by_columns(rows))
     for approximation in ("nystroem", "fourier"):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 import sklearn.decomposition
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
@@ -37,6 +38,19 @@ def test_equals_the_pooled_twin(federate, rows, new_rows, n_components):
     assert_close(
         ours.inverse_transform(coordinates), theirs.inverse_transform(coordinates)
     )
+
+
+@pytest.mark.parametrize("whiten", [False, True])
+def test_sparse_rows_are_transformed_as_the_pooled_twin_does(rows, new_rows, whiten):
+    ours = PCA(3, whiten=whiten).fit(open_silos(rows))
+    theirs = pooled(rows, 3, whiten=whiten)
+
+    for form in (scipy.sparse.csr_array, scipy.sparse.csc_matrix):
+        scores = ours.transform(form(new_rows))
+        assert isinstance(scores, np.ndarray)
+        assert_close(scores, theirs.transform(new_rows))
+    with pytest.raises(ValueError, match="7 features, but PCA is expecting 6"):
+        ours.transform(scipy.sparse.csr_array(np.ones((2, 7))))
 
 
 @pytest.mark.parametrize("n_components", [1, P, 0.01, 0.8, 0.999])

@@ -177,6 +177,7 @@ def lower_epsilon(wrong):
     return scipy.optimize.brentq(excess, 0.0, 50.0)
 
 
+@pytest.mark.slow
 def test_an_attacker_wins_no_more_than_was_promised():
     assert lower_epsilon(wrong_guesses()) <= EPSILON
 

@@ -46,7 +46,9 @@ class ClusterTable(SlicedTable):
         self.named = hasattr(collection, "to_delayed") and hasattr(collection, "dtypes")
         names = _names(collection, self.named)
         self.columns = roles.features(names, "The Dask collection")
+        roles = roles.beside(self.columns)
         self.label, self.ids, self._client = roles.label, roles.ids, client
+        self.also = roles.also
         self._roles = replace(roles, columns=self.columns)
         parts = _parts(collection, self.named, [*self.columns, *roles.others])
         sizes = self._compute([_later(_size)(part, self._roles) for part in parts])

@@ -76,6 +76,7 @@ class DelimitedReader(Reader):
     def survey(self, features: Sequence[str], roles: Roles) -> Survey:
         """Read the file once as text; count rows and determine the types."""
         kinds: dict[str, Kinds] = dict.fromkeys(features, NUMBER_KINDS)
+        kinds |= dict.fromkeys(roles.also, LABEL_KINDS)
         if roles.label is not None:
             kinds[roles.label] = LABEL_KINDS
         if roles.ids is not None:

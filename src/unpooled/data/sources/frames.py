@@ -40,7 +40,8 @@ class FrameTable(SlicedTable):
         self._types = dict(zip(names, self._frame.schema.values(), strict=True))
         self._numbered = {name: j for j, name in enumerate(names)}
         self.columns = roles.features(names, "The DataFrame")
-        self.label, self.ids = roles.label, roles.ids
+        roles = roles.beside(self.columns)
+        self.label, self.ids, self.also = roles.label, roles.ids, roles.also
         if not self.n_rows:
             raise DataError(
                 "The DataFrame has no rows. Leave a silo without data out of the study."

@@ -15,7 +15,9 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.data.columns import Roles
+from unpooled.data.filtered_table import FilteredTable
 from unpooled.data.recoding import RecodedTable
+from unpooled.data.row_filter import DROP, Condition
 from unpooled.data.sources.database_address import is_database, read_address
 from unpooled.data.table import ArrayTable, Table
 from unpooled.errors import DataError
@@ -41,6 +43,8 @@ def open_source(
     columns: Sequence[str] | None = None,
     missing: Mapping[str, Sequence[int | float]] | None = None,
     block_mb: float | int | None = None,
+    where: str | None = None,
+    unlabelled: str | None = None,
 ) -> Table:
     """Open a silo's data as a table that is read in blocks of rows.
 
@@ -67,12 +71,18 @@ def open_source(
         Maximum size of a block of rows as float64, in megabytes, at least 16 rows; 64
         by default. A pass over a file or a database needs a few times as much memory,
         whatever the number of rows.
+    where : str, optional
+        A condition on the rows to keep, such as ``"age >= 18 and site in ['a', 'b']"``;
+        its columns need not be features. Rows with a missing cell in a comparison are
+        left out.
+    unlabelled : {"drop"}, optional
+        Leave out the rows without a label.
 
     Returns
     -------
     Table
-        A source that is a table is returned as it is, unless `columns`, `missing` or
-        `block_mb` is given.
+        A source that is a table is returned as it is, unless `columns`, `missing`,
+        `where`, `unlabelled` or `block_mb` is given.
 
     Raises
     ------
@@ -82,13 +92,19 @@ def open_source(
     for role, name in (("label", label), ("ids", ids)):
         if name is not None and not isinstance(name, str):
             raise DataError(f"{role}={name!r}; give the name of one column.")
+    if unlabelled not in (None, DROP):
+        raise DataError(f'unlabelled={unlabelled!r}; choose "{DROP}", or leave it out.')
+    condition = None if where is None else Condition.of(where)
     if isinstance(source, Table):
         table = _as_given(source, label, ids)
         if columns is not None or missing or block_mb is not None:
             table = RecodedTable(table, columns=columns, missing=missing)
     else:
-        table = _open(source, Roles(label, ids, columns))
+        also = () if condition is None else condition.columns
+        table = _open(source, Roles(label, ids, columns, also=also))
         table = RecodedTable(table, missing=missing) if missing else table
+    if condition is not None or unlabelled is not None:
+        table = FilteredTable(table, condition, labelled=unlabelled is not None)
     if block_mb is not None:
         if not block_mb > 0:
             raise DataError(f"block_mb={block_mb!r}; give a number of megabytes.")

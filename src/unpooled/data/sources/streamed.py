@@ -83,10 +83,12 @@ class StreamedTable(SlicedTable):
         self._source, self._remedy, self._reader = source, remedy, reader
         try:
             self.columns = roles.features(reader.names(), source)
+            roles = roles.beside(self.columns)
             self._survey = reader.survey(self.columns, roles)
         except (pa.ArrowException, OSError) as error:
             raise self._unreadable(error) from error
         self.label, self.ids, self.named = roles.label, roles.ids, True
+        self.also = roles.also
         refuse_text(dict(self._survey.text), source)
         if not self.n_rows:
             raise DataError(

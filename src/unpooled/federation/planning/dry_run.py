@@ -11,7 +11,7 @@ rules by which they would refuse.
 import copy
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
@@ -33,6 +33,7 @@ from unpooled.protocol.ledger_lines import lines_of_all
 from unpooled.protocol.message import encode
 from unpooled.protocol.request import Request, Veiled, view_arrays
 from unpooled.protocol.step import Declared, Step
+from unpooled.protocol.view_operations import Operation, Rows, rows_digest
 from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.keys.roster import MOST_COMPUTING, Roster
 
@@ -51,8 +52,9 @@ class DryRun(RoundRunner):
         As of `RoundRunner`.
     n_rows : int
         Stands for N.
-    requests : list of Request
-        One for each step and view, for the silos' rules.
+    requests : list of (Request, bool)
+        One for each step and view, for the silos' rules; with each, whether its model
+        takes no missing cells.
     lines : list of Release
         The ledger lines of all rounds.
     narrowed : bool
@@ -68,18 +70,19 @@ class DryRun(RoundRunner):
     study: str
     protection: str
     n_rows: int = _PLACEHOLDER_ROWS
-    requests: list[Request] = field(default_factory=list)
+    requests: list[tuple[Request, bool]] = field(default_factory=list)
     lines: list[Release] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
     records: list[RoundRecord] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     planned: bool = True
+    complete: bool = False
     narrowed: bool = False
     follows: bool = False
     roster: Roster | None = None
     _telling: Telling = field(default_factory=Telling)
     _relay: Relay = field(default_factory=Relay)
-    _sent: set[str] = field(default_factory=set)
+    _sent: dict[str, set[str]] = field(default_factory=dict)
     _requested: set[tuple[str, str, str]] = field(default_factory=set)
     _depth: int = 0
     _fits: int = 0
@@ -122,24 +125,36 @@ class DryRun(RoundRunner):
 
     def run_step(self, call: StepCall) -> dict[str, Any]:
         """Write the lines of the round and return placeholders of the right shapes."""
-        step, sizes = call.step, call.sizes(self.parties)
-        fresh = call.new_arrays(self._sent)
-        self._sent |= fresh
+        return self.run_steps([call])[0]
+
+    def run_steps(self, calls: Sequence[StepCall]) -> list[dict[str, Any]]:
+        """Write the lines of several steps of one round."""
         self._round += 1
+        due = self._telling.due(f"planned {self._fits}", calls[0].step.name)
+        self._telling.was_told()
+        # Silos are told with the first step what the round before gave.
+        rest = [dict[str, Any]()] * (len(calls) - 1)
+        return [self._planned(*pair) for pair in zip(calls, [due, *rest], strict=True)]
+
+    def _planned(self, call: StepCall, due: Mapping[str, Any]) -> dict[str, Any]:
+        step, sizes = call.step, call.sizes(self.parties)
+        # A model that was fitted on other folds has other numbers.
+        of_part = self._sent.setdefault(_folds_of(call.operations), set())
+        fresh = call.new_arrays(of_part)
+        of_part |= fresh
         request = call.request(
             study=self.study,
             session=f"planned {self._fits}",
             round_number=self._round,
             fresh=fresh,
-            **self._telling.due(f"planned {self._fits}", step.name),
+            **due,
         )
-        self._telling.was_told()
         self._telling.tell(request, self._words(request, step, sizes))
         key = step.name, call.to, request.view_digest
         products = any(len(declared.letters) > 1 for declared in step.leaves.values())
         if key not in self._requested and not (self.narrowed and products):
             self._requested.add(key)
-            self.requests.append(request)
+            self.requests.append((request, self.complete))
         inboxes = self._relay.deliver(step)
         lines = lines_of_all(request, step, sizes, self.protection, inboxes)
         self.lines += [line for line, _ in lines]
@@ -200,33 +215,76 @@ class DryRun(RoundRunner):
         return np.full(shape, max(self.n_rows // parts, 1) if name == "count" else 1.0)
 
 
-def would_refuse(
-    coordinator: Coordinator, requests: Iterable[Request]
-) -> list[tuple[str, str, str]]:
-    """Return (party, step, rule) for each planned step that a silo would refuse."""
-    return _refusals_and_latency(coordinator, requests)[0]
+def _folds_of(operations: Iterable[Operation]) -> str:
+    """Name the folds that a view is part of: its own rows, or all others."""
+    rows = [replace(o, complement=False) for o in operations if isinstance(o, Rows)]
+    return rows_digest(rows)
+
+
+def planned_message(
+    request: Request,
+    parties: Sequence[str],
+    partition: str,
+    *,
+    complete: bool,
+    matched: bool,
+) -> bytes:
+    """Return the message that asks a silo by which rule it would refuse a request.
+
+    Parameters
+    ----------
+    request : Request
+        As a dry run made it.
+    parties : sequence of str
+        The study's parties.
+    partition : {"rows", "columns"}
+        The study's partition.
+    complete : bool
+        Whether the model takes no missing cells.
+    matched : bool
+        Whether silos know which of their rows they would read: not before these are
+        matched by ids.
+    """
+    everything = frozenset(view_arrays(request.operations))
+    whole = replace(request, fresh=everything, calls=(), told=())
+    header, arrays = whole.as_message()
+    header |= {"kind": "plan", "parties": sorted(parties), "partition": partition}
+    return encode(header | {"complete": complete, "matched": matched}, arrays)
+
+
+# For each refusal its party, step and rule, and the columns that it names.
+_Refusal = tuple[tuple[str, str, str], tuple[str, ...]]
 
 
 def _refusals_and_latency(
-    coordinator: Coordinator, requests: Iterable[Request]
-) -> tuple[list[tuple[str, str, str]], float]:
-    """Return what `would_refuse` does, and the shortest time that a reply took."""
-    refusals, latency = [], math.inf
-    for request in requests:
-        everything = frozenset(view_arrays(request.operations))
-        whole = replace(request, fresh=everything, calls=(), told=())
-        header, arrays = whole.as_message()
-        header |= {"kind": "plan", "parties": sorted(coordinator.parties)}
-        header["partition"] = coordinator.partition
-        data, began = encode(header, arrays), time.perf_counter()
+    coordinator: Coordinator, requests: Iterable[tuple[Request, bool]], *, matched: bool
+) -> tuple[list[_Refusal], float]:
+    """Return what silos would refuse, and the shortest time that a reply took."""
+    refusals, latency = list[_Refusal](), math.inf
+    for request, complete in requests:
+        data = planned_message(
+            request,
+            coordinator.parties,
+            coordinator.partition,
+            complete=complete,
+            matched=matched,
+        )
+        began = time.perf_counter()
         replies = coordinator.exchange(dict.fromkeys(coordinator.parties, data), "plan")
         latency = min(latency, time.perf_counter() - began)
         if replies.problem:
             raise replies.problem
         for party, reply in replies.messages.items():
-            if rule := reply.header.get("rule", ""):
-                refusals.append((party, request.step, rule))
+            if rule := str(reply.header.get("rule", "")):
+                columns = _names(reply.header.get("columns", []))
+                refusals.append(((party, request.step, rule), columns))
     return list(dict.fromkeys(refusals)), latency if math.isfinite(latency) else 0.0
+
+
+def _names(columns: Any) -> tuple[str, ...]:
+    """Return the names of columns in a reply; anything else counts as none."""
+    listed = isinstance(columns, list) and all(isinstance(c, str) for c in columns)
+    return tuple(columns) if listed else ()
 
 
 def plan(
@@ -269,13 +327,15 @@ def plan(
         raise DataError(f"{type(model).__name__} has no update to plan.")
     live, rows = federation.coordinator, int(n_rows or _PLACEHOLDER_ROWS)
     dry = _rehearsed(model, federation, y, rows, update=update)
-    refusals, latency = list[tuple[str, str, str]](), 0.0
+    refusals, latency = list[_Refusal](), 0.0
     if isinstance(live, Coordinator):
-        refusals, latency = _refusals_and_latency(live, dry.requests)
+        matched = federation.layout.matching != "ids"
+        refusals, latency = _refusals_and_latency(live, dry.requests, matched=matched)
     lines = with_matching(federation, dry.lines)
     planned = Plan(
         releases=lines,
-        refusals=tuple(refusals),
+        refusals=tuple(refusal for refusal, _ in refusals),
+        refused_columns=tuple(columns for _, columns in refusals),
         parties=live.parties,
         protection=live.protection,
         notes=tuple(dry.notes),

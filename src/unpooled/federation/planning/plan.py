@@ -1,5 +1,6 @@
 """A plan: what a fit would exchange, what silos would refuse, what it would cost."""
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import final
@@ -33,6 +34,9 @@ class Plan:
         for their rules; 0 where they were not.
     n_columns : int
         Number of columns that the fit reads; 0 where it is not known.
+    refused_columns : tuple of tuple of str
+        For each refusal the columns that it is about, where a rule about cells names
+        them; empty where there are none.
     """
 
     releases: tuple[Release, ...]
@@ -42,6 +46,16 @@ class Plan:
     notes: tuple[str, ...] = ()
     latency: float = 0.0
     n_columns: int = 0
+    refused_columns: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def reasons(self) -> tuple[tuple[str, str, str, tuple[str, ...]], ...]:
+        """Party, step, rule and named columns of each refusal."""
+        named = itertools.chain(self.refused_columns, itertools.repeat(()))
+        return tuple(
+            (*refusal, columns)
+            for refusal, columns in zip(self.refusals, named, strict=False)
+        )
 
     @property
     def rounds(self) -> int:

@@ -61,8 +61,8 @@ def local_names(y: Shaped[Array, " n"], *, salts: Int[Array, " c"]) -> dict[str,
     """Add the names and sizes of this silo's classes into the cells of a table."""
     cells = np.zeros((len(salts), 1 + _WORDS))
     counts = Counter(_present(y).tolist())
-    # What the first table cannot hold is asked for again, in a larger one.
-    if len(counts) > max(len(salts), SIZES[1]):
+    # What a small table cannot hold is asked for again, in a larger one.
+    if len(counts) > max(len(salts), SIZES[-1]):
         raise DataError("The label has too many values.", rule="label_values")
     for value, count in counts.items():
         words = words_of(value)
@@ -151,6 +151,8 @@ def agreed_classes(
     names_step: Step,
     classes: Sequence[Any] | None,
     n_planned: int,
+    *,
+    least: int = 2,
 ) -> tuple[Int[Array, "c w"], Float[Array, " c"]]:
     """Return the sorted names of all classes as words, and their sizes; one round.
 
@@ -164,6 +166,8 @@ def agreed_classes(
         The names, where they are known beforehand.
     n_planned : int
         Number of classes that a plan assumes, which does not know it.
+    least : int, default 2
+        Fewest classes that there must be, where the names are not given.
 
     Raises
     ------
@@ -181,7 +185,7 @@ def agreed_classes(
             return names, np.full(n_planned, float(rows))
         counts = peeled(np.rint(cells), salts)
         if counts is not None:
-            names = _ordered(list(counts))
+            names = _ordered(list(counts), least)
             return names, np.array([float(counts[tuple(w)]) for w in names.tolist()])
     raise DataError(
         f"The label {federation.label!r} has too many values to be classes. Name a "
@@ -348,11 +352,11 @@ def _value(words: Sequence[int]) -> Any:
     return int(name[1:]) if number.is_integer() else number
 
 
-def _ordered(names: Sequence[tuple[int, ...]]) -> Int[Array, "c w"]:
+def _ordered(names: Sequence[tuple[int, ...]], least: int = 2) -> Int[Array, "c w"]:
     by_value = {_value(name): name for name in names}
     if len({isinstance(value, str) for value in by_value}) != 1:
         raise DataError("The label has both numbers and texts; make them one kind.")
-    if len(by_value) < 2:
+    if len(by_value) < least:
         raise DataError(
             f"The label has the single class {next(iter(by_value))!r}; two are needed."
         )

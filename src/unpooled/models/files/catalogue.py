@@ -19,10 +19,11 @@ _PACKAGE = unpooled.models.__name__
 def estimators() -> dict[str, type[FederatedEstimator]]:
     """Return every estimator of the library by its class name, sorted.
 
-    This imports all models; `estimator` imports one.
+    This imports all models; `estimator` imports one. Those that only judge others, such
+    as cross-validation, are left out.
     """
     found = ((name, estimator(name)) for name in sorted(_modules_by_class()))
-    return {name: kind for name, kind in found if kind is not None}
+    return {name: kind for name, kind in found if kind is not None and kind.is_model}
 
 
 def estimator(name: str) -> type[FederatedEstimator] | None:

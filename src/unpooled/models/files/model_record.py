@@ -16,7 +16,7 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.errors import StudyError
-from unpooled.models.base import fitted_names
+from unpooled.models.base import FederatedEstimator, fitted_names
 from unpooled.models.files.catalogue import estimator, estimators, parameter_names
 from unpooled.secure.noise import GaussianPrivacy
 
@@ -129,6 +129,8 @@ def _encoded(name: str, value: Any, arrays: dict[str, Array]) -> Any:
         return value
     if isinstance(value, GaussianPrivacy):
         return {"privacy": _encoded(name, value.as_dict(), arrays)}
+    if isinstance(value, FederatedEstimator) or _is_pipeline(value):
+        return {"model": record_of(value, arrays)}
     if isinstance(value, list | tuple):
         items = [_encoded(name, item, arrays) for item in value]
         return {"tuple": items} if isinstance(value, tuple) else items
@@ -177,6 +179,8 @@ def _decoded(value: Any, array: Callable[[str], Array]) -> Any:
         return tuple(_decoded(item, array) for item in content)
     if kind == "dict":
         return {key: _decoded(item, array) for key, item in content.items()}
+    if kind == "model":
+        return model_of(content, array)
     if kind == "privacy":
         return GaussianPrivacy.of(_decoded(content, array))
     if kind == "float" and content in ("nan", "inf", "-inf"):

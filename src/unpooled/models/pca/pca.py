@@ -26,16 +26,25 @@ from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models import moments
-from unpooled.models.base import FederatedEstimator
+from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.moments import local_scatter, local_squares, pooled_mean
-from unpooled.models.pca import columns, compression, gossip, krylov, private, update
+from unpooled.models.pca import (
+    columns,
+    compression,
+    gossip,
+    krylov,
+    likelihood,
+    private,
+    update,
+)
 from unpooled.models.pca.pca_results import pca_exhibits
 from unpooled.models.pca.spectrum import (
     Iteration,
@@ -263,7 +272,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     )
     _steps = (
         *(moments.local_total, moments.local_squares, moments.local_scatter),
-        *(krylov, columns, gossip, compression, private, update),
+        *(krylov, columns, gossip, compression, private, update, likelihood),
     )
 
     def __init__(
@@ -447,9 +456,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         Parameters
         ----------
         X : (n, p) array-like or Federation
-            A federation gives a view whose columns are pca0, pca1, ...; nothing leaves
-            a silo. On a column partition scores are sums over silos: the coordinator
-            receives them, or (``scores="parties"``) the silos keep them.
+            An array may be sparse. A federation gives a view whose columns are pca0,
+            pca1, ...; nothing leaves a silo. On a column partition scores are sums over
+            silos: the coordinator receives them, or (``scores="parties"``) the silos
+            keep them.
 
         Returns
         -------
@@ -463,7 +473,16 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
                 )
             names = list(self.get_feature_names_out())
             return view.derive(projected, names, kept_of="", **self._projection())
+        if issparse(X):
+            return self._of_sparse(X)
         return projected(self._check_rows(X), **self._projection())
+
+    def _of_sparse(self, X: Any) -> Float[Array, "n k"]:
+        """Return the scores of sparse rows, which are never made dense."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="float64")
+        scores = X @ self.components_.T - self.mean_ @ self.components_.T
+        return scores / self._scale()
 
     def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
         """Return the rows of given scores, as far as k components determine them.
@@ -583,8 +602,32 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         return self.to_sklearn().score_samples(self._check_rows(X))
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return the mean log-likelihood of rows under the probabilistic model."""
-        return float(np.mean(self.score_samples(X)))
+        """Return the mean log-likelihood of rows under the probabilistic model.
+
+        Parameters
+        ----------
+        X : (n, p) array-like or Federation
+            Rows. Of a federation by rows are released, as totals only: N, and the
+            squares of the rows' distances from the mean and of their scores, added.
+        y : optional
+            Ignored.
+        """
+        if not isinstance(X, Federation):
+            return float(np.mean(self.score_samples(X)))
+        if X.partition == "columns":
+            raise DataError(
+                "On a column partition each silo keeps its part of the components, so "
+                "a score of rows would take sums over the parts of every person."
+            )
+        view = check_federation(self, self._check_view(X))
+        with view.calling(self, "score"):
+            return likelihood.mean_log_likelihood(
+                view,
+                self.mean_,
+                self.components_,
+                self.explained_variance_,
+                float(self.noise_variance_),
+            )
 
     def to_sklearn(self) -> Any:
         """Return a fitted `sklearn.decomposition.PCA`, usable without this library."""

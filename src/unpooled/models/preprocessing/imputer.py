@@ -63,7 +63,7 @@ def own_statistics(kept: Any, *, keep_empty: bool) -> dict[str, Any]:
     return {"statistics": kept["total"] / np.maximum(kept["count"], 1)}
 
 
-@derived(fitted_by=("imputer.own_statistics",), by_column=True)
+@derived(fitted_by=("imputer.own_statistics",), by_column="missing")
 def own_imputed(X: Float[Array, "n p"], kept: Any) -> Float[Array, "n p"]:
     """Return the rows with the silo's own statistics in their missing cells."""
     return imputed(X, statistics=kept["statistics"])
@@ -127,6 +127,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     statistics_: Float[Array, " p"]
 
     _partitions = ("rows", "columns")
+    _gives_views = ("rows", "columns")
     _missing = True
     _kept_by_silos = ("statistics_",)
     _steps = (local_counts, local_observed, own_observed)

@@ -161,6 +161,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
     scale_: Float[Array, " p"] | None
 
     _partitions = ("rows", "columns")
+    _gives_views = ("rows", "columns")
     _missing = True
     _kept_by_silos = ("mean_", "var_", "scale_", "n_samples_seen_")
     _steps = (local_counts, local_observed, own_observed)

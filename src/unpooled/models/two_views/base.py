@@ -24,6 +24,8 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.canonical_correlation import Covariances, correlations, structure
 from unpooled.linalg.partial_least_squares import Latent
 from unpooled.models.base import FederatedEstimator, check_federation
+from unpooled.models.metrics.predictions import predicted
+from unpooled.models.metrics.regression import PREDICTED, r2_score
 from unpooled.models.moments import complete, pooled_mean, pooled_scatter
 from unpooled.protocol.step import derived, disclosed, public, release
 
@@ -44,6 +46,25 @@ def scored(
 ) -> Float[Array, "n k"]:
     """Return the scores of rows of one view."""
     return (X - mean) / scale @ rotations
+
+
+@derived(
+    takes={
+        "mean": public("l", "the mean of each column that predicts"),
+        "coef": public("k l", "the regression coefficients"),
+        "intercept": public("k", "the mean of each column that is predicted"),
+    },
+)
+def predicted_columns(
+    X: Float[Array, "n p"],
+    *,
+    mean: Float[Array, " l"],
+    coef: Float[Array, "k l"],
+    intercept: Float[Array, " k"],
+) -> Float[Array, "n q"]:
+    """Return predictions from the first columns of rows, and behind them the others."""
+    first = X[:, : len(mean)]
+    return np.hstack([(first - mean) @ coef.T + intercept, X[:, len(mean) :]])
 
 
 @disclosed(
@@ -257,18 +278,76 @@ class Predicting(TwoViews):
     x_loadings_: Float[Array, "p k"]
     y_loadings_: Float[Array, "q k"]
 
-    def predict(self, X: Any) -> Float[Array, "n q"]:
+    def predict(self, X: Any) -> Any:
         """Return the columns of the second view, predicted from the first.
 
         Parameters
         ----------
-        X : (n, p) array-like
-            Rows of the first view.
+        X : (n, p) array-like or Federation
+            Rows of the first view. A federation by rows gives a view, lazily, whose
+            columns are the predictions, named "predicted y1" for y1, and the true
+            columns where it has them; nothing leaves a silo.
+
+        Returns
+        -------
+        (n, q) array or Federation
         """
         check_is_fitted(self)
         if not hasattr(self, "coef_"):
             raise DataError("One-shot solvers find directions and predict nothing.")
+        if isinstance(X, Federation):
+            return self._predicted(X)
         return (self._check_rows(X) - self.x_mean_) @ self.coef_.T + self.intercept_
+
+    def _predicted(self, X: Federation) -> Federation:
+        """Return the view of predictions and of the true columns that are at hand."""
+        known = [name for name in self.y_columns_ if name in X.feature_names]
+        wanted = (*self.x_columns_, *known)
+        # Silos that follow predict on this view: it must come out the same.
+        view = X if X.feature_names == wanted else X.select(wanted)
+        names = [PREDICTED + name for name in self.y_columns_]
+        arguments = {
+            "mean": self.x_mean_,
+            "coef": self.coef_,
+            "intercept": self.intercept_,
+        }
+        step, columns = predicted_columns, [*names, *known]
+        view = check_federation(self, view)
+        return predicted(self, "predict", view, step, columns, arguments)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return R² of the predictions, averaged over the predicted columns.
+
+        Parameters
+        ----------
+        X : (n, p) array-like or Federation
+            Rows of the first view; a federation by rows has the second view too.
+        y : (n, q) array-like, or sequence of str
+            The same rows of the second view; with a federation, the names of its
+            columns, all of them when omitted.
+        sample_weight : (n,) array-like, optional
+            Weights of the rows of an array; a federation has none.
+
+        Notes
+        -----
+        Of a federation is released what `unpooled.metrics.r2_score` releases.
+        """
+        if not isinstance(X, Federation):
+            import sklearn.metrics
+
+            return float(
+                sklearn.metrics.r2_score(
+                    y, self.predict(X), sample_weight=sample_weight
+                )
+            )
+        if sample_weight is not None:
+            raise DataError("The rows of a federation have no weights.")
+        if X.partition == "columns":
+            raise DataError(
+                "On a column partition the silo of the second view has predictions and "
+                "true values: predict(federation) gives it the former."
+            )
+        return float(r2_score(self.y_columns_ if y is None else y, self.predict(X)))
 
     def inverse_transform(self, X: Any) -> Float[Array, "n p"]:
         """Return rows of the first view, reconstructed from their k scores.

@@ -353,7 +353,12 @@ class Studies:
         check_refusals(self._policy, log.state().refusals, log.answered(), now())
 
     def refused(
-        self, header: Mapping[str, Any], rule: str, digests: Mapping[str, str] = {}
+        self,
+        header: Mapping[str, Any],
+        rule: str,
+        digests: Mapping[str, str] = {},
+        *,
+        of_table: bool = False,
     ) -> None:
         """Write a refusal, if it can be written: it goes out in any case.
 
@@ -365,10 +370,12 @@ class Studies:
             The rule.
         digests : mapping of str to str
             SHA-256 of the message's arrays.
+        of_table : bool, default False
+            As of `question_of`.
         """
         if rule == "audit_log":
             return
-        question = question_of(rule, header, digests)
+        question = question_of(rule, header, digests, of_table=of_table)
         study = header.get("study")
         asked = header.get("step") or header.get("kind")
         with suppress(StudyError):

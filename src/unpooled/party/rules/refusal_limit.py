@@ -72,7 +72,11 @@ def check_refusals(
 
 
 def question_of(
-    rule: str, header: Mapping[str, Any], digests: Mapping[str, str]
+    rule: str,
+    header: Mapping[str, Any],
+    digests: Mapping[str, str],
+    *,
+    of_table: bool = False,
 ) -> str:
     """Return a name for the question that a refusal answers; empty if about no rows.
 
@@ -82,11 +86,18 @@ def question_of(
         Of the refused message, from anybody.
     digests : mapping of str to str
         SHA-256 of the message's arrays.
+    of_table : bool, default False
+        Whether the verdict is about cells of the rows that are selected, whatever the
+        message asks: of a plan, which says of each column whether it has missing or
+        infinite cells. The verdicts about all columns are one question, so that a plan
+        of a table with several faults is no series of attempts.
     """
     depends = DATA_RULES.get(rule)
     if depends is None:
         return ""
     view = header.get("view", [])
+    if of_table:
+        return digest(canonical(["cells", _selected_rows(view)]))
     if depends == "selection":
         about: Any = _selection(view)
     elif depends == "view":
@@ -116,6 +127,13 @@ def _bounds(step: Step) -> list[str]:
     ]
     firsts = [getattr(b, dataclasses.fields(b)[0].name) for b in bounds]
     return sorted({first for first in firsts if isinstance(first, str)})
+
+
+def _selected_rows(view: Any) -> Any:
+    try:
+        return [one for one in view if one["operation"] == "rows"]
+    except (KeyError, TypeError):
+        return view
 
 
 def _selection(view: Any) -> Any:

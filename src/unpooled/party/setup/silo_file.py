@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
 
+from unpooled.data.row_filter import FILTER_KEYS, filter_keys
 from unpooled.data.sources.database_address import anchored
 from unpooled.data.sources.open_source import open_source
 from unpooled.data.table import Table
@@ -32,6 +33,7 @@ _KEYS = (
     "columns",
     "missing",
     "block_mb",
+    *FILTER_KEYS,
     "policy",
     "identity",
     "roster",
@@ -66,6 +68,8 @@ class SiloFile:
         Per column, the cell values that mean missing.
     block_mb : float or None
         Megabytes that a block of rows may take in memory; None for 64.
+    rows : mapping of str to str
+        Which rows studies read, `where` and `unlabelled` of `open_source`.
     policy, identity, roster : Path
         The silo's rules, its private key, the public keys that it pins.
     audit : Path
@@ -88,6 +92,7 @@ class SiloFile:
     columns: tuple[str, ...] | None
     missing: Mapping[str, list[float]]
     block_mb: float | int | None
+    rows: Mapping[str, str]
     policy: Path
     identity: Path
     roster: Path
@@ -118,6 +123,7 @@ class SiloFile:
             columns=own.names("columns"),
             missing=own.codes("missing"),
             block_mb=own.number("block_mb"),
+            rows=filter_keys(own),
             policy=file("policy", "policy.toml"),
             identity=file("identity", "identity.key"),
             roster=file("roster", "roster.toml"),
@@ -141,6 +147,7 @@ class SiloFile:
             columns=self.columns,
             missing=self.missing,
             block_mb=self.block_mb,
+            **self.rows,
         )
 
     def rules(self) -> Policy:

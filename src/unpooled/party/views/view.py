@@ -131,6 +131,11 @@ class View:
         return [o.step for o in self._operations if isinstance(o, Derive)]
 
     @property
+    def is_filled(self) -> bool:
+        """Whether a transform in the chain gives a number to every missing cell."""
+        return any(find_step(name).by_column == "missing" for name in self.transforms)
+
+    @property
     def fewest_rows(self) -> int:
         """The fewest rows that this view and any other of the table can differ in.
 

@@ -1,9 +1,10 @@
 """The methods of a study as a paragraph to paste into a paper, with its references."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
-from unpooled.report.facts import Facts
+from unpooled.report.facts import SIMULATED, Facts
 from unpooled.report.versions import versions
 from unpooled.results.citations import citation_of
 from unpooled.results.formats import counted, listed
@@ -60,22 +61,24 @@ def _who(facts: Facts) -> str:
         if facts.partition == "rows"
         else "different columns of the same rows"
     )
+    pooled = "were analysed without being pooled"
+    if SIMULATED in facts.notes:
+        pooled += ", in a simulation in one process"
     return (
         f"Data of {counted(m, 'organisation')} ({rows}{counted(p, 'column')} in all; "
-        f"each organisation holds {how}) were analysed without being pooled."
+        f"each organisation holds {how}) {pooled}."
     )
 
 
-def _how(facts: Facts, cited: object) -> str:
+def _how(facts: Facts, cited: Callable[..., str]) -> str:
     kinds = {line.visibility for line in facts.lines("out")}
     if not kinds:
         return "No numbers left an organisation."
     if facts.protection != "masked":
         return "Totals over all organisations were added without encryption."
-    assert callable(cited)
     parts = [
-        "the organisations’ contributions to totals were added under pairwise masks, so "
-        f"that only totals over all organisations could be opened{cited(_MASKED_SUMS)}"
+        "the organisations’ contributions to totals were added under pairwise masks, "
+        f"so that only totals over all organisations could be opened{cited(_MASKED_SUMS)}"
     ] * bool(kinds & {"summed", "veiled"})
     if "compared" in kinds:
         parts.append("signs of totals were found by secure multi-party computation")

@@ -6,7 +6,9 @@ from typing import final
 
 from unpooled.ledger import Release
 from unpooled.report.facts import Facts, declaration
+from unpooled.report.text.what_follows import only_large_totals
 from unpooled.report.text.wording import meaning, per_person, shown_as_they_are
+from unpooled.results.formats import listed
 
 
 @final
@@ -38,49 +40,47 @@ def people_answer(facts: Facts) -> Answer:
     out = facts.lines("out")
     if not out:
         return Answer("No person’s data left a silo.", "No numbers left a silo at all.")
-    about_people = [line for line in out if per_person(line)]
+    m = len(facts.parties)
     unknown = sorted({x.step for x in out if declaration(x.step, x.name) is None})
     caveat = ""
     if unknown:
-        caveat = (
-            f" Of {len(unknown)} steps this program does not know whether they have "
-            f"entries for single people."
-        )
-    if about_people:
+        caveat = f" This program does not know what {listed(unknown)} releases."
+    if about_people := [line for line in out if per_person(line)]:
         return Answer(
             "Numbers about single people left a silo.",
-            f"{_who_could_open(facts, about_people)} No record left as it is in a "
-            f"silo’s table; but records can often be reconstructed from such "
-            f"arrays.{caveat}",
+            f"{_who_could_open(facts, about_people)} Records of people can often be "
+            f"reconstructed from such arrays.{caveat}",
             True,
         )
+    none = "No array with entries for single people left a silo."
     if facts.protection != "masked":
         return Answer(
-            "No array with entries for single people left a silo.",
-            "Sums, counts and products over a silo’s own rows did, in clear: the "
+            none,
+            f"Sums, counts and products over each silo’s own rows did, in clear: the "
             f"coordinator could read each silo’s own.{caveat}",
             True,
         )
     if shown_as_they_are(facts):
         shown = [x for x in out if x.visibility in ("disclosed", "exchanged")]
         return Answer(
-            "No array with entries for single people left a silo.",
-            f"Some results of single silos were disclosed as they are: "
-            f"{_phrases(shown)}. All else was masked, as part of a total over all "
-            f"silos.{caveat}",
+            none,
+            f"Results of single silos were disclosed as they are: {_phrases(shown)}. "
+            f"All else was masked, as part of a total over all silos.{caveat}",
             True,
         )
     if unknown:
+        return Answer("What left a silo is not fully known.", caveat.strip(), True)
+    if not only_large_totals(facts):
         return Answer(
-            "Whether numbers about single people left a silo is not known.",
-            caveat.strip(),
+            none,
+            f"All that left was masked, as part of a total over all {m} silos. But so "
+            f"few rows are behind the totals that rows can be reconstructed from them.",
             True,
         )
-    kinds = "sums, counts and products over many rows"
     return Answer(
         "No person’s data left a silo.",
-        f"Everything that left was {kinds}, masked as part of a total over all "
-        f"{len(facts.parties)} silos; no array had an entry for a single person.",
+        f"All that left were sums, counts and products over rows, masked as part of a "
+        f"total over all {m} silos; no array had an entry for a single person.",
     )
 
 

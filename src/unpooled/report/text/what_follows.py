@@ -87,7 +87,7 @@ def _collusion(m: int) -> str:
 def could_not_learn(facts: Facts) -> list[str]:
     """Return what nobody could learn, as far as that holds for this study."""
     m, found = len(facts.parties), []
-    if _only_large_totals(facts):
+    if only_large_totals(facts):
         found.append("Any row, that is, the values of any one person or record.")
     shown = shown_as_they_are(facts)
     if hidden := veiled(facts):
@@ -110,7 +110,7 @@ def could_not_learn(facts: Facts) -> list[str]:
     return found
 
 
-def _only_large_totals(facts: Facts) -> bool:
+def only_large_totals(facts: Facts) -> bool:
     """Return whether totals are over enough rows to promise that no row is known.
 
     The values of a silo with a single row are that row, so the promise needs totals

@@ -1,0 +1,657 @@
+"""Metrics of classes, predicted in the silos: confusion matrix, ROC, calibration.
+
+    round 1   sizes of the model's classes: `classes.local_class_counts`; only where
+              there are others too, names and sizes of all: `classes.local_names`
+    round 2   silos <── sizes ── each silo judges them, then sends the counts of its
+              rows by class and predicted class, or by class and bin of the score, or
+              its sum of losses ──> added
+
+A confusion matrix tells, of all silos together, how many people of each class were
+predicted as each class; one of its cells may be one person.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import numpy as np
+import scipy.special
+
+from unpooled.arrays import Array, Bool, Float, Int, Shaped
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.models.discriminant.classes import (
+    NAMES,
+    OWN_SIZES,
+    SIZES_TOLD,
+    agreed_classes,
+    check_label,
+    class_codes,
+    class_sizes,
+    class_values,
+    local_class_counts,
+    local_names,
+    names_of,
+)
+from unpooled.models.metrics.predictions import measuring, predictor_of
+from unpooled.models.moments import complete
+from unpooled.protocol.step import public, release, stays, summed
+
+PREDICT, PROBABILITIES = ("predict",), ("predict_proba",)
+SCORES = ("predict_proba", "decision_function")
+_EPS = float(np.finfo(float).eps)
+_IN_BINS = "how many rows have a probability in each bin, over all silos"
+
+
+@summed(
+    takes={"classes": NAMES, "count": SIZES_TOLD, "predictions": "size k"},
+    confusion=release(
+        "c k",
+        meaning="how many rows of each class are predicted as each class "
+        "(confusion matrix)",
+    ),
+    own=OWN_SIZES,
+)
+def local_confusion(
+    X: Float[Array, "n 1"],
+    y: Shaped[Array, " n"],
+    *,
+    classes: Int[Array, "c w"],
+    count: Float[Array, " c"],
+    predictions: int,
+) -> dict[str, Any]:
+    """Count this silo's rows by class and by position of the predicted class."""
+    codes = class_codes(y, classes)
+    cells = codes * predictions + complete(X)[:, 0].astype(np.int64)
+    counts = np.bincount(cells[codes >= 0], minlength=len(classes) * predictions)
+    confusion = counts.reshape(len(classes), predictions).astype(float)
+    return {"confusion": confusion, "own": class_sizes(codes, classes)}
+
+
+@summed(
+    takes={
+        "classes": NAMES,
+        "count": SIZES_TOLD,
+        "column": public("c", "which column has the probability of each class"),
+    },
+    loss=release(
+        "",
+        meaning="the negative logarithm of the probability of each row's class, added",
+    ),
+    own=OWN_SIZES,
+)
+def local_log_loss(
+    X: Float[Array, "n k"],
+    y: Shaped[Array, " n"],
+    *,
+    classes: Int[Array, "c w"],
+    count: Float[Array, " c"],
+    column: Int[Array, " c"],
+) -> dict[str, Any]:
+    """Add the negative logarithms of the probabilities of this silo's rows' classes."""
+    codes = class_codes(y, classes)
+    known = codes >= 0
+    rows = complete(X)[known]
+    # As scikit-learn clips: a probability of zero would make the sum infinite.
+    own = np.clip(rows[np.arange(len(rows)), column[codes[known]]], _EPS, 1 - _EPS)
+    loss = np.array(-np.log(own).sum())
+    return {"loss": loss, "own": class_sizes(codes, classes)}
+
+
+@summed(
+    takes={"classes": NAMES, "count": SIZES_TOLD, "bins": "size b"},
+    binned=release(
+        "c b", meaning="how many rows of each class have a probability in each bin"
+    ),
+    own=OWN_SIZES,
+)
+def local_binned(
+    X: Float[Array, "n k"],
+    y: Shaped[Array, " n"],
+    *,
+    classes: Int[Array, "c w"],
+    count: Float[Array, " c"],
+    bins: int,
+    inclusive: bool,
+    decides: bool,
+    last: bool,
+) -> dict[str, Any]:
+    """Count this silo's rows by their class and by the bin of their probability.
+
+    `inclusive`: a bin has its upper edge, and not its lower one. `decides`: the rows
+    are values of a decision function. `last`: the class of the last column, and not of
+    the first, is the positive one.
+    """
+    codes = class_codes(y, classes)
+    bin_of = bins_of(probability(X, decides=decides, last=last), bins, inclusive)
+    cells = codes * bins + bin_of
+    counts = np.bincount(cells[codes >= 0], minlength=len(classes) * bins)
+    binned = counts.reshape(len(classes), bins).astype(float)
+    return {"binned": binned, "own": class_sizes(codes, classes)}
+
+
+@summed(
+    takes={"count": public("b", _IN_BINS, counts="cells")},
+    probability=release(
+        "b", meaning="the probabilities of the rows in each bin, added"
+    ),
+    own=stays(
+        "b",
+        until="fit",
+        meaning="how many of the silo's rows have a probability in each bin",
+        counts="cells",
+    ),
+)
+def local_binned_sums(
+    X: Float[Array, "n k"], *, count: Float[Array, " b"], decides: bool, last: bool
+) -> dict[str, Any]:
+    """Add the probabilities of this silo's rows, bin by bin; bins have upper edges."""
+    p = probability(X, decides=decides, last=last)
+    bin_of = bins_of(p, len(count), inclusive=True)
+    own = np.bincount(bin_of, minlength=len(count)).astype(float)
+    return {"probability": np.bincount(bin_of, p, minlength=len(count)), "own": own}
+
+
+def probability(
+    X: Float[Array, "n k"], *, decides: bool, last: bool
+) -> Float[Array, " n"]:
+    """Return the probability of the positive class of each row."""
+    if decides:
+        return scipy.special.expit(complete(X)[:, 0] * (1.0 if last else -1.0))
+    return complete(X)[:, -1 if last else 0]
+
+
+def bins_of(p: Float[Array, " n"], bins: int, inclusive: bool) -> Int[Array, " n"]:
+    """Return the bin of each probability, of `bins` of equal width from 0 to 1."""
+    inner = np.linspace(0.0, 1.0, bins + 1)[1:-1]
+    return np.searchsorted(inner, p, side="left" if inclusive else "right")
+
+
+def confusion_matrix(
+    y_true: str,
+    y_pred: Any,
+    *,
+    labels: Sequence[Any] | None = None,
+    normalize: str | None = None,
+) -> Float[Array, "c c"] | Int[Array, "c c"]:
+    """Return how many rows of each class are predicted as each class.
+
+    Parameters
+    ----------
+    y_true : str
+        Name of the label.
+    y_pred : Federation
+        What ``model.predict(federation)`` gives.
+    labels : sequence, optional
+        The classes of rows and columns, in this order. None: all that stand in the
+        label or are predicted, sorted.
+    normalize : {"true", "pred", "all"}, optional
+        Divide by the sums of rows, of columns, or of all.
+
+    Returns
+    -------
+    (c, c) array
+        Entry (i, j) counts rows of class i that are predicted as class j, over all
+        silos.
+
+    Notes
+    -----
+    Released, as totals only: the sizes of the model's classes among these rows and the
+    number of rows of others, of which names and sizes follow where there are any; and
+    the matrix. A silo sends it only if every class has `min_rows_per_class` rows in all
+    silos together. An entry may count a single person: whoever knows all other people
+    of a class learns how the remaining one was predicted.
+
+    See Also
+    --------
+    sklearn.metrics.confusion_matrix : its twin on rows in one place.
+    """
+    if normalize not in (None, "true", "pred", "all"):
+        raise DataError(
+            f'normalize={normalize!r}; choose None, "true", "pred" or "all".'
+        )
+    given = None if labels is None else np.asarray(labels).tolist()
+    arguments = {"y_true": y_true, "labels": given, "normalize": normalize}
+    predictor_of("confusion_matrix", y_pred, PREDICT)
+    with measuring("confusion_matrix", y_pred, arguments):
+        found = _confusion(y_true, y_pred)
+    counts = found.of(given)
+    if normalize is None:
+        return counts
+    sums = counts.sum(
+        axis={"true": 1, "pred": 0, "all": None}[normalize], keepdims=True
+    )
+    return np.divide(counts, sums, out=np.zeros(counts.shape), where=sums > 0)
+
+
+def accuracy_score(y_true: str, y_pred: Any, *, normalize: bool = True) -> float:
+    """Return the share of rows whose class is predicted rightly.
+
+    Parameters
+    ----------
+    y_true : str
+        Name of the label.
+    y_pred : Federation
+        What ``model.predict(federation)`` gives.
+    normalize : bool, default True
+        False: the number of these rows.
+
+    Notes
+    -----
+    Released is what `confusion_matrix` releases.
+
+    See Also
+    --------
+    sklearn.metrics.accuracy_score : its twin on rows in one place.
+    """
+    arguments = {"y_true": y_true, "normalize": bool(normalize)}
+    predictor_of("accuracy_score", y_pred, PREDICT)
+    with measuring("accuracy_score", y_pred, arguments):
+        counts = _confusion(y_true, y_pred).counts
+    right = float(counts.trace())
+    return right / float(counts.sum()) if normalize else right
+
+
+def balanced_accuracy_score(
+    y_true: str, y_pred: Any, *, adjusted: bool = False
+) -> float:
+    """Return the mean over the classes of the share that is predicted rightly.
+
+    Parameters
+    ----------
+    y_true : str
+        Name of the label.
+    y_pred : Federation
+        What ``model.predict(federation)`` gives.
+    adjusted : bool, default False
+        Shift and scale it, so that chance gives 0 and no error gives 1.
+
+    Notes
+    -----
+    Released is what `confusion_matrix` releases.
+
+    See Also
+    --------
+    sklearn.metrics.balanced_accuracy_score : its twin on rows in one place.
+    """
+    arguments = {"y_true": y_true, "adjusted": bool(adjusted)}
+    predictor_of("balanced_accuracy_score", y_pred, PREDICT)
+    with measuring("balanced_accuracy_score", y_pred, arguments):
+        counts = _confusion(y_true, y_pred).counts
+    sizes = counts.sum(axis=1)
+    recalls = (counts.diagonal() / np.where(sizes > 0, sizes, 1))[sizes > 0]
+    score = float(np.mean(recalls))
+    if adjusted and len(recalls) > 1:
+        chance = 1.0 / len(recalls)
+        score = (score - chance) / (1.0 - chance)
+    return score
+
+
+def log_loss(y_true: str, y_pred: Any, *, normalize: bool = True) -> float:
+    """Return the mean negative logarithm of the probability of each row's class.
+
+    Parameters
+    ----------
+    y_true : str
+        Name of the label.
+    y_pred : Federation
+        What ``model.predict_proba(federation)`` gives.
+    normalize : bool, default True
+        False: the sum over the rows.
+
+    Raises
+    ------
+    DataError
+        Where rows are of a class that the model was not fitted with.
+
+    Notes
+    -----
+    Released, as totals only: the sizes of the classes among these rows, and the sum of
+    the losses.
+
+    See Also
+    --------
+    sklearn.metrics.log_loss : its twin on rows in one place.
+    """
+    arguments = {"y_true": y_true, "normalize": bool(normalize)}
+    by = predictor_of("log_loss", y_pred, PROBABILITIES)
+    with measuring("log_loss", y_pred, arguments):
+        names, count = _true_classes(y_true, y_pred)
+        fitted = names_of(by.model.classes_.tolist()).tolist()
+        _check_known(names, fitted)
+        column = np.array([fitted.index(words) for words in names.tolist()])
+        totals = y_pred.sum(local_log_loss, classes=names, count=count, column=column)
+    loss = float(totals["loss"])
+    return loss / float(count.sum()) if normalize else loss
+
+
+@final
+class RocCurve(NamedTuple):
+    """A receiver operating characteristic from binned counts.
+
+    It unpacks as scikit-learn's result: ``fpr, tpr, thresholds = roc_curve(...)``.
+
+    Attributes
+    ----------
+    fpr, tpr : (t,) arrays
+        Shares of the other class, and of the positive class, whose score is at least
+        the threshold. These points lie on the curve of the rows.
+    thresholds : (t,) array
+        Edges of the bins, descending; the first is infinite.
+    """
+
+    fpr: Float[Array, " t"]
+    tpr: Float[Array, " t"]
+    thresholds: Float[Array, " t"]
+
+    @property
+    def auc(self) -> float:
+        """The area under the straight lines between the points."""
+        return float(np.trapezoid(self.tpr, self.fpr))
+
+    @property
+    def auc_error(self) -> float:
+        """The most by which the area under the rows' own curve can differ from `auc`.
+
+        Within a bin the order of rows is not known: the curve may take any way up and
+        right through the rectangle of its two points, of which the straight line cuts
+        off half.
+        """
+        return float(0.5 * np.sum(np.diff(self.fpr) * np.diff(self.tpr)))
+
+
+@final
+class BinnedScore(float):
+    """A number that was computed from binned counts.
+
+    Attributes
+    ----------
+    error : float
+        The most by which the exact number can differ from this one.
+    """
+
+    error: float
+
+    def __new__(cls, value: float, error: float) -> "BinnedScore":
+        """Return the number with its bound."""
+        made = super().__new__(cls, value)
+        made.error = error
+        return made
+
+
+def roc_curve(
+    y_true: str, y_score: Any, *, pos_label: Any = None, n_bins: int = 50
+) -> RocCurve:
+    """Return the receiver operating characteristic of two classes, from binned counts.
+
+    Parameters
+    ----------
+    y_true : str
+        Name of the label, of two classes.
+    y_score : Federation
+        What ``model.predict_proba(federation)`` or
+        ``model.decision_function(federation)`` gives.
+    pos_label : class, optional
+        The positive class; the second by default.
+    n_bins : int, default 50
+        Number of bins of equal width, of the probability of the positive class, from 2
+        to 1000.
+
+    Returns
+    -------
+    RocCurve
+        ``fpr, tpr, thresholds``, and the properties `auc` and `auc_error`.
+
+    Notes
+    -----
+    The points are exact: they are points of the curve that scikit-learn computes from
+    the rows. Between them the curve is not known; the area differs from that of the
+    rows by at most half the sum over the bins of the product of the shares that the two
+    classes have in the bin (`RocCurve.auc_error`).
+
+    Released, as totals only: the sizes of the classes among these rows, and how many
+    rows of each class are in each bin. A bin may have a single person of all silos: the
+    fewer bins, the fewer such.
+
+    See Also
+    --------
+    sklearn.metrics.roc_curve : its twin on rows in one place.
+    """
+    arguments = {"y_true": y_true, "pos_label": _plain(pos_label), "n_bins": n_bins}
+    return _roc("roc_curve", arguments, y_true, y_score, pos_label, n_bins)
+
+
+def roc_auc_score(
+    y_true: str, y_score: Any, *, pos_label: Any = None, n_bins: int = 50
+) -> BinnedScore:
+    """Return the area under the receiver operating characteristic, from binned counts.
+
+    Parameters
+    ----------
+    y_true, y_score, pos_label, n_bins
+        As of `roc_curve`.
+
+    Returns
+    -------
+    BinnedScore
+        A float with the attribute `error`: the exact area differs by no more.
+
+    Notes
+    -----
+    Released is what `roc_curve` releases.
+
+    See Also
+    --------
+    sklearn.metrics.roc_auc_score : its twin on rows in one place.
+    """
+    arguments = {"y_true": y_true, "pos_label": _plain(pos_label), "n_bins": n_bins}
+    curve = _roc("roc_auc_score", arguments, y_true, y_score, pos_label, n_bins)
+    return BinnedScore(curve.auc, curve.auc_error)
+
+
+def calibration_curve(
+    y_true: str,
+    y_prob: Any,
+    *,
+    pos_label: Any = None,
+    n_bins: int = 5,
+    strategy: str = "uniform",
+) -> tuple[Float[Array, " b"], Float[Array, " b"]]:
+    """Return shares of the positive class, and mean probabilities of it, by bin.
+
+    Parameters
+    ----------
+    y_true : str
+        Name of the label, of two classes.
+    y_prob : Federation
+        What ``model.predict_proba(federation)`` gives.
+    pos_label : class, optional
+        The positive class; the second by default.
+    n_bins : int, default 5
+        Number of bins of equal width from 0 to 1, from 2 to 1000.
+    strategy : {"uniform"}
+        Bins of equal numbers of rows ("quantile") are not possible: nobody knows the
+        quantiles.
+
+    Returns
+    -------
+    prob_true, prob_pred : (b,) arrays
+        Of the bins that have rows, in ascending order.
+
+    Notes
+    -----
+    Released, as totals only: the sizes of the classes among these rows; how many rows
+    of each class are in each bin; the sum of the probabilities in each bin. A silo
+    sends the sums only if every bin has `min_rows` rows in all silos together, and
+    either none or `min_own_cells` in the silo itself, or none at all.
+
+    See Also
+    --------
+    sklearn.calibration.calibration_curve : its twin on rows in one place.
+    """
+    if strategy != "uniform":
+        raise DataError(
+            f'strategy={strategy!r}; choose "uniform": quantiles of probabilities are '
+            f"numbers of single people."
+        )
+    arguments = {"y_true": y_true, "pos_label": _plain(pos_label), "n_bins": n_bins}
+    _check_bins(n_bins)
+    by = predictor_of("calibration_curve", y_prob, PROBABILITIES)
+    positive, last = _positive("calibration_curve", by.model, pos_label)
+    with measuring("calibration_curve", y_prob, arguments):
+        binned, own = _binned(y_true, y_prob, positive, last, n_bins, inclusive=True)
+        count = binned.sum(axis=0)
+        totals = y_prob.sum(local_binned_sums, count=count, decides=False, last=last)
+    some = count > 0
+    mean = totals["probability"][some] / count[some]
+    return binned[own].sum(axis=0)[some] / count[some], mean
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Confusion:
+    """A confusion matrix over all classes, of the label or predicted."""
+
+    values: Sequence[Any]
+    counts: Int[Array, "c c"]
+
+    def of(self, labels: Sequence[Any] | None) -> Int[Array, "c c"]:
+        """Return the matrix of some classes, or of those that occur."""
+        if labels is None:
+            occurs = (self.counts.sum(axis=0) + self.counts.sum(axis=1)) > 0
+            return self.counts[np.ix_(occurs, occurs)]
+        known = list(self.values)
+        if not set(labels) & set(known):
+            raise DataError(f"No row is of the classes {list(labels)}.")
+        size = len(labels)
+        chosen = np.zeros((size, size), dtype=np.int64)
+        for i, true in enumerate(labels):
+            for j, predicted in enumerate(labels):
+                if true in known and predicted in known:
+                    place = known.index(true), known.index(predicted)
+                    chosen[i, j] = self.counts[place]
+        return chosen
+
+
+def _confusion(y_true: str, y_pred: Federation) -> _Confusion:
+    """Return the confusion matrix; two rounds."""
+    by = y_pred.predicted_by
+    assert by is not None, "the metric has checked it"
+    names, count = _true_classes(y_true, y_pred)
+    fitted = names_of(by.model.classes_.tolist())
+    totals = y_pred.sum(
+        local_confusion, classes=names, count=count, predictions=len(fitted)
+    )
+    every = names_of([*class_values(names).tolist(), *class_values(fitted).tolist()])
+    position = {tuple(words): k for k, words in enumerate(every.tolist())}
+    counts = np.zeros((len(every), len(every)), dtype=np.int64)
+    rows = [position[tuple(words)] for words in names.tolist()]
+    columns = [position[tuple(words)] for words in fitted.tolist()]
+    counts[np.ix_(rows, columns)] = np.rint(totals["confusion"]).astype(np.int64)
+    return _Confusion(class_values(every).tolist(), counts)
+
+
+def _true_classes(
+    y_true: str, predictions: Federation
+) -> tuple[Int[Array, "c w"], Float[Array, " c"]]:
+    """Return the names of the label's classes, and their sizes; one round.
+
+    Where rows are of classes that the model does not know, one more.
+    """
+    check_label(predictions, y_true)
+    by = predictions.predicted_by
+    assert by is not None, "the metric has checked it"
+    fitted = names_of(by.model.classes_.tolist())
+    totals = predictions.sum(local_class_counts, classes=fitted)
+    if round(float(totals["others"])) and not predictions.coordinator.planned:
+        return agreed_classes(predictions, local_names, None, len(fitted), least=1)
+    return fitted, np.rint(totals["count"])
+
+
+def _roc(
+    metric: str,
+    arguments: dict[str, Any],
+    y_true: str,
+    y_score: Any,
+    pos_label: Any,
+    n_bins: int,
+) -> RocCurve:
+    _check_bins(n_bins)
+    by = predictor_of(metric, y_score, SCORES)
+    positive, last = _positive(metric, by.model, pos_label)
+    with measuring(metric, y_score, arguments):
+        binned, own = _binned(y_true, y_score, positive, last, n_bins, inclusive=False)
+    # From the highest scores down.
+    right, wrong = binned[own][:, ::-1].sum(axis=0), binned[~own][:, ::-1].sum(axis=0)
+    if not (right.sum() and wrong.sum()):
+        raise DataError("These rows are of one class only: there is no ROC curve.")
+    edges = np.linspace(0.0, 1.0, n_bins + 1)[:-1][::-1]
+    if by.method == "decision_function":
+        with np.errstate(divide="ignore"):
+            edges = scipy.special.logit(edges)
+    return RocCurve(
+        fpr=np.concatenate([[0.0], wrong.cumsum() / wrong.sum()]),
+        tpr=np.concatenate([[0.0], right.cumsum() / right.sum()]),
+        thresholds=np.concatenate([[math.inf], edges]),
+    )
+
+
+def _binned(
+    y_true: str,
+    scores: Federation,
+    positive: Any,
+    last: bool,
+    n_bins: int,
+    *,
+    inclusive: bool,
+) -> tuple[Float[Array, "c b"], Bool[Array, " c"]]:
+    """Return counts by class and bin, and which class is positive; two rounds."""
+    by = scores.predicted_by
+    assert by is not None, "the metric has checked it"
+    names, count = _true_classes(y_true, scores)
+    _check_known(names, names_of(by.model.classes_.tolist()).tolist())
+    totals = scores.sum(
+        local_binned,
+        classes=names,
+        count=count,
+        bins=n_bins,
+        inclusive=inclusive,
+        decides=by.method == "decision_function",
+        last=last,
+    )
+    own = np.array([value == positive for value in class_values(names).tolist()])
+    return np.rint(totals["binned"]), own
+
+
+def _positive(metric: str, model: Any, pos_label: Any) -> tuple[Any, bool]:
+    """Return the positive class, and whether it is the second of two."""
+    classes = model.classes_.tolist()
+    if len(classes) != 2:
+        raise DataError(
+            f"{metric} is of two classes, and the model has {len(classes)}: "
+            f"{', '.join(map(str, classes))}. See confusion_matrix or log_loss."
+        )
+    positive = classes[1] if pos_label is None else pos_label
+    if positive not in classes:
+        raise DataError(f"pos_label={pos_label!r} is none of the classes {classes}.")
+    return positive, positive == classes[1]
+
+
+def _check_known(names: Int[Array, "c w"], fitted: Sequence[Sequence[int]]) -> None:
+    unknown = [words for words in names.tolist() if words not in fitted]
+    if unknown:
+        values = class_values(np.array(unknown)).tolist()
+        raise DataError(
+            f"Rows are of the classes {values}, which the model was not fitted with: "
+            f"it gives them no probability."
+        )
+
+
+def _check_bins(n_bins: Any) -> None:
+    if type(n_bins) is not int or not 2 <= n_bins <= 1000:
+        raise DataError(f"n_bins={n_bins!r}; choose a whole number from 2 to 1000.")
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

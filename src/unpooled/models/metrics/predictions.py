@@ -1,0 +1,98 @@
+"""Predictions: views whose columns a fitted model made, and what a metric reads there.
+
+model.predict(federation) ──> a view: each silo predicts its own rows, lazily
+metric(y, view)           ──> a call of the model: silos that follow make it too
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from unpooled.arrays import Array
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation, PredictedBy
+from unpooled.protocol.step import Step
+
+# Name of the method of `FederatedEstimator` that silos call for a metric.
+MEASURE = "_measure"
+
+
+def predicted(
+    model: Any,
+    method: str,
+    view: Federation,
+    step: Step,
+    columns: Sequence[str],
+    arguments: Mapping[str, Array],
+) -> Federation:
+    """Return the view of a model's predictions; nothing leaves a silo.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted.
+    method : {"predict", "predict_proba", "decision_function"}
+        The method that was called.
+    view : Federation
+        Rows with the model's columns.
+    step : Step
+        Declared with `derived`.
+    columns : sequence of str
+        Names of the columns that it makes.
+    arguments : mapping of str to array
+        The step's arguments.
+    """
+    public: Mapping[str, Any] = arguments
+    made = view.derive(step, columns, **public)
+    made.predicted_by = PredictedBy(model, method, view)
+    return made
+
+
+def predictor_of(metric: str, y_pred: Any, methods: Sequence[str]) -> PredictedBy:
+    """Return whose predictions a view has; refuse other views, and other predictions.
+
+    Parameters
+    ----------
+    metric : str
+        Name of the metric, for the message.
+    y_pred : Federation
+        What was passed to it.
+    methods : sequence of str
+        The methods whose results it takes.
+    """
+    by = y_pred.predicted_by if isinstance(y_pred, Federation) else None
+    if by is None or by.method not in methods:
+        wanted = " or ".join(f"model.{method}(federation)" for method in methods)
+        raise DataError(
+            f"{metric} takes the name of a label and what {wanted} gives, not "
+            f"{'other' if by else 'a ' + type(y_pred).__name__ + ' without'} "
+            f"predictions. For arrays in one place there is sklearn.metrics.{metric}."
+        )
+    return by
+
+
+@contextmanager
+def measuring(
+    metric: str, y_pred: Federation, arguments: Mapping[str, Any]
+) -> Iterator[None]:
+    """Hold one session for a metric's rounds, as a call of the model that predicted.
+
+    Parameters
+    ----------
+    metric : str
+        Name of the metric.
+    y_pred : Federation
+        Predictions.
+    arguments : mapping of str to JSON value
+        The metric's arguments beside the predictions.
+    """
+    by = y_pred.predicted_by
+    assert by is not None, "predictor_of has refused other views"
+    with by.view.calling(
+        by.model,
+        MEASURE,
+        metric=metric,
+        predicts=by.method,
+        arguments=dict(arguments),
+    ):
+        yield

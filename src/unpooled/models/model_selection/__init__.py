@@ -1,0 +1,1 @@
+"""Model selection: cross-validation and searches over parameters."""

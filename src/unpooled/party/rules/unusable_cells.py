@@ -1,0 +1,209 @@
+"""Cells for which a step would be refused in the middle of a fit: a plan finds them.
+
+A step meets a missing cell, an infinite one, or a row without a label only as it reads
+the rows, when earlier rounds of the fit have left. So a silo looks for them when it is
+asked for a plan, and once for each version of its table and selection of rows.
+
+What crosses is the rule and the names of columns; how many cells there are, and in
+which rows, stays in the silo's own log (`describe`) and in ``unpooled silo check``.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from unpooled.arrays import Array, Bool, Shaped
+from unpooled.data.table import Table
+from unpooled.party.steps.asked_step import AskedStep
+from unpooled.party.views.view import View
+from unpooled.protocol.refusal import Refusal
+
+log = logging.getLogger("unpooled.party")
+
+# Rules about cells, with what the log calls such cells.
+MISSING, INFINITE, UNLABELLED = "missing_values", "infinite_values", "missing_labels"
+KINDS = {MISSING: "missing", INFINITE: "infinite", UNLABELLED: "without a label"}
+# Rows of a column that are named.
+_MOST_ROWS = 8
+
+
+@final
+class RefusedColumns(Refusal):
+    """A rule about cells refused a plan, because of these columns.
+
+    Parameters
+    ----------
+    rule : str
+        The rule.
+    columns : sequence of str
+        Names of the silo's columns, in its own order.
+    """
+
+    def __init__(self, rule: str, columns: Sequence[str]) -> None:
+        super().__init__(rule)
+        self.columns = tuple(columns)
+
+
+@final
+@dataclass(frozen=True)
+class Cells:
+    """Which cells of a column are missing, or infinite.
+
+    Attributes
+    ----------
+    column : str
+        The column.
+    kind : str
+        One of `KINDS`.
+    count : int
+        Number of such cells.
+    rows : tuple of int
+        The first of their rows in the silo's source, counted from 1.
+    """
+
+    column: str
+    kind: str
+    count: int
+    rows: tuple[int, ...]
+
+    def __str__(self) -> str:
+        more = ", ..." if self.count > len(self.rows) else ""
+        rows = ", ".join(f"{row:,}" for row in self.rows)
+        cells = "row" if self.kind == UNLABELLED else "cell"
+        s = "" if self.count == 1 else "s"
+        return (
+            f"{self.column}: {self.count:,} {cells}{s} {KINDS[self.kind]} "
+            f"(data row{s} {rows}{more})"
+        )
+
+
+@final
+class UnusableCells:
+    """What a silo knows of the cells of its tables, from reading each once."""
+
+    def __init__(self) -> None:
+        # By table; in it by selection of rows and column.
+        self._known: WeakKeyDictionary[Table, dict[Any, dict[str, frozenset[str]]]]
+        self._known = WeakKeyDictionary()
+
+    def check(self, asked: AskedStep, label: str | None, *, complete: bool) -> None:
+        """Refuse a planned step that would meet cells which its model does not take.
+
+        Parameters
+        ----------
+        asked : AskedStep
+            The planned step.
+        label : str or None
+            The silo's label.
+        complete : bool
+            Whether the model takes no missing cells.
+
+        Raises
+        ------
+        RefusedColumns
+            "infinite_values", "missing_values" or "missing_labels".
+        """
+        view, reads = asked.view, asked.step.reads
+        if not isinstance(view, View):
+            return
+        if "y" in reads and label is not None:
+            self._refuse(view, [label], UNLABELLED)
+        # What a step kept of the rows, it kept after it had read them.
+        if {"X", "kept"} & set(reads):
+            self._refuse(view, view.source_columns, INFINITE)
+            if complete and not view.is_filled:
+                self._refuse(view, view.source_columns, MISSING)
+
+    def _refuse(self, view: View, columns: Sequence[str], kind: str) -> None:
+        known = self._known.setdefault(view.table, {})
+        of_rows = known.setdefault(view.selection, {})
+        if new := [name for name in columns if name not in of_rows]:
+            found = dict.fromkeys(new, frozenset[str]())
+            for cells in unusable_cells(view, new):
+                found[cells.column] |= {cells.kind}
+                log.info("%s", cells)
+            of_rows |= found
+        if bad := [name for name in columns if kind in of_rows[name]]:
+            raise RefusedColumns(kind, bad)
+
+
+def describe(view: View, label: str | None, rule: str) -> None:
+    """Write the cells for which a step was refused into the silo's own log.
+
+    Parameters
+    ----------
+    view : View
+        The rows and columns that the step reads.
+    label : str or None
+        The silo's label.
+    rule : str
+        The rule; others than those of `KINDS` are ignored.
+    """
+    if rule in KINDS:
+        columns = [label] if rule == UNLABELLED and label else view.source_columns
+        for cells in unusable_cells(view, columns):
+            if cells.kind == rule:
+                log.info("%s", cells)
+
+
+def unusable_cells(view: View, columns: Sequence[str]) -> Iterator[Cells]:
+    """Yield the cells of columns that a model might not take, column by column.
+
+    Parameters
+    ----------
+    view : View
+        Its rows are read, before any transform.
+    columns : sequence of str
+        Source columns, or the label.
+    """
+    features = [name for name in columns if name in view.table.columns]
+    others = [name for name in columns if name not in view.table.columns]
+    kept, first = view.rows(), 0
+    kinds = {name: (MISSING, INFINITE) for name in features}
+    kinds |= {name: (UNLABELLED,) for name in others}
+    counts = {(name, kind): 0 for name in columns for kind in kinds[name]}
+    rows = {key: list[int]() for key in counts}
+    for block in view.table.sparse_blocks(features, others):
+        n = block.X.shape[0]
+        here = kept[first : first + n]
+        bad = dict[tuple[str, str], Bool[Array, " n"]]()
+        for place in _doubtful(block.X):
+            cells = _column(block.X, place)
+            bad[features[place], MISSING] = np.isnan(cells)
+            bad[features[place], INFINITE] = np.isinf(cells)
+        bad |= {(name, UNLABELLED): unlabelled(block.extra[name]) for name in others}
+        for key, cells in bad.items():
+            found = np.flatnonzero(cells & here)
+            counts[key] += len(found)
+            room = _MOST_ROWS - len(rows[key])
+            places = view.table.source_rows(found[:room] + first)
+            rows[key] += (places + 1).tolist()
+        first += n
+    for (name, kind), count in counts.items():
+        if count:
+            yield Cells(name, kind, count, tuple(rows[name, kind]))
+
+
+def unlabelled(labels: Shaped[Array, " n"]) -> Bool[Array, " n"]:
+    """Return which rows have no label: None, or NaN."""
+    if labels.dtype.kind == "O":
+        return np.array([x is None or x != x for x in labels], bool)
+    return np.isnan(labels) if labels.dtype.kind == "f" else np.zeros(len(labels), bool)
+
+
+def _doubtful(X: Any) -> list[int]:
+    """Return the columns of a block, dense or sparse, that have a cell of no number."""
+    if hasattr(X, "indptr"):
+        return np.unique(X.indices[~np.isfinite(X.data)]).tolist()
+    # Adding up is cheap, and a sum is not finite where a cell is not.
+    with np.errstate(all="ignore"):
+        sums = X.sum(axis=0)
+    return np.flatnonzero(~np.isfinite(sums)).tolist()
+
+
+def _column(X: Any, place: int) -> Shaped[Array, " n"]:
+    return X[:, [place]].toarray()[:, 0] if hasattr(X, "indptr") else X[:, place]

@@ -1,0 +1,69 @@
+"""Faults of the library itself: one line for the user, the traceback in a log."""
+
+import pytest
+
+from command_line import call, one_red_line, write_study
+from unpooled.models.pca.pca import PCA
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return write_study(tmp_path)
+
+
+def broken(*arguments, **options):
+    raise TypeError("float() argument must be a number, not 'Federation'")
+
+
+def test_a_fault_before_a_run_has_a_folder_goes_to_the_users_log(study, monkeypatch):
+    monkeypatch.setattr(PCA, "_fit", broken)
+    log = study.parent / "state" / "unpooled" / "log.txt"
+
+    line = one_red_line(call("plan", study))
+
+    assert "unexpected TypeError" in line
+    assert line.rstrip().endswith(str(log))
+    assert "float()" not in line
+    text = log.read_text()
+    assert "Traceback" in text
+    assert "not 'Federation'" in text
+    assert log.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("command", ["run", "resume"])
+def test_a_fault_in_a_run_goes_to_the_runs_log(study, monkeypatch, command):
+    monkeypatch.setattr("unpooled.study.run.save", broken)
+    log = study.parent / "runs" / "small" / "log.txt"
+    if command == "resume":
+        call("run", study)
+        log.unlink()
+
+    line = one_red_line(call(command, study))
+
+    assert line.rstrip().endswith(str(log))
+    assert "TypeError: float()" in log.read_text()
+
+
+def test_a_fault_in_a_report_goes_to_the_runs_log(study, monkeypatch):
+    assert call("run", study).exit_code == 0
+    monkeypatch.setattr("unpooled.study.reporting.facts_of_run", broken)
+    folder = study.parent / "runs" / "small"
+
+    assert str(folder / "log.txt") in one_red_line(call("report", folder))
+    assert "Traceback" in (folder / "log.txt").read_text()
+
+
+def test_a_log_that_cannot_be_written_is_no_second_fault(study, monkeypatch):
+    monkeypatch.setattr(PCA, "_fit", broken)
+    (study.parent / "state").write_text("a file")
+
+    assert "see it with --debug" in one_red_line(call("plan", study))
+
+
+def test_debug_shows_the_fault_itself(study, monkeypatch):
+    monkeypatch.setattr(PCA, "_fit", broken)
+
+    result = call("plan", study, "--debug")
+
+    assert isinstance(result.exception, TypeError)

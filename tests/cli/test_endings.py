@@ -1,0 +1,183 @@
+"""How every study ends: plan, run, resume and report, for each estimator.
+
+One table of small studies, one for each estimator and partition that the catalogue
+knows. All four commands end with 0, write nothing to standard error, and nothing that
+Python does not know of to standard output, as BLAS does where an argument is wrong.
+"""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import polars
+import pytest
+
+from command_line import call
+from unpooled.models.files.catalogue import estimators
+
+NAMES = list("abcdef")
+SILOS = ("clinic", "lab", "bank")
+Y = 'y = ["d", "e", "f"]'
+OPEN = "max_released_share = 1000.0\nmax_feature_ratio = 1.0\n"
+BY_COLUMNS = "allow_row_level = true\nallow_disclosed = true\nmin_parties = 2\n"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """A study whose last step is the estimator.
+
+    Attributes
+    ----------
+    keys : str
+        More lines of its step.
+    before : tuple of str
+        Models of the steps before.
+    silos : int
+        Number of silos.
+    """
+
+    keys: str = ""
+    before: tuple[str, ...] = ("SimpleImputer",)
+    silos: int = 3
+
+
+FEW = "n_components = 2"
+ROWS = {
+    "CCA": Ending(f"{FEW}\n{Y}"),
+    "GeneralizedEigen": Ending(
+        f'{FEW}\npair = "pairs.local_canonical"\npublic = {{ first = 3 }}'
+    ),
+    "Heterogeneity": Ending(FEW),
+    "KernelPCA": Ending(f'{FEW}\napproximation = "fourier"\nn_landmarks = 8'),
+    "LinearDiscriminantAnalysis": Ending(),
+    "PCA": Ending(FEW),
+    "PLSCanonical": Ending(f"{FEW}\n{Y}"),
+    "PLSRegression": Ending(f"{FEW}\n{Y}"),
+    "PLSSVD": Ending(f"{FEW}\n{Y}"),
+    "PowerTransformer": Ending('comparison = "summed"\ntol = 0.05', ()),
+    "RareColumns": Ending("", ()),
+    "SimpleImputer": Ending("", ()),
+    "StandardScaler": Ending("", ()),
+}
+COLUMNS = {
+    "CCA": Ending(FEW),
+    "KernelPCA": Ending(f"{FEW}\ngamma = 0.1"),
+    "MMVFL": Ending("beta = 1.0\nmax_iter = 2\ntol = 0.0"),
+    "PCA": Ending(FEW),
+    "PLSCanonical": Ending(FEW, silos=2),
+    "PLSRegression": Ending(FEW, silos=2),
+    "PLSSVD": Ending(FEW, silos=2),
+    "SimpleImputer": Ending("", ()),
+    "StandardScaler": Ending("", ()),
+    "VFedAKPCA": Ending(f"{FEW}\ngamma = 0.1"),
+    "VFedPCA": Ending(f"{FEW}\nrounds = 2\nlocal_iterations = 2"),
+}
+EXAMPLES = {"rows": ROWS, "columns": COLUMNS}
+# The same model another way, where a silo's end differs.
+OTHERS = {
+    "LinearDiscriminantAnalysis-shrunk": Ending('shrinkage = "auto"'),
+    "LinearDiscriminantAnalysis-dgep": Ending('solver = "dgep-eigh"'),
+    "CCA-regularised": Ending(f"{FEW}\nregularisation = 0.1\n{Y}"),
+    "Heterogeneity-first": Ending(
+        "", ("SimpleImputer", "Heterogeneity", "StandardScaler")
+    ),
+}
+
+
+def cases():
+    for model, kind in estimators().items():
+        for partition in kind._partitions:
+            yield f"{model}-{partition}", model, partition
+    for name in OTHERS:
+        yield name, name.partition("-")[0], "rows"
+
+
+def people(silo):
+    """Rows of a silo. The bank has nobody of the third class."""
+    rng = np.random.default_rng(SILOS.index(silo))
+    kind = rng.permutation(np.arange(48) % (2 if silo == "bank" else 3))
+    X = rng.normal(size=(48, 6)) @ rng.normal(size=(6, 6)) + kind[:, None] + 3.0
+    return X, kind
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    for place, silo in enumerate(SILOS):
+        X, kind = people(silo)
+        X[::5, 1] = np.nan
+        frame = polars.DataFrame(X, NAMES).fill_nan(None)
+        labels = polars.Series("kind", [("well", "ill", "dead")[k] for k in kind])
+        frame.with_columns(labels).write_csv(folder / f"rows-{silo}.csv")
+        X, kind = people("clinic")
+        X[::5, 1] = np.nan
+        own = polars.DataFrame(X, NAMES).fill_nan(None)[:, 2 * place : 2 * place + 2]
+        own = own.with_columns(polars.Series("id", [f"p{i:02}" for i in range(48)]))
+        if place == 0:
+            own = own.with_columns(polars.Series("kind", kind))
+        own.sample(fraction=1.0, shuffle=True, seed=place).write_csv(
+            folder / f"columns-{silo}.csv"
+        )
+    return folder
+
+
+def write_study(folder, data, model, partition, ending):
+    rules = OPEN + (BY_COLUMNS if partition == "columns" else "")
+    ids = 'ids = "id"\n' if partition == "columns" else ""
+    lines = [
+        f'[study]\nname = "ending"\npartition = "{partition}"\nlabel = "kind"\n{ids}'
+        f"random_state = 0\n[policy]\n{rules}"
+    ]
+    for silo in SILOS[: ending.silos]:
+        source = data / f"{partition}-{silo}.csv"
+        lines.append(f'[parties.{silo}]\nsource = "{source}"\n')
+    lines += [f'[[steps]]\nmodel = "{before}"\n' for before in ending.before]
+    lines.append(f'[[steps]]\nmodel = "{model}"\n{ending.keys}\n')
+    path = folder / "study.toml"
+    path.write_text("".join(lines))
+    return path
+
+
+def ends_well(capfd, *command):
+    """Run a command; return what it writes."""
+    result = call(*command)
+    assert result.exit_code == 0, result.output
+    assert "Traceback" not in result.output
+    assert result.stderr == ""
+    by_others = capfd.readouterr()
+    assert by_others.out == "", "written past Python, for instance by BLAS"
+    assert by_others.err == ""
+    return result.stdout
+
+
+@pytest.fixture(autouse=True)
+def quick_disk(monkeypatch):
+    monkeypatch.setattr("os.fsync", lambda descriptor: None)
+
+
+@pytest.mark.parametrize(("name", "model", "partition"), [*cases()])
+def test_every_study_ends_well(name, model, partition, data, tmp_path, capfd):
+    if name in OTHERS:
+        ending = OTHERS[name]
+    else:
+        ending = EXAMPLES[partition].get(model)
+    assert ending is not None, f"add a study of {model} by {partition} to the table"
+    study = write_study(tmp_path, data, model, partition, ending)
+
+    planned = ends_well(capfd, "plan", study)
+    ran = ends_well(capfd, "run", study, "--quiet")
+    resumed = ends_well(capfd, "resume", study, "--quiet")
+    again = ends_well(capfd, "report", tmp_path / "runs" / "ending")
+
+    assert "Nothing has left any silo" in planned
+    assert "is done" in ran
+    assert results(resumed) == results(ran)
+    assert again.strip().endswith("report.html")
+    assert results(ran), "nothing about the result on the terminal"
+
+
+def results(output):
+    """Return what a run shows before what left: its results, without its rounds."""
+    shown = output.partition("What left each silo")[0]
+    lines = [x for x in shown.splitlines() if not re.match(r"round \d+ of", x)]
+    return "\n".join(lines).lower().strip()

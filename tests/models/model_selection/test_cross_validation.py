@@ -1,0 +1,290 @@
+"""Cross-validation: scikit-learn's scores on the same folds, in the rounds of a fit."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn.cross_decomposition
+import sklearn.decomposition
+import sklearn.discriminant_analysis
+import sklearn.impute
+import sklearn.model_selection
+import sklearn.preprocessing
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+import unpooled as up
+from conftest import SPLITS
+from pooled_folds import pooled_folds, pooled_rows
+from unpooled.data import heart_disease
+from unpooled.errors import DataError, ReleaseRefusedError
+from unpooled.models.model_selection.cross_validation import CrossValidation
+
+# The scores are quotients of sums over some hundred rows, in another order, of
+# predictions by coefficients that agree to 1e-13.
+CLOSE = {"rtol": 1e-12, "atol": 1e-12}
+SCORES = ["accuracy", "balanced_accuracy", "neg_log_loss"]
+
+
+def n_rounds(federation, after=0):
+    return len({line.round for line in federation.ledger[after:]})
+
+
+def pipelines():
+    ours = make_pipeline(
+        up.SimpleImputer(),
+        up.StandardScaler(),
+        up.LinearDiscriminantAnalysis(shrinkage=0.1),
+    )
+    theirs = make_pipeline(
+        sklearn.impute.SimpleImputer(),
+        sklearn.preprocessing.StandardScaler(),
+        sklearn.discriminant_analysis.LinearDiscriminantAnalysis(
+            solver="eigen", shrinkage=0.1
+        ),
+    )
+    return ours, theirs
+
+
+def test_a_discriminant_of_heart_disease():
+    """The five degrees of the disease, under the policy of a new silo.
+
+    Such a silo fills its few missing cells as in the first fit, so they are filled
+    before the folds here.
+    """
+    federation = up.simulate(
+        heart_disease.load(), label="num", random_state=0, follow=True
+    )
+    ours, theirs = pipelines()
+    filled = ours[0].fit(federation).transform(federation)
+    X, y = pooled_rows(federation)
+    before = len(federation.ledger)
+
+    found = up.cross_validate(ours[1:], filled, "num", scoring="accuracy")
+    expected = sklearn.model_selection.cross_validate(
+        theirs[1:], theirs[0].fit_transform(X), y, cv=pooled_folds(federation, 5)
+    )
+
+    assert set(found) == set(expected)
+    assert_allclose(found["test_score"], expected["test_score"], **CLOSE)
+    costs, before = n_rounds(federation, before), len(federation.ledger)
+    ours[1:].fit(filled, "num")
+    # One round for the sizes of the classes, one for the counts.
+    assert costs == n_rounds(federation, before) + 2
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_several_scores_of_a_pipeline_that_fills(follow):
+    tables = {
+        name: (frame := table.to_pandas())
+        .assign(ill=(frame["num"] > 0).astype(int))
+        .drop(columns="num")
+        for name, table in heart_disease.load().items()
+    }
+    policy = up.Policy.open()
+    federation = up.simulate(
+        tables, label="ill", random_state=0, policy=policy, follow=follow
+    )
+    ours, theirs = pipelines()
+    ours.fit(federation, "ill")
+    fit, before = n_rounds(federation), len(federation.ledger)
+
+    found = up.cross_validate(
+        ours,
+        federation,
+        "ill",
+        cv=5,
+        scoring=SCORES,
+        return_train_score=True,
+        return_estimator=True,
+    )
+    expected = sklearn.model_selection.cross_validate(
+        theirs,
+        *pooled_rows(federation),
+        cv=pooled_folds(federation, 5),
+        scoring=SCORES,
+        return_train_score=True,
+    )
+
+    assert set(found) == set(expected) | {"estimator"}
+    for name in SCORES:
+        for side in ("test", "train"):
+            key = f"{side}_{name}"
+            assert_allclose(found[key], expected[key], **CLOSE, err_msg=key)
+    # One round for the sizes of the classes, one for the counts and the losses.
+    assert n_rounds(federation, before) == fit + 2
+    assert [type(model[-1]) for model in found["estimator"]] == [type(ours[-1])] * 5
+
+
+@pytest.mark.parametrize("split", list(SPLITS))
+def test_areas_under_the_curve_are_within_their_bound(split):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    X = rng.standard_normal((400, 3)) + y[:, None]
+    frame = pd.DataFrame(X, columns=list("abc")).assign(ill=y)
+    tables = {f"s{k}": frame.iloc[i] for k, i in enumerate(SPLITS[split](y))}
+    federation = up.simulate(
+        tables, label="ill", policy=up.Policy.open(), random_state=3
+    )
+
+    found = up.cross_validate(
+        up.LinearDiscriminantAnalysis(),
+        federation,
+        "ill",
+        cv=3,
+        scoring=["roc_auc", "accuracy"],
+    )
+    expected = sklearn.model_selection.cross_validate(
+        sklearn.discriminant_analysis.LinearDiscriminantAnalysis(solver="eigen"),
+        *pooled_rows(federation),
+        cv=pooled_folds(federation, 3),
+        scoring=["roc_auc", "accuracy"],
+    )
+
+    assert_allclose(found["test_accuracy"], expected["test_accuracy"], **CLOSE)
+    # Fifty bins of 130 rows of classes that are well apart.
+    assert np.abs(found["test_roc_auc"] - expected["test_roc_auc"]).max() < 0.01
+
+
+def two_views(n=(60, 90, 70)):
+    rng, tables = np.random.default_rng(0), {}
+    B = rng.standard_normal((4, 2))
+    for name, rows in zip("xyz", n, strict=True):
+        X = rng.standard_normal((rows, 4)) * [1.0, 10.0, 0.1, 3.0] + 5.0
+        Y = X @ B + rng.standard_normal((rows, 2))
+        tables[name] = pd.DataFrame(np.hstack([X, Y]), columns=list("abcdyz"))
+    return tables
+
+
+def test_a_regression_with_its_own_score():
+    federation = up.simulate(two_views(), random_state=0)
+    ours = up.PLSRegression(2).fit(federation, ["y", "z"])
+    fit, before = n_rounds(federation), len(federation.ledger)
+
+    found = up.cross_validate(ours, federation, ["y", "z"])
+    rows, _ = pooled_rows(federation)
+    expected = sklearn.model_selection.cross_validate(
+        # Its power iterations stop at `tol`; ours solves.
+        sklearn.cross_decomposition.PLSRegression(2, tol=1e-30, max_iter=10_000),
+        rows[list("abcd")],
+        rows[["y", "z"]],
+        cv=pooled_folds(federation, 5),
+    )
+
+    assert_allclose(found["test_score"], expected["test_score"], **CLOSE)
+    assert n_rounds(federation, before) == fit + 2
+    assert found["fit_time"].shape == (5,)
+
+
+def test_the_likelihood_of_components():
+    federation = up.simulate(two_views(), random_state=0)
+
+    found = up.cross_validate(up.PCA(2), federation, cv=4)
+    expected = sklearn.model_selection.cross_validate(
+        sklearn.decomposition.PCA(2), pooled_rows(federation)[0],
+        cv=pooled_folds(federation, 4),
+    )  # fmt: skip
+
+    # Relative to the likelihood, which is some -10.
+    assert_allclose(found["test_score"], expected["test_score"], rtol=1e-12)
+
+
+def test_a_regression_of_published_data(shared_data):
+    """Shares of students who graduate, from what else is known of colleges."""
+    with np.load(shared_data / "college.npz", allow_pickle=False) as data:
+        names = data["feature_names"].tolist()
+        frame = pd.DataFrame(data["X"], columns=names)
+    federation = up.simulate(
+        {k: frame.iloc[i::3] for i, k in enumerate("abc")}, random_state=0
+    )
+
+    target = names[-1]
+    found = up.cross_validate(up.PLSRegression(4), federation, target)
+    cost = n_rounds(federation)
+    rows, _ = pooled_rows(federation)
+    expected = sklearn.model_selection.cross_validate(
+        sklearn.cross_decomposition.PLSRegression(4),
+        rows.drop(columns=target),
+        rows[target],
+        cv=pooled_folds(federation, 5),
+    )
+
+    assert_allclose(found["test_score"], expected["test_score"], **CLOSE)
+    before = len(federation.ledger)
+    up.PLSRegression(4).fit(federation, target)
+    assert cost <= 2 * n_rounds(federation, before)
+
+
+def test_folds_are_those_of_the_federation():
+    federation = up.simulate(two_views())
+    model, names = up.PLSRegression(1), ["y", "z"]
+
+    one = up.cross_validate(model, federation, names, cv=3, random_state=4)
+    scores = [
+        up.PLSRegression(1).fit(train, names).score(test)
+        for train, test in federation.folds(3, random_state=4)
+    ]
+    unshuffled = up.cross_validate(model, federation, names, cv=3, shuffle=False)
+    again = [
+        up.PLSRegression(1).fit(train, names).score(test)
+        for train, test in federation.folds(3, shuffle=False)
+    ]
+
+    assert one["test_score"].tolist() == scores
+    assert unshuffled["test_score"].tolist() == again
+
+
+def test_a_model_whose_rounds_go_alone_is_scored_all_the_same():
+    """What each silo discloses shares no messages, nor do comparisons in secret."""
+    policy = {"allow_disclosed": True}
+    federation = up.simulate(two_views(), random_state=0, policy=policy)
+    ours = make_pipeline(up.StandardScaler(), up.PCA(2, rank=3))
+
+    found = up.cross_validate(ours, federation, cv=2)
+    scores = [clone(ours).fit(train).score(test) for train, test in federation.folds(2)]
+
+    assert found["test_score"].tolist() == scores
+
+
+def test_the_plan_is_what_is_opened():
+    federation = up.simulate(two_views(), random_state=0)
+    validation = CrossValidation(up.PLSRegression(2), cv=3)
+    planned = up.plan(validation, federation, ["y", "z"])
+    validation.fit(federation, ["y", "z"])
+
+    def lines(ledger):
+        return [(x.round, x.step, x.name, x.shape, x.bytes) for x in ledger]
+
+    assert lines(planned.releases) == lines(federation.ledger)
+    assert not planned.refusals
+
+
+def test_what_cannot_be_done_is_refused_by_name():
+    federation = up.simulate(two_views(), random_state=0)
+
+    with pytest.raises(DataError, match="scoring='f1'; choose among accuracy"):
+        up.cross_validate(up.PCA(2), federation, scoring="f1")
+    with pytest.raises(DataError, match="A StandardScaler has no score"):
+        up.cross_validate(up.StandardScaler(), federation)
+    with pytest.raises(DataError, match="n=1 folds"):
+        up.cross_validate(up.PCA(2), federation, cv=1)
+    with pytest.raises(DataError, match="estimator=None; give a model"):
+        up.cross_validate(None, federation)
+    with pytest.raises(DataError, match=r"takes a Federation, not list"):
+        up.cross_validate(up.PCA(2), [[1.0]])
+
+
+def test_a_refusal_of_one_fold_is_the_refusal_of_all():
+    tables = two_views((30, 90, 70))
+    policy = {"max_released_share": 0.05}
+    federation = up.simulate(tables, random_state=0, policy=policy)
+
+    with pytest.raises(ReleaseRefusedError, match="max_released_share"):
+        up.cross_validate(up.PCA(2), federation)
+    # What had left before is in the ledger, and the federation goes on.
+    federation.ledger.verify()
+    assert {line.step for line in federation.ledger} <= {
+        "pca.local_total",
+        "pca.local_squares",
+        "pca.local_scatter",
+    }

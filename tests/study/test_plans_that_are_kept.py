@@ -1,0 +1,219 @@
+"""A plan that says yes is kept: it finds the cells for which a fit would be refused."""
+
+import logging
+
+import numpy as np
+import polars
+import pytest
+
+import unpooled as up
+from command_line import call
+from unpooled.errors import ReleaseRefusedError
+from unpooled.federation.planning.dry_run import plan
+from unpooled.models.files.catalogue import estimators
+from ways import NAMES, WAYS, Way, rows
+from wire import silos
+
+
+@pytest.fixture
+def study(tmp_path):
+    """Three silos of a study with complete rows; returns what writes it."""
+    rng = np.random.default_rng(0)
+    frames = {
+        silo: polars.DataFrame(rng.normal(size=(40, 4)), list("abcd")).with_columns(
+            polars.Series("kind", ["ill", "well"] * 20)
+        )
+        for silo in ("north", "south", "west")
+    }
+
+    def write(*models, policy="", **changed):
+        for silo, frame in (frames | changed).items():
+            frame.write_csv(tmp_path / f"{silo}.csv")
+        parties = "".join(f'[parties.{s}]\nsource = "{s}.csv"\n' for s in frames)
+        steps = "".join(f'[[steps]]\nmodel = "{model}"\n' for model in models)
+        (tmp_path / "study.toml").write_text(
+            f'[study]\nname = "kept"\nlabel = "kind"\n{parties}[policy]\n{policy}\n'
+            f"[outputs]\nreport = false\n{steps}"
+        )
+        return up.Study.from_file(tmp_path / "study.toml")
+
+    return write, frames
+
+
+def spoiled(frame, column, value, rows=(3, 10, 17, 24)):
+    cells = frame[column].to_list()
+    for row in rows:
+        cells[row] = value
+    return frame.with_columns(polars.Series(column, cells))
+
+
+FAULTS = {
+    "missing_values": ("b", None),
+    "infinite_values": ("c", float("inf")),
+    "missing_labels": ("kind", None),
+}
+
+
+@pytest.mark.parametrize("rule", FAULTS)
+def test_the_plan_names_silo_rule_and_columns_and_no_count(study, rule):
+    write, frames = study
+    column, value = FAULTS[rule]
+    made = write(
+        "StandardScaler",
+        "LinearDiscriminantAnalysis",
+        south=spoiled(frames["south"], column, value),
+    )
+
+    planned = made.plan()
+
+    assert {(party, found) for party, _, found in planned.refusals} == {("south", rule)}
+    assert set(planned.refused_columns) == {(column,)}
+    shown = call("plan", made.path, width=200)
+    assert shown.exit_code == 1
+    assert f"{rule} ('{column}')" in " ".join(shown.stdout.split())
+    with pytest.raises(ReleaseRefusedError, match=f"south .*{rule}.*'{column}'"):
+        made.run()
+    assert not made.folder.exists(), "something may have left"
+
+
+def test_the_silos_own_log_has_the_rows(study, caplog):
+    write, frames = study
+    frame = spoiled(frames["south"], "b", None, rows=range(2, 24, 2))
+    frame = spoiled(frame, "d", float("-inf"), rows=[7])
+    made = write("PCA", south=frame)
+
+    with caplog.at_level(logging.INFO, "unpooled.party"):
+        made.plan()
+
+    assert "b: 11 cells missing (data rows 3, 5, 7, 9, 11, 13, 15, 17, ...)" in (
+        caplog.messages
+    )
+    assert "d: 1 cell infinite (data row 8)" in caplog.messages
+
+
+def test_an_imputer_takes_missing_cells(study):
+    write, frames = study
+    made = write("SimpleImputer", "PCA", south=spoiled(frames["south"], "b", None))
+
+    assert made.plan().refusals == ()
+    assert made.run().models["pca"].n_samples_ == 120
+
+
+def test_what_is_not_studied_is_not_looked_at(study):
+    write, frames = study
+    made = write("PCA", south=spoiled(frames["south"], "b", None))
+    text = made.text.replace("[study]\n", '[study]\ncolumns = ["a", "c", "d"]\n')
+    made.path.write_text(text)
+
+    assert up.Study.from_file(made.path).plan().refusals == ()
+
+
+def test_one_plan_of_a_table_with_all_faults_is_one_question(study):
+    """Its refusals leave the silo willing to answer when the table is mended."""
+    _, frames = study
+    bad = frames["south"]
+    for column, value in FAULTS.values():
+        bad = spoiled(bad, column, value)
+    federation = up.simulate(
+        {**frames, "south": bad}, label="kind", policy={"max_refusals": 2.0}
+    )
+    model = up.LinearDiscriminantAnalysis()
+
+    for _ in range(3):
+        found = plan(model, federation, "kind").refusals
+        assert {rule for _, _, rule in found} == {"missing_labels", "infinite_values"}
+    assert plan(up.SimpleImputer(), federation.select(["a"])).refusals == ()
+    # A selection of rows is another question: whether few rows have such cells.
+    plan(up.PCA(), federation.folds(2)[0][0].select(["b"]))
+    assert {rule for _, _, rule in plan(model, federation, "kind").refusals} == {
+        "refusals"
+    }
+
+
+def test_rows_that_are_not_common_are_not_looked_at(tmp_path):
+    """Silos know which rows they would read when these are matched."""
+    rng = np.random.default_rng(0)
+    for silo, names in {"clinic": "ab", "lab": "cd", "bank": "ef"}.items():
+        frame = polars.DataFrame(rng.normal(size=(40, 2)), list(names))
+        frame = frame.with_columns(polars.Series("id", [f"p{i}" for i in range(40)]))
+        if silo == "lab":
+            frame = spoiled(frame, "c", None, rows=[0, 1])
+            frame = frame.reverse()
+        else:
+            frame = frame[2:]
+        frame.write_csv(tmp_path / f"{silo}.csv")
+    # One cell of the lab changes between two runs.
+    changed = "min_changed_rows = 0\n"
+    text = (
+        '[study]\nname = "wide"\npartition = "columns"\nids = "id"\n'
+        + "".join(f'[parties.{s}]\nsource = "{s}.csv"\n' for s in ("clinic", "lab"))
+        + '[parties.bank]\nsource = "bank.csv"\n[policy]\nallow_row_level = true\n'
+        f"max_released_share = 100.0\n{changed}[outputs]\nreport = false\n"
+        '[[steps]]\nmodel = "PCA"\nn_components = 2\n'
+    )
+    (tmp_path / "study.toml").write_text(text)
+    study = up.Study.from_file(tmp_path / "study.toml")
+
+    assert study.plan().refusals == ()
+    assert study.run().models["pca"].n_samples_ == 38
+
+    lab = polars.read_csv(tmp_path / "lab.csv")
+    spoiled(lab, "d", None, rows=[5]).write_csv(tmp_path / "lab.csv")
+    with pytest.raises(ReleaseRefusedError, match=r"lab .*missing_values.*'d'"):
+        study.run(tmp_path / "other")
+
+
+# --- Of every estimator the plan and the run agree. ----------------------------------
+
+
+def ways():
+    for name, kind in estimators().items():
+        for number, way in enumerate(WAYS.get(name, [Way()])):
+            if way.named and way.parties == 3:
+                yield pytest.param(kind, way, id=f"{name}-{number}")
+
+
+def refused_plan(model, federation, y):
+    return {rule for _, _, rule in plan(model, federation, y).refusals}
+
+
+def refused_run(model, federation, y):
+    try:
+        model.fit(federation, y)
+    except ReleaseRefusedError as refused:
+        return {refused.rule}
+    except up.errors.UnpooledError as other:
+        return {other.rule}
+    return set()
+
+
+@pytest.mark.parametrize("fault", [*FAULTS, "none"])
+@pytest.mark.parametrize(("kind", "way"), [*ways()])
+def test_a_plan_of_every_estimator_is_kept(kind, way, fault):
+    at = spoiled_silos(way, fault)
+    model = kind().set_params(**{**kind().get_params(), **way.parameters})
+
+    foreseen = refused_plan(model, at.federation, way.y)
+
+    happened = refused_run(model, spoiled_silos(way, fault).federation, way.y)
+    assert bool(foreseen) == bool(happened), (foreseen, happened)
+    if fault == "none":
+        assert not foreseen
+
+
+def spoiled_silos(way, fault):
+    """The silos of a way, of which one has a cell that models do not take."""
+    if way.partition == "rows":
+        made = {f"s{i}": rows(seed=i) for i in range(3)}
+    else:
+        own = np.array_split(NAMES, way.parties)
+        made = {f"s{i}": rows()[[*names, "kind"]] for i, names in enumerate(own)}
+    bad = made["s0"].copy()
+    if fault != "none":
+        column, value = FAULTS[fault]
+        column = "a" if column != "kind" else "kind"
+        bad[column] = bad[column].astype(float)
+        bad.loc[7, column] = np.nan if value is None else value
+    made["s0"] = bad
+    how = {"policy": up.Policy.open(), "partition": way.partition, "label": "kind"}
+    return silos(made, random_state=0, **how)
