@@ -133,6 +133,7 @@ def test_a_run_has_its_results_and_pictures_with_the_report(done):
     assert {str(path.relative_to(folder)) for path in folder.rglob("*.*")} == {
         "results.json",
         "results.xlsx",
+        "methods.txt",
         "standardscaler/columns.csv",
         "pca/explained_variance.csv",
         "pca/loadings.csv",

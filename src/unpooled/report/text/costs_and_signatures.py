@@ -41,7 +41,7 @@ def silos(facts: Facts) -> Table:
         "silos",
         (Column("Silo"), *(Column(head, "count") for head in counts)),
         rows,
-        f"Arrays only; whole messages are under time and bytes. {numbers:,.0f} numbers "
+        f"Arrays only, without the messages around them. {numbers:,.0f} numbers "
         f"were opened that max_released_share counts, and {people:,} in arrays with "
         f"entries for single people.",
         most=None,

@@ -76,10 +76,13 @@ def _how(facts: Facts, cited: Callable[..., str]) -> str:
         return "No numbers left an organisation."
     if facts.protection != "masked":
         return "Totals over all organisations were added without encryption."
-    parts = [
-        "the organisations’ contributions to totals were added under pairwise masks, "
-        f"so that only totals over all organisations could be opened{cited(_MASKED_SUMS)}"
-    ] * bool(kinds & {"summed", "veiled"})
+    parts = []
+    if kinds & {"summed", "veiled"}:
+        parts.append(
+            "the organisations’ contributions to totals were added under pairwise "
+            "masks, so that only totals over all organisations could be "
+            f"opened{cited(_MASKED_SUMS)}"
+        )
     if "compared" in kinds:
         parts.append("signs of totals were found by secure multi-party computation")
     if kinds & {"disclosed", "exchanged"}:

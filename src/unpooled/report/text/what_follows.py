@@ -23,7 +23,7 @@ def could_learn(facts: Facts) -> list[str]:
         "masked."
         if plain
         else f"The totals listed above{_except_veiled(facts)} and everything that can "
-        f"be computed from them. The results below are computed from them."
+        f"be computed from them, such as the results."
     ]
     if N is not None and not plain:
         found.append(
