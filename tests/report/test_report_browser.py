@@ -223,6 +223,21 @@ def test_what_is_folded_opens_and_is_printed(browser, address):
     page.close()
 
 
+def test_nothing_is_cut_on_paper(browser, address):
+    # A4 less the margins of the page's own style, in CSS pixels.
+    page = browser.new_page(
+        viewport={"width": round((210 - 32) / 25.4 * 96), "height": 900}
+    )
+    page.emulate_media(media="print")
+    page.goto(address)
+
+    beyond = """() => [...document.querySelectorAll('body *')]
+      .filter(e => e.getBoundingClientRect().right > innerWidth + 1)
+      .map(e => e.outerHTML.slice(0, 80))"""
+    assert page.evaluate(beyond) == []
+    page.close()
+
+
 def test_paper_has_no_list_of_sections_and_no_dark(browser, address):
     page = browser.new_page(viewport={"width": 1400, "height": 900})
     page.emulate_media(media="print", color_scheme="dark")
