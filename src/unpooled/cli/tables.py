@@ -1,6 +1,7 @@
 """What the command shows of plans and ledgers, in 80 columns or more."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -75,17 +76,25 @@ def plan_table(plan: Plan) -> Grid:
             name.append(f"  {count(len(rounds), 'round')}, each:", "not bold dim")
         # How many of them stands beside the step.
         grid.add_row(round_numbers(range(first, last + 1)), "", name)
-        for line in lines:
+        # Each fold of a cross-validation has the same lines.
+        times = Counter(map(_key, lines))
+        for line in {_key(line): line for line in lines}.values():
             style = "" if _leaves(line) else "dim"
-            stays = line.visibility == "kept"
+            stays, n = line.visibility == "kept", times[_key(line)]
+            what = _description(line, step)
             grid.add_row(
                 "",
                 Text("stays" if stays else line.direction, style),
-                _description(line, step),
+                Text.assemble((f"{n} times: ", "dim"), what) if n > 1 else what,
                 Text(shape(line.shape), style),
-                Text(f"{line.bytes:,}", style),
+                Text(f"{n * line.bytes:,}", style),
             )
     return grid
+
+
+def _key(line: Release) -> Hashable:
+    """Return what the lines of different folds have in common."""
+    return line.step, line.name, line.shape, line.direction, line.visibility
 
 
 def left_table(ledger: Ledger) -> Grid:
@@ -107,10 +116,14 @@ def left_table(ledger: Ledger) -> Grid:
         numbers = [one[0].round for one in rounds]
         for step, arrays in groupby(rounds[0], lambda line: line.step):
             shown = list(arrays)
+            times = Counter(map(_meaning, shown))
+            said = [
+                f"{n} times: {what}" if n > 1 else what for what, n in times.items()
+            ]
             grid.add_row(
                 round_numbers(numbers),
                 printable(step),
-                Text("; ".join(_meaning(line) for line in shown)),
+                Text("; ".join(said)),
                 f"{len(rounds) * sum(line.bytes for line in shown):,}",
             )
     grid.add_section()
