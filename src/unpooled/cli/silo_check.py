@@ -18,6 +18,7 @@ from unpooled.data.table import Table
 from unpooled.linalg.leverage import Leverage, largest_leverage
 from unpooled.party.rules.leverage import NOTEWORTHY
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.same_rows import table_digest
 from unpooled.party.rules.unusable_cells import (
     INFINITE,
     Cells,
@@ -70,6 +71,13 @@ def show_silo(console: Console, silo: SiloFile) -> None:
         report = f"Study {printable(study)}: {match_report(n, matched)}"
         console.print(Text(f"{report} The rows: {silo.matches / study}.csv"))
     part(console, "What the policy allows", f"From {silo.policy}", _rules(rules))
+    if rules.max_feature_ratio < 1e6:
+        most = (
+            f"With {count(n, 'row')} here, totals over pairs of columns may have at "
+            f"most {count(rules.most_columns(n), 'column')} at a time "
+            f"(max_feature_ratio)."
+        )
+        console.print(Text(most))
     if silo.approval == "each-study":
         console.print(Text("A person must approve each study: unpooled silo approve"))
     part(
@@ -79,6 +87,10 @@ def show_silo(console: Console, silo: SiloFile) -> None:
         _roster(roster, silo.name),
         *_committee(roster),
         Text(f"digest {roster.digest()}"),
+        Text(
+            f"digest of the rows {table_digest(rows, roster.digest().encode()[:64])}: "
+            f"the same at another silo only where it has the same rows"
+        ),
     )
     if len(roster) < rules.min_parties:
         few = (

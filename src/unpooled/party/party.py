@@ -92,6 +92,9 @@ class Party:
         The rows of the silo that its studies read.
     audit_log : AuditLog
         The silo's audit log.
+    explained : dict of str to str
+        For each rule that refused, the silo's own numbers behind the last refusal. They
+        are for its log, and for whoever simulates the silo; no reply has them.
     """
 
     def __init__(
@@ -125,6 +128,7 @@ class Party:
         self._cells = UnusableCells()
         # Hands (session, peer, message) of secure comparisons on, between machines.
         self.carry: Callable[[tuple[str, str], str, bytes], None] | None = None
+        self.explained: dict[str, str] = {}
         self._door = threading.Lock()
         self._sessions: dict[tuple[str, str], Session] = {}
         # (study, session) -> (round, digest of its request, the reply's bytes)
@@ -197,6 +201,8 @@ class Party:
         return framed(header, arrays, self._identity, digests)
 
     def _refusal(self, request: str, message: Message, reason: Exception) -> Framed:
+        if isinstance(reason, Refusal) and reason.detail:
+            self.explained[reason.rule] = reason.detail
         if isinstance(reason, Refusal | UnpooledError):
             cause = "" if reason.__cause__ is None else f" ({reason.__cause__})"
             log.info("%s refused a request: %s%s", self.name, reason, cause)
@@ -336,6 +342,9 @@ class Party:
             found = isinstance(refusal, RefusedColumns)
             columns = list(refusal.columns) if found else []
             self._studies.refused(header, refusal.rule, message.digests, of_table=found)
+            if isinstance(refusal, Refusal) and refusal.detail:
+                self.explained[refusal.rule] = refusal.detail
+                log.info("%s would refuse a request: %s", self.name, refusal)
             return {"kind": "planned", "rule": refusal.rule, "columns": columns}, {}
         if constant:
             # It tells of the rows as a refusal does, and is counted as one.

@@ -83,7 +83,9 @@ def read_announced(
     dry = _dry_rounds(tuple(top.section("parties")), head, roster)
     label = head.text("label")
     partition = head.text("partition", choices=("rows", "columns")) or "rows"
-    columns = head.names("columns") or party.table.columns
+    exclude = set(head.names("exclude") or ())
+    offered = tuple(name for name in party.table.columns if name not in exclude)
+    columns = head.names("columns") or offered
     if unknown := sorted(set(columns) - set(party.table.columns)):
         # Before planning: a plan over a million invented columns would need too much
         # memory.
@@ -171,6 +173,7 @@ def calls_of(text: str) -> StudyText:
         columns=columns and tuple(columns),
         label=label,
         random_state=head.whole("random_state"),
+        exclude=head.names("exclude") or (),
         evaluation=evaluation,
     )
 

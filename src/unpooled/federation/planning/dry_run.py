@@ -367,6 +367,7 @@ def plan(
     if isinstance(live, Coordinator):
         matched = federation.layout.matching != "ids"
         said = _answers(live, dry.requests, matched=matched)
+    explain = getattr(live, "explain", None) or (lambda party, rule: "")
     lines = with_matching(federation, dry.lines)
     planned = Plan(
         releases=lines,
@@ -377,11 +378,27 @@ def plan(
         notes=(*dry.notes, *said.notes),
         latency=said.latency,
         n_columns=len(federation.feature_names),
+        explanations={
+            (party, rule): more
+            for (party, _, rule), _ in said.refusals
+            if (more := explain(party, rule))
+        },
     )
     if update:
         return planned
     others = _other_ways(model, federation, y, rows, planned)
     return replace(planned, notes=(*planned.notes, *others))
+
+
+def rounds_to_come(model: Any, federation: Federation, y: Any) -> tuple[int, float]:
+    """Return the number of rounds of a fit, and an estimate of its seconds.
+
+    No silo is asked: a clone of the model is fitted on a dry run.
+    """
+    lines = tuple(_rehearsed(model, federation, y, _PLACEHOLDER_ROWS).lines)
+    live = federation.coordinator
+    planned = Plan(lines, (), live.parties, live.protection)
+    return planned.rounds, planned.seconds
 
 
 def _rehearsed(

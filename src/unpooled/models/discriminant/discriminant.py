@@ -366,7 +366,8 @@ class LinearDiscriminantAnalysis(
             # Rounds 3 and 4: the covariances within classes and of all rows.
             Sw, St = self._covariances(federation, groups, self.shrinkage)
             # S_b v = λ S_w v, and Vᵀ S_w V is the identity.
-            ratios, V = leading_pencil_pairs(St - Sw, Sw, p, k)
+            names_of = federation.feature_names
+            ratios, V = leading_pencil_pairs(St - Sw, Sw, p, k, names_of)
             self.covariance_ = Sw
             self.scalings_ = V
             self.explained_variance_ratio_ = ratios[:k] / (ratios.sum() or 1.0)
