@@ -5,6 +5,7 @@
 >>> summary.to_frame("loadings")
 """
 
+import abc
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
@@ -105,6 +106,26 @@ class Summary:
         from unpooled.results.plots.notebook import html
 
         return html(self)
+
+
+class Tabular(abc.ABC):
+    """Values with names that print as tables, and are shown as such in notebooks."""
+
+    @abc.abstractmethod
+    def summary(self) -> Summary:
+        """Return the values as tables."""
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return the values as a pandas data frame, with all digits."""
+        return self.summary().to_frame()
+
+    def __str__(self) -> str:
+        return str(self.summary())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return self.summary()._repr_html_()
 
 
 def summary_of(model: Any) -> Summary:
