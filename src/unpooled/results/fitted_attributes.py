@@ -69,6 +69,8 @@ def by_column(
     columns: Sequence[str],
     values: Mapping[str, Any],
     kinds: Mapping[str, Kind] | None = None,
+    *,
+    note: str = "",
 ) -> Table:
     """Return a table with one row for each column of the data.
 
@@ -82,10 +84,13 @@ def by_column(
         By heading.
     kinds : mapping of str to Kind, optional
         By heading; "number" where there is none.
+    note : str
+        Of the table.
     """
     heads = [Column(head, (kinds or {}).get(head, "number")) for head in values]
     rows = list(zip(columns, *values.values(), strict=True))
-    return Table(name, (Column("Column"), *heads), rows, items="columns")
+    heads = (Column("Column"), *heads)
+    return Table(name, heads, rows, note=note, items="columns")
 
 
 def columns_by(

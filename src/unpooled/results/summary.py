@@ -128,10 +128,18 @@ class Tabular(abc.ABC):
         return self.summary()._repr_html_()
 
 
-def summary_of(model: Any) -> Summary:
-    """Return a model's summary; of another library's model, its fitted attributes."""
+def summaries_of(models: Sequence[Any]) -> list[Summary]:
+    """Return the summaries of a study's models, in the order of its steps."""
+    return [summary_of(model, models[i + 1 :]) for i, model in enumerate(models)]
+
+
+def summary_of(model: Any, later: Sequence[Any] = ()) -> Summary:
+    """Return a model's summary; of another library's model, its fitted attributes.
+
+    `later` are the models of the steps after it.
+    """
     if hasattr(type(model), "_exhibits"):
-        return model.summary()
+        return model.summary(later)
     fitted = {
         name: value
         for name, value in vars(model).items()
