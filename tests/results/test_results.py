@@ -16,7 +16,7 @@ from unpooled.results.summary import summary_of
 def test_numbers_under_every_picture(heart, page):
     pca = heart.models[-1][1]
 
-    assert page.tags.count("svg") == 2
+    assert page.tags.count("svg") == 4
     for share in pca.explained_variance_ratio_:
         assert f"{100 * share:.1f} %" in page.text
     for value in pca.components_.ravel():
@@ -48,13 +48,14 @@ def test_many_columns_are_cut_to_the_largest_and_it_is_said():
 def test_means_of_standardised_columns_are_not_told_again(heart):
     last = heart.models[-1][1].summary()
 
-    assert [one.heading for one in last.exhibits] == ["Explained variance", "Loadings"]
+    assert "means" not in last.tables
 
 
 def test_means_of_other_columns_are():
     summary = fitted(4)[0].summary()
 
-    assert [c.heading for c in summary.tables["means"].columns] == ["Column", "Mean"]
+    heads = [c.heading for c in summary.tables["means"].columns]
+    assert heads == ["Column", "Mean", "Standard deviation"]
 
 
 def test_columns_that_silos_keep_to_themselves_are_said_to_be_kept():
@@ -75,8 +76,10 @@ def test_numbers_of_transformed_columns_are_not_taken_for_the_columns_own():
     assert [column.key for column in table.columns] == [
         "column",
         "exponent",
+        "usual_transform_nearby",
         "mean_transformed",
         "standard_deviation_transformed",
+        "n",
     ]
     assert table.column("exponent") == model.lambdas_.tolist()
     spread = table.column("standard_deviation_transformed")
@@ -137,8 +140,9 @@ def test_missing_cells_are_counted_over_all_silos_only():
     scaler = up.StandardScaler().fit(federation)
 
     table = scaler.summary().tables["columns"]
-    assert table.column("cells_with_a_value") == [240, 233, 240, 240]
-    assert [row[-1] for row in table.shown] == ["240", "233", "240", "240"]
+    assert table.column("n") == [240, 233, 240, 240]
+    assert table.column("missing") == [0, 7, 0, 0]
+    assert [row[1] for row in table.shown] == ["240", "233", "240", "240"]
 
 
 @pytest.mark.parametrize(

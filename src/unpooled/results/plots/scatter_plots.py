@@ -1,6 +1,6 @@
-"""Scatter plots: classes by two discriminants, columns in the correlation circle."""
+"""Columns by their correlations with two scores: the correlation circle."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,52 +13,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SIDE = 380
-# With two colours, enough to tell twelve classes apart.
-_MARKERS = "os^Dvx"
 # Of a name in the circle, whose radius is 1 and 143 pixels: a letter's width, a line's
 # height, and the gap between a point and its name.
 _LETTER, _LINE, _GAP = 0.048, 0.095, 0.03
 _TRIES = 24  # half lines that a name may move up or down
 
 
-def classes(
-    means: Float[Array, "c 2"],
-    names: Sequence[str],
-    people: Mapping[str, Float[Array, "_ 2"]],
-) -> "Figure":
-    """Draw classes in the plane of two discriminants, each with a circle of radius 1.
-
-    Parameters
-    ----------
-    means : (c, 2) array
-        In units of the standard deviation within classes.
-    names : sequence of str
-        Of the classes.
-    people : mapping of str to (n, 2) array
-        Coordinates of people, by class; empty where the silos did not disclose any.
-    """
-    figure, axes = drawing(height=_SIDE, left=44, right=12, top=10, bottom=42)
-    low, high = means.min(axis=0) - 1.6, means.max(axis=0) + 1.6
-    for j, name in enumerate(names):
-        points = people.get(name, np.zeros((0, 2)))
-        if len(points):
-            low = np.minimum(low, points.min(axis=0) - 0.3)
-            high = np.maximum(high, points.max(axis=0) + 0.3)
-            marker = _MARKERS[j // 2 % len(_MARKERS)]
-            look = {"color": (ACCENT, SECOND)[j % 2], "alpha": 0.45, "markersize": 3}
-            axes.plot(*points.T, marker, markeredgewidth=0.6, fillstyle="none", **look)
-    _square(axes, low, high)
-    for (x, y), name in zip(means, names, strict=True):
-        _circle(axes, (x, y), SECOND, 1.0)
-        axes.plot([x], [y], "o", color=ACCENT, markersize=5)
-        axes.text(x, y + 0.12, short(name, 14), ha="center", va="bottom", color=INK)
-    axes.set_xlabel("first discriminant", color=INK, labelpad=6)
-    axes.set_ylabel("second discriminant", color=INK)
-    return figure
-
-
 def correlation_circle(
-    points: Float[Array, "p 2"], names: Sequence[str], first: Bool[Array, " p"]
+    points: Float[Array, "p 2"],
+    names: Sequence[str],
+    first: Bool[Array, " p"],
+    labels: tuple[str, str] = ("first pair", "second pair"),
 ) -> "Figure":
     """Draw columns by their correlations with two scores, within the unit circle.
 
@@ -70,25 +35,39 @@ def correlation_circle(
         Of the columns.
     first : (p,) array of bool
         Whether a column belongs to the first view.
+    labels : (str, str)
+        Names of the two scores.
     """
     figure, axes = drawing(height=_SIDE, left=44, right=12, top=10, bottom=42)
+    draw_correlation_circle(axes, points, names, first, labels)
+    return figure
+
+
+def draw_correlation_circle(
+    axes: "Axes",
+    points: Float[Array, "p 2"],
+    names: Sequence[str],
+    first: Bool[Array, " p"],
+    labels: tuple[str, str],
+) -> None:
+    """Draw the correlation circle on axes."""
     _square(axes, np.full(2, -1.15), np.full(2, 1.15))
     _circle(axes, (0.0, 0.0), INK, 0.8)
     axes.axhline(0, color=INK, alpha=0.2, linewidth=0.8)
     axes.axvline(0, color=INK, alpha=0.2, linewidth=0.8)
-    labels = [short(name, 12) for name in names]
-    places = beside(points, [_LETTER * len(label) for label in labels], _LINE, _GAP)
-    for (x, y), (u, v), label, is_first in zip(
-        points, places, labels, first, strict=True
+    texts = [short(name, 12) for name in names]
+    places = beside(points, [_LETTER * len(text) for text in texts], _LINE, _GAP)
+    for (x, y), (u, v), text, is_first in zip(
+        points, places, texts, first, strict=True
     ):
         colour = ACCENT if is_first else SECOND
         axes.plot([0, x], [0, y], color=colour, linewidth=1.2)
+        axes.plot([x], [y], "o", color=colour, markersize=3.5)
         axes.plot([x, u], [y, v], color=colour, linewidth=0.6, alpha=0.6)
         ha = "left" if x >= 0 else "right"
-        axes.text(u, v, label, ha=ha, va="center", color=colour, parse_math=False)
-    axes.set_xlabel("first pair", color=INK, labelpad=6)
-    axes.set_ylabel("second pair", color=INK)
-    return figure
+        axes.text(u, v, text, ha=ha, va="center", color=colour, parse_math=False)
+    axes.set_xlabel(labels[0], color=INK, labelpad=6)
+    axes.set_ylabel(labels[1], color=INK)
 
 
 def beside(
