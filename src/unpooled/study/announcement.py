@@ -19,8 +19,10 @@ from unpooled.party.following import StudyText
 from unpooled.party.party import Party
 from unpooled.protocol.message import decode
 from unpooled.secure.keys.roster import Roster
+from unpooled.study.evaluation import cross_validation_of
+from unpooled.study.further_results import further_calls
 from unpooled.study.pipeline import unfitted_steps
-from unpooled.study.study_file import read_steps, target_of
+from unpooled.study.study_file import read_evaluate, read_steps, target_of
 
 # A silo does not know how many columns another silo has. The plan assumes so many that
 # no model refuses them as too few.
@@ -101,6 +103,10 @@ def read_announced(
     federation = Federation(dry, layout=layout, named=True, label=label)
     # A silo does not have the files of models to update, and a plan needs none.
     unfitted_steps(steps, label, read_models=False).fit(federation)
+    cv, scoring = read_evaluate(top, steps)
+    if cv:
+        target = target_of(steps, label)
+        cross_validation_of(steps, cv, scoring).fit(federation, target)
     lines = with_matching(federation, dry.lines)
     refusals = _refusals(party, dry, layout)
     plan = Plan(
@@ -135,7 +141,7 @@ def calls_of(text: str) -> StudyText:
     top = Section.from_text("the announced study", text)
     head = top.section("study")
     label, partition = head.text("label"), head.text("partition") or "rows"
-    calls, reads, source = [], list[int](), -1
+    calls, further, reads, source = [], [], list[int](), -1
     for place, step in enumerate(read_steps(top)):
         reads.append(source)
         source = place if step.kind().gives_rows(partition) else source
@@ -148,16 +154,32 @@ def calls_of(text: str) -> StudyText:
             parameters = record_of(model, {})["parameters"]
         call = {"method": "update" if updates else "fit", "class": step.model}
         calls.append(call | {"parameters": parameters, "arguments": arguments})
+        for method, arguments in further_calls(step):
+            call = {"method": method, "class": step.model, "parameters": parameters}
+            further.append((place, call | {"arguments": arguments}))
     columns = head.names("columns") if partition == "rows" else None
+    evaluation, steps = None, read_steps(top)
+    cv, scoring = read_evaluate(top, steps)
+    if cv:
+        judged = record_of(cross_validation_of(steps, cv, scoring), {})
+        target = target_of(steps, label)
+        evaluation = {
+            "method": "fit",
+            "class": judged["class"],
+            "parameters": judged["parameters"],
+            "arguments": {} if target is None else {"y": target},
+        }
     return StudyText(
         calls=tuple(calls),
         reads=tuple(reads),
+        further=tuple(further),
         parties=tuple(sorted(top.section("parties"))),
         protection=head.text("secure_sum") or "masked",
         columns=columns and tuple(columns),
         label=label,
         random_state=head.whole("random_state"),
         exclude=head.names("exclude") or (),
+        evaluation=evaluation,
     )
 
 

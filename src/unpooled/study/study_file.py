@@ -6,7 +6,9 @@
                       policy, and the source's separator, decimal, encoding or sheet;
                       none over a consortium
 [policy]              rules of the parties that have none of their own
-[[steps]]             model, name, y and the model's parameters; or model and update
+[[steps]]             model, name, y and the model's parameters; or model and update;
+                      on a column partition disclose, select, score
+[evaluate]            cv, scoring
 [outputs]             folder, report
 """
 
@@ -19,20 +21,25 @@ from unpooled.data.row_filter import FILTER_KEYS, filter_keys
 from unpooled.data.sources.database_address import anchored
 from unpooled.data.sources.file_format import FORMAT_KEYS, format_keys
 from unpooled.data.toml import Section, is_plain, read_text, suggestion
-from unpooled.errors import StudyError
+from unpooled.errors import DataError, StudyError
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.files.catalogue import estimator, estimators, parameter_names
 from unpooled.models.files.model_file import load
+from unpooled.models.model_selection.scoring import scorers
 from unpooled.party.rules.policy import Policy
+from unpooled.protocol.shared_blocks import MOST_BLOCKS
 
+_TABLES = ("study", "parties", "policy", "steps", "evaluate", "outputs")
 _STUDY_KEYS = tuple(
     "name partition columns exclude label ids aligned distinct secure_sum "
     "random_state timeout".split()
 )
 _PARTY_KEYS = ("source", "exclude", "missing", "plausible", "block_mb", "policy")
 _PARTY_KEYS += (*FORMAT_KEYS, *FILTER_KEYS)
+# The name of an evaluation among the results of a run's steps.
+EVALUATION = "evaluation"
 # All other keys of a step are parameters of its model.
-_STEP_KEYS = ("model", "name", "y", "update")
+_STEP_KEYS = ("model", "name", "y", "update", "disclose", "select", "score")
 _TIMEOUT = 600.0
 # Attributes of a Pipeline, which cannot also be names of steps.
 _PIPELINE_NAMES = ("steps", "memory", "verbose", "transform_input")
@@ -92,6 +99,14 @@ class StudyStep:
         Columns of the second view, for models of two views.
     update : Path or None
         File of a fitted model to update, in place of a new fit.
+    disclose : tuple of str
+        Attributes that silos keep, which they are to disclose.
+    select : float or None
+        Percentage of each silo's columns that the model is to select.
+    score : bool
+        Whether the rows that were fitted are classified, and the right answers counted.
+    scores : bool
+        Whether the silos are to keep scores of the rows that were fitted.
     """
 
     name: str
@@ -99,6 +114,10 @@ class StudyStep:
     parameters: Mapping[str, Any]
     y: tuple[str, ...] | None = None
     update: Path | None = None
+    disclose: tuple[str, ...] = ()
+    select: float | None = None
+    score: bool = False
+    scores: bool = False
 
     def kind(self) -> type[FederatedEstimator]:
         """Return the model's class."""
@@ -165,6 +184,10 @@ class StudyFile:
         Where a run is written.
     report : bool
         Whether a run writes its report.
+    cv : int
+        Number of folds that the steps are judged on, [evaluate]; 0 where they are not.
+    scoring : str, tuple of str or None
+        Names of the scores; None: the last step's own.
     """
 
     path: Path
@@ -184,6 +207,8 @@ class StudyFile:
     steps: tuple[StudyStep, ...]
     folder: Path
     report: bool
+    cv: int = 0
+    scoring: str | tuple[str, ...] | None = None
 
     @classmethod
     def from_file(cls: type[_AnyStudy], path: str | Path) -> _AnyStudy:
@@ -210,7 +235,7 @@ class StudyFile:
         There need not be a file at `path`.
         """
         top = Section.from_text(path.name, text)
-        top.only(("study", "parties", "policy", "steps", "outputs"), "table")
+        top.only(_TABLES, "table")
         head, outputs = top.section("study"), top.section("outputs", {})
         head.only(_STUDY_KEYS)
         outputs.only(("folder", "report"))
@@ -226,6 +251,8 @@ class StudyFile:
             head.fail("exclude", "leaves out columns where all others are studied; "
                       "beside columns leave it out")  # fmt: skip
         folder = Path(outputs.text("folder") or f"runs/{name}").expanduser()
+        steps = read_steps(top, path.parent)
+        cv, scoring = read_evaluate(top, steps)
         return cls(
             path=path,
             text=text,
@@ -241,9 +268,11 @@ class StudyFile:
             random_state=head.whole("random_state"),
             timeout=_timeout(head),
             parties=_read_parties(top, path.parent),
-            steps=read_steps(top, path.parent),
+            steps=steps,
             folder=path.parent / folder,
             report=outputs.flag("report", True),
+            cv=cv,
+            scoring=scoring,
         )
 
 
@@ -331,6 +360,7 @@ def read_steps(top: Section, folder: Path = Path()) -> tuple[StudyStep, ...]:
 
     Relative paths of models to update start at `folder`.
     """
+    by_columns = top.section("study", {}).content.get("partition") == "columns"
     tables = top.content.get("steps")
     if isinstance(tables, dict):
         top.fail("[steps]", "is one table; write [[steps]] with two brackets, once for "
@@ -354,9 +384,41 @@ def read_steps(top: Section, folder: Path = Path()) -> tuple[StudyStep, ...]:
                 parameters=parameters,
                 y=section.names("y"),
                 update=_read_update(section, kind, folder),
+                disclose=_read_disclose(section, kind, by_columns),
+                select=_read_select(section, kind, by_columns),
+                score=_read_score(section, kind, by_columns),
+                scores=by_columns and kind.forms_scores(parameters),
             )
         )
     return _named(top, steps)
+
+
+def read_evaluate(
+    top: Section, steps: Sequence[StudyStep]
+) -> tuple[int, str | tuple[str, ...] | None]:
+    """Read [evaluate]: number of folds, 0 without the table, and names of scores."""
+    if "evaluate" not in top:
+        return 0, None
+    section = top.section("evaluate")
+    section.only(("cv", "scoring"))
+    if top.section("study").text("partition") == "columns":
+        top.fail("[evaluate]", "folds are scored on a partition by rows only")
+    if any(step.name == EVALUATION for step in steps):
+        top.fail("[[steps]] name", f'"{EVALUATION}" names the results of [evaluate]')
+    if any(step.update is not None for step in steps):
+        top.fail("[evaluate]", "an update starts from a model that was fitted on all "
+                 "rows, so no fold is new to it; leave one of them out")  # fmt: skip
+    cv = 5 if (given := section.whole("cv")) is None else given
+    if not 2 <= cv <= MOST_BLOCKS:
+        section.fail("cv", f"must be from 2 to {MOST_BLOCKS} folds, not {cv}")
+    names = section.content.get("scoring")
+    several = isinstance(names, list)
+    wanted = section.names("scoring") if several else section.text("scoring")
+    try:
+        scorers(wanted)
+    except DataError as unknown:
+        section.fail("scoring", str(unknown).rstrip("."))
+    return cv, wanted
 
 
 def _read_model(section: Section) -> type[FederatedEstimator]:
@@ -387,6 +449,49 @@ def _read_update(
             section.fail(key, "an update keeps the parameters of the fitted model; "
                          "leave it out, or leave out update for a new fit")  # fmt: skip
     return folder / Path(file).expanduser()
+
+
+def _read_disclose(
+    section: Section, kind: type[FederatedEstimator], by_columns: bool
+) -> tuple[str, ...]:
+    names = section.names("disclose") or ()
+    if names and not by_columns:
+        section.fail("disclose", "silos keep attributes on a column partition only; on "
+                     "rows all are in the results. Leave it out")  # fmt: skip
+    for name in names:
+        if name not in kind.kept_by_silos():
+            known = kind.kept_by_silos()
+            what = f"keep {', '.join(known)}" if known else "keep no attributes"
+            section.fail("disclose", f'"{name}" is not kept by silos. '
+                         f"{suggestion(name, known)}Of {kind.__name__} they "
+                         f"{what}")  # fmt: skip
+    return names
+
+
+def _read_select(
+    section: Section, kind: type[FederatedEstimator], by_columns: bool
+) -> float | None:
+    percent = section.number("select")
+    if percent is None:
+        return None
+    if not (by_columns and hasattr(kind, "select")):
+        able = [name for name, kind in estimators().items() if hasattr(kind, "select")]
+        section.fail("select", f"columns are selected on a column partition, by "
+                     f"{', '.join(able)}; leave it out")  # fmt: skip
+    if not 0.0 < percent <= 100.0:
+        section.fail("select", f"is a percentage of each silo's columns, above 0 and "
+                     f"at most 100, not {percent}")  # fmt: skip
+    return float(percent)
+
+
+def _read_score(
+    section: Section, kind: type[FederatedEstimator], by_columns: bool
+) -> bool:
+    wanted = section.flag("score", False)
+    if wanted and not (by_columns and hasattr(kind, "class_hits")):
+        section.fail("score", "is of MMVFL, on a column partition; others are judged "
+                     "on rows that were not fitted, by [evaluate]")  # fmt: skip
+    return wanted
 
 
 def _named(top: Section, steps: list[StudyStep]) -> tuple[StudyStep, ...]:

@@ -15,6 +15,7 @@ kurtosis is about the number of rows that carry its variance, and no more than t
 number of rows that differ.
 """
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -24,7 +25,6 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from unpooled.arrays import Array, Bool, Float, Int
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.federation.planning.dry_run import DryRun
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.moments import (
     OBSERVED,
@@ -32,7 +32,9 @@ from unpooled.models.moments import (
     local_observed,
     pooled_sums,
 )
+from unpooled.models.preprocessing.preprocessing_results import rare_columns_exhibits
 from unpooled.protocol.step import public, release, summed
+from unpooled.results.exhibits import Exhibit
 
 # Of a count that is a root of totals, which have twelve digits.
 _ROUNDING = 1e-6
@@ -120,6 +122,9 @@ class RareColumns(TransformerMixin, FederatedEstimator):
     def __init__(self, min_rows: Any = 10) -> None:
         self.min_rows = min_rows
 
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return rare_columns_exhibits(self, columns)
+
     def _fit(self, federation: Federation, y: Any) -> None:
         if not isinstance(self.min_rows, int | np.integer) or self.min_rows < 1:
             raise DataError(
@@ -130,9 +135,9 @@ class RareColumns(TransformerMixin, FederatedEstimator):
         powers = federation.sum(local_powers, count=count, mean=mean)
         count = np.rint(count)
         n_rare = _n_rare(count, mean, powers["squares"], powers["fourths"])
-        if isinstance(federation.coordinator, DryRun):
+        if federation.coordinator.planned:
             n_rare = np.full(len(count), float(self.min_rows))
-            federation.coordinator.narrowed = True
+            federation.coordinator.narrow()
             federation.coordinator.notes.append(
                 "How many columns RareColumns leaves out depends on the data; the plan "
                 "keeps all of them."
