@@ -39,6 +39,18 @@ def correlation_circle(
         Names of the two scores.
     """
     figure, axes = drawing(height=_SIDE, left=44, right=12, top=10, bottom=42)
+    draw_correlation_circle(axes, points, names, first, labels)
+    return figure
+
+
+def draw_correlation_circle(
+    axes: "Axes",
+    points: Float[Array, "p 2"],
+    names: Sequence[str],
+    first: Bool[Array, " p"],
+    labels: tuple[str, str],
+) -> None:
+    """Draw the correlation circle on axes."""
     _square(axes, np.full(2, -1.15), np.full(2, 1.15))
     _circle(axes, (0.0, 0.0), INK, 0.8)
     axes.axhline(0, color=INK, alpha=0.2, linewidth=0.8)
@@ -50,12 +62,12 @@ def correlation_circle(
     ):
         colour = ACCENT if is_first else SECOND
         axes.plot([0, x], [0, y], color=colour, linewidth=1.2)
+        axes.plot([x], [y], "o", color=colour, markersize=3.5)
         axes.plot([x, u], [y, v], color=colour, linewidth=0.6, alpha=0.6)
         ha = "left" if x >= 0 else "right"
         axes.text(u, v, text, ha=ha, va="center", color=colour, parse_math=False)
     axes.set_xlabel(labels[0], color=INK, labelpad=6)
     axes.set_ylabel(labels[1], color=INK)
-    return figure
 
 
 def beside(
