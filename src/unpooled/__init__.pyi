@@ -4,6 +4,7 @@ from . import errors as errors
 from . import metrics as metrics
 from .data.partition import partition_columns as partition_columns
 from .data.partition import partition_rows as partition_rows
+from .data.sources.open_source import open_source as open_source
 from .federation.federation import Federation as Federation
 from .federation.local import simulate as simulate
 from .federation.planning.dry_run import plan as plan

@@ -1,5 +1,6 @@
 """`unpooled silo init`, `pin` and `check`."""
 
+import polars
 import pytest
 
 import kit_folders
@@ -106,6 +107,31 @@ def test_check_shows_rows_columns_rules_and_roster(kit, source):
     assert "Label num: 0 51 times" in told
     assert "min_parties 2 3" in told
     assert "The roster has 1 silo; the policy asks for 2" in told
+
+
+def test_check_shows_cells_that_a_plan_would_say_no_for(kit, source, tmp_path):
+    table = polars.read_csv(source).with_columns(
+        polars.Series("num", [None, None, *[0, 1] * 99]),
+        polars.Series("age", [50.0] * 7 + [float("inf")] + [60.0] * 192),
+        polars.lit(1.0).alias("sex"),
+    )
+    table.write_csv(tmp_path / "rows.csv")
+    run("silo", "init", "--kit", kit, "--source", tmp_path / "rows.csv",
+        "--label", "num")  # fmt: skip
+
+    told = run("silo", "check", "--kit", kit, "--offline")
+
+    assert "age: 1 cell infinite (data row 8)" in told
+    assert "num: 2 rows without a label (data rows 1, 2)" in told
+    assert "trestbps: 56 cells missing (data rows" in told
+    assert "sex: the same value in all rows" in told
+
+    file = kit / "local" / "silo.toml"
+    file.write_text(file.read_text() + 'where = "age <= 50"\nunlabelled = "drop"\n')
+    told = run("silo", "check", "--kit", kit, "--offline")
+    assert "5 rows in" in told
+    assert 'of 200 there (where = "age <= 50", unlabelled = "drop")' in told
+    assert "infinite" not in told
 
 
 def test_check_never_shows_keys_or_passwords(kit, source):

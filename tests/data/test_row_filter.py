@@ -1,6 +1,7 @@
 """Conditions on rows: what they mean, what they refuse, and where they are applied."""
 
 import sqlite3
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -118,7 +119,10 @@ FRAME = pd.DataFrame(
         "kind": np.array(["ill", "well", None, "ill"] * 10, object),
     }
 )
-WANTED = {"where": "b >= 25 and site in ['north', 'east']", "unlabelled": "drop"}
+WANTED: dict[str, Any] = {
+    "where": "b >= 25 and site in ['north', 'east']",
+    "unlabelled": "drop",
+}
 EXPECTED = FRAME[
     (FRAME.b >= 25) & FRAME.site.isin(["north", "east"]) & FRAME.kind.notna()
 ]

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from unpooled import Policy, partition_columns, plan, simulate
 from unpooled.arrays import Array
 from unpooled.coordinator.coordinator import Coordinator
+from unpooled.coordinator.step_call import Needs
 from unpooled.data.sources.open_source import open_source
 from unpooled.errors import DataError, ReleaseRefusedError, UnpooledError
 from unpooled.federation.planning.dry_run import planned_message
@@ -296,6 +297,6 @@ def test_a_silo_takes_part_in_the_partition_it_declared_only(frames, declared):
         here.federation.sum(squares)
     request = rogue.request("test_column_partitions.squares", operations=())
     parties = here.federation.parties
-    asked = planned_message(request, parties, other, complete=False, matched=True)
+    asked = planned_message(request, parties, other, needs=Needs(), matched=True)
     replies = coordinator.exchange(dict.fromkeys(parties, asked), "plan")
     assert {r.header["rule"] for r in replies.messages.values()} == {"partition"}

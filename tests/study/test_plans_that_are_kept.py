@@ -124,10 +124,23 @@ def test_one_plan_of_a_table_with_all_faults_is_one_question(study):
         assert {rule for _, _, rule in found} == {"missing_labels", "infinite_values"}
     assert plan(up.SimpleImputer(), federation.select(["a"])).refusals == ()
     # A selection of rows is another question: whether few rows have such cells.
-    plan(up.PCA(), federation.folds(2)[0][0].select(["b"]))
+    for part, _ in federation.folds(2):
+        plan(up.PCA(), part.select(["b"]))
     assert {rule for _, _, rule in plan(model, federation, "kind").refusals} == {
         "refusals"
     }
+
+
+@pytest.mark.parametrize("value", [None, float("inf")])
+def test_no_plan_of_a_private_release_tells_of_a_row(study, value):
+    _, frames = study
+    spoilt = {**frames, "south": spoiled(frames["south"], "b", value, [3])}
+    federation = up.simulate(
+        spoilt, label="kind", policy={"max_feature_ratio": 1.0, "require_privacy": True}
+    )
+    privacy = up.GaussianPrivacy(epsilon=1.0, delta=1e-5, row_norm=4.0)
+
+    assert plan(up.PCA(2, privacy=privacy), federation).refusals == ()
 
 
 def test_rows_that_are_not_common_are_not_looked_at(tmp_path):
@@ -161,6 +174,52 @@ def test_rows_that_are_not_common_are_not_looked_at(tmp_path):
     spoiled(lab, "d", None, rows=[5]).write_csv(tmp_path / "lab.csv")
     with pytest.raises(ReleaseRefusedError, match=r"lab .*missing_values.*'d'"):
         study.run(tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("models", "noted"),
+    [
+        (["LinearDiscriminantAnalysis"], True),
+        (["SimpleImputer", "StandardScaler", "LinearDiscriminantAnalysis"], True),
+        (["Heterogeneity"], True),
+        (["PCA"], False),
+        (["PCA", "LinearDiscriminantAnalysis"], False),
+    ],
+)
+def test_a_plan_says_which_columns_are_constant_in_every_silo(study, models, noted):
+    write, frames = study
+    same = {
+        silo: frame.with_columns(c=polars.lit(3.0)) for silo, frame in frames.items()
+    }
+    # Constant in one silo alone, and of no matter.
+    same["west"] = same["west"].with_columns(a=polars.lit(1.0))
+    made = write(*models, **same)
+
+    plan = made.plan()
+
+    notes = [note for note in plan.notes if "Constant in every silo" in note]
+    assert [note.partition(". ")[0] for note in notes] == [
+        "Constant in every silo: 'c'"
+    ] * noted
+    assert plan.refusals == ()
+    if noted:
+        assert "Constant in every silo" in call("plan", made.path).stdout
+
+
+def test_constant_columns_are_told_of_all_rows_only(study):
+    _, frames = study
+    same = {
+        silo: frame.with_columns(c=polars.lit(3.0)) for silo, frame in frames.items()
+    }
+    federation = up.simulate(same, label="kind", policy={"max_refusals": 1.0})
+    model = up.LinearDiscriminantAnalysis()
+
+    assert plan(model, federation.folds(2)[0][0], "kind").notes == ()
+    assert plan(model, federation, "kind").notes != ()
+    # It was an answer about rows, and the silo gives one of these.
+    assert {rule for *_, rule in plan(model, federation, "kind").refusals} == {
+        "refusals"
+    }
 
 
 # --- Of every estimator the plan and the run agree. ----------------------------------

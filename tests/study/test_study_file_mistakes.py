@@ -5,7 +5,7 @@ import pytest
 import unpooled as up
 from study_text import STUDY, edited, reader
 from unpooled.data.toml import Section, suggestion
-from unpooled.errors import StudyError
+from unpooled.errors import DataError, StudyError
 
 
 @pytest.fixture
@@ -141,10 +141,6 @@ MISTAKES = {
         STUDY.split("[[steps]]")[0],
         r"\[\[steps\]\]: needs at least one table",
     ),
-    "steps table": (
-        edited("[[steps]]", "[steps]"),
-        r"\[\[steps\]\]: needs at least one table",
-    ),
     "steps numbers": (
         "steps = [1]\n" + STUDY.split("[[steps]]")[0],
         r"\[steps 1\]: must be a table",
@@ -183,6 +179,42 @@ MISTAKES = {
         STEP + 'name = "a"\n[[steps]]\nmodel = "PCA"\nname = "a"',
         r"\[\[steps\]\] name: a names more than one step",
     ),
+    "exclude of columns": (
+        edited("[parties", 'partition = "columns"\nexclude = ["age"]\n[parties'),
+        r"\[study\] exclude: .*each has its own.*\[parties\.<name>\] exclude",
+    ),
+    "columns and exclude": (
+        edited("[parties", 'columns = ["b"]\nexclude = ["age"]\n[parties'),
+        r"\[study\] exclude: .*beside columns leave it out",
+    ),
+    "one table of steps": (
+        edited("[[steps]]", "[steps]"),
+        r"\[steps\]: is one table; write \[\[steps\]\] with two brackets",
+    ),
+    "two tables of steps": (
+        edited("[[steps]]", "[steps]") + '[steps]\nmodel = "PCA"',
+        r"is not TOML: .*Write \[\[steps\]\] with two brackets",
+    ),
+    "unquoted name": (
+        edited('"heart"', "heart"),
+        r'is not TOML: .*line 3.*After name = put each text in quotes, such as "name"',
+    ),
+    "unquoted path": (
+        edited('"a.csv"', "../data/a.csv"),
+        "After source = put each text in quotes",
+    ),
+    "unquoted list": (
+        edited("[parties", "columns = [age, sex]\n[parties"),
+        "After columns = put each text in quotes",
+    ),
+    "capital true": (
+        edited("[parties", "aligned = True\n[parties"),
+        "After aligned = write true or false, in lower case",
+    ),
+    "backslash": (
+        edited('"a.csv"', r'"C:\data\a.csv"'),
+        "In a path write / in place of",
+    ),
     "outputs": (
         STUDY + "[outputs]\nfoldr = 1",
         r'\[outputs\] foldr: .*Did you mean "folder"',
@@ -211,6 +243,28 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "latin.toml").write_bytes(b'[study]\nname = "caf\xe9"')
     with pytest.raises(StudyError, match=r"Cannot read .*latin\.toml"):
         up.Study.from_file(tmp_path / "latin.toml")
+
+
+def test_a_password_without_quotes_is_not_repeated(read):
+    with pytest.raises(StudyError) as caught:
+        read(edited('"a.csv"', "postgresql://u:secret@db/x?table=t"))
+
+    assert "secret" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_looked_for_beside_the_study(
+    read, tmp_path, monkeypatch
+):
+    monkeypatch.chdir("/")
+    study = read(edited("a.csv", "../data/a.csv"))
+
+    with pytest.raises(DataError) as caught:
+        study.federation()
+
+    message = str(caught.value)
+    assert message.count("data/a.csv") == 1
+    assert f"Relative paths start at {tmp_path}, the folder of heart.toml." in message
+    assert "working directory" not in message
 
 
 def test_a_suggestion_looks_beyond_case():

@@ -146,6 +146,8 @@ def silos(tables: Any = None, **options: Any) -> Silos:
     federation, parties = in_one_process(tables, **(settings | options))
     coordinator = federation.coordinator
     assert isinstance(coordinator, Coordinator)
+    # What real silos would keep to themselves is not said here either.
+    coordinator.explain = None
     wire = Wire(coordinator.channel)
     coordinator.channel = wire
     return Silos(federation, parties, wire, coordinator.roster)

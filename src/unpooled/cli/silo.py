@@ -46,6 +46,19 @@ Missing = Annotated[
     list[str] | None,
     typer.Option("--missing", help="A value that means missing: chol=0", metavar="C=V"),
 ]
+Separator = Annotated[
+    str | None,
+    typer.Option("--separator", help='Of a text file: ";" or "tab"; by default ",".'),
+]
+Decimal = Annotated[
+    str | None, typer.Option("--decimal", help='Of a text file: "," for 79,4.')
+]
+Encoding = Annotated[
+    str | None, typer.Option("--encoding", help="Of a text file: cp1252, utf-16, ...")
+]
+Sheet = Annotated[
+    str | None, typer.Option("--sheet", help="Of an Excel workbook with several.")
+]
 PolicyFile = Annotated[
     Path | None,
     file_option("--policy", help="A policy to copy, in place of the default."),
@@ -74,6 +87,10 @@ def init(
     ids: Ids = None,
     columns: Columns = None,
     missing: Missing = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
     policy: PolicyFile = None,
     approve_each_study: EachStudy = False,
     same_people: SamePeople = False,
@@ -90,6 +107,12 @@ def init(
         label = label or _answer("The label, a column that is never a feature [none]")
         ids = ids or _answer("The column that identifies people (ids) [none]")
         columns = columns or _answer("The columns offered to studies, as age,sex [all]")
+    form = {
+        "separator": "\t" if separator == "tab" else separator,
+        "decimal": decimal,
+        "encoding": encoding,
+        "sheet": sheet,
+    }
     public = init_silo(
         kit / "local",
         SiloConfig(
@@ -102,6 +125,7 @@ def init(
             policy=policy,
             approval="each-study" if approve_each_study else "none",
             partition="columns" if same_people else "rows",
+            format={key: value for key, value in form.items() if value is not None},
         ),
     )
     say(

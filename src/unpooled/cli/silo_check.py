@@ -12,17 +12,27 @@ from rich.text import Text
 
 from unpooled.cli.tables import part, table
 from unpooled.cli.terminal import count, printable
+from unpooled.data.filtered_table import FilteredTable
 from unpooled.data.ids import match_report
 from unpooled.data.table import Table
 from unpooled.linalg.leverage import Leverage, largest_leverage
 from unpooled.party.rules.leverage import NOTEWORTHY
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.same_rows import table_digest
+from unpooled.party.rules.unusable_cells import (
+    INFINITE,
+    Cells,
+    constant_columns,
+    unusable_cells,
+)
 from unpooled.party.setup.silo_file import SiloFile
 from unpooled.party.views.view import View
 from unpooled.protocol.view_operations import Select
 from unpooled.secure.keys.roster import Roster
 
 _MOST_CLASSES = 20
+# Columns whose cells are shown.
+_MOST_LINES = 40
 
 
 def show_silo(console: Console, silo: SiloFile) -> None:
@@ -34,12 +44,17 @@ def show_silo(console: Console, silo: SiloFile) -> None:
         console,
         f"Silo {silo.name}",
         "Shown here only: none of this leaves the silo.",
-        Text(f"{count(n, 'row')} in {_place(silo)}"),
+        Text(f"{count(n, 'row')} in {_place(silo)}{_chosen(silo, rows)}"),
         _columns(rows, rules, missing, n),
     )
     if rows.label is not None:
         console.print(Text(f"Label {printable(rows.label)}: {_classes(classes)}"))
-    carried = _carried(rows, rules)
+    label = [] if rows.label is None else [rows.label]
+    cells = list(unusable_cells(View(rows, []), [*rows.columns, *label]))
+    _show_cells(console, rows, cells)
+    # Of infinite cells there is no leverage, and nothing is answered about them.
+    finite = all(one.kind != INFINITE for one in cells)
+    carried = _carried(rows, rules) if finite else None
     if carried is not None and carried.at_least > NOTEWORTHY:
         names = [name for name in rows.columns if rules.allows_column(name)]
         heavy = ", ".join(printable(names[j]) for j in carried.columns[:10])
@@ -56,6 +71,13 @@ def show_silo(console: Console, silo: SiloFile) -> None:
         report = f"Study {printable(study)}: {match_report(n, matched)}"
         console.print(Text(f"{report} The rows: {silo.matches / study}.csv"))
     part(console, "What the policy allows", f"From {silo.policy}", _rules(rules))
+    if rules.max_feature_ratio < 1e6:
+        most = (
+            f"With {count(n, 'row')} here, totals over pairs of columns may have at "
+            f"most {count(rules.most_columns(n), 'column')} at a time "
+            f"(max_feature_ratio)."
+        )
+        console.print(Text(most))
     if silo.approval == "each-study":
         console.print(Text("A person must approve each study: unpooled silo approve"))
     part(
@@ -65,6 +87,10 @@ def show_silo(console: Console, silo: SiloFile) -> None:
         _roster(roster, silo.name),
         *_committee(roster),
         Text(f"digest {roster.digest()}"),
+        Text(
+            f"digest of the rows {table_digest(rows, roster.digest().encode()[:64])}: "
+            f"the same at another silo only where it has the same rows"
+        ),
     )
     if len(roster) < rules.min_parties:
         few = (
@@ -73,6 +99,29 @@ def show_silo(console: Console, silo: SiloFile) -> None:
         )
         console.print(Text(few, "red"))
     console.print()
+
+
+def _chosen(silo: SiloFile, rows: Table) -> str:
+    """Return how the silo's file chooses rows, where it does."""
+    if not isinstance(rows, FilteredTable):
+        return ""
+    keys = ", ".join(f'{key} = "{printable(text)}"' for key, text in silo.rows.items())
+    return f", of {rows.n_source_rows:,} there ({keys})"
+
+
+def _show_cells(console: Console, rows: Table, found: list[Cells]) -> None:
+    """Show the cells for which a plan would say no, with their rows."""
+    same = constant_columns(rows, rows.columns)
+    constant = [f"{name}: the same value in all rows" for name in same if same[name]]
+    if lines := [printable(line) for line in [*map(str, found), *constant]]:
+        part(
+            console,
+            "Cells that models may not take",
+            "Data rows are counted from 1, without the line of names.",
+            Text("\n".join(lines[:_MOST_LINES])),
+        )
+        if len(lines) > _MOST_LINES:
+            console.print(Text(f"and {count(len(lines) - _MOST_LINES, 'column')} more"))
 
 
 def _carried(rows: Table, rules: Policy) -> Leverage | None:

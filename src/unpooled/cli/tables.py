@@ -154,11 +154,42 @@ def show_plan(console: Console, study: "Study", plan: Plan) -> bool:
     )
     if not plan.refusals:
         return True
-    grid = table("silo", "step", "rule", "what to do")
-    for party, step, rule, columns in plan.reasons:
-        sentence, remedy = RULES.get(rule, (rule, ""))
-        about = f" ({printable(listing(columns))})" if columns else ""
-        says = Text.assemble((rule, "red"), f"{about}: {sentence}")
-        grid.add_row(printable(party), printable(step), says, remedy)
-    part(console, "Would be refused", "By the silos' own rules.", grid)
+    part(
+        console,
+        "Would be refused",
+        "By the silos' own rules.",
+        *_refusals(plan),
+    )
     return False
+
+
+def _refusals(plan: Plan) -> list[RenderableType]:
+    """Return a paragraph for each rule: what it says, who refuses what by it."""
+    paragraphs: list[RenderableType] = []
+    for rule in dict.fromkeys(rule for _, _, rule in plan.refusals):
+        sentence, remedy = RULES.get(rule, (rule, ""))
+        steps: dict[str, list[str]] = {}
+        about: dict[str, tuple[str, ...]] = {}
+        for party, step, other, columns in plan.reasons:
+            if other == rule:
+                steps.setdefault(step, []).append(party)
+                about |= {party: columns} if columns else {}
+        # Steps that the same silos refuse stand together.
+        by_silos: dict[tuple[str, ...], list[str]] = {}
+        for step, parties in steps.items():
+            by_silos.setdefault(tuple(dict.fromkeys(parties)), []).append(step)
+        text = Text.assemble((rule, "bold red"), f": {sentence}.")
+        for parties, refused in by_silos.items():
+            everyone = set(parties) == set(plan.parties) and len(parties) > 1
+            who = f"all {len(parties)} silos" if everyone else ", ".join(parties)
+            text.append(f"\n  {printable(who)}: ", "bold")
+            text.append(printable(", ".join(refused)))
+        for party, columns in about.items():
+            text.append(f"\n  {printable(party)}, columns: ", "bold")
+            text.append(printable(listing(columns)))
+        text.append(f"\n{remedy}", "dim")
+        for (party, other), more in plan.explanations.items():
+            if other == rule:
+                text.append(f"\n{printable(party)}, which is simulated: {more}", "dim")
+        paragraphs.append(text)
+    return paragraphs

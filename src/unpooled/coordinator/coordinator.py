@@ -13,7 +13,7 @@ roster pins ends the round.
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, final
@@ -119,7 +119,11 @@ class Coordinator(RoundRunner):
         self.notes: list[str] = []
         self.listeners: list[Callable[[str, str, int], None]] = []
         self.recorders: list[Callable[[], None]] = []
+        # Each makes a context for (model, method, view, arguments) of a call.
+        self.watchers: list[Callable[..., AbstractContextManager[None]]] = []
         self.policies: Mapping[str, Mapping[str, Any]] | None = None
+        # Of simulated parties: (party, rule) -> their own numbers behind a refusal.
+        self.explain: Callable[[str, str], str] | None = None
         self._telling = Telling()
         self._round = first_round - 1
         self._session, self._seed, self._depth = "", 0, 0
@@ -229,7 +233,7 @@ class Coordinator(RoundRunner):
             self._leave()
             raise replies.problem
         for call, own in zip(calls, by_step, strict=True):
-            raise_refusals(call.step.name, own)
+            raise_refusals(call.step.name, own, self.explain)
         if any(set(own) != set(self.parties) for own in released):
             raise AggregationError(
                 f"Not every party answered all steps of the round of {step}.",
@@ -335,7 +339,7 @@ class Coordinator(RoundRunner):
             # The next join requests the lines that were lost.
             self._leave()
             raise replies.problem
-        raise_refusals(step, replies.messages)
+        raise_refusals(step, replies.messages, self.explain)
         return released
 
     def send(
@@ -365,7 +369,7 @@ class Coordinator(RoundRunner):
         replies = self.exchange(requests, kind)
         if replies.problem:
             raise replies.problem
-        raise_refusals(kind, replies.messages)
+        raise_refusals(kind, replies.messages, self.explain)
         return replies.messages
 
     def exchange(self, requests: Mapping[str, bytes], step: str) -> Replies:

@@ -191,8 +191,22 @@ def log_lines(
     return released
 
 
-def raise_refusals(step: str, replies: Mapping[str, Message]) -> None:
-    """Raise the error of the first party that did not carry out its request."""
+def raise_refusals(
+    step: str,
+    replies: Mapping[str, Message],
+    explain: Callable[[str, str], str] | None = None,
+) -> None:
+    """Raise the error of the first party that did not carry out its request.
+
+    Parameters
+    ----------
+    step : str
+        What was requested.
+    replies : mapping of str to Message
+        By party.
+    explain : callable, optional
+        Maps a party and a rule to a further sentence, where parties are simulated.
+    """
     kind, names = _ANSWERS.get(step, ("released", {"seals", "origins"}))
     # Only a party that does not compute has shares, for those that do; and checks of
     # its words where it follows the program.
@@ -214,7 +228,8 @@ def raise_refusals(step: str, replies: Mapping[str, Message]) -> None:
             raise DataError(text, rule=rule)
         if reply.header.get("error") == "AggregationError":
             raise AggregationError(text, rule=rule)
-        raise ReleaseRefusedError(party, step, rule)
+        more = "" if explain is None else explain(party, rule)
+        raise ReleaseRefusedError(party, step, rule, f"{remedy} {more}".strip())
 
 
 def check_origins(step: str, replies: Mapping[str, Message]) -> None:

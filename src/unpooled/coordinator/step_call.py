@@ -7,7 +7,7 @@ every party and returns totals; a `RoundRecord` is what that cost.
 import abc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from unpooled.ledger import Ledger
 from unpooled.protocol.following import Call, Told
@@ -112,6 +112,21 @@ class StepCall:
         )
 
 
+class Needs(NamedTuple):
+    """What a model needs of the cells of its columns.
+
+    Attributes
+    ----------
+    complete : bool
+        It takes no missing cells.
+    varying : bool
+        It takes no column that is constant over the rows of all silos.
+    """
+
+    complete: bool = False
+    varying: bool = False
+
+
 class RoundRunner(abc.ABC):
     """Runs the rounds of a federation.
 
@@ -135,8 +150,8 @@ class RoundRunner(abc.ABC):
         In a plan, what stands for the number of rows of all silos.
     follows : bool
         Whether every silo repeats each call by itself, and is told what it needs.
-    complete : bool
-        In a plan, whether the model that asks takes no missing cells.
+    needs : Needs
+        What the model that asks needs of the cells of its columns, for a plan.
     """
 
     parties: tuple[str, ...]
@@ -148,7 +163,7 @@ class RoundRunner(abc.ABC):
     planned: bool
     follows: bool
     n_rows: int = 0
-    complete: bool = False
+    needs: Needs = Needs()
 
     @abc.abstractmethod
     def enter(self, call: Callable[[], Call] | None = None) -> None:

@@ -27,10 +27,12 @@ def check_known(names: Sequence[str], known: Collection[str], source: str) -> No
     unknown = [name for name in names if name not in present]
     if not unknown:
         return
+    # Without case: "height" is closer to "Height" than to "Weight".
+    folded = {str(other).casefold(): other for other in present}
     hints = []
     for name in unknown[:3]:
-        close = difflib.get_close_matches(str(name), present, n=1)
-        hints += [f"{close[0]!r} for {name!r}"] if close else []
+        close = difflib.get_close_matches(str(name).casefold(), folded, n=1)
+        hints += [f"{folded[close[0]]!r} for {name!r}"] if close else []
     hint = f"Did you mean {', '.join(hints)}? " if hints else ""
     raise DataError(
         f"{source} has no column {listing(unknown)}. {hint}"
@@ -51,6 +53,8 @@ class Roles:
     columns : sequence of str or None
         The only features to use; when None, all columns but the label, the ids and the
         row index of a pandas DataFrame.
+    exclude : sequence of str
+        Columns that are not features, in place of naming all that are.
     also : tuple of str
         Columns of any type that are read with the features to choose rows.
     """
@@ -58,6 +62,7 @@ class Roles:
     label: str | None = None
     ids: str | None = None
     columns: Sequence[str] | None = None
+    exclude: Sequence[str] = ()
     also: tuple[str, ...] = ()
 
     @property
@@ -102,7 +107,7 @@ class Roles:
                 f"{self.label!r} was named as both the label and the ids. Name two "
                 f"columns, or leave one out."
             )
-        features = _features(names, others, self.columns, source)
+        features = _features(names, others, self.columns, self.exclude, source)
         if not features:
             raise DataError(
                 f"{source} has no feature columns (label: {self.label!r}, ids: "
@@ -119,22 +124,31 @@ def _features(
     names: Sequence[str],
     others: Sequence[str],
     wanted: Sequence[str] | None,
+    exclude: Sequence[str],
     source: str,
 ) -> tuple[str, ...]:
+    for key, given in (("columns", wanted), ("exclude", exclude)):
+        if isinstance(given, str):
+            raise DataError(
+                f"{key}={given!r} is one string; a list of names is needed. "
+                f"Write [{given!r}]."
+            )
+    if wanted is not None and exclude:
+        raise DataError(
+            "columns and exclude are both given. Name the columns to study, or those "
+            "to leave out."
+        )
+    check_known(exclude, names, source)
+    dropped = {*others, *exclude}
     if wanted is None:
-        if any(not name.strip() for name in names):
+        if any(not name.strip() for name in names if name not in dropped):
             raise DataError(
                 f"{source} has a column without a name, which may be a row index. "
                 f"Write the source without the index, name the column, or name the "
                 f"columns to study."
             )
         return tuple(
-            name for name in names if name not in others and not ROW_INDEX.match(name)
-        )
-    if isinstance(wanted, str):
-        raise DataError(
-            f"columns={wanted!r} is one string; a list of names is needed. "
-            f"Write [{wanted!r}]."
+            name for name in names if name not in dropped and not ROW_INDEX.match(name)
         )
     check_known(wanted, names, source)
     taken = [name for name in wanted if name in others]
@@ -163,6 +177,5 @@ def refuse_text(kinds: dict[str, str], source: str) -> None:
     shown = ", ".join(named[:12]) + (f" and {len(named) - 12} more" * (len(named) > 12))
     raise DataError(
         f"{source} has feature columns that are not numbers: {shown}. Encode them as "
-        f"numbers, name one as the label or the ids, or leave them out of the columns "
-        f"studied."
+        f"numbers, name one as the label or the ids, or leave them out (exclude)."
     )

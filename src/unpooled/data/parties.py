@@ -8,6 +8,7 @@ import numpy as np
 from unpooled.arrays import Array, Int
 from unpooled.data.columns import check_known
 from unpooled.data.row_blocks import Block
+from unpooled.data.row_labels import aligned_by_label
 from unpooled.data.sources.open_source import open_source
 from unpooled.data.table import Table
 from unpooled.errors import DataError
@@ -20,6 +21,7 @@ def open_parties(
     ids: str | None,
     block_mb: float | int | None = None,
     columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
 ) -> dict[str, Table]:
     """Open every party's source as a table.
 
@@ -32,7 +34,7 @@ def open_parties(
         The source of each party, as of `open_source`.
     partition : {"rows", "columns"}
         What is divided among the parties.
-    label, ids, block_mb, columns
+    label, ids, block_mb, columns, exclude
         As of `open_source`.
 
     Raises
@@ -42,14 +44,17 @@ def open_parties(
     """
     if partition == "rows":
         return {
-            name: _opened(name, source, label, ids, block_mb, columns)
+            name: _opened(name, source, label, ids, block_mb, columns, exclude)
             for name, source in parties.items()
         }
-    if columns is not None:
+    if columns is not None or exclude:
         raise DataError(
             "On a column partition every silo has columns of its own: leave out "
-            "columns in the sources, or select columns of the federation."
+            "columns in the sources (unpooled.open_source), or select columns of the "
+            "federation."
         )
+    if ids is None:
+        parties = aligned_by_label(parties)
     labelled = {name: has_label(source, label, ids) for name, source in parties.items()}
     if label is not None and not any(labelled.values()):
         raise DataError(f"No silo has the label column {label!r}.")
@@ -112,15 +117,19 @@ def _opened(
     ids: str | None,
     block_mb: float | int | None,
     columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
 ) -> Table:
     options = {"label": label, "ids": ids, "block_mb": block_mb, "columns": columns}
+    options["exclude"] = exclude
     try:
         return open_source(source, **options)
     except DataError as wrong:
         raise DataError(f"Silo {name!r}: {wrong}") from wrong
 
 
-def has_label(source: Any, label: str | None, ids: str | None = None) -> bool:
+def has_label(
+    source: Any, label: str | None, ids: str | None = None, **form: Any
+) -> bool:
     """Whether a source has the label among its columns.
 
     Parameters
@@ -130,11 +139,13 @@ def has_label(source: Any, label: str | None, ids: str | None = None) -> bool:
     label, ids : str or None
         Both are named as the source is opened: as features they would have to be
         numbers.
+    **form
+        The format of a file, as of `open_source`.
     """
     if label is None or isinstance(source, Table):
         return label is not None and source.label == label
     try:
-        open_source(source, label=label, ids=ids)
+        open_source(source, label=label, ids=ids, **form)
     except DataError as wrong:
         # Any other fault of the source is reported when it is opened for the study.
         return wrong.rule != "unknown_columns"

@@ -25,6 +25,8 @@ class RecodedTable(Table):
         The table underneath.
     columns : sequence of str, optional
         The only feature columns to keep.
+    exclude : sequence of str
+        Feature columns to leave out.
     missing : mapping of str to a sequence of numbers, optional
         For each feature column, the values that stand for missing cells.
     """
@@ -34,10 +36,11 @@ class RecodedTable(Table):
         table: Table,
         *,
         columns: Sequence[str] | None = None,
+        exclude: Sequence[str] = (),
         missing: Mapping[str, Sequence[int | float]] | None = None,
     ) -> None:
         names = [*table.columns, *table.roles.others]
-        roles = replace(table.roles, columns=columns)
+        roles = replace(table.roles, columns=columns, exclude=exclude)
         self.columns = roles.features(names, "The table")
         self.label, self.ids, self.named = table.label, table.ids, table.named
         self.also = roles.beside(self.columns).also

@@ -39,7 +39,8 @@ class Section:
         try:
             return cls(file, "", tomllib.loads(text))
         except (tomllib.TOMLDecodeError, RecursionError) as wrong:
-            raise StudyError(f"{file} is not TOML: {wrong}.") from wrong
+            remedy = _remedy(text, str(wrong))
+            raise StudyError(f"{file} is not TOML: {wrong}.{remedy}") from wrong
 
     def __contains__(self, key: str) -> bool:
         return key in self.content
@@ -141,6 +142,27 @@ class Section:
                 problem = f"must be a list of numbers such as [0], not {_shown(values)}"
                 inner.fail(name, problem)
         return {name: [float(v) for v in inner.content[name]] for name in inner}
+
+
+def _remedy(text: str, problem: str) -> str:
+    """Return what to do about a mistake that people make in TOML, or nothing.
+
+    The line is not repeated: it may be an address with a password.
+    """
+    if re.search(r"(?m)^\s*\[steps\]\s*(#.*)?$", text):
+        return " Write [[steps]] with two brackets, once for each step."
+    found = re.search(r"at line (\d+)", problem)
+    line = text.splitlines()[int(found[1]) - 1] if found else ""
+    key, _, value = line.partition("=")
+    if "Unescaped" in problem or "hex value" in problem or "\\" in value:
+        return " In a path write / in place of \\, or 'single quotes' around it."
+    if "Invalid value" not in problem:
+        return ""
+    if re.match(r"\s*(True|False)\b", value):
+        return f" After {key.strip()} = write true or false, in lower case."
+    if re.match(r"[\s\[{]*[\w./~ -]*[^\W\d]", value):
+        return f' After {key.strip()} = put each text in quotes, such as "name".'
+    return ""
 
 
 def suggestion(name: str, known: Collection[str]) -> str:

@@ -157,9 +157,14 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Leave the column out with select, or keep empty features "
             "(keep_empty_features=True fills them with 0).",
         ),
+        "constant_columns": (
+            "a column has the same value in all rows of the silo",
+            "Leave the column out with select, unless it differs between silos.",
+        ),
         "missing_labels": (
             "some rows have no label",
-            "Leave these rows out of the silo's source, or label them.",
+            'Let the silo leave them out (unlabelled = "drop" in its file), or label '
+            "them.",
         ),
         "label_values": (
             "the label has too many distinct values, or too long ones, for class names",
@@ -316,6 +321,7 @@ DATA_RULES: Mapping[str, str] = MappingProxyType(
         "max_feature_ratio": "selection",
         "min_changed_rows": "selection",
         "missing_labels": "selection",
+        "constant_columns": "view",
         "label_values": "selection",
         "missing_ids": "selection",
         "duplicate_ids": "selection",

@@ -9,7 +9,7 @@ applies to its own rows, lazily.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn, final
@@ -17,12 +17,14 @@ from typing import Any, NoReturn, final
 import numpy as np
 
 from unpooled.arrays import Array
-from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
+from unpooled.coordinator.step_call import Needs, RoundRecord, RoundRunner, StepCall
+from unpooled.data.columns import check_known
 from unpooled.errors import DataError
 from unpooled.federation.calls import call_of
 from unpooled.federation.layout import Layout
 from unpooled.federation.splits import checked_seed, fold_rows, split_rows
 from unpooled.ledger import Ledger
+from unpooled.ledger.notebook import html_table
 from unpooled.protocol.request import Veiled
 from unpooled.protocol.step import Step, named_for
 from unpooled.protocol.topology import Graph, graph_of
@@ -32,6 +34,15 @@ from unpooled.protocol.view_operations import (
     Rows,
     Select,
     kept_address,
+)
+
+_ELSEWHERE = (
+    "The rows of a federation stay in their silos, so a function of another library "
+    "cannot read them: use unpooled.cross_validate in place of cross_val_score and "
+    "cross_validate, unpooled.GridSearchCV in place of GridSearchCV, unpooled.metrics "
+    "in place of sklearn.metrics, Federation.select in place of ColumnTransformer, and "
+    "the estimators of unpooled (unpooled.PCA, unpooled.StandardScaler, ...) in place "
+    "of scikit-learn's."
 )
 
 
@@ -68,8 +79,13 @@ class Federation:
     feature_names : tuple of str
         Columns of the view, in the parties' order. At each party, a step's X has those
         of them that the party has.
+    columns : tuple of str
+        Likewise `feature_names`.
     n_features : int
         Number of columns of the view.
+    shape : (int or None, int)
+        `n_rows` and `n_features`. ``len(federation)`` is N too, and an error where no
+        number of rows was opened.
     columns_of : mapping of str to tuple of str
         The columns of each party; on a row partition all have the same.
     n_rows : int or None
@@ -144,6 +160,38 @@ class Federation:
         return len(self.feature_names)
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the view: `feature_names`, by the name that data frames have."""
+        return self.feature_names
+
+    @property
+    def shape(self) -> tuple[int | None, int]:
+        """N, where it is known before any round, and the number of columns."""
+        rows = None if self.layout.matching == "ids" else self.n_rows
+        return rows, self.n_features
+
+    def __len__(self) -> int:
+        rows = self.shape[0]
+        if rows is None:
+            raise DataError(
+                f"The number of rows is not known: each silo has its own, and only a "
+                f"fit opens their total (n_samples_ of a model). {_ELSEWHERE}"
+            )
+        return rows
+
+    def __bool__(self) -> bool:
+        # Without this a federation whose rows are not known would have no truth.
+        return True
+
+    def __getitem__(self, columns: str | Sequence[str]) -> "Federation":
+        """Return a view of a column, or of a list of columns, as `select` does."""
+        if not isinstance(columns, str) and not (
+            isinstance(columns, list) and all(isinstance(n, str) for n in columns)
+        ):
+            raise DataError(f"Rows of a federation cannot be chosen. {_ELSEWHERE}")
+        return self.select(columns)
+
+    @property
     def ledger(self) -> Ledger:
         """Every array that left or entered a silo so far."""
         return self.coordinator.ledger
@@ -159,17 +207,22 @@ class Federation:
             f"partition by {self.partition}>"
         )
 
+    def _repr_html_(self) -> str:
+        rows = self.shape[0]
+        caption = (
+            f"A federation of {len(self.parties)} parties, partition by "
+            f"{self.partition}; "
+            f"{'an unknown number of' if rows is None else f'{rows:,}'} rows, "
+            f"{self.n_features:,} columns"
+            f"{'' if self.label is None else f', label {self.label}'}; "
+            f"{len(self.rounds)} messages were exchanged so far."
+        )
+        by_party = [(party, len(own)) for party, own in self.columns_of.items()]
+        return html_table(caption, ("party", "columns"), by_party)
+
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         """Refuse to be an array, which functions of other libraries ask for."""
-        raise DataError(
-            "The rows of a federation stay in their silos, so a function of another "
-            "library cannot read them: use unpooled.cross_validate in place of "
-            "cross_val_score and cross_validate, unpooled.GridSearchCV in place of "
-            "GridSearchCV, unpooled.metrics in place of sklearn.metrics, "
-            "Federation.select in place of ColumnTransformer, and the estimators of "
-            "unpooled (unpooled.PCA, unpooled.StandardScaler, ...) in place of "
-            "scikit-learn's."
-        )
+        raise DataError(_ELSEWHERE)
 
     def sum(
         self, step: Step, to: str = "coordinator", *, kept_of: str = "", **public: Any
@@ -289,18 +342,40 @@ class Federation:
         **arguments : JSON values
             Its arguments, beside this view.
         """
-        self.coordinator.enter(partial(call_of, model, method, self, arguments))
-        self.coordinator.complete = not getattr(model, "_missing", False)
-        try:
-            yield self
-        finally:
-            self.coordinator.exit()
+        with ExitStack() as watched:
+            for watch in getattr(self.coordinator, "watchers", ()):
+                watched.enter_context(watch(model, method, self, arguments))
+            self.coordinator.enter(partial(call_of, model, method, self, arguments))
+            needs = model.needs() if hasattr(model, "needs") else Needs()
+            self.coordinator.needs = needs
+            try:
+                yield self
+            finally:
+                self.coordinator.exit()
 
-    def select(self, columns: Sequence[str]) -> "Federation":
-        """Return a view of some columns, in the order given.
+    def select(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        exclude: Sequence[str] | None = None,
+    ) -> "Federation":
+        """Return a view of some columns.
 
         On a column partition every party keeps those of its own columns in the list.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            The columns of the view, in this order.
+        exclude : sequence of str, optional
+            In place of `columns`: all but these, in the order that they have.
         """
+        if (columns is None) == (exclude is None):
+            raise DataError("select takes columns, or columns to leave out (exclude).")
+        if columns is None:
+            dropped = [exclude] if isinstance(exclude, str) else list(exclude or ())
+            check_known(dropped, self.feature_names, "The federation")
+            columns = [n for n in self.feature_names if n not in set(dropped)]
         wanted = tuple([columns] if isinstance(columns, str) else columns)
         return self._view(Select(wanted), self.layout.selected(wanted))
 

@@ -6,9 +6,11 @@ The messages, keys, masks and policies are those of a study between organisation
 the network is missing.
 """
 
+import operator
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -22,27 +24,32 @@ from unpooled.federation.federation import Federation
 from unpooled.federation.following import Following
 from unpooled.federation.layout import Layout
 from unpooled.federation.matching import agree_on_rows, how_to_match
+from unpooled.federation.progress import CallProgress
 from unpooled.ledger import Ledger
 from unpooled.party.party import Party
 from unpooled.party.rules.policy import Policy
+from unpooled.party.rules.same_rows import check_distinct
 from unpooled.protocol.message import digest
 from unpooled.secure.keys.roster import MOST_COMPUTING, Identity, Roster
 
 
 def simulate(
-    parties: Mapping[str, Any],
+    parties: Mapping[Any, Any],
     partition: str = "rows",
     label: str | None = None,
     ids: str | None = None,
     secure_sum: str = "masked",
-    policy: Policy | Mapping[str, Any] | str | Path | None = None,
+    policy: Policy | Mapping[Any, Any] | str | Path | None = None,
     random_state: int | None = None,
     *,
     columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
     aligned: bool = False,
     study: str | None = None,
     block_mb: float | int | None = None,
     follow: bool = False,
+    verbose: bool | None = None,
+    distinct: bool = False,
 ) -> Federation:
     """Make a federation whose parties all live in this process.
 
@@ -51,10 +58,10 @@ def simulate(
 
     Parameters
     ----------
-    parties : mapping of str to source
-        Each party's rows: a 2-D array or sparse array, a pandas, polars or pyarrow
-        table, the path of a CSV, Parquet, Arrow, .npy or .npz file, a database's
-        address, or a `Table`.
+    parties : mapping of str or int to source
+        Each party's rows by its name: a 2-D array or sparse array, a pandas, polars or
+        pyarrow table, the path of a CSV, Parquet, Arrow, .npy or .npz file, an address
+        of a database, or a `Table` (see `open_source`).
     partition : {"rows", "columns"}, default "rows"
         Whether parties have different rows with the same columns, or the reverse.
     label : str, optional
@@ -62,7 +69,8 @@ def simulate(
     ids : str, optional
         A column that identifies rows, never a feature. On a column partition rows are
         matched by it: a private set intersection finds the ids that all silos have,
-        and the federation has their rows. Without ids the tables must be aligned.
+        and the federation has their rows. Without ids the tables must be aligned;
+        pandas frames are, by the labels of their rows, in the order of the first.
     secure_sum : {"masked", "plain"}, default "masked"
         "plain" adds numbers in clear: a reference for tests, without protection.
     policy : Policy, mapping or path, optional
@@ -75,6 +83,8 @@ def simulate(
     columns : sequence of str, optional
         On a row partition, the feature columns; other columns may hold text, or exist
         at some silos only. On a column partition each source has its own.
+    exclude : sequence of str, optional
+        In place of `columns`: columns of every silo that are not features.
     aligned : bool, default False
         Whether the silos' tables have the same ids in the same order. Nothing is
         matched then; a keyed digest of the ids is compared.
@@ -86,6 +96,13 @@ def simulate(
         Whether every silo runs each call itself, on totals that it checks, and refuses
         a request that differs, as silos do between organisations. In one process the
         coordinator and the silos are one program, which need not distrust itself.
+    verbose : bool, optional
+        Whether the calls of all estimators on this federation show their rounds, on
+        standard error: True in any case, and False never. By default a bar is shown in
+        a terminal or a notebook, for calls of more than two seconds.
+    distinct : bool, default False
+        Whether two silos with the same rows, in whatever order, are an error. Digests
+        of their rows are compared in this process, under a key that is drawn for it.
 
     Returns
     -------
@@ -109,31 +126,37 @@ def simulate(
         random_state=random_state,
         study=study,
         columns=columns,
+        exclude=exclude,
         aligned=aligned,
         block_mb=block_mb,
         follow=follow,
+        distinct=distinct,
     )
     agree_on_rows(federation)
     note_common_rows(federation, members)
+    assert isinstance(federation.coordinator, Coordinator)
+    CallProgress(federation.coordinator, verbose)
     return federation
 
 
 def in_one_process(
-    parties: Mapping[str, Any],
+    parties: Mapping[Any, Any],
     *,
     partition: str,
     label: str | None,
     ids: str | None,
     secure_sum: str,
-    policy: Policy | Mapping[str, Any] | str | Path | None,
+    policy: Policy | Mapping[Any, Any] | str | Path | None,
     random_state: int | None,
     study: str | None,
     columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
     aligned: bool = False,
     ledger: Ledger | None = None,
     first_round: int = 1,
     block_mb: float | int | None = None,
     follow: bool = False,
+    distinct: bool = False,
 ) -> tuple[Federation, dict[str, Party]]:
     """Return the federation and its parties by name.
 
@@ -143,7 +166,7 @@ def in_one_process(
     ----------
     parties, partition, label, ids, secure_sum, policy, random_state, study
         As of `simulate`.
-    columns, aligned, block_mb, follow
+    columns, exclude, aligned, block_mb, follow, distinct
         As of `simulate`.
     ledger : Ledger, optional
         To be continued, from `first_round` on, when a study is resumed.
@@ -151,7 +174,12 @@ def in_one_process(
         Number of the next round.
     """
     _check_arguments(parties, partition, secure_sum)
-    tables = open_parties(parties, partition, label, ids, block_mb, columns)
+    parties = _by_name(parties)
+    if isinstance(policy, Mapping):
+        policy = {_named(key): rules for key, rules in policy.items()}
+    tables = open_parties(parties, partition, label, ids, block_mb, columns, exclude)
+    if distinct:
+        check_distinct(tables, secrets.token_bytes(32))
     policies = _policies(policy, tuple(tables))
     layout = _layout(tables, partition, how_to_match(partition, ids, aligned))
     identities = {name: Identity() for name in tables}
@@ -181,6 +209,7 @@ def in_one_process(
         partition=partition,
         follows=follow,
     )
+    coordinator.explain = lambda party, rule: members[party].explained.get(rule, "")
     coordinator.policies = {name: rules.as_dict() for name, rules in policies.items()}
     federation = Federation(
         coordinator,
@@ -207,7 +236,7 @@ def note_common_rows(federation: Federation, members: Mapping[str, Party]) -> No
 
 
 def _check_arguments(
-    parties: Mapping[str, Any], partition: str, secure_sum: str
+    parties: Mapping[Any, Any], partition: str, secure_sum: str
 ) -> None:
     if not isinstance(parties, Mapping) or not parties:
         raise DataError(
@@ -219,8 +248,33 @@ def _check_arguments(
         raise DataError(f'partition={partition!r}; choose "rows" or "columns".')
     if secure_sum not in ("masked", "plain"):
         raise DataError(f'secure_sum={secure_sum!r}; choose "masked" or "plain".')
-    if any(not isinstance(name, str) or not name for name in parties):
-        raise DataError("A party's name is a text that is not empty.")
+
+
+def _by_name(parties: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the sources by the names of the parties; a number is named as written."""
+    named = {_named(name): source for name, source in parties.items()}
+    for name, given in zip(named, parties, strict=False):
+        if not isinstance(name, str) or not name:
+            raise DataError(
+                f"A party's name is a text that is not empty, or a whole number; this "
+                f"is {given!r}. Name them with {{str(name): rows for name, rows in "
+                f"parties}}."
+            )
+    if len(named) < len(parties):
+        raise DataError(
+            f"Two parties have the same name: {', '.join(map(repr, parties))}. A "
+            f"number is named as it is written."
+        )
+    return named
+
+
+def _named(name: Any) -> Any:
+    # groupby and unique give numbers of NumPy, and groupby of a list tuples of one.
+    if isinstance(name, tuple) and len(name) == 1:
+        name = name[0]
+    if isinstance(name, Integral) and not isinstance(name, bool):
+        return str(operator.index(name))
+    return name
 
 
 def _roster(identities: Mapping[str, Identity]) -> Roster:
@@ -231,7 +285,7 @@ def _roster(identities: Mapping[str, Identity]) -> Roster:
 
 
 def _policies(
-    policy: Policy | Mapping[str, Any] | str | Path | None, parties: tuple[str, ...]
+    policy: Policy | Mapping[Any, Any] | str | Path | None, parties: tuple[str, ...]
 ) -> dict[str, Policy]:
     if isinstance(policy, Mapping) and policy and set(policy) <= set(parties):
         return {name: Policy.of(policy.get(name)) for name in parties}

@@ -12,10 +12,14 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import final, overload
+from typing import TYPE_CHECKING, final, overload
 
 from unpooled.errors import StudyError
 from unpooled.ledger.lines import VISIBILITIES, Release, Seal, canonical
+from unpooled.ledger.notebook import data_frame, html_table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["VISIBILITIES", "Ledger", "Release", "Seal", "canonical"]
 
@@ -67,7 +71,7 @@ class Ledger(Sequence[Release]):
     def __str__(self) -> str:
         rows = [("round", "step", "name", "shape", "bytes", "visibility", "direction")]
         for line in self:
-            shape = "×".join(map(str, line.shape)) or "number"
+            shape = shape_text(line.shape)
             what = (str(line.round), line.step, line.name, shape, f"{line.bytes:,}")
             rows.append((*what, line.visibility, _direction(line)))
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
@@ -76,6 +80,39 @@ class Ledger(Sequence[Release]):
                 cell.ljust(width) for cell, width in zip(row, widths, strict=True)
             ).rstrip()
             for row in rows
+        )
+
+    def _repr_html_(self) -> str:
+        rounds = len({(line.study, line.round) for line in self})
+        caption = f"{rounds} rounds; each silo sent at most {self.bytes_out():,} bytes."
+        head = ("round", "step", "name", "shape", "bytes", "visibility", "direction")
+        rows = [
+            (*(line.round, line.step, line.name), shape_text(line.shape), line.bytes,
+             line.visibility, _direction(line))
+            for line in self
+        ]  # fmt: skip
+        return html_table(caption, head, rows)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return the lines as a pandas data frame, without hashes and seals.
+
+        Returns
+        -------
+        DataFrame
+            One row a line: "study", "round", "step", "name", "shape" (a tuple),
+            "bytes", "visibility", "direction", "parties" and "peers" (tuples), "time".
+
+        Raises
+        ------
+        DataError
+            If pandas is not installed.
+        """
+        head = (
+            "study round step name shape bytes visibility direction parties peers time"
+        ).split()
+        return data_frame(
+            head,
+            [tuple(getattr(line, name) for name in head) for line in self],
         )
 
     def append(self, line: Release, seals: Mapping[str, Seal]) -> Release:
@@ -163,6 +200,11 @@ class Ledger(Sequence[Release]):
 
     def _head(self) -> str:
         return self._lines[-1].hash if self._lines else _GENESIS
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """Return a shape as it is read: "5×5", or "number" for a single one."""
+    return "×".join(map(str, shape)) or "number"
 
 
 def _direction(line: Release) -> str:

@@ -1,5 +1,6 @@
 """Canonical correlations of two views from their covariances."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -36,7 +37,10 @@ class Covariances:
 
 
 def canonical_directions(
-    S: Covariances, k: int
+    S: Covariances,
+    k: int,
+    x_names: Sequence[str] | None = None,
+    y_names: Sequence[str] | None = None,
 ) -> tuple[Float[Array, "p k"], Float[Array, "q k"]]:
     """Return the k pairs of directions (a, b) of the largest ``a.T @ S.xy @ b``.
 
@@ -46,6 +50,8 @@ def canonical_directions(
         Positive definite within the views.
     k : int
         Number of pairs, at most min(p, q).
+    x_names, y_names : sequence of str, optional
+        Of the columns of each view, for errors.
 
     Returns
     -------
@@ -54,7 +60,7 @@ def canonical_directions(
         ``diag(A.T @ S.xy @ B)``, which is not negative.
     """
     # Columns in units of their standard deviation, so that scales cost no digits.
-    ux, uy = check_definite(S.xx), check_definite(S.yy)
+    ux, uy = check_definite(S.xx, x_names), check_definite(S.yy, y_names)
     xx, yy = S.xx / ux / ux[:, None], S.yy / uy / uy[:, None]
     xy = S.xy / uy / ux[:, None]
 

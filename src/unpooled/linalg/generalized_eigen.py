@@ -1,7 +1,10 @@
 """Generalised symmetric-definite eigenproblems ``A v = λ B v``, and roots of B."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import scipy.linalg
+import scipy.linalg.lapack
 
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
@@ -11,6 +14,7 @@ from unpooled.linalg.settled import near, pencil_pairs_of, settled
 # Totals are accurate to twelve digits, so a direction whose eigenvalue is below this
 # share of the largest one of a correlation matrix cannot be told from a collinear one.
 _SINGULAR = 1e-11
+_SHOWN = 6  # dependent columns that an error names
 
 
 def leading_pencil_pairs(
@@ -18,6 +22,7 @@ def leading_pencil_pairs(
     B: Float[Array, "p p"],
     k: int,
     n_vectors: int | None = None,
+    names: Sequence[str] | None = None,
 ) -> tuple[Float[Array, " k"], Float[Array, "p l"]]:
     """Solve ``A v = λ B v`` for the `k` largest eigenvalues.
 
@@ -31,6 +36,8 @@ def leading_pencil_pairs(
         Number of eigenvalues, at most p.
     n_vectors : int, optional
         Number of eigenvectors, l; k when omitted.
+    names : sequence of str, optional
+        Of the rows of B, for the error.
 
     Returns
     -------
@@ -47,7 +54,7 @@ def leading_pencil_pairs(
     """
     p, n_vectors = len(B), n_vectors or k
     # Columns in units of their standard deviation, so that scales cost no digits.
-    unit = check_definite(B)
+    unit = check_definite(B, names)
     A, B = A / unit / unit[:, None], B / unit / unit[:, None]
 
     def solve() -> dict[str, Array]:
@@ -62,8 +69,18 @@ def leading_pencil_pairs(
     return found["values"].copy(), with_positive_peaks(V)
 
 
-def check_definite(B: Float[Array, "p p"]) -> Float[Array, " p"]:
-    """Return the square roots of the diagonal of B; raise when B is singular."""
+def check_definite(
+    B: Float[Array, "p p"], names: Sequence[str] | None = None
+) -> Float[Array, " p"]:
+    """Return the square roots of the diagonal of B; raise when B is singular.
+
+    Parameters
+    ----------
+    B : (p, p) array
+        Symmetric positive semi-definite.
+    names : sequence of str, optional
+        Of its columns, so that the error says which of them depend on which.
+    """
     unit = np.sqrt(np.maximum(B.diagonal(), 0.0))
     if (unit > 0).all():
         R = B / unit / unit[:, None]
@@ -75,10 +92,58 @@ def check_definite(B: Float[Array, "p p"]) -> Float[Array, " p"]:
         if found["value"][0] > _SINGULAR * len(B):
             return unit
     raise DataError(
-        "Columns are constant or collinear, so the problem has no unique solution. "
-        "Leave some columns out with select, or regularise: shrinkage, regularisation "
-        "or ridge, by the model."
+        f"Columns are constant or collinear, so the problem has no unique solution"
+        f"{_which(B, names)}. Leave some columns out with select, or regularise: "
+        f"shrinkage, regularisation or ridge, by the model."
     )
+
+
+def _which(B: Float[Array, "p p"], names: Sequence[str] | None) -> str:
+    """Return which columns have no variance of their own, and what they depend on."""
+    if names is None:
+        return ""
+    found = [
+        f"{names[j]!r} is a linear combination of "
+        f"{', '.join(repr(names[i]) for i in others)}"
+        if others
+        else f"{names[j]!r} has no variance"
+        for j, others in dependent_columns(B).items()
+    ]
+    more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return f": {'; '.join(found[:_SHOWN])}{more}" if found else ""
+
+
+def dependent_columns(B: Float[Array, "p p"]) -> dict[int, list[int]]:
+    """Return columns of a covariance that depend on others, with those others.
+
+    The columns kept are the pivots of a Cholesky factorisation with complete pivoting:
+    of collinear columns, those with the largest remaining variance.
+
+    Parameters
+    ----------
+    B : (p, p) array
+        Symmetric positive semi-definite.
+
+    Returns
+    -------
+    dict of int to list of int
+        For each dependent column, at most four of the columns that it is a combination
+        of, largest share first; none where the column has no variance.
+    """
+    unit = np.sqrt(np.maximum(B.diagonal(), 0.0))
+    dependent: dict[int, list[int]] = {int(j): [] for j in np.flatnonzero(unit == 0)}
+    varying = np.flatnonzero(unit > 0)
+    R = B[np.ix_(varying, varying)] / unit[varying] / unit[varying][:, None]
+    _, pivots, rank, _ = scipy.linalg.lapack.dpstrf(R, lower=1, tol=_SINGULAR * len(B))
+    kept, rest = pivots[:rank] - 1, pivots[rank:] - 1
+    if not len(kept) or not len(rest):
+        return dependent
+    shares = scipy.linalg.lstsq(R[np.ix_(kept, kept)], R[np.ix_(kept, rest)])[0]
+    for column, share in zip(rest, np.abs(shares).T, strict=True):
+        order = np.argsort(-share, kind="stable")[:4]
+        others = kept[order[share[order] > 1e-6 * share.max(initial=0.0)]]
+        dependent[int(varying[column])] = varying[others].tolist()
+    return dict(sorted(dependent.items()))
 
 
 def solved(B: Float[Array, "p p"], V: Float[Array, "p k"]) -> Float[Array, "p k"]:

@@ -3,6 +3,7 @@
 For m groups and N rows:  B = Σ n_i (m_i - m)(m_i - m)ᵀ,  W = Σ S_i,  T = B + W.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -80,9 +81,22 @@ class Multivariate:
 
 
 def means_test(
-    B: Float[Array, "p p"], T: Float[Array, "p p"], m: int, N: int
+    B: Float[Array, "p p"],
+    T: Float[Array, "p p"],
+    m: int,
+    N: int,
+    names: Sequence[str] | None = None,
 ) -> tuple[Multivariate, Multivariate]:
     """Return Wilks' and Pillai's tests that all groups have the same means.
+
+    Parameters
+    ----------
+    B, T : (p, p) arrays
+        Scatters between groups, and of all rows.
+    m, N : int
+        Numbers of groups and rows.
+    names : sequence of str, optional
+        Of the columns, for the error.
 
     Raises
     ------
@@ -95,7 +109,7 @@ def means_test(
     Pillai, Some new test criteria in multivariate analysis, Annals of Mathematical
     Statistics 26 (1955).
     """
-    unit = check_definite(T)
+    unit = check_definite(T, names)
     scale = unit * unit[:, None]
     shares = np.clip(scipy.linalg.eigvalsh(B / scale, T / scale), 0.0, 1.0)
     p, h, e = len(T), m - 1, N - m

@@ -13,6 +13,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unpooled.arrays import Array, Float
+from unpooled.coordinator.step_call import Needs
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.metrics.catalogue import METRICS
@@ -69,8 +70,9 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         ----------
         X : Federation
             Made by `unpooled.simulate` or a study, or a view of one.
-        y : optional
-            Column names for supervised models; others ignore it.
+        y : str or list of str, optional
+            Column names for supervised models; others ignore it. None: the label that
+            was named when the federation was made, where a model needs one.
 
         Returns
         -------
@@ -85,6 +87,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
                 f"{type(self).__name__} works on partitions by "
                 f"{' and '.join(self._partitions)}, not by {federation.partition}."
             )
+        y = named_target(federation, y)
         try:
             with federation.calling(self, **({} if y is None else {"y": y})):
                 self._fit(federation, y)
@@ -110,6 +113,14 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
             Of the study.
         """
         return hasattr(cls, "transform") and partition in cls._gives_views
+
+    def needs(self) -> Needs:
+        """Return what the model needs of the cells of its columns, for plans."""
+        return Needs(complete=not self._missing, varying=self._needs_variation())
+
+    def _needs_variation(self) -> bool:
+        """Return whether a column that is constant over all silos makes a fit fail."""
+        return False
 
     def _forget(self) -> None:
         """Drop all fitted attributes; parameters and the state of a search stay."""
@@ -299,6 +310,38 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
 def fitted_names(model: Any) -> list[str]:
     """Return the names of the fitted attributes: those that end in ``_``."""
     return [name for name in vars(model) if name.endswith("_") and name[0] != "_"]
+
+
+def named_target(federation: Federation, y: Any) -> Any:
+    """Return the target of a fit as JSON values: None, a name or a list of names.
+
+    Raises
+    ------
+    DataError
+        For values in place of the name of their column, or a view of a federation.
+    """
+    if y is None or isinstance(y, str):
+        return y
+    if isinstance(y, Federation):
+        columns = list(y.feature_names[:2])
+        raise DataError(
+            f"y is a Federation. The second view is named by its columns, of the same "
+            f"federation: fit(federation, y={columns}), where the silos' tables have "
+            f"the columns of both views."
+        )
+    # A frame is iterated over its columns, as if they were named.
+    names = None if hasattr(y, "columns") else [*getattr(y, "tolist", lambda: y)()]
+    known = {*federation.feature_names, *federation.parties, federation.label}
+    if names and all(isinstance(name, str) for name in names):
+        if isinstance(y, list | tuple) or known.issuperset(names):
+            return names
+    own = getattr(y, "name", None)
+    label = federation.label or (own if isinstance(own, str) else "name")
+    raise DataError(
+        f"y is a {type(y).__name__} of values. The rows of a federation are in their "
+        f'silos, and so are their labels: name the column, fit(federation, y="{label}")'
+        f', which simulate(..., label="{label}") keeps beside the features.'
+    )
 
 
 def check_federation(estimator: Any, X: Any) -> Federation:

@@ -115,7 +115,10 @@ class StudyText:
     protection : {"masked", "plain"}
         How totals travel.
     columns : tuple of str or None
-        The columns of the first view; None: those that all silos have.
+        The columns of the first view; None: those that all silos have, but for
+        `exclude`.
+    exclude : tuple of str
+        Columns that no view may have.
     label, random_state
         As of `Call`.
     """
@@ -127,6 +130,7 @@ class StudyText:
     columns: tuple[str, ...] | None
     label: str | None
     random_state: int | None
+    exclude: tuple[str, ...] = ()
 
 
 @final
@@ -465,7 +469,7 @@ def _check_text(
         if canonical(dict(asked)) != canonical(_asked(call, asked)):
             continue
         if (source := text.reads[place]) < 0:
-            if _is_first_view(call, text.columns):
+            if _is_first_view(call, text):
                 return
             continue
         before = text.calls[source]
@@ -492,13 +496,16 @@ def _asked(call: Call, asked: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _is_first_view(call: Call, columns: tuple[str, ...] | None) -> bool:
+def _is_first_view(call: Call, text: StudyText) -> bool:
     """Whether a view has all rows of columns that were announced, and no transform."""
     if any(record["operation"] != "select" for record in call.view):
         return False
-    if columns is None:
-        return len(call.view) <= 1
-    return [list(columns)] == [record["columns"] for record in call.view]
+    if text.columns is None:
+        read = [name for record in call.view for name in record["columns"]]
+        # Without a selection a view has all columns.
+        left_out = not text.exclude or bool(call.view)
+        return len(call.view) <= 1 and left_out and set(text.exclude).isdisjoint(read)
+    return [list(text.columns)] == [record["columns"] for record in call.view]
 
 
 def _is_same(expected: Expected, request: Request) -> bool:

@@ -26,7 +26,12 @@ from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.released_share import pooled_rows
 from unpooled.party.rules.round_numbers import check_round
-from unpooled.party.rules.unusable_cells import RefusedColumns, UnusableCells, describe
+from unpooled.party.rules.unusable_cells import (
+    CONSTANT,
+    RefusedColumns,
+    UnusableCells,
+    describe,
+)
 from unpooled.party.session import Session
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import View
@@ -87,6 +92,9 @@ class Party:
         The rows of the silo that its studies read.
     audit_log : AuditLog
         The silo's audit log.
+    explained : dict of str to str
+        For each rule that refused, the silo's own numbers behind the last refusal. They
+        are for its log, and for whoever simulates the silo; no reply has them.
     """
 
     def __init__(
@@ -120,6 +128,7 @@ class Party:
         self._cells = UnusableCells()
         # Hands (session, peer, message) of secure comparisons on, between machines.
         self.carry: Callable[[tuple[str, str], str, bytes], None] | None = None
+        self.explained: dict[str, str] = {}
         self._door = threading.Lock()
         self._sessions: dict[tuple[str, str], Session] = {}
         # (study, session) -> (round, digest of its request, the reply's bytes)
@@ -192,6 +201,8 @@ class Party:
         return framed(header, arrays, self._identity, digests)
 
     def _refusal(self, request: str, message: Message, reason: Exception) -> Framed:
+        if isinstance(reason, Refusal) and reason.detail:
+            self.explained[reason.rule] = reason.detail
         if isinstance(reason, Refusal | UnpooledError):
             cause = "" if reason.__cause__ is None else f" ({reason.__cause__})"
             log.info("%s refused a request: %s%s", self.name, reason, cause)
@@ -296,11 +307,13 @@ class Party:
     def _plan(self, message: Message) -> Answer:
         """Return the rule that would refuse a planned step; empty where none would.
 
-        With a rule about cells come the names of the columns that have them.
+        With a rule about cells come the names of the columns that have them, and for a
+        model that takes no constant column those that are constant here.
         """
         header = message.header
-        complete, matched = header.get("complete", False), header.get("matched", True)
-        if not type(complete) is type(matched) is bool:
+        complete, varying = header.get("complete", False), header.get("varying", False)
+        matched = header.get("matched", True)
+        if not type(complete) is type(varying) is type(matched) is bool:
             raise Refusal("malformed_message")
         table = self.aligned_rows.table_of(str(header["study"]), self.table)
         session = Session(
@@ -319,15 +332,25 @@ class Party:
             self._studies.check_refusals()
             self._check_partition(message)
             asked = session.check(Request.from_message(message, {}))
+            # No refusal of a private release depends on a row.
+            matched = matched and asked.rho <= 0.0
             if matched:
                 self._cells.check(asked, table.label, complete=complete)
             self._studies.foresee(asked, session.parties, self.partition)
+            constant = self._cells.constant(asked) if varying and matched else []
         except (Refusal, ReleaseRefusedError) as refusal:
             found = isinstance(refusal, RefusedColumns)
             columns = list(refusal.columns) if found else []
             self._studies.refused(header, refusal.rule, message.digests, of_table=found)
+            if isinstance(refusal, Refusal) and refusal.detail:
+                self.explained[refusal.rule] = refusal.detail
+                log.info("%s would refuse a request: %s", self.name, refusal)
             return {"kind": "planned", "rule": refusal.rule, "columns": columns}, {}
-        return {"kind": "planned", "rule": "", "columns": []}, {}
+        if constant:
+            # It tells of the rows as a refusal does, and is counted as one.
+            self._studies.refused(header, CONSTANT, message.digests, of_table=True)
+        said = {"kind": "planned", "rule": "", "columns": []}
+        return said | ({"constant": constant} if varying else {}), {}
 
     def _match(self, message: Message) -> Answer:
         if self.partition != "columns":

@@ -82,7 +82,9 @@ def read_announced(
     dry = _dry_rounds(tuple(top.section("parties")), head, roster)
     label = head.text("label")
     partition = head.text("partition", choices=("rows", "columns")) or "rows"
-    columns = head.names("columns") or party.table.columns
+    exclude = set(head.names("exclude") or ())
+    offered = tuple(name for name in party.table.columns if name not in exclude)
+    columns = head.names("columns") or offered
     if unknown := sorted(set(columns) - set(party.table.columns)):
         # Before planning: a plan over a million invented columns would need too much
         # memory.
@@ -155,6 +157,7 @@ def calls_of(text: str) -> StudyText:
         columns=columns and tuple(columns),
         label=label,
         random_state=head.whole("random_state"),
+        exclude=head.names("exclude") or (),
     )
 
 
@@ -188,12 +191,12 @@ def _refusals(
 ) -> list[tuple[tuple[str, str, str], tuple[str, ...]]]:
     """Return what the party would refuse, each once, with the columns it names."""
     refusals = dict[tuple[tuple[str, str, str], tuple[str, ...]], None]()
-    for request, complete in dry.requests:
+    for request, needs in dry.requests:
         asked = planned_message(
             request,
             dry.parties,
             layout.partition,
-            complete=complete,
+            needs=needs,
             matched=layout.matching != "ids",
         )
         header = decode(party.handle(asked)).header

@@ -259,10 +259,12 @@ def _plan(
     """Plan the steps; raise the refusals that the plan predicts."""
     plan = plan_fit(study, steps, federation)
     for party, step, rule, columns in plan.reasons:
-        named = f"Columns: {listing(columns)}. " if columns else ""
-        raise ReleaseRefusedError(
-            party, step, rule, named + RULES.get(rule, ("", ""))[1]
-        )
+        parts = [
+            f"Columns: {listing(columns)}." if columns else "",
+            RULES.get(rule, ("", ""))[1],
+            plan.explanations.get((party, rule), ""),
+        ]
+        raise ReleaseRefusedError(party, step, rule, " ".join(filter(None, parts)))
     if planned is not None:
         planned(plan)
 

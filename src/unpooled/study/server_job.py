@@ -22,6 +22,7 @@ import numpy as np
 from unpooled.coordinator.channel import Channel
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.data.atomic_file import replacing
+from unpooled.data.columns import check_known
 from unpooled.data.study_columns import agree_on_columns
 from unpooled.errors import (
     AggregationError,
@@ -235,7 +236,13 @@ def _shared_columns(
     study: StudyFile, columns: Mapping[str, tuple[str, ...]]
 ) -> tuple[str, ...]:
     if study.columns is None:
-        return agree_on_columns(columns)
+        known = {name for names in columns.values() for name in names}
+        check_known(study.exclude, known, "Among those that silos offer, a study")
+        left = {
+            party: [name for name in names if name not in study.exclude]
+            for party, names in columns.items()
+        }
+        return agree_on_columns(left)
     for party, names in columns.items():
         if absent := [name for name in study.columns if name not in names]:
             raise DataError(

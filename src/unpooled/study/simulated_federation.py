@@ -1,6 +1,7 @@
 """A federation of a study whose parties are all simulated in this process."""
 
 from unpooled.data.parties import has_label
+from unpooled.data.sources.database_address import where_paths_start
 from unpooled.data.sources.open_source import open_source
 from unpooled.errors import DataError, StudyError
 from unpooled.federation.federation import Federation
@@ -39,7 +40,7 @@ def simulated_federation(
                 f"over a consortium (a kit) leaves it to the silo."
             )
         labelled = study.partition == "rows" or has_label(
-            party.source, study.label, study.ids
+            party.source, study.label, study.ids, **party.format
         )
         try:
             tables[name] = open_source(
@@ -47,12 +48,16 @@ def simulated_federation(
                 label=study.label if labelled else None,
                 ids=study.ids,
                 columns=study.columns,
+                exclude=(*study.exclude, *party.exclude),
                 missing=party.missing,
+                plausible=party.plausible,
                 block_mb=party.block_mb,
+                **party.format,
                 **party.rows,
             )
         except DataError as wrong:
-            raise DataError(f"{where}: {wrong}") from wrong
+            start = where_paths_start(party.source, study.path)
+            raise DataError(f"{where}: {wrong}{start}") from wrong
     try:
         federation, parties = in_one_process(
             tables,
@@ -60,6 +65,7 @@ def simulated_federation(
             label=study.label,
             ids=study.ids,
             aligned=study.aligned,
+            distinct=study.distinct,
             secure_sum=study.secure_sum,
             policy={name: party.policy for name, party in study.parties.items()},
             random_state=study.random_state,

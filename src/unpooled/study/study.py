@@ -23,7 +23,7 @@ class Study(StudyFile):
     ----------
     path, text, name
         The file, its text, and the study's name.
-    partition, columns, label, ids, aligned
+    partition, columns, exclude, label, ids, aligned, distinct
         What the parties' tables have, as of `unpooled.simulate`.
     secure_sum, random_state, timeout
         How totals are opened, the seed, and seconds that a silo has for a reply.

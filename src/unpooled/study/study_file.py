@@ -1,9 +1,10 @@
 """The content of a study file (TOML), read and checked.
 
-[study]               name, partition, columns, label, ids, aligned, secure_sum,
-                      random_state, timeout
-[parties.<name>]      source, missing, where, unlabelled, block_mb, policy; no keys
-                      over a consortium
+[study]               name, partition, columns or exclude, label, ids, aligned,
+                      distinct, secure_sum, random_state, timeout
+[parties.<name>]      source, exclude, missing, plausible, where, unlabelled, block_mb,
+                      policy, and the source's separator, decimal, encoding or sheet;
+                      none over a consortium
 [policy]              rules of the parties that have none of their own
 [[steps]]             model, name, y and the model's parameters; or model and update
 [outputs]             folder, report
@@ -16,6 +17,7 @@ from typing import Any, TypeVar, final
 
 from unpooled.data.row_filter import FILTER_KEYS, filter_keys
 from unpooled.data.sources.database_address import anchored
+from unpooled.data.sources.file_format import FORMAT_KEYS, format_keys
 from unpooled.data.toml import Section, is_plain, read_text, suggestion
 from unpooled.errors import StudyError
 from unpooled.models.base import FederatedEstimator
@@ -24,9 +26,11 @@ from unpooled.models.files.model_file import load
 from unpooled.party.rules.policy import Policy
 
 _STUDY_KEYS = tuple(
-    "name partition columns label ids aligned secure_sum random_state timeout".split()
+    "name partition columns exclude label ids aligned distinct secure_sum "
+    "random_state timeout".split()
 )
-_PARTY_KEYS = ("source", "missing", "block_mb", "policy", *FILTER_KEYS)
+_PARTY_KEYS = ("source", "exclude", "missing", "plausible", "block_mb", "policy")
+_PARTY_KEYS += (*FORMAT_KEYS, *FILTER_KEYS)
 # All other keys of a step are parameters of its model.
 _STEP_KEYS = ("model", "name", "y", "update")
 _TIMEOUT = 600.0
@@ -52,6 +56,12 @@ class StudyParty:
         Its rules.
     block_mb : float or None
         Megabytes of rows that are in memory at a time.
+    format : mapping of str to str
+        How the source writes its cells: arguments of `open_source`.
+    exclude : tuple of str
+        Columns of this party's source that are not features.
+    plausible : mapping of str to list of float
+        For columns, the smallest and largest plausible value.
     rows : mapping of str to str
         Which rows are read: `where` and `unlabelled`, as of `open_source`.
     """
@@ -61,6 +71,9 @@ class StudyParty:
     missing: Mapping[str, list[float]]
     policy: Policy
     block_mb: float | int | None = None
+    format: Mapping[str, str] = field(default_factory=dict)
+    exclude: tuple[str, ...] = ()
+    plausible: Mapping[str, list[float]] = field(default_factory=dict)
     rows: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -127,12 +140,17 @@ class StudyFile:
     partition : {"rows", "columns"}
         Whether the parties' tables have the same columns or the same rows.
     columns : tuple of str or None
-        The columns studied; None for all, which must then be the same at every party.
+        The columns studied; None for all but `exclude`, which must then be the same at
+        every party.
+    exclude : tuple of str
+        Columns of the parties' tables that are not studied.
     label, ids : str or None
         Columns that are never features. On a column partition rows are matched by the
         ids.
     aligned : bool
         Whether the parties' tables already have the same ids in the same order.
+    distinct : bool
+        Whether simulated parties with the same rows are an error.
     secure_sum : {"masked", "plain"}
         The protocol by which totals are opened.
     random_state : int or None
@@ -154,9 +172,11 @@ class StudyFile:
     name: str
     partition: str
     columns: tuple[str, ...] | None
+    exclude: tuple[str, ...]
     label: str | None
     ids: str | None
     aligned: bool
+    distinct: bool
     secure_sum: str
     random_state: int | None
     timeout: float
@@ -196,10 +216,15 @@ class StudyFile:
         outputs.only(("folder", "report"))
         name = head.name("name")
         partition = head.text("partition", choices=("rows", "columns")) or "rows"
-        columns = head.names("columns")
-        if columns and partition == "columns":
-            head.fail("columns", "names columns that every silo has; on a column "
-                      "partition each has its own, so leave it out")  # fmt: skip
+        columns, exclude = head.names("columns"), head.names("exclude") or ()
+        for key in ("columns", "exclude"):
+            if key in head and partition == "columns":
+                head.fail(key, "names columns that every silo has; on a column "
+                          "partition each has its own, so leave it out, and name in "
+                          "[parties.<name>] exclude what is not studied")  # fmt: skip
+        if columns and exclude:
+            head.fail("exclude", "leaves out columns where all others are studied; "
+                      "beside columns leave it out")  # fmt: skip
         folder = Path(outputs.text("folder") or f"runs/{name}").expanduser()
         return cls(
             path=path,
@@ -207,9 +232,11 @@ class StudyFile:
             name=name,
             partition=partition,
             columns=columns,
+            exclude=exclude,
             label=head.text("label"),
             ids=head.text("ids"),
             aligned=head.flag("aligned", False),
+            distinct=head.flag("distinct", False),
             secure_sum=head.text("secure_sum", choices=("masked", "plain")) or "masked",
             random_state=head.whole("random_state"),
             timeout=_timeout(head),
@@ -253,6 +280,9 @@ def _read_parties(top: Section, folder: Path) -> dict[str, StudyParty]:
             missing=table.codes("missing"),
             policy=_policy_of(table, folder, shared),
             block_mb=table.number("block_mb"),
+            format=format_keys(table),
+            exclude=table.names("exclude") or (),
+            plausible=table.codes("plausible"),
             rows=filter_keys(table),
         )
     if not parties:
@@ -302,6 +332,9 @@ def read_steps(top: Section, folder: Path = Path()) -> tuple[StudyStep, ...]:
     Relative paths of models to update start at `folder`.
     """
     tables = top.content.get("steps")
+    if isinstance(tables, dict):
+        top.fail("[steps]", "is one table; write [[steps]] with two brackets, once for "
+                 "each step")  # fmt: skip
     if not isinstance(tables, list) or not tables:
         top.fail("[[steps]]", 'needs at least one table with a key model = "..."')
     steps: list[StudyStep] = []

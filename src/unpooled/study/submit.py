@@ -29,6 +29,7 @@ Stop = Callable[[], bool]
 
 def plan_over(study: StudyFile, kit: Path) -> Plan:
     """Plan a study with the silos of a consortium; see `Study.plan`."""
+    _check_simulated_only(study)
     plans: list[Plan] = []
     news = _NewsReader(planned=plans.append)
     with tempfile.TemporaryDirectory() as work:
@@ -47,6 +48,7 @@ def run_over(
     stop: Stop | None = None,
 ) -> Run:
     """Run or resume a study over a consortium; see `Study.run` and `Study.resume`."""
+    _check_simulated_only(study)
     path = study.folder if folder is None else Path(folder).expanduser()
     if not resume or not (path / "state.json").exists():
         check_free(path)
@@ -68,6 +70,15 @@ def run_over(
             stop=stop,
         )
     return result_of(study, RunFolder.open(path))
+
+
+def _check_simulated_only(study: StudyFile) -> None:
+    if study.distinct:
+        raise StudyError(
+            f"{study.path.name}, [study] distinct: no silo sends a digest of its rows. "
+            f"Leave the key out, and compare by phone the digests of rows that "
+            f"`unpooled silo check` shows."
+        )
 
 
 @final

@@ -173,7 +173,7 @@ def test_a_password_in_an_address_is_not_repeated():
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["rows.xlsx", "rows", "rows.gz", "rows.parquet.gz"])
+@pytest.mark.parametrize("name", ["rows.xls", "rows", "rows.gz", "rows.parquet.gz"])
 def test_other_endings_are_refused(name, tmp_path):
     (tmp_path / name).write_text("a\n1\n")
 

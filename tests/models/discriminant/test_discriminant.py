@@ -255,7 +255,6 @@ def refusal(X, y, label="class", wrong=DataError, policy=None, **options):
         ({"classes": [0, 1]}, r"rows of all silos are of other classes than \[0, 1\]"),
         ({"classes": [0, 1, 2, 3]}, r"No silo has a row of the classes \[3\]"),
         ({"classes": [0, 1, "two"]}, "both numbers and texts"),
-        ({"label": None}, "Name the label column"),
         ({"label": "v1"}, "is not the label that the silos carry"),
     ],
 )

@@ -157,8 +157,8 @@ def test_parameters_out_of_range(data, how, message):
 def test_inputs_that_cannot_be(data):
     X, y = data
     federation = silos(X, y)
-    with pytest.raises(DataError, match="Name the label column"):
-        up.MMVFL().fit(federation)
+    with pytest.raises(DataError, match="is not the label that the silos carry"):
+        up.MMVFL().fit(federation, y="ash")
     with pytest.raises(DataError, match="single class"):
         up.MMVFL().fit(silos(X, np.repeat("ash", 36)), y="tree")
     holes = X | {"b": np.where(np.eye(36, 3) > 0, np.nan, X["b"])}

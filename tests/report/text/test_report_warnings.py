@@ -55,6 +55,25 @@ def test_two_silos_are_warned_of_first():
     assert any("learns the other’s value" in one for one in could_learn(some))
 
 
+def test_a_column_in_other_units_at_a_silo_is_warned_of():
+    X = {
+        name: np.random.default_rng(ord(name)).normal(170, 8, (50, 2))
+        for name in "abcd"
+    }
+    X["d"][:, 1] /= 100.0  # metres among centimetres
+    federation = up.simulate(X)
+    model = up.Heterogeneity(2).fit(federation)
+
+    (only,) = cautions(facts_of(model, federation))
+
+    assert only.heading == "Silos may measure in other units"
+    assert f"x1 ({model.eta_squared_[1]:.0%})" in only.text
+    assert "x0" not in only.text
+    assert not only.serious
+    pca = up.PCA(1).fit(federation)
+    assert cautions(facts_of(pca, federation)) == []
+
+
 def test_three_silos_are_a_caution():
     (only,) = cautions(facts(3))
 

@@ -49,7 +49,7 @@ class ClusterTable(SlicedTable):
         roles = roles.beside(self.columns)
         self.label, self.ids, self._client = roles.label, roles.ids, client
         self.also = roles.also
-        self._roles = replace(roles, columns=self.columns)
+        self._roles = replace(roles, columns=self.columns, exclude=())
         parts = _parts(collection, self.named, [*self.columns, *roles.others])
         sizes = self._compute([_later(_size)(part, self._roles) for part in parts])
         self._sizes = [size for size in sizes if size]

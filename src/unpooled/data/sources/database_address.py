@@ -84,12 +84,30 @@ def anchored(source: str, folder: Path) -> str:
     """
     scheme, divider, rest = source.partition("://")
     if not divider:
-        return str(folder / Path(source).expanduser())
+        return str(folder.absolute() / Path(source).expanduser())
     if scheme.lower() not in SQLITE or not rest.startswith("/"):
         return source
     path, mark, parameters = rest[1:].partition("?")
     whole = (folder / Path(unquote(path)).expanduser()).absolute()
     return f"{scheme}:///{quote(str(whole))}{mark}{parameters}"
+
+
+def where_paths_start(source: str, file: Path) -> str:
+    """Return a sentence on relative paths, where a source of a file is not there.
+
+    Parameters
+    ----------
+    source : str
+        A source of the file, as `anchored` returns it.
+    file : Path
+        The study file, or the silo's.
+    """
+    if "://" in source and source.partition("://")[0].lower() not in SQLITE:
+        return ""
+    if "://" not in source and Path(source).exists():
+        return ""
+    folder = file.parent.absolute()
+    return f" Relative paths start at {folder}, the folder of {file.name}."
 
 
 def read_address(source: str) -> DatabaseAddress:
@@ -151,10 +169,10 @@ def _sqlite(
         )
     file = Path(path).expanduser()
     if not file.is_file():
+        place = "" if file.is_absolute() else f" in the working directory {Path.cwd()}"
         raise DataError(
-            f"There is no SQLite file {file} (looked for {file.absolute()}). Check the "
-            f"path: after sqlite:// and one more slash, a relative one starts at the "
-            f"working directory."
+            f"There is no SQLite file {file}{place}. Check the path: after sqlite:// "
+            f"and one more slash it is relative, after two it starts at the root."
         )
     return DatabaseAddress("sqlite", str(file.absolute()), str(file), table, query)
 

@@ -4,8 +4,10 @@ A column that begins with empty cells and has fractions later must not change it
 midway. So one pass over the file as text determines the types before blocks are read.
 """
 
+import codecs
 import csv as python_csv
 import io
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +21,7 @@ from pyarrow import csv
 
 from unpooled.data.columns import Roles
 from unpooled.data.sources.streamed import Batches, Reader, Survey
+from unpooled.errors import DataError
 
 # Arrow reads up to 32 blocks ahead, so blocks are small. But a row must fit into a
 # block, and a number takes at most 25 characters with its delimiter.
@@ -32,7 +35,11 @@ MISSING = [*(" " * n for n in range(9))] + [
     for before in ("", " ")
     for after in ("", " ")
 ]
-_NUMBER = re.compile(r"\s*[-+]?\d+(\.\d*)?([eE][-+]?\d+)?\s*")
+_NUMBER = re.compile(r"\s*[-+]?\d+([.,]\d*)?([eE][-+]?\d+)?\s*")
+_WITH_COMMA = re.compile(r"\s*[-+]?\d+,\d+([eE][-+]?\d+)?\s*")
+_HEAD_BYTES = 2**12
+_WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_SEPARATORS = (";", "\t", "|", ",")
 TRUE, FALSE = ["true", "True", "TRUE"], ["false", "False", "FALSE"]
 Kinds = tuple[pa.DataType, ...]  # a column has the first type that fits
 NUMBER_KINDS: Kinds = (pa.float64(), pa.bool_())
@@ -49,25 +56,38 @@ class DelimitedReader(Reader):
         The file; the compression, if any, follows from its extension.
     delimiter : str
         The character between two cells.
+    decimal : {".", ","}, default "."
+        The character before the fraction of a number.
+    encoding : str, default "utf-8"
+        The encoding of the text.
     """
 
-    def __init__(self, path: Path, delimiter: str) -> None:
+    def __init__(
+        self, path: Path, delimiter: str, decimal: str = ".", encoding: str = "utf-8"
+    ) -> None:
+        if delimiter == decimal:
+            raise DataError(
+                f"separator and decimal are both {decimal!r}. Files with a decimal "
+                f'comma have another separator, most often separator=";".'
+            )
         self._path, self._delimiter = path, delimiter
+        self._decimal, self._encoding = decimal, encoding
+        self._with_comma = False
 
     def names(self) -> list[str]:
         """Return the column names from the first line of the file."""
         with (
             pa.input_stream(str(self._path)) as stream,
-            io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text,
+            io.TextIOWrapper(stream, self._codec(), newline="") as text,
         ):
             try:
                 lines = python_csv.reader(text, delimiter=self._delimiter)
                 names = next((line for line in lines if line), None)
-            except (UnicodeDecodeError, python_csv.Error) as error:
+            except (UnicodeError, python_csv.Error) as error:
                 raise pa.ArrowInvalid(f"its first line: {error}") from error
         if names is None:
             raise pa.ArrowInvalid("it is empty")
-        if _are_values(names):
+        if are_values(names):
             raise pa.ArrowInvalid(
                 "its first line holds numbers, not the names of columns"
             )
@@ -88,10 +108,15 @@ class DelimitedReader(Reader):
         for batch in self.batches(dict.fromkeys(kinds, pa.string())):
             for name, cells in zip(batch.column_names, batch.columns, strict=True):
                 has_missing[name] |= cells.null_count > 0
-                left = tuple(kind for kind in kinds[name] if _parses(cells, kind))
+                left = tuple(
+                    kind for kind in kinds[name] if _parses(cells, kind, self._decimal)
+                )
                 if kinds[name] and not left:
-                    row = n_rows + _first_unparsed(cells, kinds[name][0])
-                    text[name] = f"text, first in data row {row + 1}"
+                    place = _first_unparsed(cells, kinds[name][0], self._decimal)
+                    comma = bool(_WITH_COMMA.fullmatch(cells[place].as_py()))
+                    what = "numbers with a decimal comma" if comma else "text"
+                    text[name] = f"{what}, first in data row {n_rows + place + 1}"
+                    self._with_comma |= comma
                 kinds[name] = left
             n_rows += batch.num_rows
         types = {name: left[0] if left else pa.string() for name, left in kinds.items()}
@@ -111,11 +136,45 @@ class DelimitedReader(Reader):
             if held:
                 yield pa.Table.from_batches(held)
 
+    def hint(self) -> str:
+        """Return which key of the format the file's beginning, or a cell, asks for."""
+        if self._with_comma:
+            return 'For numbers with a decimal comma give decimal = ",".'
+        with pa.input_stream(str(self._path)) as stream:
+            head = stream.read(_HEAD_BYTES)
+        wide = codecs.lookup(self._encoding).name.startswith(("utf-16", "utf-32"))
+        if not wide and (head[:2] in _WIDE_MARKS or b"\0" in head):
+            return 'It is text in UTF-16: give encoding = "utf-16".'
+        try:
+            # Not final: the last character may be cut.
+            text = codecs.getincrementaldecoder(self._codec())().decode(head)
+        except UnicodeError:
+            return (
+                f"It is not text in {self._encoding}: give its encoding, in Western "
+                f'Europe most often encoding = "cp1252".'
+            )
+        first = text.partition("\n")[0]
+        for other in _SEPARATORS:
+            if self._delimiter not in first and other in first:
+                comma = other != "," and re.search(r"\d,\d", text)
+                also = ', and decimal = ","' if comma and self._decimal == "." else ""
+                return (
+                    f"Its first line has no {self._delimiter!r} but {other!r}: give "
+                    f"separator = {json.dumps(other)}{also}."
+                )
+        return ""
+
+    def _codec(self) -> str:
+        """Return the codec that also skips a byte order mark."""
+        utf8 = codecs.lookup(self._encoding).name == "utf-8"
+        return "utf-8-sig" if utf8 else self._encoding
+
     def _open(self, types: Mapping[str, pa.DataType]) -> csv.CSVStreamingReader:
         return csv.open_csv(
             self._path,
             read_options=csv.ReadOptions(
-                block_size=max(READ_BYTES, CELL_BYTES * len(self.names()))
+                block_size=max(READ_BYTES, CELL_BYTES * len(self.names())),
+                encoding=self._encoding,
             ),
             parse_options=csv.ParseOptions(
                 delimiter=self._delimiter, newlines_in_values=True
@@ -125,13 +184,14 @@ class DelimitedReader(Reader):
                 column_types=dict(types),
                 null_values=MISSING,
                 strings_can_be_null=True,
+                decimal_point=self._decimal,
                 true_values=TRUE,
                 false_values=FALSE,
             ),
         )
 
 
-def _are_values(names: Sequence[str]) -> bool:
+def are_values(names: Sequence[str]) -> bool:
     """Whether a first line looks like data. Names leave the silo, data must not.
 
     Consecutive numbers (0, 1, 2, ... or 1, 2, 3, ...) pass as names, and so do integers
@@ -141,10 +201,10 @@ def _are_values(names: Sequence[str]) -> bool:
         return False
     numbers = [name for name in names if _NUMBER.fullmatch(name)]
     words = set(names).difference(numbers, MISSING)
-    return bool(numbers) and (not words or any("." in number for number in numbers))
+    return bool(numbers) and (not words or any("." in n or "," in n for n in numbers))
 
 
-def _parses(cells: pa.ChunkedArray, kind: pa.DataType) -> bool:
+def _parses(cells: pa.ChunkedArray, kind: pa.DataType, decimal: str) -> bool:
     """Whether all cells that are not missing can be read as this type."""
     if pa.types.is_string(kind):
         return True
@@ -152,6 +212,10 @@ def _parses(cells: pa.ChunkedArray, kind: pa.DataType) -> bool:
         known = pa.array([*TRUE, *FALSE])
         fits = pc.or_(pc.is_in(cells, known), pc.is_null(cells))
         return pc.all(fits, min_count=0).as_py()  # there may be no cells
+    if decimal != "." and pa.types.is_floating(kind):
+        if pc.any(pc.match_substring(cells, "."), min_count=0).as_py():
+            return False  # a point is then no decimal point: 1.234 may be thousands
+        cells = pc.replace_substring(cells, decimal, ".")
     try:
         pc.cast(pc.utf8_trim(cells, " \t"), kind)  # as Arrow's reader does
     except pa.ArrowInvalid:
@@ -159,13 +223,13 @@ def _parses(cells: pa.ChunkedArray, kind: pa.DataType) -> bool:
     return True
 
 
-def _first_unparsed(cells: pa.ChunkedArray, kind: pa.DataType) -> int:
+def _first_unparsed(cells: pa.ChunkedArray, kind: pa.DataType, decimal: str) -> int:
     """Return the index of the first cell that cannot be read as this type."""
     # Bisection: cells[:low] can be read, cells[:high] cannot.
     low, high = 0, len(cells)
     while high - low > 1:
         middle = (low + high) // 2
-        if _parses(cells[low:middle], kind):
+        if _parses(cells[low:middle], kind, decimal):
             low = middle
         else:
             high = middle

@@ -16,9 +16,11 @@ import numpy as np
 from unpooled.arrays import Array
 from unpooled.data.columns import Roles
 from unpooled.data.filtered_table import FilteredTable
+from unpooled.data.plausible import check_plausible
 from unpooled.data.recoding import RecodedTable
 from unpooled.data.row_filter import DROP, Condition
 from unpooled.data.sources.database_address import is_database, read_address
+from unpooled.data.sources.file_format import FileFormat
 from unpooled.data.table import ArrayTable, Table
 from unpooled.errors import DataError
 
@@ -27,11 +29,18 @@ if TYPE_CHECKING:
 
 Source = Any  # a Table, array, list of rows, DataFrame, path or address
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
+STATISTICS = {
+    ".sas7bdat": "SAS",
+    ".xpt": "SAS",
+    ".sav": "SPSS",
+    ".zsav": "SPSS",
+    ".dta": "Stata",
+}
 ALLOWED = (
     "Allowed are a 2-D array, a list of rows, a pandas, polars or pyarrow table, "
     "paths that end in .csv, .tsv (also with .gz after it), .parquet, .arrow, "
-    ".feather, .npy or .npz (sparse), and sqlite:// and postgresql:// addresses of a "
-    "table or a query."
+    ".feather, .npy or .npz (sparse), .xlsx, .sas7bdat, .xpt, .sav, .zsav or .dta, and "
+    "sqlite:// and postgresql:// addresses of a table or a query."
 )
 
 
@@ -41,10 +50,16 @@ def open_source(
     label: str | None = None,
     ids: str | None = None,
     columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
     missing: Mapping[str, Sequence[int | float]] | None = None,
     block_mb: float | int | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
     where: str | None = None,
     unlabelled: str | None = None,
+    plausible: Mapping[str, Sequence[int | float]] | None = None,
 ) -> Table:
     """Open a silo's data as a table that is read in blocks of rows.
 
@@ -54,16 +69,22 @@ def open_source(
         Arrays may be NumPy or SciPy sparse; DataFrames of pandas, polars or pyarrow;
         Dask collections, also by ``dask://scheduler:8786/name``;
         paths of CSV, TSV, Parquet, Arrow IPC and .npy files, which are read block by
-        block, and of SciPy's sparse .npz files. In text files blank cells, ``NA``,
-        ``NaN``, ``null`` and ``?`` are missing. Addresses of databases are
+        block, and of SciPy's sparse .npz files; Excel workbooks (.xlsx), and files of
+        SAS (.sas7bdat, .xpt), SPSS (.sav) and Stata (.dta). In text files blank cells,
+        ``NA``, ``NaN``, ``null`` and ``?`` are missing. Addresses of databases are
         ``sqlite:///path.db?table=name`` and ``postgresql://user@host/db?table=name``,
         or ``?query=SELECT ...``; they are
         read block by block too.
-    label, ids : str, optional
-        Columns of any type that are read with the features, and never used as features.
+    label : str, optional
+        A column of any type that is read with the features, and never used as one.
+    ids : str, optional
+        Likewise, a column that identifies rows.
     columns : sequence of str, optional
         The only feature columns to keep. Other columns are ignored and may be of any
         type.
+    exclude : sequence of str, optional
+        In place of `columns`: the columns that are not features, which may be of any
+        type too.
     missing : mapping of str to a sequence of numbers, optional
         For each feature column, the values that stand for missing cells, such as
         ``{"chol": [0]}``.
@@ -71,18 +92,31 @@ def open_source(
         Maximum size of a block of rows as float64, in megabytes, at least 16 rows; 64
         by default. A pass over a file or a database needs a few times as much memory,
         whatever the number of rows.
+    separator : str, optional
+        Of CSV and TSV files: the character between cells, such as ``";"``.
+    decimal : {".", ","}, optional
+        Of CSV and TSV files: ``","`` for numbers with a decimal comma.
+    encoding : str, optional
+        Of CSV and TSV files, UTF-8 by default, and of files of SAS, SPSS and Stata, by
+        default what the file says: a name such as ``"cp1252"`` or ``"utf-16"``.
+    sheet : str, optional
+        Of an Excel workbook with several sheets.
     where : str, optional
         A condition on the rows to keep, such as ``"age >= 18 and site in ['a', 'b']"``;
         its columns need not be features. Rows with a missing cell in a comparison are
         left out.
     unlabelled : {"drop"}, optional
         Leave out the rows without a label.
+    plausible : mapping of str to (low, high), optional
+        For feature columns the range of plausible values, such as
+        ``{"Height": [100, 230]}``: a cell outside is an error, which catches other
+        units and codes for missing cells that nobody named.
 
     Returns
     -------
     Table
-        A source that is a table is returned as it is, unless `columns`, `missing`,
-        `where`, `unlabelled` or `block_mb` is given.
+        A source that is a table is returned as it is, unless `columns`, `exclude`,
+        `missing`, `where`, `unlabelled` or `block_mb` is given.
 
     Raises
     ------
@@ -92,19 +126,26 @@ def open_source(
     for role, name in (("label", label), ("ids", ids)):
         if name is not None and not isinstance(name, str):
             raise DataError(f"{role}={name!r}; give the name of one column.")
+    form = FileFormat(separator, decimal, encoding, sheet)
     if unlabelled not in (None, DROP):
         raise DataError(f'unlabelled={unlabelled!r}; choose "{DROP}", or leave it out.')
     condition = None if where is None else Condition.of(where)
     if isinstance(source, Table):
+        form.check_used("a table that is open already")
         table = _as_given(source, label, ids)
-        if columns is not None or missing or block_mb is not None:
-            table = RecodedTable(table, columns=columns, missing=missing)
+        if columns is not None or exclude or missing or block_mb is not None:
+            table = RecodedTable(
+                table, columns=columns, exclude=exclude or (), missing=missing
+            )
     else:
         also = () if condition is None else condition.columns
-        table = _open(source, Roles(label, ids, columns, also=also))
+        roles = Roles(label, ids, columns, exclude or (), also)
+        table = _open(source, roles, form)
         table = RecodedTable(table, missing=missing) if missing else table
     if condition is not None or unlabelled is not None:
         table = FilteredTable(table, condition, labelled=unlabelled is not None)
+    if plausible:
+        check_plausible(table, plausible)
     if block_mb is not None:
         if not block_mb > 0:
             raise DataError(f"block_mb={block_mb!r}; give a number of megabytes.")
@@ -112,9 +153,10 @@ def open_source(
     return table
 
 
-def _open(source: Source, roles: Roles) -> Table:
+def _open(source: Source, roles: Roles, form: FileFormat) -> Table:
     if isinstance(source, str | os.PathLike):
-        return _open_path(source, roles)
+        return _open_path(source, roles, form)
+    form.check_used("a source that is not a file")
     if isinstance(source, list | tuple):
         return ArrayTable(_rows(source), roles)
     if isinstance(source, np.ndarray) or hasattr(source, "tocsr"):
@@ -138,8 +180,9 @@ def _as_given(table: Table, label: str | None, ids: str | None) -> Table:
     return table
 
 
-def _open_path(source: str | os.PathLike[str], roles: Roles) -> Table:
+def _open_path(source: str | os.PathLike[str], roles: Roles, form: FileFormat) -> Table:
     if "://" in os.fspath(source):
+        form.check_used("a source that is not a file")
         address = os.fspath(source)
         if is_database(address):
             return _open_database(address, roles)
@@ -154,10 +197,8 @@ def _open_path(source: str | os.PathLike[str], roles: Roles) -> Table:
         )
     path = Path(source).expanduser()
     if not path.exists():
-        raise DataError(
-            f"There is no file {path} (looked for {path.absolute()}). Check the path; "
-            f"a relative one starts at the working directory."
-        )
+        place = "" if path.is_absolute() else f" in the working directory {Path.cwd()}"
+        raise DataError(f"There is no file {path}{place}. Check the path.")
     if path.is_dir():
         raise DataError(
             f"{path} is a directory; a source is one file. Join the files, or name one "
@@ -166,9 +207,10 @@ def _open_path(source: str | os.PathLike[str], roles: Roles) -> Table:
     if path.suffix.lower() in (".npy", ".npz"):
         from unpooled.data.sources.npy import MappedRows, sparse_file
 
+        form.check_used(f"the file {path}")
         dense = path.suffix.lower() == ".npy"
         return ArrayTable(MappedRows(path) if dense else sparse_file(path), roles)
-    reader = _reader(path)
+    reader = _reader(path, form)
     from unpooled.data.sources.unchanged_file import FileTable
 
     return FileTable(path, reader, roles)
@@ -200,24 +242,61 @@ def _scheme(source: str | os.PathLike[str]) -> str:
     return os.fspath(source).split("://")[0]
 
 
-def _reader(path: Path) -> "Reader":
+def _reader(path: Path, form: FileFormat) -> "Reader":
     endings = [ending.lower() for ending in path.suffixes]
     if endings[-1:] == [".gz"]:
         endings.pop()
+    elif endings[-1:] == [".xlsx"]:
+        form.check_used(f"the file {path}", "sheet")
+        return _excel(path, form)
+    elif endings[-1:] and endings[-1] in STATISTICS:
+        form.check_used(f"the file {path}", "encoding")
+        return _statistics(path, form)
     elif endings[-1:] == [".parquet"]:
+        form.check_used(f"the file {path}")
         from unpooled.data.sources.parquet import ParquetReader
 
         return ParquetReader(path)
     elif endings[-1:] in ([".arrow"], [".feather"]):
+        form.check_used(f"the file {path}")
         from unpooled.data.sources.ipc import IpcReader
 
         return IpcReader(path)
     delimiter = DELIMITERS.get(endings[-1] if endings else "")
     if delimiter is None:
         raise DataError(f"The ending of {path} is not known. {ALLOWED}")
+    form.check_used(f"the file {path}", "separator", "decimal", "encoding")
     from unpooled.data.sources.delimited import DelimitedReader
 
-    return DelimitedReader(path, delimiter)
+    return DelimitedReader(
+        path,
+        form.separator or delimiter,
+        form.decimal or ".",
+        form.encoding or "utf-8",
+    )
+
+
+def _excel(path: Path, form: FileFormat) -> "Reader":
+    try:
+        from unpooled.data.sources.excel import ExcelReader
+    except ImportError as error:
+        raise DataError(
+            f"{path} is an Excel workbook, which is read through openpyxl, and that is "
+            f"not installed. Install it with: pip install 'unpooled[excel]'."
+        ) from error
+    return ExcelReader(path, form.sheet)
+
+
+def _statistics(path: Path, form: FileFormat) -> "Reader":
+    try:
+        from unpooled.data.sources.statistics_files import StatisticsReader
+    except ImportError as error:
+        raise DataError(
+            f"{path} is a file of {STATISTICS[path.suffix.lower()]}, which is read "
+            f"through pyreadstat, and that is not installed. Install it with: "
+            f"pip install 'unpooled[stats]'."
+        ) from error
+    return StatisticsReader(path, form.encoding)
 
 
 def _rows(source: Sequence[Any]) -> Array:

@@ -63,6 +63,10 @@ class Reader(abc.ABC):
     def batches(self, types: Mapping[str, pa.DataType]) -> Batches:
         """Read these columns, and no others, as tables of any number of rows."""
 
+    def hint(self) -> str:
+        """Return what may be wrong with a source that does not fit, as a sentence."""
+        return ""
+
 
 class StreamedTable(SlicedTable):
     """A table whose rows are read from the source in every pass.
@@ -85,11 +89,13 @@ class StreamedTable(SlicedTable):
             self.columns = roles.features(reader.names(), source)
             roles = roles.beside(self.columns)
             self._survey = reader.survey(self.columns, roles)
+            refuse_text(dict(self._survey.text), source)
         except (pa.ArrowException, OSError) as error:
             raise self._unreadable(error) from error
+        except DataError as wrong:
+            raise DataError(f"{wrong}{self._hint()}", rule=wrong.rule) from wrong
         self.label, self.ids, self.named = roles.label, roles.ids, True
         self.also = roles.also
-        refuse_text(dict(self._survey.text), source)
         if not self.n_rows:
             raise DataError(
                 f"{source} has no rows. Leave a silo without data out of the study."
@@ -155,7 +161,16 @@ class StreamedTable(SlicedTable):
         )
 
     def _unreadable(self, error: Exception) -> DataError:
-        return DataError(f"{self._source} cannot be read: {error}. {self._remedy}.")
+        return DataError(
+            f"{self._source} cannot be read: {error}. {self._remedy}.{self._hint()}"
+        )
+
+    def _hint(self) -> str:
+        try:
+            hint = self._reader.hint()
+        except (pa.ArrowException, OSError):
+            return ""  # the error at hand says more
+        return f" {hint}" if hint else ""
 
 
 def cut(batches: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:

@@ -24,11 +24,11 @@ class FileTable(StreamedTable):
     """
 
     def __init__(self, path: Path, reader: Reader, roles: Roles = NO_ROLES) -> None:
-        self._path = path
+        self._path, self._reader = path, reader
         self._source = f"The file {path}"
         self._remedy = (
             "Check that it is complete, that its content fits its ending, that text is "
-            "UTF-8, and that this user may read it"
+            "UTF-8 (or name its encoding), and that this user may read it"
         )
         self._version = self._version_now()
         super().__init__(self._source, self._remedy, reader, roles)

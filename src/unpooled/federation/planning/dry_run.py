@@ -21,8 +21,9 @@ from unpooled.arrays import Array
 from unpooled.coordinator.comparisons import computing_note, computing_parties
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.coordinator.relay import Relay
-from unpooled.coordinator.step_call import RoundRecord, RoundRunner, StepCall
+from unpooled.coordinator.step_call import Needs, RoundRecord, RoundRunner, StepCall
 from unpooled.coordinator.telling import Telling
+from unpooled.data.columns import listing
 from unpooled.errors import DataError, UnpooledError
 from unpooled.federation.federation import Federation
 from unpooled.federation.matching import with_matching
@@ -52,9 +53,9 @@ class DryRun(RoundRunner):
         As of `RoundRunner`.
     n_rows : int
         Stands for N.
-    requests : list of (Request, bool)
-        One for each step and view, for the silos' rules; with each, whether its model
-        takes no missing cells.
+    requests : list of (Request, Needs)
+        One for each step and view, for the silos' rules; with each, what its model
+        needs of cells.
     lines : list of Release
         The ledger lines of all rounds.
     narrowed : bool
@@ -70,13 +71,12 @@ class DryRun(RoundRunner):
     study: str
     protection: str
     n_rows: int = _PLACEHOLDER_ROWS
-    requests: list[tuple[Request, bool]] = field(default_factory=list)
+    requests: list[tuple[Request, Needs]] = field(default_factory=list)
     lines: list[Release] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
     records: list[RoundRecord] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     planned: bool = True
-    complete: bool = False
     narrowed: bool = False
     follows: bool = False
     roster: Roster | None = None
@@ -154,7 +154,7 @@ class DryRun(RoundRunner):
         products = any(len(declared.letters) > 1 for declared in step.leaves.values())
         if key not in self._requested and not (self.narrowed and products):
             self._requested.add(key)
-            self.requests.append((request, self.complete))
+            self.requests.append((request, self.needs))
         inboxes = self._relay.deliver(step)
         lines = lines_of_all(request, step, sizes, self.protection, inboxes)
         self.lines += [line for line, _ in lines]
@@ -226,7 +226,7 @@ def planned_message(
     parties: Sequence[str],
     partition: str,
     *,
-    complete: bool,
+    needs: Needs,
     matched: bool,
 ) -> bytes:
     """Return the message that asks a silo by which rule it would refuse a request.
@@ -239,8 +239,8 @@ def planned_message(
         The study's parties.
     partition : {"rows", "columns"}
         The study's partition.
-    complete : bool
-        Whether the model takes no missing cells.
+    needs : Needs
+        What the model needs of cells.
     matched : bool
         Whether silos know which of their rows they would read: not before these are
         matched by ids.
@@ -249,24 +249,42 @@ def planned_message(
     whole = replace(request, fresh=everything, calls=(), told=())
     header, arrays = whole.as_message()
     header |= {"kind": "plan", "parties": sorted(parties), "partition": partition}
-    return encode(header | {"complete": complete, "matched": matched}, arrays)
+    return encode(header | needs._asdict() | {"matched": matched}, arrays)
 
 
-# For each refusal its party, step and rule, and the columns that it names.
-_Refusal = tuple[tuple[str, str, str], tuple[str, ...]]
+@dataclass(frozen=True)
+class _Answers:
+    """What the silos say of a plan.
+
+    Attributes
+    ----------
+    refusals : list of ((str, str, str), tuple of str)
+        Party, step and rule, and the columns that the party names.
+    notes : list of str
+        Sentences on columns that are constant in every silo.
+    latency : float
+        The shortest time that a reply took, in seconds; 0 where nothing was asked.
+    """
+
+    refusals: list[tuple[tuple[str, str, str], tuple[str, ...]]]
+    notes: list[str]
+    latency: float
 
 
-def _refusals_and_latency(
-    coordinator: Coordinator, requests: Iterable[tuple[Request, bool]], *, matched: bool
-) -> tuple[list[_Refusal], float]:
-    """Return what silos would refuse, and the shortest time that a reply took."""
-    refusals, latency = list[_Refusal](), math.inf
-    for request, complete in requests:
+def _answers(
+    coordinator: Coordinator,
+    requests: Iterable[tuple[Request, Needs]],
+    *,
+    matched: bool,
+) -> _Answers:
+    """Ask every silo about each request."""
+    refusals, notes, latency = list[Any](), list[str](), math.inf
+    for request, needs in requests:
         data = planned_message(
             request,
             coordinator.parties,
             coordinator.partition,
-            complete=complete,
+            needs=needs,
             matched=matched,
         )
         began = time.perf_counter()
@@ -278,7 +296,21 @@ def _refusals_and_latency(
             if rule := str(reply.header.get("rule", "")):
                 columns = _names(reply.header.get("columns", []))
                 refusals.append(((party, request.step, rule), columns))
-    return list(dict.fromkeys(refusals)), latency if math.isfinite(latency) else 0.0
+        constant = [
+            _names(reply.header.get("constant", []))
+            for reply in replies.messages.values()
+        ]
+        if everywhere := [c for c in constant[0] if all(c in one for one in constant)]:
+            model = request.step.rpartition(".")[0]
+            notes.append(
+                f"Constant in every silo: {listing(everywhere)}. Unless its values "
+                f"differ between silos, {model} finds no solution: leave it out."
+            )
+    return _Answers(
+        refusals=list(dict.fromkeys(refusals)),
+        notes=list(dict.fromkeys(notes)),
+        latency=latency if math.isfinite(latency) else 0.0,
+    )
 
 
 def _names(columns: Any) -> tuple[str, ...]:
@@ -327,25 +359,42 @@ def plan(
         raise DataError(f"{type(model).__name__} has no update to plan.")
     live, rows = federation.coordinator, int(n_rows or _PLACEHOLDER_ROWS)
     dry = _rehearsed(model, federation, y, rows, update=update)
-    refusals, latency = list[_Refusal](), 0.0
+    said = _Answers([], [], 0.0)
     if isinstance(live, Coordinator):
         matched = federation.layout.matching != "ids"
-        refusals, latency = _refusals_and_latency(live, dry.requests, matched=matched)
+        said = _answers(live, dry.requests, matched=matched)
+    explain = getattr(live, "explain", None) or (lambda party, rule: "")
     lines = with_matching(federation, dry.lines)
     planned = Plan(
         releases=lines,
-        refusals=tuple(refusal for refusal, _ in refusals),
-        refused_columns=tuple(columns for _, columns in refusals),
+        refusals=tuple(refusal for refusal, _ in said.refusals),
+        refused_columns=tuple(columns for _, columns in said.refusals),
         parties=live.parties,
         protection=live.protection,
-        notes=tuple(dry.notes),
-        latency=latency,
+        notes=(*dry.notes, *said.notes),
+        latency=said.latency,
         n_columns=len(federation.feature_names),
+        explanations={
+            (party, rule): more
+            for (party, _, rule), _ in said.refusals
+            if (more := explain(party, rule))
+        },
     )
     if update:
         return planned
     others = _other_ways(model, federation, y, rows, planned)
     return replace(planned, notes=(*planned.notes, *others))
+
+
+def rounds_to_come(model: Any, federation: Federation, y: Any) -> tuple[int, float]:
+    """Return the number of rounds of a fit, and an estimate of its seconds.
+
+    No silo is asked: a clone of the model is fitted on a dry run.
+    """
+    lines = tuple(_rehearsed(model, federation, y, _PLACEHOLDER_ROWS).lines)
+    live = federation.coordinator
+    planned = Plan(lines, (), live.parties, live.protection)
+    return planned.rounds, planned.seconds
 
 
 def _rehearsed(

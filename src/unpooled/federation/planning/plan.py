@@ -2,11 +2,16 @@
 
 import itertools
 import math
-from dataclasses import dataclass
-from typing import final
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, final
 
-from unpooled.ledger import Ledger, Release
+from unpooled.ledger import Ledger, Release, shape_text
+from unpooled.ledger.notebook import html_table
 from unpooled.protocol.opened_numbers import SHARE, numbers_of_lines
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Work of a computing process for what it sends: 0.2 to 0.25 s for 1 MB, measured.
 _SECONDS_PER_BYTE = 2.5e-7
@@ -34,6 +39,9 @@ class Plan:
         for their rules; 0 where they were not.
     n_columns : int
         Number of columns that the fit reads; 0 where it is not known.
+    explanations : mapping of (str, str) to str
+        By party and rule, the silo's own numbers behind a refusal. Only where silos are
+        simulated: they tell, for instance, how many rows a silo has.
     refused_columns : tuple of tuple of str
         For each refusal the columns that it is about, where a rule about cells names
         them; empty where there are none.
@@ -46,6 +54,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     latency: float = 0.0
     n_columns: int = 0
+    explanations: Mapping[tuple[str, str], str] = field(default_factory=dict)
     refused_columns: tuple[tuple[str, ...], ...] = ()
 
     @property
@@ -104,6 +113,44 @@ class Plan:
             f"silos have {math.ceil(each / SHARE):,} rows in all."
         )
 
+    def to_frame(self) -> "pd.DataFrame":
+        """Return the lines of the plan as a pandas data frame.
+
+        Returns
+        -------
+        DataFrame
+            One row for each array: "round", "step", "name", "shape" (a tuple), "bytes",
+            "visibility", "direction" and "parties" (a tuple).
+
+        Raises
+        ------
+        DataError
+            If pandas is not installed.
+        """
+        frame = Ledger(self.releases).to_frame()
+        return frame.drop(columns=["study", "peers", "time"])
+
+    def _repr_html_(self) -> str:
+        refused = [
+            f"{party} would refuse {step}: {rule}."
+            for party, step, rule in self.refusals
+        ]
+        caption = " ".join([f"{self._head}.", self.opened, *self.notes, *refused])
+        head = ("round", "step", "name", "shape", "bytes", "visibility", "direction")
+        rows = [
+            (*(line.round, line.step, line.name), shape_text(line.shape), line.bytes,
+             line.visibility, line.direction)
+            for line in self.releases
+        ]  # fmt: skip
+        return html_table(caption, head, rows)
+
+    @property
+    def _head(self) -> str:
+        return (
+            f"{len(self.parties)} parties, {self.rounds} rounds, each sends "
+            f"{self.bytes:,} bytes ({self.protection})"
+        )
+
     def _bytes(self, direction: str) -> int:
         lines = [line for line in self.releases if line.direction == direction]
         return max(
@@ -112,14 +159,10 @@ class Plan:
         )
 
     def __str__(self) -> str:
-        head = (
-            f"{len(self.parties)} parties, {self.rounds} rounds, each sends "
-            f"{self.bytes:,} bytes ({self.protection})"
-        )
         refused = [
             f"{party} would refuse {step}: {rule}"
             for party, step, rule in self.refusals
         ]
         return "\n".join(
-            [head, self.opened, *self.notes, str(Ledger(self.releases)), *refused]
+            [self._head, self.opened, *self.notes, str(Ledger(self.releases)), *refused]
         )

@@ -230,10 +230,13 @@ def pooled_class_means(
 
 
 def check_label(federation: Federation, y: Any) -> None:
-    """Check that y names the label that the silos carry along."""
-    if y is None:
-        raise DataError('Name the label column: fit(federation, y="...").')
-    if federation.label is None or y != federation.label:
+    """Check that y, or nothing, names the label that the silos carry along."""
+    if y is None and federation.label is None:
+        raise DataError(
+            'Name the label column when the federation is made: simulate(..., label="'
+            '...").'
+        )
+    if y not in (None, federation.label):
         raise DataError(
             f"y={y!r} is not the label that the silos carry along, which is "
             f"{federation.label!r}. Name it when the federation is made: "

@@ -334,6 +334,9 @@ class LinearDiscriminantAnalysis(
         self.random_state = random_state
         self.scores = scores
 
+    def _needs_variation(self) -> bool:
+        return self.solver == "exact" and self.shrinkage in (None, 0)
+
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return discriminant_exhibits(self, columns)
 
@@ -363,7 +366,8 @@ class LinearDiscriminantAnalysis(
             # Rounds 3 and 4: the covariances within classes and of all rows.
             Sw, St = self._covariances(federation, groups, self.shrinkage)
             # S_b v = λ S_w v, and Vᵀ S_w V is the identity.
-            ratios, V = leading_pencil_pairs(St - Sw, Sw, p, k)
+            names_of = federation.feature_names
+            ratios, V = leading_pencil_pairs(St - Sw, Sw, p, k, names_of)
             self.covariance_ = Sw
             self.scalings_ = V
             self.explained_variance_ratio_ = ratios[:k] / (ratios.sum() or 1.0)

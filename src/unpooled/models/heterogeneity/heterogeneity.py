@@ -337,6 +337,9 @@ class Heterogeneity(FederatedEstimator):
         self.n_components = n_components
         self.multivariate = multivariate
 
+    def _needs_variation(self) -> bool:
+        return self.multivariate
+
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return heterogeneity_exhibits(self, columns)
 
@@ -376,7 +379,7 @@ class Heterogeneity(FederatedEstimator):
         N, m, units = self.n_samples_, self.n_silos_, scale * scale[:, None]
         T, B = totals["scatter"] / units, totals["between"] / units
         W = T - B
-        wilks, pillai = means_test(B, T, m, N)
+        wilks, pillai = means_test(B, T, m, N, federation.feature_names)
         self.wilks_, self.pillai_ = _record(wilks), _record(pillai)
         self.box_m_ = None
         if round(float(totals["singular"])) == 0:

@@ -235,6 +235,10 @@ class CCA(Predicting):
         self.scores = scores
         self.random_state = random_state
 
+    def _needs_variation(self) -> bool:
+        # On a column partition the solvers find the span of the columns first.
+        return self.solver == "exact" and self.regularisation == 0
+
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return cca_exhibits(self, columns)
 
@@ -272,13 +276,14 @@ class CCA(Predicting):
                 f"had from anything. Choose a regularisation, 0.1 for instance, or "
                 f"leave columns out with select."
             )
-        A, B = canonical_directions(S.shrunk(c), k)
+        names = self.x_columns_, self.y_columns_
+        A, B = canonical_directions(S.shrunk(c), k, *names)
         self.canonical_correlations_ = correlations(S, A, B)
         self._set_latent(canonical_latent(S, A, B))
         self.x_correlations_ = structure(S.xx, self.x_rotations_)
         self.y_correlations_ = structure(S.yy, self.y_rotations_)
         if c == 0.0:
-            pairs = canonical_directions(S, min(p, q))
+            pairs = canonical_directions(S, min(p, q), *names)
             self.all_correlations_ = correlations(S, *pairs)
 
     def _fit_in_row_space(self, both: Federation, k: int) -> None:

@@ -6,19 +6,23 @@ that silently does nothing.
 """
 
 import dataclasses
+import functools
 import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeVar, final
 
+from unpooled.data.toml import suggestion
 from unpooled.errors import StudyError
 from unpooled.protocol.declaration import ROW_AXES, Declared
 from unpooled.protocol.opened_numbers import SHARE
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step
+
+_Kind = TypeVar("_Kind")
 
 # Keys of earlier versions, and what they became.
 _FORMER = {
@@ -27,7 +31,21 @@ _FORMER = {
 }
 
 
+def _naming_misspelt_rules(kind: type[_Kind]) -> type[_Kind]:
+    """Let the constructor say of a misspelt rule what a mapping's error says."""
+    plain: Any = kind.__init__
+
+    @functools.wraps(plain)
+    def checked(self: Any, *given: Any, **rules: Any) -> None:
+        _check_keys(rules)
+        plain(self, *given, **rules)
+
+    kind.__init__ = checked
+    return kind
+
+
 @final
+@_naming_misspelt_rules
 @dataclass(frozen=True)
 class Policy:
     """The rules of a silo.
@@ -150,6 +168,12 @@ class Policy:
         if isinstance(policy, Policy):
             return policy
         if isinstance(policy, str | Path):
+            if not Path(policy).exists():
+                raise StudyError(
+                    f"There is no policy file {policy}. A policy is the path of a TOML "
+                    f"file, a mapping of rules, or a Policy; unpooled.Policy.open() "
+                    f"allows everything."
+                )
             return cls.from_file(policy)
         return cls._from_keys(policy)
 
@@ -176,12 +200,7 @@ class Policy:
                 f"A policy is a table of {', '.join(known)}, the path of a TOML file "
                 f"with them, or a Policy; not {type(rules).__name__}."
             )
-        if unknown := sorted(set(rules or {}) - set(known)):
-            for former in sorted(_FORMER.keys() & set(unknown)):
-                raise StudyError(f"Policy {former}: {_FORMER[former]}")
-            raise StudyError(
-                f"Unknown policy keys {unknown}. The keys are {', '.join(known)}."
-            )
+        _check_keys(rules or {})
         for name, value in (rules or {}).items():
             _check_value(name, known[name], value)
         return cls(**(rules or {}))
@@ -271,7 +290,15 @@ class Policy:
     def check_made(self, n_columns: int, n_rows: int) -> None:
         """Refuse made-up columns where they are too many for the rows."""
         if not self.allows_pairs(n_columns, n_rows):
-            raise Refusal("max_feature_ratio")
+            raise Refusal(
+                "max_feature_ratio",
+                f"Of {n_columns:,} columns at most {self.most_columns(n_rows):,} pass "
+                f"with {n_rows:,} rows here.",
+            )
+
+    def most_columns(self, n_rows: int) -> int:
+        """Return how many columns `max_feature_ratio` lets pass: it tells the rows."""
+        return int(min(self.max_feature_ratio * n_rows, 1e9))
 
     def allows_pairs(self, n_features: int, n_rows: int) -> bool:
         """Whether a release over all pairs of so many features is allowed."""
@@ -309,6 +336,17 @@ def _weighs_people(step: Step, arguments: Iterable[str]) -> bool:
 
 def _listed(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _check_keys(rules: Iterable[str]) -> None:
+    known = [field.name for field in dataclasses.fields(Policy)]
+    if unknown := sorted(set(map(str, rules)) - set(known)):
+        for former in sorted(_FORMER.keys() & set(unknown)):
+            raise StudyError(f"Policy {former}: {_FORMER[former]}")
+        raise StudyError(
+            f"Unknown policy keys {unknown}. {suggestion(unknown[0], known)}The keys "
+            f"are {', '.join(known)}."
+        )
 
 
 def _check_value(name: str, default: Any, value: Any) -> None:

@@ -27,6 +27,7 @@ log = logging.getLogger("unpooled.party")
 # Rules about cells, with what the log calls such cells.
 MISSING, INFINITE, UNLABELLED = "missing_values", "infinite_values", "missing_labels"
 KINDS = {MISSING: "missing", INFINITE: "infinite", UNLABELLED: "without a label"}
+CONSTANT = "constant_columns"
 # Rows of a column that are named.
 _MOST_ROWS = 8
 
@@ -89,6 +90,8 @@ class UnusableCells:
         # By table; in it by selection of rows and column.
         self._known: WeakKeyDictionary[Table, dict[Any, dict[str, frozenset[str]]]]
         self._known = WeakKeyDictionary()
+        # By table, whether each column that was looked at is constant.
+        self._constant: WeakKeyDictionary[Table, dict[str, bool]] = WeakKeyDictionary()
 
     def check(self, asked: AskedStep, label: str | None, *, complete: bool) -> None:
         """Refuse a planned step that would meet cells which its model does not take.
@@ -117,6 +120,20 @@ class UnusableCells:
             self._refuse(view, view.source_columns, INFINITE)
             if complete and not view.is_filled:
                 self._refuse(view, view.source_columns, MISSING)
+
+    def constant(self, asked: AskedStep) -> list[str]:
+        """Return the columns of a planned step's view that have one value in all rows.
+
+        None where the view has some of the rows, so that it tells nothing of these, and
+        after transforms that mix columns.
+        """
+        view = asked.view
+        if not isinstance(view, View) or view.cut is not None or view.mixes:
+            return []
+        known = self._constant.setdefault(view.table, {})
+        if new := [name for name in view.source_columns if name not in known]:
+            known |= constant_columns(view.table, new)
+        return [name for name in view.source_columns if known[name]]
 
     def _refuse(self, view: View, columns: Sequence[str], kind: str) -> None:
         known = self._known.setdefault(view.table, {})
@@ -186,6 +203,21 @@ def unusable_cells(view: View, columns: Sequence[str]) -> Iterator[Cells]:
     for (name, kind), count in counts.items():
         if count:
             yield Cells(name, kind, count, tuple(rows[name, kind]))
+
+
+def constant_columns(table: Table, columns: Sequence[str]) -> dict[str, bool]:
+    """Return for each column whether all of its cells with a value have the same."""
+    low = np.full(len(columns), np.inf)
+    high = np.full(len(columns), -np.inf)
+    for block in table.sparse_blocks(list(columns)):
+        X = block.X
+        if hasattr(X, "indptr"):
+            least, most = X.nanmin(axis=0).toarray(), X.nanmax(axis=0).toarray()
+        else:
+            least = np.fmin.reduce(X, axis=0, initial=np.inf)
+            most = np.fmax.reduce(X, axis=0, initial=-np.inf)
+        low, high = np.fmin(low, least.ravel()), np.fmax(high, most.ravel())
+    return dict(zip(columns, (low >= high).tolist(), strict=True))
 
 
 def unlabelled(labels: Shaped[Array, " n"]) -> Bool[Array, " n"]:

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import final
 
 from unpooled.data.row_filter import FILTER_KEYS, filter_keys
-from unpooled.data.sources.database_address import anchored
+from unpooled.data.sources.database_address import anchored, where_paths_start
+from unpooled.data.sources.file_format import FORMAT_KEYS, format_keys
 from unpooled.data.sources.open_source import open_source
 from unpooled.data.table import Table
 from unpooled.data.toml import Section, read_text
-from unpooled.errors import StudyError
+from unpooled.errors import DataError, StudyError
 from unpooled.party.following import Follow
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.party import Party
@@ -31,8 +32,11 @@ _KEYS = (
     "ids",
     "partition",
     "columns",
+    "exclude",
     "missing",
+    "plausible",
     "block_mb",
+    *FORMAT_KEYS,
     *FILTER_KEYS,
     "policy",
     "identity",
@@ -63,11 +67,18 @@ class SiloFile:
         Kind of studies that the silo takes part in: the other silos have the same
         columns about other people, or other columns about the same people.
     columns : tuple of str or None
-        The only columns that studies may read; None for all.
+        The only columns that studies may read; None for all but `exclude`.
+    exclude : tuple of str
+        Columns that no study may read, such as those that hold text.
     missing : mapping of str to list of float
         Per column, the cell values that mean missing.
+    plausible : mapping of str to list of float
+        Per column, the smallest and largest plausible value: with a cell outside, the
+        silo takes part in nothing, and says so here alone.
     block_mb : float or None
         Megabytes that a block of rows may take in memory; None for 64.
+    format : mapping of str to str
+        Separator, decimal, encoding or sheet of the source, as of `open_source`.
     rows : mapping of str to str
         Which rows studies read, `where` and `unlabelled` of `open_source`.
     policy, identity, roster : Path
@@ -90,8 +101,11 @@ class SiloFile:
     ids: str | None
     partition: str
     columns: tuple[str, ...] | None
+    exclude: tuple[str, ...]
     missing: Mapping[str, list[float]]
+    plausible: Mapping[str, list[float]]
     block_mb: float | int | None
+    format: Mapping[str, str]
     rows: Mapping[str, str]
     policy: Path
     identity: Path
@@ -121,8 +135,11 @@ class SiloFile:
             ids=own.text("ids"),
             partition=own.text("partition", choices=("rows", "columns")) or "rows",
             columns=own.names("columns"),
+            exclude=own.names("exclude") or (),
             missing=own.codes("missing"),
+            plausible=own.codes("plausible"),
             block_mb=own.number("block_mb"),
+            format=format_keys(own),
             rows=filter_keys(own),
             policy=file("policy", "policy.toml"),
             identity=file("identity", "identity.key"),
@@ -140,15 +157,22 @@ class SiloFile:
 
     def table(self) -> Table:
         """Open the source; raise a `DataError` where it cannot be read."""
-        return open_source(
-            self.source,
-            label=self.label,
-            ids=self.ids,
-            columns=self.columns,
-            missing=self.missing,
-            block_mb=self.block_mb,
-            **self.rows,
-        )
+        try:
+            return open_source(
+                self.source,
+                label=self.label,
+                ids=self.ids,
+                columns=self.columns,
+                exclude=self.exclude,
+                missing=self.missing,
+                plausible=self.plausible,
+                block_mb=self.block_mb,
+                **self.format,
+                **self.rows,
+            )
+        except DataError as wrong:
+            start = where_paths_start(self.source, self.path)
+            raise DataError(f"{wrong}{start}", rule=wrong.rule) from wrong
 
     def rules(self) -> Policy:
         """Read the policy; without its file nothing runs."""

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 from unpooled.data.sources.database_address import anchored
 from unpooled.data.sources.open_source import open_source
@@ -52,7 +52,7 @@ class SiloConfig:
     ----------
     name, source : str
         As in `SiloFile`; a relative path starts at the working directory.
-    label, ids, partition, columns, missing, approval
+    label, ids, partition, columns, missing, approval, format
         As in `SiloFile`.
     policy : Path or None
         A file of rules to copy; the defaults when None.
@@ -68,6 +68,7 @@ class SiloConfig:
     policy: Path | None = None
     approval: str = "none"
     partition: str = "rows"
+    format: Mapping[str, Any] = field(default_factory=dict)
 
     def to_toml(self) -> str:
         """Return the text of a silo's file (UTF-8)."""
@@ -83,6 +84,7 @@ class SiloConfig:
         if self.missing:
             codes = [f"{_toml(c)} = {list(v)}" for c, v in self.missing.items()]
             lines.append(("missing", f"{{ {', '.join(codes)} }}"))
+        lines += [(key, _toml(value)) for key, value in self.format.items()]
         lines += [
             ("policy", '"policy.toml"'),
             ("identity", '"identity.key"'),
@@ -127,6 +129,7 @@ def init_silo(local: Path, config: SiloConfig) -> Path:
         ids=config.ids,
         columns=config.columns,
         missing=config.missing,
+        **config.format,
     )
     rules = _POLICY
     if config.policy is not None:

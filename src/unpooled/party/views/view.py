@@ -136,6 +136,11 @@ class View:
         return any(find_step(name).by_column == "missing" for name in self.transforms)
 
     @property
+    def mixes(self) -> bool:
+        """Whether a transform in the chain makes a column of several."""
+        return not all(find_step(name).by_column for name in self.transforms)
+
+    @property
     def fewest_rows(self) -> int:
         """The fewest rows that this view and any other of the table can differ in.
 

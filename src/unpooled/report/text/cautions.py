@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import final
 
+import numpy as np
+
 from unpooled.errors import StudyError
 from unpooled.ledger import Release
 from unpooled.report.facts import Facts, declaration
@@ -16,6 +18,8 @@ from unpooled.report.text.wording import (
 )
 from unpooled.results.formats import listed
 
+# Above this share of its variance between silos, the report warns of a column.
+_MOSTLY_BETWEEN = 0.5
 # Below this many rows per silo, on average, the report warns of few rows.
 _FEW_ROWS = 30
 # Below this many rows per column, it warns of a total over pairs of columns.
@@ -40,6 +44,7 @@ def cautions(facts: Facts) -> list[Caution]:
         *_about_single_silos(facts),
         *_about_refusals(facts),
         *_about_few_rows(facts),
+        *_about_units(facts),
         *_about_rules(facts),
     ]
     return sorted(found, key=lambda caution: not caution.serious)
@@ -163,6 +168,34 @@ def _about_few_rows(facts: Facts) -> list[Caution]:
             f"number of columns, such a total reveals much about single rows."
         )
         found.append(Caution("Many columns for few rows", text, N <= p))
+    return found
+
+
+def _about_units(facts: Facts) -> list[Caution]:
+    """Warn of columns of which silos differ more than people do.
+
+    Only `Heterogeneity` opens totals that tell: means and variances of all rows
+    together are the same whether silos differ or people.
+    """
+    found = []
+    for _, model in facts.models:
+        # Not `getattr`: it would request what the silos keep.
+        shares = np.nan_to_num(vars(model).get("eta_squared_", ()))
+        names = vars(model).get("feature_names_in_", facts.feature_names)
+        apart = {
+            str(name): share
+            for name, share in zip(names, shares, strict=False)
+            if share > _MOSTLY_BETWEEN
+        }
+        if apart:
+            each = [f"{name} ({share:.0%})" for name, share in apart.items()]
+            text = (
+                f"Of these columns most of the variance lies between the silos and "
+                f"not between people: {listed(each)}. Silos may have them in other "
+                f"units, or write other codes for missing cells: compare them, and let "
+                f"each silo declare a plausible range."
+            )
+            found.append(Caution("Silos may measure in other units", text))
     return found
 
 

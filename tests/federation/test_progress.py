@@ -1,0 +1,113 @@
+"""The rounds of a call, shown where a person looks on."""
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+from sklearn.pipeline import make_pipeline
+
+import unpooled as up
+from unpooled.coordinator.coordinator import Coordinator
+from unpooled.errors import ReleaseRefusedError
+from unpooled.federation.progress import CallProgress
+
+
+class Clock:
+    """Moves on by as many seconds at each look."""
+
+    def __init__(self, seconds):
+        self.now, self.seconds = 0.0, seconds
+
+    def __call__(self):
+        self.now += self.seconds
+        return self.now
+
+
+@pytest.fixture
+def federation():
+    X = np.random.default_rng(8).lognormal(size=(120, 3))
+    return up.simulate({name: X[j::3] for j, name in enumerate("abc")}, follow=True)
+
+
+def watched(federation, verbose, *, terminal, seconds=0.0):
+    written = io.StringIO()
+    console = Console(file=written, force_terminal=terminal, width=200)
+    coordinator = federation.coordinator
+    assert isinstance(coordinator, Coordinator)
+    CallProgress(coordinator, verbose, console, Clock(seconds))
+    return written
+
+
+def test_lines_where_nobody_looks_on(federation):
+    written = watched(federation, True, terminal=False, seconds=6.0)
+
+    make_pipeline(up.StandardScaler(), up.PCA(2)).fit(federation)
+
+    lines = written.getvalue().splitlines()
+    planned = up.plan(up.PCA(2), federation).rounds
+    assert f"PCA.fit: about {planned} rounds" in lines
+    # 12 s and more pass between two rounds.
+    assert any(line.startswith("PCA.fit: round 2 of about") for line in lines)
+    assert any(line.startswith(f"PCA.fit: done after {planned} rou") for line in lines)
+    assert lines[0].startswith("StandardScaler.fit")
+
+
+@pytest.mark.parametrize(
+    ("verbose", "terminal", "seconds", "shown"),
+    [
+        (None, True, 3.0, True),
+        (None, True, 1e-9, False),
+        (True, True, 1e-9, True),
+        (None, False, 100.0, False),
+        (False, True, 100.0, False),
+    ],
+)
+def test_a_bar_is_for_those_who_look_on(federation, verbose, terminal, seconds, shown):
+    written = watched(federation, verbose, terminal=terminal, seconds=seconds)
+
+    up.PCA(2).fit(federation)
+
+    assert ("PCA.fit" in written.getvalue()) is shown
+
+
+def test_a_fit_that_fails_ends_its_bar(federation):
+    written = watched(federation, True, terminal=False, seconds=6.0)
+    wide = np.random.default_rng(0).standard_normal((30, 20))
+    other = up.simulate({name: wide + ord(name) for name in "abc"})
+    failing = watched(other, True, terminal=False, seconds=6.0)
+
+    with pytest.raises(ReleaseRefusedError):
+        up.PCA(2).fit(other)
+    up.StandardScaler().fit(federation)
+
+    assert "stopped after" in failing.getvalue()
+    assert "done after" in written.getvalue()
+
+
+def test_a_comparison_in_secret_is_announced_with_its_price(federation, monkeypatch):
+    written = watched(federation, None, terminal=True)
+    model = up.PowerTransformer()
+    # Only what is said before: the fit itself is tested elsewhere, and takes minutes.
+    monkeypatch.setattr(up.PowerTransformer, "_fit", lambda self, federation, y: None)
+
+    model.fit(federation)
+
+    said = " ".join(written.getvalue().split())
+    assert "PowerTransformer.fit: comparing 3 columns in secret takes" in said
+    assert 'comparison="summed" is about a hundred times as fast' in said
+    assert "50 to 100 totals of each column" in said
+    up.PowerTransformer(comparison="summed").fit(federation)
+    assert written.getvalue().count("in secret takes") == 1
+
+
+def test_the_rehearsal_leaves_no_trace(federation):
+    watched(federation, True, terminal=False)
+    before = len(federation.ledger)
+
+    up.PCA(2).fit(federation)
+
+    assert len(federation.ledger) == before + len(
+        up.plan(up.PCA(2), federation).releases
+    )
+    np.testing.assert_array_equal(up.PCA(2).fit(federation).components_.shape, (2, 3))
