@@ -32,8 +32,10 @@ def execute(path: Path) -> None:
         client.execute()
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
-            if output.get("name") == "stderr":
-                sys.exit(f"{path.name}: a cell warns:\n{cell.source}\n\n{output.text}")
+            picture = "image/png" in output.get("data", {})
+            drawn = output.output_type == "display_data" and not picture
+            if output.get("name") == "stderr" or drawn:
+                sys.exit(f"{path.name}: a cell warns:\n{cell.source}\n\n{output}")
     notebook.metadata = nbformat.from_dict(
         {
             "kernelspec": {

@@ -86,6 +86,9 @@ def test_a_notebook_is_stored_as_a_reader_would_run_it(path):
     assert [cell["execution_count"] for cell in code] == [*range(1, len(code) + 1)]
     assert {o.get("name", "stdout") for o in outputs} == {"stdout"}
     assert "error" not in {o["output_type"] for o in outputs}
+    # Anything else that is displayed is a warning or the remains of a progress bar.
+    displayed = [o["data"] for o in outputs if o["output_type"] == "display_data"]
+    assert all("image/png" in data for data in displayed)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
