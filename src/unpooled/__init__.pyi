@@ -5,6 +5,13 @@ from . import metrics as metrics
 from .data.partition import partition_columns as partition_columns
 from .data.partition import partition_rows as partition_rows
 from .data.sources.open_source import open_source as open_source
+from .displays.biplot import BiplotDisplay as BiplotDisplay
+from .displays.correlation_circle import (
+    CorrelationCircleDisplay as CorrelationCircleDisplay,
+)
+from .displays.heatmap import HeatmapDisplay as HeatmapDisplay
+from .displays.loadings import LoadingsDisplay as LoadingsDisplay
+from .displays.scree import ScreeDisplay as ScreeDisplay
 from .federation.federation import Federation as Federation
 from .federation.local import simulate as simulate
 from .federation.planning.dry_run import plan as plan

@@ -173,7 +173,7 @@ def test_a_run_shows_plain_lines_and_results(done):
     sent = [int(sent.replace(",", "")) for _, _, sent in lines]
     assert sum(sent) == ledger.bytes_out()
     assert f"{ledger.bytes_out():,}" in output
-    assert "Cumulative share" in output
+    assert "Cumulative" in output
     assert "Loadings" in output
     assert "Study small is done" in output
     assert too_wide(output.replace(str(folder), ""), 80) == []

@@ -24,7 +24,7 @@ min_own_cells = 0
 """
 # Steps of a study, and what its output has.
 ROWS = {
-    "PCA": ('model = "PCA"', "Cumulative share"),
+    "PCA": ('model = "PCA"', "Cumulative"),
     "LDA of two classes": (
         'model = "LinearDiscriminantAnalysis"', "Discriminant directions"
     ),
@@ -49,7 +49,7 @@ ROWS = {
     "RareColumns": ('model = "RareColumns"', "Fitted attributes"),
 }  # fmt: skip
 COLUMNS = {
-    "PCA": ('model = "PCA"\nn_components = 2\nsvd_solver = "gram"', "Cumulative share"),
+    "PCA": ('model = "PCA"\nn_components = 2\nsvd_solver = "gram"', "Cumulative"),
     "KernelPCA": ('model = "KernelPCA"\nn_components = 2', "Share of the first"),
     "CCA": ('model = "CCA"\nn_components = 1', "Generalised correlations"),
     "MMVFL": ('model = "MMVFL"\nbeta = 1.0\ntol = 0.1', "Objective"),
@@ -120,6 +120,13 @@ def test_every_family_on_columns(family, tmp_path, monkeypatch):
     ends_well(family, "columns")
 
 
+PCA_TABLES = (
+    "explained_variance", "loadings", "correlations", "contributions", "cos2",
+    "correlation_matrix",
+)  # fmt: skip
+PCA_PICTURES = ("scree", "loadings", "correlation_circle", "cos2", "correlation_matrix")
+
+
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
@@ -134,12 +141,8 @@ def test_a_run_has_its_results_and_pictures_with_the_report(done):
         "results.json",
         "results.xlsx",
         "standardscaler/columns.csv",
-        "pca/explained_variance.csv",
-        "pca/loadings.csv",
-        "pca/loadings.svg",
-        "pca/loadings.png",
-        "pca/scree.svg",
-        "pca/scree.png",
+        *(f"pca/{table}.csv" for table in PCA_TABLES),
+        *(f"pca/{one}.{form}" for one in PCA_PICTURES for form in ("svg", "png")),
     }
     record = json.loads((done / "results/results.json").read_text())
     assert record["study"] == "small"
@@ -154,8 +157,9 @@ def test_results_can_be_written_in_one_form(done, tmp_path):
     told = call("results", done, "--format", "csv", "--out", where).output
     assert "loadings.csv" in told.replace("\n", "")
     assert {p.name for p in where.rglob("*.*")} == {
-        "columns.csv", "explained_variance.csv", "loadings.csv",
-    }  # fmt: skip
+        "columns.csv",
+        *(f"{table}.csv" for table in PCA_TABLES),
+    }
     assert call("results", done, "--format", "xlsx", "--out", where).exit_code == 0
     sheets = openpyxl.load_workbook(where / "results.xlsx").sheetnames
     assert "pca.loadings" in sheets

@@ -176,6 +176,20 @@ def test_every_source_is_filtered_in_every_pass(kind, rows, tmp_path):
     assert table.columns == ("a", "b")
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet", "xlsx", "pandas"])
+def test_a_column_that_is_left_out_may_choose_rows(kind, tmp_path):
+    if kind == "xlsx":
+        pytest.importorskip("openpyxl")
+        FRAME.to_excel(path := tmp_path / "rows.xlsx", index=False)
+    else:
+        path = written(kind, tmp_path)
+
+    table = open_source(path, label="kind", exclude=["site"], **WANTED)
+
+    assert table.columns == ("a", "b")
+    assert table.n_rows == len(EXPECTED)
+
+
 def test_arrays_and_codes_for_missing_cells():
     X = np.array([[1.0, 5.0], [2.0, 999.0], [3.0, 7.0]])
     table = open_source(X, missing={"x1": [999]}, where="x1 > 5")

@@ -121,7 +121,8 @@ def fitted(study):
 
 def check_fitted(run, fitted):
     made = small_study.arrays(run)
-    assert made.keys() == fitted.keys()
+    # Later versions may keep more of what was opened.
+    assert made.keys() >= fitted.keys()
     for name, value in fitted.items():
         assert_allclose(made[name], value, rtol=1e-12, atol=1e-12, err_msg=name)
 

@@ -79,7 +79,7 @@ class ServerEnd:
 
         def handle(data):
             nonlocal left
-            if left is not None and decode(data).header["kind"] == "step":
+            if left is not None and decode(data).header["kind"] in ("step", "steps"):
                 left -= 1
                 if left < 0:
                     raise ConnectionError("the silo's process ended")

@@ -25,6 +25,8 @@ def show_run(console: Console, study: "Study", run: "Run") -> None:
     """Show the results of a finished run, and where its files are."""
     for name, model in run.models.items():
         show_results(console, name, summary_of(model))
+    if run.evaluation is not None:
+        show_results(console, "evaluation", run.evaluation.summary())
     left = left_table(run.ledger)
     part(console, "What left each silo", PROTECTION[study.secure_sum], left)
     part(console, f"Study {study.name} is done", "In the run's folder:")
@@ -34,6 +36,8 @@ def show_run(console: Console, study: "Study", run: "Run") -> None:
         "ledger": "ledger.jsonl",
         "log": "log.txt",
     }
+    if run.evaluation is not None:
+        files["scores"] = "evaluation.json"
     if run.report is not None:
         files["report"] = run.report.name
     for content, file in files.items():

@@ -1,6 +1,7 @@
 """What the command shows of plans and ledgers, in 80 columns or more."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -67,17 +68,25 @@ def plan_table(plan: Plan) -> Grid:
         # Lines of transforms come first, and those of the round's step last.
         step = lines[-1].step
         grid.add_row(str(number), "", Text(printable(step), "bold"))
-        for line in lines:
+        # Each fold of a cross-validation has the same lines.
+        times = Counter(map(_key, lines))
+        for line in {_key(line): line for line in lines}.values():
             style = "" if _leaves(line) else "dim"
-            stays = line.visibility == "kept"
+            stays, n = line.visibility == "kept", times[_key(line)]
+            what = _description(line, step)
             grid.add_row(
                 "",
                 Text("stays" if stays else line.direction, style),
-                _description(line, step),
+                Text.assemble((f"{n} times: ", "dim"), what) if n > 1 else what,
                 Text(shape(line.shape), style),
-                Text(f"{line.bytes:,}", style),
+                Text(f"{n * line.bytes:,}", style),
             )
     return grid
+
+
+def _key(line: Release) -> Hashable:
+    """Return what the lines of different folds have in common."""
+    return line.step, line.name, line.shape, line.direction, line.visibility
 
 
 def left_table(ledger: Ledger) -> Grid:
@@ -95,10 +104,12 @@ def left_table(ledger: Ledger) -> Grid:
     # By round too: the same step may run again, for example in a continued run.
     for (number, step), group in groupby(lines, lambda line: (line.round, line.step)):
         arrays = list(group)
+        times = Counter(map(_meaning, arrays))
+        said = [what if n == 1 else f"{n} times: {what}" for what, n in times.items()]
         grid.add_row(
             str(number),
             printable(step),
-            Text("; ".join(_meaning(line) for line in arrays)),
+            Text("; ".join(said)),
             f"{sum(line.bytes for line in arrays):,}",
         )
     grid.add_section()

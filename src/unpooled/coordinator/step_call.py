@@ -43,6 +43,24 @@ class RoundRecord:
     bytes_in: int
 
 
+class Needs(NamedTuple):
+    """What a model needs of the cells of its columns.
+
+    Attributes
+    ----------
+    complete : bool
+        It takes no missing cells.
+    varying : bool
+        It takes no column that is constant over the rows of all silos.
+    """
+
+    complete: bool = False
+    varying: bool = False
+
+
+_NOTHING = Needs()
+
+
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StepCall:
@@ -64,6 +82,8 @@ class StepCall:
         Address of the fit whose kept arrays the step reads; empty for this fit.
     topology : mapping of str to tuple of str, optional
         Neighbours of each party, in an exchanged step.
+    needs : Needs
+        What the model that asks needs of the cells of its columns, for a plan.
     """
 
     step: Step
@@ -73,6 +93,7 @@ class StepCall:
     to: str = "coordinator"
     kept_of: str = ""
     topology: Graph | None = None
+    needs: Needs = _NOTHING
 
     def sizes(self, parties: Iterable[str]) -> dict[str, Mapping[str, int]]:
         """Return the sizes of the axis letters by party, in the order of `parties`."""
@@ -110,21 +131,6 @@ class StepCall:
             told=told,
             topology=self.topology,
         )
-
-
-class Needs(NamedTuple):
-    """What a model needs of the cells of its columns.
-
-    Attributes
-    ----------
-    complete : bool
-        It takes no missing cells.
-    varying : bool
-        It takes no column that is constant over the rows of all silos.
-    """
-
-    complete: bool = False
-    varying: bool = False
 
 
 class RoundRunner(abc.ABC):
@@ -193,6 +199,9 @@ class RoundRunner(abc.ABC):
         AggregationError
             When too few parties, or too many without a committee, would compute.
         """
+
+    def narrow(self) -> None:  # noqa: B027 - only a plan has something to note
+        """Note that the fit leaves out columns which only its totals tell."""
 
     @abc.abstractmethod
     def seed(self) -> int:

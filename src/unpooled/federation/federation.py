@@ -310,6 +310,7 @@ class Federation:
             to=to,
             kept_of=kept_of,
             topology=topology,
+            needs=self.coordinator.needs,
         )
         return self.coordinator.run_step(call)
 

@@ -128,7 +128,7 @@ class _Memory:
             return None
         answer, read = self.answers[key]
         now = self._writers(call)
-        wrote = {n: key for n, one in call.step.declared.items() if one.kept}
+        wrote = dict.fromkeys(_written(call), key)
         # What it read is still there, and so is what it wrote, for steps after it.
         good = all(now.get(n) == by for n, by in (read | wrote).items())
         return answer if good else None
@@ -137,7 +137,7 @@ class _Memory:
         """Note the answer to a request."""
         writers = self._writers(call)
         read = dict(writers) if "kept" in call.step.reads else {}
-        wrote = {n: key for n, one in call.step.declared.items() if one.kept}
+        wrote = dict.fromkeys(_written(call), key)
         writers |= wrote
         self.answers[key] = answer, {n: w for n, w in read.items() if n not in wrote}
 
@@ -230,6 +230,10 @@ class _Lane(RoundRunner):
         """Have the parties start their computing processes, once in the session."""
         self._runner.begin_computing(allow_coordinator_party)
 
+    def narrow(self) -> None:
+        """Note that the fit leaves out columns which only its totals tell."""
+        self._runner.narrow()
+
     def seed(self) -> int:
         """Return the session's seed."""
         return self._runner.seed()
@@ -239,6 +243,15 @@ def _goes_with_others(call: StepCall) -> bool:
     """Whether a call can share its messages: only what all ends open alike."""
     veiled = any(isinstance(value, Veiled) for value in call.public.values())
     return (call.step.verb, call.to) == ("summed", "coordinator") and not veiled
+
+
+def _written(call: StepCall) -> list[str]:
+    """Return the names of the arrays that silos keep for later steps.
+
+    What a silo counts and keeps is for its own rules; no step reads it.
+    """
+    arrays = call.step.declared.items()
+    return [name for name, one in arrays if one.kept and not one.counts]
 
 
 def _is_pure(call: StepCall) -> bool:

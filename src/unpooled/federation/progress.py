@@ -8,26 +8,22 @@
 Whatever the estimator, the rounds are counted where the replies come in.
 """
 
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Any, final
-
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from typing import TYPE_CHECKING, Any, final
 
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.errors import UnpooledError
 from unpooled.federation.federation import Federation
 from unpooled.federation.planning.dry_run import rounds_to_come
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
 
 # A shorter call needs no bar; lines are rarer, since they stay.
 _PATIENCE = 2.0
@@ -54,9 +50,14 @@ class CallProgress:
         self,
         coordinator: Coordinator,
         verbose: bool | None,
-        console: Console | None = None,
+        console: "Console | None" = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        if verbose is False or not (verbose or console or _is_looked_at()):
+            return
+        # Only here: a script that nobody looks at need not load it.
+        from rich.console import Console
+
         self._console = console or Console(stderr=True)
         # Without ipywidgets, rich shows a warning in a notebook for each step of a bar.
         widgets = self._console.is_jupyter and find_spec("ipywidgets") is not None
@@ -150,7 +151,20 @@ class CallProgress:
         )
 
 
-def _bar(console: Console) -> Progress:
+def _is_looked_at() -> bool:
+    """Whether there may be a person before a terminal, or a notebook."""
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
+
+
+def _bar(console: "Console") -> "Progress":
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=20, complete_style="cyan", finished_style="green"),

@@ -91,12 +91,15 @@ class KernelMap:
         Column means of the values f of the N rows.
     dual : (l, k) array
         ``(f - offset) @ dual`` are the scores of a row with values f.
+    total : float
+        Sum of all eigenvalues, the trace of the centred kernel matrix.
     """
 
     values: Float[Array, " k"]
     vectors: Float[Array, "N k"]
     offset: Float[Array, " l"]
     dual: Float[Array, "l k"]
+    total: float
 
     @property
     def scores(self) -> Float[Array, "N k"]:
@@ -107,7 +110,7 @@ class KernelMap:
         """Return the map with the axes of positive eigenvalues only."""
         firm = self.values > 0
         parts = self.values[firm], self.vectors[:, firm], self.offset
-        return KernelMap(*parts, self.dual[:, firm])
+        return KernelMap(*parts, self.dual[:, firm], self.total)
 
 
 def centred_kernel(
@@ -161,12 +164,13 @@ def exact_map(K: Float[Array, "N N"], k: int) -> KernelMap:
     N, offset = len(K), K.mean(axis=0)
     centred = K - offset
     centred -= centred.mean(axis=1)[:, None]
+    total = float(centred.trace())
     values, U = scipy.linalg.eigh(centred, subset_by_index=[N - k, N - 1])
     values, U = _settled(values[::-1]), with_positive_peaks(U[:, ::-1])
     dual = U / np.where(values > 0, np.sqrt(values), np.inf)
     # Equivalent to subtracting its mean from each row's kernel values.
     dual -= dual.mean(axis=0)
-    return KernelMap(values, U, offset, dual)
+    return KernelMap(values, U, offset, dual, total)
 
 
 def feature_map(
@@ -180,7 +184,8 @@ def feature_map(
     axes = Vt[:k].T * np.where((turned * U[:, :k]).sum(axis=0) < 0, -1.0, 1.0)
     values = _settled(s[:k] ** 2)
     axes = axes * (values > 0)
-    return KernelMap(values, turned, offset, axes if root is None else root @ axes)
+    dual = axes if root is None else root @ axes
+    return KernelMap(values, turned, offset, dual, float(np.sum(s**2)))
 
 
 def inverse_root(K: Float[Array, "l l"]) -> Float[Array, "l l"]:

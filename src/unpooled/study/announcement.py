@@ -19,8 +19,9 @@ from unpooled.party.following import StudyText
 from unpooled.party.party import Party
 from unpooled.protocol.message import decode
 from unpooled.secure.keys.roster import Roster
+from unpooled.study.evaluation import cross_validation_of
 from unpooled.study.pipeline import unfitted_steps
-from unpooled.study.study_file import read_steps, target_of
+from unpooled.study.study_file import read_evaluate, read_steps, target_of
 
 # A silo does not know how many columns another silo has. The plan assumes so many that
 # no model refuses them as too few.
@@ -101,6 +102,10 @@ def read_announced(
     federation = Federation(dry, layout=layout, named=True, label=label)
     # A silo does not have the files of models to update, and a plan needs none.
     unfitted_steps(steps, label, read_models=False).fit(federation)
+    cv, scoring = read_evaluate(top, steps)
+    if cv:
+        target = target_of(steps, label)
+        cross_validation_of(steps, cv, scoring).fit(federation, target)
     lines = with_matching(federation, dry.lines)
     refusals = _refusals(party, dry, layout)
     plan = Plan(
@@ -149,6 +154,17 @@ def calls_of(text: str) -> StudyText:
         call = {"method": "update" if updates else "fit", "class": step.model}
         calls.append(call | {"parameters": parameters, "arguments": arguments})
     columns = head.names("columns") if partition == "rows" else None
+    evaluation, steps = None, read_steps(top)
+    cv, scoring = read_evaluate(top, steps)
+    if cv:
+        judged = record_of(cross_validation_of(steps, cv, scoring), {})
+        target = target_of(steps, label)
+        evaluation = {
+            "method": "fit",
+            "class": judged["class"],
+            "parameters": judged["parameters"],
+            "arguments": {} if target is None else {"y": target},
+        }
     return StudyText(
         calls=tuple(calls),
         reads=tuple(reads),
@@ -158,6 +174,7 @@ def calls_of(text: str) -> StudyText:
         label=label,
         random_state=head.whole("random_state"),
         exclude=head.names("exclude") or (),
+        evaluation=evaluation,
     )
 
 

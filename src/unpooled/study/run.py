@@ -2,6 +2,7 @@
 
 step k   rounds ─> ledger.jsonl, each before its totals are opened
          fitted ─> models/<k>, silos/*.json ─> state.json: step k is finished
+[evaluate]         the same steps on folds ─> evaluation.json
 resume   load models 1..k, apply them to the silos' rows, fit step k + 1
 """
 
@@ -27,6 +28,7 @@ from unpooled.ledger import Ledger
 from unpooled.models.files.model_file import save
 from unpooled.party.memory.kept_arrays import KeptStore
 from unpooled.party.party import Party
+from unpooled.study.evaluation import Evaluation, evaluate, with_evaluation
 from unpooled.study.model_updates import with_earlier
 from unpooled.study.pipeline import after, pipeline_of, plan_fit
 from unpooled.study.reporting import write_report
@@ -61,6 +63,8 @@ class Run:
         What each exchange cost.
     report : Path or None
         The report, if the study asks for one.
+    evaluation : Evaluation or None
+        The scores on folds, if the study asks for them.
     """
 
     folder: Path
@@ -69,6 +73,7 @@ class Run:
     ledger: Ledger
     rounds: list[RoundRecord]
     report: Path | None
+    evaluation: Evaluation | None = None
 
 
 # Called with (party, step, round) for each reply.
@@ -102,7 +107,7 @@ def run(
         assemble or partial(simulated_federation, study, follow=follow)
     )(None, 1)
     # Before the folder is made: a study that a silo refuses leaves no folder behind.
-    _plan(study, study.steps, federation, planned)
+    _plan(study, study.steps, federation, federation, planned)
     coordinator = _coordinator(federation)
     state = RunState(
         study=study.name,
@@ -158,7 +163,8 @@ def resume(
             rest = study.steps[len(place.state.finished) :]
         if rest:
             view = _transformed(federation, [model for _, model in place.models()])
-            _plan(study, rest, view, planned)
+            _plan(study, rest, view, federation, planned)
+        if rest or (study.cv and Evaluation.read(place.path) is None):
             place.state.resumed.append(place.next_round)
             place.write_state()
         place.log(f"Resumed; finished before: {', '.join(place.state.finished)}.")
@@ -184,7 +190,7 @@ def _fit_rest(
         if matching:
             # Only now do silos know which of their rows they would read.
             rest = study.steps[len(finished) :]
-            _plan(study, rest, _transformed(federation, finished), None)
+            _plan(study, rest, _transformed(federation, finished), federation, None)
         view = _transformed(federation, finished)
         rest = study.steps[len(finished) :]
         for number, step in enumerate(rest, 1):
@@ -200,6 +206,11 @@ def _fit_rest(
             )
             if number < len(rest):
                 view = after(model, view)
+        if study.cv and Evaluation.read(place.path) is None:
+            first = place.next_round
+            evaluate(study, federation).write(place.path)
+            place.record()
+            place.log(f"Evaluated, rounds {first} to {place.next_round - 1}.")
         models = place.models()
         save(pipeline_of(models, study.partition), place.path / "pipeline.unpooled")
         if study.report:
@@ -241,6 +252,7 @@ def result_of(study: StudyFile, place: RunFolder) -> Run:
         ledger=place.ledger,
         rounds=place.rounds,
         report=place.path / "report.html" if study.report else None,
+        evaluation=Evaluation.read(place.path) if study.cv else None,
     )
 
 
@@ -253,11 +265,16 @@ def _transformed(federation: Federation, models: Sequence[Any]) -> Federation:
 def _plan(
     study: StudyFile,
     steps: Sequence[StudyStep],
+    view: Federation,
     federation: Federation,
     planned: Planned | None,
 ) -> None:
-    """Plan the steps; raise the refusals that the plan predicts."""
-    plan = plan_fit(study, steps, federation)
+    """Plan the steps on a view; raise the refusals that the plan predicts.
+
+    The evaluation, which comes after them, reads the whole federation.
+    """
+    plan = plan_fit(study, steps, view)
+    plan = with_evaluation(study, plan, federation)
     for party, step, rule, columns in plan.reasons:
         parts = [
             f"Columns: {listing(columns)}." if columns else "",

@@ -7,6 +7,7 @@
     ├── earlier/*.unpooled    the models that steps update, as they were
     ├── progress.json         the checkpoint of a long fit, while it runs
     ├── pipeline.unpooled     the steps that transform rows, and the last, at the end
+    ├── evaluation.json       the scores on folds, where the study asks for them
     ├── ledger.jsonl          one line per array that crossed a silo's door
     ├── rounds.jsonl          one line per exchange: seconds and bytes
     ├── silos/<party>.json    what a simulated silo remembers of the study

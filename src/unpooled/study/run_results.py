@@ -15,7 +15,9 @@ from unpooled.results.files import (
     write_xlsx,
 )
 from unpooled.results.summary import summary_of
+from unpooled.study.evaluation import Evaluation
 from unpooled.study.run_folder import RunFolder
+from unpooled.study.study_file import EVALUATION
 
 _FOLDER = "results"
 
@@ -28,7 +30,7 @@ def steps_of_run(path: str | Path) -> list[StepResults]:
     path : str or Path
         The folder of a run, which need not be complete.
     """
-    return _steps(RunFolder.open(Path(path)).models())
+    return _steps(RunFolder.open(Path(path)))
 
 
 def write_results(place: RunFolder, *, pictures: bool = True) -> Path:
@@ -41,7 +43,7 @@ def write_results(place: RunFolder, *, pictures: bool = True) -> Path:
     pictures : bool, default True
         Whether pictures are drawn too.
     """
-    folder, steps = place.path / _FOLDER, _steps(place.models())
+    folder, steps = place.path / _FOLDER, _steps(place)
     try:
         write_csv(folder, steps)
         if pictures:
@@ -75,7 +77,7 @@ def write_form(
         The folder for the files; ``results`` in the run's folder when omitted.
     """
     place = RunFolder.open(Path(path))
-    steps = _steps(place.models())
+    steps = _steps(place)
     folder = place.path / _FOLDER if out is None else Path(out)
     if form == "csv":
         return write_csv(folder, steps)
@@ -84,16 +86,21 @@ def write_form(
     return [write_xlsx(folder, steps)]
 
 
-def _steps(models: Sequence[tuple[str, Any]]) -> list[StepResults]:
-    return [
+def _steps(place: RunFolder) -> list[StepResults]:
+    steps = [
         StepResults(
             name,
             type(model).__name__,
             model.get_params(deep=False),
             summary_of(model),
         )
-        for name, model in models
+        for name, model in place.models()
     ]
+    if (judged := Evaluation.read(place.path)) is not None:
+        parameters = {"cv": judged.cv, "scoring": list(judged.scores)}
+        summary = judged.summary()
+        steps.append(StepResults(EVALUATION, "CrossValidation", parameters, summary))
+    return steps
 
 
 def _about(place: RunFolder) -> dict[str, Any]:

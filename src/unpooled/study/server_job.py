@@ -38,6 +38,7 @@ from unpooled.ledger import Ledger
 from unpooled.party.party import Party
 from unpooled.protocol.message import Message
 from unpooled.secure.keys.roster import Roster
+from unpooled.study.evaluation import with_evaluation
 from unpooled.study.job_messages import News, error_record
 from unpooled.study.model_updates import with_carried
 from unpooled.study.pipeline import plan_fit
@@ -129,7 +130,8 @@ def _carry_out(
 
     if action == "plan":
         federation, _ = assemble(None, 1)
-        news.planned(plan_fit(study, study.steps, federation))
+        planned = plan_fit(study, study.steps, federation)
+        news.planned(with_evaluation(study, planned, federation))
         return
     begun = (place / "state.json").exists()
     if action == "run" and begun:

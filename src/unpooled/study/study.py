@@ -8,6 +8,7 @@ from typing import Any, final
 from unpooled.federation.federation import Federation
 from unpooled.federation.planning.plan import Plan
 from unpooled.study import run, submit
+from unpooled.study.evaluation import with_evaluation
 from unpooled.study.pipeline import plan_fit, unfitted_pipeline
 from unpooled.study.run import Listener, Run
 from unpooled.study.simulated_federation import simulated_federation
@@ -31,6 +32,8 @@ class Study(StudyFile):
         By name and in order: sources and policies, and models with their parameters.
     folder, report
         Where a run is written, and whether it writes a report.
+    cv, scoring
+        Number of folds that the steps are judged on, and names of scores.
     """
 
     def federation(self) -> Federation:
@@ -61,7 +64,9 @@ class Study(StudyFile):
         """
         if kit is not None:
             return submit.plan_over(self, Path(kit))
-        return plan_fit(self, self.steps, self.federation())
+        federation = self.federation()
+        planned = plan_fit(self, self.steps, federation)
+        return with_evaluation(self, planned, federation)
 
     def run(
         self,
@@ -97,7 +102,7 @@ class Study(StudyFile):
         Returns
         -------
         Run
-            `models`, `pipeline`, `ledger`, `rounds`, `folder`, `report`.
+            `models`, `pipeline`, `ledger`, `rounds`, `folder`, `report`, `evaluation`.
 
         Raises
         ------

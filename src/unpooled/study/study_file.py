@@ -7,6 +7,7 @@
                       none over a consortium
 [policy]              rules of the parties that have none of their own
 [[steps]]             model, name, y and the model's parameters; or model and update
+[evaluate]            cv, scoring
 [outputs]             folder, report
 """
 
@@ -19,18 +20,23 @@ from unpooled.data.row_filter import FILTER_KEYS, filter_keys
 from unpooled.data.sources.database_address import anchored
 from unpooled.data.sources.file_format import FORMAT_KEYS, format_keys
 from unpooled.data.toml import Section, is_plain, read_text, suggestion
-from unpooled.errors import StudyError
+from unpooled.errors import DataError, StudyError
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.files.catalogue import estimator, estimators, parameter_names
 from unpooled.models.files.model_file import load
+from unpooled.models.model_selection.scoring import scorers
 from unpooled.party.rules.policy import Policy
+from unpooled.protocol.shared_blocks import MOST_BLOCKS
 
+_TABLES = ("study", "parties", "policy", "steps", "evaluate", "outputs")
 _STUDY_KEYS = tuple(
     "name partition columns exclude label ids aligned distinct secure_sum "
     "random_state timeout".split()
 )
 _PARTY_KEYS = ("source", "exclude", "missing", "plausible", "block_mb", "policy")
 _PARTY_KEYS += (*FORMAT_KEYS, *FILTER_KEYS)
+# The name of an evaluation among the results of a run's steps.
+EVALUATION = "evaluation"
 # All other keys of a step are parameters of its model.
 _STEP_KEYS = ("model", "name", "y", "update")
 _TIMEOUT = 600.0
@@ -165,6 +171,10 @@ class StudyFile:
         Where a run is written.
     report : bool
         Whether a run writes its report.
+    cv : int
+        Number of folds that the steps are judged on, [evaluate]; 0 where they are not.
+    scoring : str, tuple of str or None
+        Names of the scores; None: the last step's own.
     """
 
     path: Path
@@ -184,6 +194,8 @@ class StudyFile:
     steps: tuple[StudyStep, ...]
     folder: Path
     report: bool
+    cv: int = 0
+    scoring: str | tuple[str, ...] | None = None
 
     @classmethod
     def from_file(cls: type[_AnyStudy], path: str | Path) -> _AnyStudy:
@@ -210,7 +222,7 @@ class StudyFile:
         There need not be a file at `path`.
         """
         top = Section.from_text(path.name, text)
-        top.only(("study", "parties", "policy", "steps", "outputs"), "table")
+        top.only(_TABLES, "table")
         head, outputs = top.section("study"), top.section("outputs", {})
         head.only(_STUDY_KEYS)
         outputs.only(("folder", "report"))
@@ -226,6 +238,8 @@ class StudyFile:
             head.fail("exclude", "leaves out columns where all others are studied; "
                       "beside columns leave it out")  # fmt: skip
         folder = Path(outputs.text("folder") or f"runs/{name}").expanduser()
+        steps = read_steps(top, path.parent)
+        cv, scoring = read_evaluate(top, steps)
         return cls(
             path=path,
             text=text,
@@ -241,9 +255,11 @@ class StudyFile:
             random_state=head.whole("random_state"),
             timeout=_timeout(head),
             parties=_read_parties(top, path.parent),
-            steps=read_steps(top, path.parent),
+            steps=steps,
             folder=path.parent / folder,
             report=outputs.flag("report", True),
+            cv=cv,
+            scoring=scoring,
         )
 
 
@@ -357,6 +373,34 @@ def read_steps(top: Section, folder: Path = Path()) -> tuple[StudyStep, ...]:
             )
         )
     return _named(top, steps)
+
+
+def read_evaluate(
+    top: Section, steps: Sequence[StudyStep]
+) -> tuple[int, str | tuple[str, ...] | None]:
+    """Read [evaluate]: number of folds, 0 without the table, and names of scores."""
+    if "evaluate" not in top:
+        return 0, None
+    section = top.section("evaluate")
+    section.only(("cv", "scoring"))
+    if top.section("study").text("partition") == "columns":
+        top.fail("[evaluate]", "folds are scored on a partition by rows only")
+    if any(step.name == EVALUATION for step in steps):
+        top.fail("[[steps]] name", f'"{EVALUATION}" names the results of [evaluate]')
+    if any(step.update is not None for step in steps):
+        top.fail("[evaluate]", "an update starts from a model that was fitted on all "
+                 "rows, so no fold is new to it; leave one of them out")  # fmt: skip
+    cv = 5 if (given := section.whole("cv")) is None else given
+    if not 2 <= cv <= MOST_BLOCKS:
+        section.fail("cv", f"must be from 2 to {MOST_BLOCKS} folds, not {cv}")
+    names = section.content.get("scoring")
+    several = isinstance(names, list)
+    wanted = section.names("scoring") if several else section.text("scoring")
+    try:
+        scorers(wanted)
+    except DataError as unknown:
+        section.fail("scoring", str(unknown).rstrip("."))
+    return cv, wanted
 
 
 def _read_model(section: Section) -> type[FederatedEstimator]:

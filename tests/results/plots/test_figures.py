@@ -21,8 +21,9 @@ def picture(draw):
     return Picture("bars", "Shares", "Three bars.", draw, ("shares",))
 
 
-def scree(shares=SHARES, name="scree-0"):
-    return svg(picture(lambda: charts.scree(shares)), name)
+def scree(shares=SHARES, name="scree-0", kept=None):
+    expected = np.linspace(0.4, 0.1, len(shares))
+    return svg(picture(lambda: charts.scree(shares, kept, expected)), name)
 
 
 def loadings(columns=NAMES, components=COMPONENTS, titles=("1", "2")):
@@ -104,6 +105,15 @@ def test_bars_are_as_high_as_their_shares():
     )
 
 
+def test_components_that_are_not_kept_are_paler():
+    drawn = scree(kept=2)
+
+    assert len(bars(drawn, "var(--accent)")) == 2
+    assert len(bars(drawn, "var(--accent); opacity: 0.4")) == 1
+    # The cumulative share is named where the kept components end.
+    assert "75 % with 2 kept" in texts(drawn)
+
+
 def test_few_bars_carry_their_numbers_and_many_do_not():
     assert {"50 %", "25 %", "12 %"} <= set(texts(scree()))
     # 100 % and the like are the axis.
@@ -132,8 +142,9 @@ def test_names_of_columns_are_text_and_only_text():
     found = texts(loadings(hostile, COMPONENTS[:1], [""]))
 
     assert "<script" not in loadings(hostile)
-    assert found[:2] == hostile[:2]
-    assert found[2] == "a\ufffdb\ufffdc\ufffd"
+    # Behind the three numbers of the axis.
+    assert found[3:5] == hostile[:2]
+    assert found[5] == "a\ufffdb\ufffdc\ufffd"
 
 
 def test_long_names_keep_both_ends():

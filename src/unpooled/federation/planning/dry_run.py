@@ -119,6 +119,10 @@ class DryRun(RoundRunner):
         if note not in ("", *self.notes):
             self.notes.append(note)
 
+    def narrow(self) -> None:
+        """Ask no silo about products of columns from now on."""
+        self.narrowed = True
+
     def seed(self) -> int:
         """Return 0: no keys were agreed, and no result depends on a plan's seed."""
         return 0
@@ -154,7 +158,7 @@ class DryRun(RoundRunner):
         products = any(len(declared.letters) > 1 for declared in step.leaves.values())
         if key not in self._requested and not (self.narrowed and products):
             self._requested.add(key)
-            self.requests.append((request, self.needs))
+            self.requests.append((request, call.needs))
         inboxes = self._relay.deliver(step)
         lines = lines_of_all(request, step, sizes, self.protection, inboxes)
         self.lines += [line for line, _ in lines]

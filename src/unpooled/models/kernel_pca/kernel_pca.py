@@ -105,6 +105,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
     eigenvalues_ : (k,) array
         Of the centred kernel matrix, or of its approximation, undivided, in descending
         order.
+    eigenvalue_sum_ : float
+        Sum of all eigenvalues, kept or not: the trace of the centred kernel matrix, or
+        of its approximation. Not with ``scores="parties"``.
     eigenvectors_ : (N, k) array
         Only on a column partition: orthonormal; in each the entry of largest magnitude
         is positive. With ``scores="parties"`` reading it, or one of the next two, asks
@@ -227,9 +230,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
         N, mean = pooled_mean(view)
         check_rows_suffice(self.n_components, N, size)
         S = pooled_scatter(view, mean)
-        k, values, V = leading_components(
-            S, self.n_components, min(N, size), float(S.trace())
-        )
+        total = self.eigenvalue_sum_ = float(S.trace())
+        k, values, V = leading_components(S, self.n_components, min(N, size), total)
         if self.n_components is None:
             k = max(int((values[:k] > 0).sum()), 1)
         self.n_samples_, self.eigenvalues_ = N, values[:k].copy()
@@ -264,6 +266,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
                 vectors=np.zeros((N, k)),
                 offset=np.zeros(width),
                 dual=np.zeros((width, k)),
+                total=float(k),
             )
         else:
             axes = method.map_of(sums, places, k)
@@ -271,6 +274,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
             axes = axes.trimmed()
         self.eigenvalues_, self.eigenvectors_ = axes.values, axes.vectors
         self.kernel_means_, self.score_weights_ = axes.offset, axes.dual
+        self.eigenvalue_sum_ = axes.total
 
     def _drawn_seed(self, federation: Federation) -> int:
         """Return the public seed of landmarks or features; 0 where none are drawn."""

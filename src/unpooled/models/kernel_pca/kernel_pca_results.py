@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
-from unpooled.results.formats import number
+from unpooled.results.formats import counted, number, per_cent
 from unpooled.results.plots import charts
 
 if TYPE_CHECKING:
@@ -28,27 +28,51 @@ def kernel_pca_exhibits(model: "KernelPCA", columns: Sequence[str]) -> list[Exhi
     if not len(values):
         return []
     k = min(len(values), MOST_ROWS)
-    first = float(values[0]) if values[0] > 0 else 1.0
-    rows = [
-        (f"{j + 1}", float(value), float(value) / first)
-        for j, value in enumerate(values)
-    ]
-    heads = (
-        Column("Component"),
-        Column("Eigenvalue", "number"),
-        Column("Share of the first", "share", bar=True),
-    )
-    table = Table("eigenvalues", heads, rows, items="eigenvalues")
     title = "Eigenvalues of the kernel matrix"
+    names = [f"{j + 1}" for j in range(len(values))]
+    total = vars(model).get("eigenvalue_sum_", 0.0)
+    if total > 0:
+        shares = values / total
+        heads = (
+            Column("Component"),
+            Column("Eigenvalue", "number"),
+            Column("Share", "share", bar=True),
+            Column("Cumulative share", "share"),
+        )
+        columns_of = (names, values, shares, np.cumsum(shares))
+        draw, scale = partial(charts.scree, shares[:k]), "shares of all"
+    else:
+        # The silos know the sum of all; the coordinator only those that are kept.
+        first = float(values[0]) if values[0] > 0 else 1.0
+        shares = values / first
+        heads = (
+            Column("Component"),
+            Column("Eigenvalue", "number"),
+            Column("Share of the first", "share", bar=True),
+        )
+        columns_of = (names, values, shares)
+        draw, scale = partial(charts.eigenvalues, shares[:k]), "shares of the first"
+    rows = list(zip(*columns_of, strict=True))
+    table = Table("eigenvalues", heads, rows, items="eigenvalues")
     picture = Picture(
         "eigenvalues",
         title,
-        f"Bars: eigenvalues 1 to {k} as shares of the first. The numbers are in the "
-        f"table below.",
-        partial(charts.eigenvalues, values[:k] / first),
+        f"Bars: eigenvalues 1 to {k} as {scale}, from {per_cent(shares[0])} down to "
+        f"{per_cent(shares[k - 1])}. The numbers are in the table below.",
+        draw,
         (table.name,),
     )
-    return [Exhibit(title, _text(model), [table], picture)]
+    text = _text(model)
+    if total > 0:
+        text += (
+            f" {counted(len(values), 'component')} "
+            f"{'explains' if len(values) == 1 else 'explain'} "
+            f"{per_cent(float(np.sum(shares)))} of the variance in the space of the "
+            f"kernel’s features. People are not drawn."
+        )
+    else:
+        text += " Bars are relative to the first. People are not drawn."
+    return [Exhibit(title, text, [table], picture)]
 
 
 def _text(model: "KernelPCA") -> str:
@@ -65,6 +89,5 @@ def _text(model: "KernelPCA") -> str:
     return (
         f"{text} The eigenvalues are those of the centred kernel matrix of "
         f"{model.n_samples_:,} people; divided by {model.n_samples_ - 1:,} they are "
-        f"the variances along the components. Bars are relative to the first. People "
-        f"are not drawn."
+        f"the variances along the components."
     )

@@ -23,8 +23,9 @@ Scorer = Callable[[Any, Federation, Any], float]
 def _own(model: Any, rows: Federation, y: Any) -> float:
     """Return the model's own score."""
     if not hasattr(model, "score"):
+        last = model[-1] if hasattr(model, "steps") else model
         raise DataError(
-            f"A {type(model).__name__} has no score. Name one: scoring= "
+            f"A {type(last).__name__} has no score. Name one: scoring= "
             f"{', '.join(SCORERS)}."
         )
     return model.score(rows, y)

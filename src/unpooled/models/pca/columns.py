@@ -13,6 +13,7 @@ silos, but its entries are about people: a Gram matrix determines all rows up to
 rotation.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -167,7 +168,9 @@ def gram(federation: Federation, wanted: Wanted) -> Spectrum:
 
     k = wanted if isinstance(wanted, int) else most
     values, U = leading_eigenpairs(G, k, count)
-    return _spectrum(federation, values[: U.shape[1]], U, squares)
+    found = _spectrum(federation, values[: U.shape[1]], U, squares)
+    every = np.where(values > _ROUNDING * values[0], values, 0.0) / (N - 1)
+    return replace(found, attributes={"eigenvalues_": every})
 
 
 def block_krylov(

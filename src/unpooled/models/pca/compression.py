@@ -170,6 +170,7 @@ def compressed(
         axes=V[:, :k],
         total=total / (N - 1),
         noise=mean_of_rest(rest, p - k) if k < min(N, p) else 0.0,
+        attributes={"feature_variance_": squares / (N - 1)},
     )
 
 

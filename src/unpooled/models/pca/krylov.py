@@ -129,6 +129,7 @@ def block_krylov(
         total=total,
         noise=mean_of_rest(total - float(variance.sum()), min(N, p) - k),
         certificate=pairs,
+        attributes={"feature_variance_": squares / (N - 1)},
     )
 
 

@@ -63,6 +63,7 @@ from unpooled.secure.noise import GaussianPrivacy
 # Attributes of a fit by an iterative solver, with privacy, or after an update.
 _OF_SOME_FITS = ("n_iter_", "residuals_", "gap_", "privacy_", "origin_")
 _OF_SOME_FITS += ("signal_to_noise_", "mixing_steps_", "spectral_gap_")
+_OF_SOME_FITS += ("eigenvalues_", "feature_variance_")
 # Values of `svd_solver`, beside "auto", by partition.
 SOLVERS = {
     "rows": ("covariance_eigh", "krylov"),
@@ -109,6 +110,8 @@ def principal_components(
     p = len(S)
     S /= N - 1
     total = float(S.trace())
+    # Before S is overwritten.
+    feature_variance = S.diagonal().copy()
     # Eigenvalues in descending order; in each eigenvector the entry of largest
     # magnitude is positive, so that silos and refits agree in signs.
     k, variance, V = leading_components(S, wanted, min(N, p), total)
@@ -124,6 +127,10 @@ def principal_components(
         axes=V[:, :k],
         total=total,
         noise=noise,
+        attributes={
+            "eigenvalues_": variance[: min(N, p)].copy(),
+            "feature_variance_": feature_variance,
+        },
     )
 
 
@@ -194,6 +201,13 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         p.
     feature_names_in_ : (p,) array of str
         Names of the columns, where the silos' tables have names.
+    eigenvalues_ : (l,) array
+        All variances that the fit found, at least k, at most min(N, p), in descending
+        order; the first k are `explained_variance_`. "covariance_eigh" finds all of up
+        to 256 columns. Not with "krylov", "gossip", `bits` or `rank`, which find k.
+    feature_variance_ : (p,) array
+        Variance of each column, with denominator N - 1. Not with `privacy`, nor on a
+        column partition.
     n_iter_ : int
         Only with iterative solvers: rounds in which a block was multiplied.
     residuals_ : (k,) array

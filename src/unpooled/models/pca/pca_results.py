@@ -1,4 +1,10 @@
-"""Results of principal component analysis: variances, loadings, and signal to noise."""
+"""Results of principal component analysis: variances, loadings, and column measures.
+
+scree                 shares of variance, beside those of a broken stick
+loadings              weights of columns, and which columns drive a component
+correlation circle    columns in the plane of the first two components
+contributions, cos2   of each column to each component, as in FactoMineR
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -7,10 +13,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unpooled.arrays import Array, Float
-from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
+from unpooled.models.pca.column_measures import (
+    broken_stick,
+    column_variances,
+    correlations,
+    covariances,
+    explains_everything,
+)
+from unpooled.results.exhibits import (
+    MOST_ROWS,
+    Column,
+    Exhibit,
+    Kind,
+    Picture,
+    Table,
+)
 from unpooled.results.fitted_attributes import by_column, by_component
-from unpooled.results.formats import counted, left_out, number, per_cent, signed
-from unpooled.results.plots import charts
+from unpooled.results.formats import counted, left_out, listed, number, per_cent, signed
+from unpooled.results.plots import charts, scatter_plots
+from unpooled.results.plots.heatmap import heatmap
 
 if TYPE_CHECKING:
     from unpooled.models.pca.pca import PCA
@@ -18,6 +39,11 @@ if TYPE_CHECKING:
 MANY_COLUMNS = 30  # beyond this, only the largest loadings of a component are shown
 TOP = 15
 MANY_COMPONENTS = 6  # panels and columns of loadings
+_DESCRIBED = 3  # components of which a sentence names the columns that drive them
+_NAMED = 4  # columns at each end of such a component
+_MOST_CELLS = 20  # columns of a correlation matrix that is drawn
+_DOMINANT = 0.5  # share of all variance, above which a single column is named
+_UNIT = 1e-9  # relative difference from variance 1 of a standardised column
 
 
 def pca_exhibits(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
@@ -25,13 +51,20 @@ def pca_exhibits(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
     # Not `hasattr`, here and below: silos would be asked for what they keep.
     if "explained_variance_ratio_" not in vars(model):
         return []
-    exhibits = [_variance(model)]
+    exhibits = [_variance(model, columns)]
     if "signal_to_noise_" in vars(model):
         exhibits.append(_signal(model))
     if "components_" in vars(model):
-        exhibits += loadings(model.components_, columns)
+        shares = model.explained_variance_ratio_
+        exhibits += loadings(
+            model.components_, columns, drivers(model.components_, shares, columns)
+        )
+        exhibits += _column_measures(model, columns)
     if "mean_" in vars(model) and not _standardised(model):
-        table = by_column("means", columns, {"Mean": model.mean_})
+        values = {"Mean": model.mean_}
+        if "feature_variance_" in vars(model):
+            values["Standard deviation"] = np.sqrt(model.feature_variance_)
+        table = by_column("means", columns, values)
         exhibits.append(Exhibit("Columns, over all silos", "", [table]))
     return exhibits
 
@@ -42,11 +75,43 @@ def _standardised(model: "PCA") -> bool:
     return bool(np.abs(model.mean_).max() <= 1e-9 * deviation)
 
 
-def _variance(model: "PCA") -> Exhibit:
+def known_shares(model: "PCA") -> Float[Array, " l"]:
+    """Return the shares of variance of all components that the fit found."""
     shares = np.asarray(model.explained_variance_ratio_)
-    k = min(len(shares), MOST_ROWS)
+    # The sum of all variances, by which the shares of those kept were computed.
+    total = float(model.explained_variance_[0] / shares[0]) if shares[0] > 0 else 1.0
+    every = vars(model).get("eigenvalues_", model.explained_variance_)
+    rest = np.asarray(every)[len(shares) :] / total
+    return np.concatenate([shares, rest])
+
+
+def reference_shares(model: "PCA") -> tuple[str, Float[Array, " l"]]:
+    """Return the name and values of the shares that those of components stand beside.
+
+    With differential privacy it is what noise alone shows, elsewhere the broken stick
+    of as many pieces as there are directions, min(N - 1, p).
+    """
+    count = len(known_shares(model))
+    if "privacy_" in vars(model):
+        edge = np.max(model.explained_variance_) / model.signal_to_noise_[0]
+        total = model.explained_variance_[0] / model.explained_variance_ratio_[0]
+        return "noise alone", np.full(count, float(edge / total))
+    pieces = max(min(model.n_samples_ - 1, model.n_features_in_), 1)
+    expected = np.zeros(max(count, pieces))
+    expected[:pieces] = broken_stick(pieces)
+    return "broken stick", expected[:count]
+
+
+def _variance(model: "PCA", columns: Sequence[str]) -> Exhibit:
+    kept = len(model.explained_variance_ratio_)
+    shares = known_shares(model)
+    name, expected = reference_shares(model)
+    count = len(shares)
+    drawn = min(count, max(MOST_ROWS, kept if kept <= 2 * MOST_ROWS else 0))
     cumulative = np.cumsum(shares)
-    names = [f"{i + 1}" for i in range(len(shares))]
+    names = [f"{i + 1}" for i in range(count)]
+    variance = vars(model).get("eigenvalues_", model.explained_variance_)
+    heading = name.capitalize()
     table = Table(
         "explained_variance",
         (
@@ -54,15 +119,45 @@ def _variance(model: "PCA") -> Exhibit:
             Column("Variance", "number"),
             Column("Share", "share", bar=True),
             Column("Cumulative share", "share"),
+            Column(heading, "share"),
+            Column("Kept", "setting"),
         ),
-        list(zip(names, model.explained_variance_, shares, cumulative, strict=True)),
+        [
+            (*row, i < kept)
+            for i, row in enumerate(
+                zip(names, variance, shares, cumulative, expected, strict=True)
+            )
+        ],
         items="components",
     )
+    tables = [table]
+    if kept == count:
+        # A column of "yes" tells a reader nothing; programs find it in the file.
+        tables = table.excerpt(columns=range(5))
+    text = _of_variance(model, columns, cumulative[kept - 1])
+    text += f" {_against_reference(shares, expected, name)}"
+    if kept < count:
+        text += " Components that were not kept are paler."
+    picture = Picture(
+        "scree",
+        "Share of variance by component",
+        f"Above, bars: share of variance of components 1 to {drawn}, from "
+        f"{per_cent(shares[0])} down to {per_cent(shares[drawn - 1])}; dashed line: "
+        f"{name}. Below, line: cumulative share, ending at "
+        f"{per_cent(cumulative[drawn - 1])}. The numbers are in the table below.",
+        partial(charts.scree, shares[:drawn], min(kept, drawn), expected[:drawn], name),
+        (table.name,),
+    )
+    return Exhibit("Explained variance", text, tables, picture)
+
+
+def _of_variance(model: "PCA", columns: Sequence[str], share: float) -> str:
+    kept = len(model.explained_variance_ratio_)
     text = (
-        f"{counted(len(shares), 'component')} "
-        f"{'explains' if len(shares) == 1 else 'explain'} {per_cent(cumulative[-1])} "
-        f"of the total variance (the sum of the variances of all columns). Variances "
-        f"have the denominator N − 1, one less than the number of rows."
+        f"{counted(kept, 'component')} {'explains' if kept == 1 else 'explain'} "
+        f"{per_cent(share)} of the total variance (the sum of the variances of all "
+        f"columns). Variances have the denominator N − 1, one less than the number of "
+        f"rows."
     )
     if "residuals_" in vars(model):
         text += (
@@ -71,16 +166,34 @@ def _variance(model: "PCA") -> Exhibit:
             f"of the gap to the next variance, which bounds the error of their "
             f"directions."
         )
-    picture = Picture(
-        "scree",
-        "Share of variance by component",
-        f"Bars: share of variance of components 1 to {k}, from {per_cent(shares[0])} "
-        f"down to {per_cent(shares[k - 1])}. Line: cumulative share, ending at "
-        f"{per_cent(cumulative[k - 1])}. The numbers are in the table below.",
-        partial(charts.scree, shares[:k]),
-        (table.name,),
+    spread = vars(model).get("feature_variance_")
+    if spread is not None and (total := float(np.sum(spread))) > 0 and len(spread) > 1:
+        j = int(np.argmax(spread))
+        if spread[j] > _DOMINANT * total:
+            text += (
+                f" Column {columns[j]} alone has {per_cent(spread[j] / total)} of the "
+                f"total variance, so that it dominates the first component. Where "
+                f"columns have different units, standardise them first "
+                f"(StandardScaler)."
+            )
+    return text
+
+
+def _against_reference(
+    shares: Float[Array, " l"], expected: Float[Array, " l"], name: str
+) -> str:
+    """Return how many components lie above their reference, and what it means."""
+    below = np.flatnonzero(shares <= expected)
+    above = int(below[0]) if len(below) else len(shares)
+    which = {0: "No component lies", 1: "The first component lies"}.get(
+        above, f"The first {above} components lie"
     )
-    return Exhibit("Explained variance", text, [table], picture)
+    if name == "broken stick":
+        return (
+            f"{which} above the broken stick: the share expected of a component of "
+            f"that rank if the variance were divided among all at random."
+        )
+    return f"{which} above the largest variance that noise alone shows."
 
 
 def _share_of_gap(model: "PCA") -> str:
@@ -101,8 +214,46 @@ def _signal(model: "PCA") -> Exhibit:
     return Exhibit("Signal and noise", text, [table])
 
 
-def loadings(components: Float[Array, "k p"], columns: Sequence[str]) -> list[Exhibit]:
-    """Return the loadings of components, with a picture; of many, the largest."""
+def drivers(
+    components: Float[Array, "k p"], shares: Float[Array, " k"], columns: Sequence[str]
+) -> str:
+    """Return in a sentence each which columns drive the first components.
+
+    Those are named that contribute more than the average column does: whose squared
+    loading is above 1 / p.
+    """
+    p = len(columns)
+    if p < 2:
+        return ""
+    sentences = []
+    for i, values in enumerate(components[:_DESCRIBED]):
+        order = np.argsort(-np.abs(values), kind="stable")
+        large = [int(j) for j in order if values[j] ** 2 > 1 / p]
+        up = [columns[j] for j in large if values[j] > 0][:_NAMED]
+        down = [columns[j] for j in large if values[j] < 0][:_NAMED]
+        if not up + down:
+            continue
+        ends = [f"increases with {listed(up)}"] if up else []
+        ends += [f"decreases with {listed(down)}"] if down else []
+        sentences.append(
+            f"Component {i + 1} ({per_cent(shares[i])} of the variance) "
+            f"{' and '.join(ends)}."
+        )
+    if sentences:
+        sentences.append(
+            f"The columns named are the largest of those that contribute more than the "
+            f"average of {per_cent(1 / p)}."
+        )
+    return " ".join(sentences)
+
+
+def loadings(
+    components: Float[Array, "k p"], columns: Sequence[str], meaning: str = ""
+) -> list[Exhibit]:
+    """Return the loadings of components, with a picture; of many, the largest.
+
+    `meaning` are sentences on what the components are.
+    """
     k, p = components.shape
     shown = min(k, MANY_COMPONENTS)
     text = (
@@ -110,15 +261,9 @@ def loadings(components: Float[Array, "k p"], columns: Sequence[str]) -> list[Ex
         "are positive, to the left negative. Within a component the squares add up to "
         "1."
     )
-    table = Table(
-        "loadings",
-        (
-            Column("Column"),
-            *(Column(f"{i + 1}", "signed", f"component_{i + 1}") for i in range(k)),
-        ),
-        [(name, *components[:, j]) for j, name in enumerate(columns)],
-        items="columns",
-    )
+    text = f"{text} {meaning}".strip()
+    heads = _of_components("signed", k)
+    table = Table("loadings", heads, _by_row(columns, components), items="columns")
     if p > MANY_COLUMNS:
         return _largest(components[:shown], columns, text, table)
     titles = [f"component {i + 1}" if shown < 4 else f"{i + 1}" for i in range(shown)]
@@ -128,6 +273,19 @@ def loadings(components: Float[Array, "k p"], columns: Sequence[str]) -> list[Ex
         tables = table.excerpt(columns=range(1 + shown), note=note)
     picture = _picture("loadings", components[:shown], columns, titles)
     return [Exhibit("Loadings", text, tables, picture)]
+
+
+def _of_components(kind: Kind, k: int) -> tuple[Column, ...]:
+    """Return the heads of a table of columns by components."""
+    heads = [Column(f"{i + 1}", kind, f"component_{i + 1}") for i in range(k)]
+    return (Column("Column"), *heads)
+
+
+def _by_row(
+    columns: Sequence[str], values: Float[Array, "k p"]
+) -> list[tuple[str | float, ...]]:
+    """Return the rows of a table of columns by components."""
+    return [(name, *values[:, j].tolist()) for j, name in enumerate(columns)]
 
 
 def _largest(
@@ -171,3 +329,200 @@ def _picture(
         partial(charts.loadings, components, columns, titles),
         ("loadings",),
     )
+
+
+def _column_measures(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
+    """Return correlations of columns and components, contributions and cos2."""
+    variance, contributions = column_variances(model), _contributions(model, columns)
+    if variance is None:
+        return [contributions]
+    r = correlations(model.components_, model.explained_variance_, variance)
+    exhibits = [
+        _correlations(model, columns, r),
+        contributions,
+        _quality(columns, r**2),
+    ]
+    if explains_everything(model) and 2 <= len(columns) <= MANY_COLUMNS:
+        exhibits.append(_between_columns(model, columns, variance))
+    return exhibits
+
+
+def axis_labels(model: "PCA", axes: Sequence[int]) -> tuple[str, ...]:
+    """Return "component 1 (27.6 %)" for the positions of components."""
+    shares = model.explained_variance_ratio_
+    return tuple(f"component {i + 1} ({per_cent(shares[i])})" for i in axes)
+
+
+def best_in_plane(r: Float[Array, "2 p"]) -> list[int]:
+    """Return the columns that a correlation circle names, in their own order.
+
+    All, or of more than 30 the 15 that lie farthest out; constant columns are left out.
+    """
+    quality = np.nan_to_num(np.sum(r**2, axis=0), nan=-1.0)
+    most = TOP if r.shape[1] > MANY_COLUMNS else r.shape[1]
+    order = np.argsort(-quality, kind="stable")[:most]
+    return sorted(int(j) for j in order if quality[j] >= 0)
+
+
+def _correlations(
+    model: "PCA", columns: Sequence[str], r: Float[Array, "k p"]
+) -> Exhibit:
+    k, p = r.shape
+    table = Table(
+        "correlations",
+        (
+            *_of_components("signed", k),
+            Column("cos² in the plane", "share", "cos2_plane"),
+        ),
+        [
+            (*row, float(np.sum(r[:2, j] ** 2)))
+            for j, row in enumerate(_by_row(columns, r))
+        ],
+        items="columns",
+    )
+    text = (
+        "The correlation of each column with the scores of each component: loading × "
+        "standard deviation of the component / standard deviation of the column."
+    )
+    plane = (0, *range(1, 1 + min(k, 2)), 1 + k)
+    rows = best_in_plane(r[:2])
+    note = left_out(len(rows), p, "columns", "best represented")
+    tables = table.excerpt(rows=rows, columns=plane, note=note)
+    if k < 2:
+        return Exhibit("Columns and components", text, tables)
+    text += (
+        " In the correlation circle a column that reaches the circle is fully "
+        "described by components 1 and 2; cos² in the plane, its squared distance from "
+        "the centre, is the share of its variance that they explain. Of columns near "
+        "the circle, those that point the same way are positively correlated, those at "
+        "right angles uncorrelated, and those opposite negatively correlated."
+    )
+    points, names = r[:2, rows].T, [columns[j] for j in rows]
+    farthest = max(range(len(rows)), key=lambda i: float(np.sum(points[i] ** 2)))
+    labels = axis_labels(model, (0, 1))
+    picture = Picture(
+        "correlation_circle",
+        "Correlation circle",
+        f"{counted(len(rows), 'column')} as lines from the centre of a circle of "
+        f"radius 1. {names[farthest]} reaches farthest. The numbers are in the table "
+        f"below.",
+        partial(
+            scatter_plots.correlation_circle,
+            points,
+            names,
+            np.ones(len(rows), dtype=bool),
+            (labels[0], labels[1]),
+        ),
+        (table.name,),
+    )
+    return Exhibit("Columns and components", text, tables, picture)
+
+
+def _contributions(model: "PCA", columns: Sequence[str]) -> Exhibit:
+    shares = model.components_**2
+    k, p = shares.shape
+    table = Table(
+        "contributions",
+        _of_components("share", k),
+        _by_row(columns, shares),
+        items="columns",
+    )
+    text = (
+        f"The share of each column in the variance along a component, its squared "
+        f"loading. A component’s contributions add up to 100 %; if all columns were "
+        f"equally important each would contribute {per_cent(1 / p)}."
+    )
+    weight = (
+        model.explained_variance_ratio_[:MANY_COMPONENTS] @ shares[:MANY_COMPONENTS]
+    )
+    return Exhibit("Contributions of columns", text, _on_page(table, weight))
+
+
+def _quality(columns: Sequence[str], cos2: Float[Array, "k p"]) -> Exhibit:
+    k, p = cos2.shape
+    rows = [
+        (*row, float(np.sum(cos2[:, j])))
+        for j, row in enumerate(_by_row(columns, cos2))
+    ]
+    heads = (*_of_components("share", k), Column("All of these", "share", "total"))
+    table = Table("cos2", heads, rows, items="columns")
+    text = (
+        "cos², the squared correlation, is the share of a column’s variance that a "
+        "component explains. A column with a small sum over the components kept is "
+        "poorly represented, and its place in their pictures should not be interpreted."
+    )
+    total = np.nan_to_num(np.sum(cos2, axis=0), nan=-1.0)
+    if p > MANY_COLUMNS:
+        return Exhibit("Quality of representation", text, _on_page(table, total))
+    shown = min(k, MANY_COMPONENTS)
+    names = [f"{i + 1}" for i in range(shown)]
+    picture = Picture(
+        "cos2",
+        "Share of each column explained by each component",
+        f"A cell for each of {p} columns and {counted(shown, 'component')}, stronger "
+        f"where the component explains more. The numbers are in the table below.",
+        partial(heatmap, cos2[:shown].T, columns, names),
+        (table.name,),
+    )
+    tables = _on_page(table, total)
+    return Exhibit("Quality of representation", text, tables, picture)
+
+
+def _on_page(table: Table, weight: Float[Array, " p"]) -> list[Table]:
+    """Return a table of columns by components with a part that pages have room for."""
+    p, width = len(table.rows), len(table.columns)
+    k = sum(column.key.startswith("component_") for column in table.columns)
+    shown = min(k, MANY_COMPONENTS)
+    across = (*range(1 + shown), *range(1 + k, width))
+    down = list(range(p))
+    if p > MANY_COLUMNS:
+        order = np.argsort(-weight, kind="stable")[:TOP]
+        down = [int(j) for j in order]
+    notes = (
+        left_out(len(down), p, "columns", "largest"),
+        left_out(shown, k, "components", "first"),
+    )
+    if len(across) == width and len(down) == p:
+        return [table]
+    note = " ".join(filter(None, notes))
+    return table.excerpt(rows=down, columns=across, note=note)
+
+
+def _between_columns(
+    model: "PCA", columns: Sequence[str], variance: Float[Array, " p"]
+) -> Exhibit:
+    """Return the correlations of columns, which all components determine."""
+    r = correlation_matrix(covariances(model), variance)
+    heads = [Column(name, "signed", name) for name in columns]
+    table = Table(
+        "correlation_matrix",
+        (Column("Column"), *heads),
+        _by_row(columns, r),
+        items="columns",
+        place="files",
+    )
+    text = (
+        "Pearson’s correlation of every two columns, over all rows: all components "
+        "together determine it."
+    )
+    shown = len(columns) <= _MOST_CELLS
+    picture = Picture(
+        "correlation_matrix",
+        "Correlations of columns",
+        f"A cell for every two of {len(columns)} columns: blue where they are "
+        f"positively correlated, orange where negatively. The numbers are in the file "
+        f"of the table {table.name}.",
+        partial(heatmap, r, columns, columns),
+        (table.name,),
+    )
+    return Exhibit("Correlations of columns", text, [table], picture if shown else None)
+
+
+def correlation_matrix(
+    C: Float[Array, "p p"], variance: Float[Array, " p"]
+) -> Float[Array, "p p"]:
+    """Return the correlations of a covariance matrix; NaN for constant columns."""
+    spread = np.sqrt(np.where(variance > 0, variance, np.nan))
+    r = np.clip(C / spread / spread[:, None], -1.0, 1.0)
+    np.fill_diagonal(r, np.where(variance > 0, 1.0, np.nan))
+    return r

@@ -157,6 +157,8 @@ def private(
             "noise_edge": edge,
         },
         "signal_to_noise_": variance[:k] / edge,
+        # All of them: they are computed from what was released with noise.
+        "eigenvalues_": variance[: min(N, p)].copy(),
     }
     return Spectrum(
         N=N,

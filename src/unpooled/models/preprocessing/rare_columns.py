@@ -24,7 +24,6 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from unpooled.arrays import Array, Bool, Float, Int
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.federation.planning.dry_run import DryRun
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.moments import (
     OBSERVED,
@@ -130,9 +129,9 @@ class RareColumns(TransformerMixin, FederatedEstimator):
         powers = federation.sum(local_powers, count=count, mean=mean)
         count = np.rint(count)
         n_rare = _n_rare(count, mean, powers["squares"], powers["fourths"])
-        if isinstance(federation.coordinator, DryRun):
+        if federation.coordinator.planned:
             n_rare = np.full(len(count), float(self.min_rows))
-            federation.coordinator.narrowed = True
+            federation.coordinator.narrow()
             federation.coordinator.notes.append(
                 "How many columns RareColumns leaves out depends on the data; the plan "
                 "keeps all of them."

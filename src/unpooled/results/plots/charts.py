@@ -1,7 +1,7 @@
 """Bar charts and line charts of results, as matplotlib figures."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from unpooled.results.plots.drawing import (
     WIDTH,
     blank,
     drawing,
+    name_numbers,
     panel,
     short,
 )
@@ -24,35 +25,99 @@ if TYPE_CHECKING:
 _MOST_SITES = 30
 # Width of the names beside loadings, with several panels and with one: pixels, letters.
 _NAMES = {True: (102, 14), False: (186, 28)}
+# Of loadings: pixels above the bars for titles, and below them for the axis.
+_TOP, _AXIS = 24, 26
+_MOST_LABELLED, _MOST_NAMED = 14, 8  # bars with room for their rank, and a number
+_SMALL = 9.5  # type of the numbers below narrow panels
 
 
-def scree(shares: Float[Array, " k"]) -> "Figure":
-    """Draw each component's share of variance (bars) and the cumulative share (line).
+def scree(
+    shares: Float[Array, " l"],
+    kept: int | None = None,
+    reference: Float[Array, " l"] | None = None,
+    name: str = "broken stick",
+) -> "Figure":
+    """Draw shares of variance by component, and below them the cumulative share.
 
-    `shares` are explained variance ratios; all are drawn.
+    Parameters
+    ----------
+    shares : (l,) array
+        Explained variance ratios; all are drawn.
+    kept : int, optional
+        How many of them the model keeps; the others are paler. All when omitted.
+    reference : (l,) array, optional
+        Shares that those of the components are compared with.
+    name : str
+        Of the reference.
     """
-    k = len(shares)
-    figure, axes = drawing(height=240, left=44, right=8, top=10, bottom=42)
-    cumulative = 100 * np.cumsum(shares)
-    place = _upright(axes, 100 * shares, "component", width=0.62 if k < 25 else 0.8)
-    axes.plot(place, cumulative, color=SECOND, linewidth=1.5, marker="o", markersize=4)
-    _per_cent_scale(axes)
-    if k <= 8:
-        for x, share in enumerate(100 * shares, start=1):
-            # The line begins on the first bar, so its label stands higher.
-            above = share + (4.5 if x == 1 and k > 1 else 2)
-            axes.text(x, above, f"{share:.0f} %", ha="center", color=INK)
-    last = cumulative[-1]
-    below = last > 88
-    axes.annotate(
-        "cumulative",
-        (k, last),
-        (k + 0.12, last - 7 if below else last + 5),
-        ha="right",
-        va="top" if below else "bottom",
-        color=SECOND,
-    )
+    height = 408
+    figure = blank(height)
+    panels = scree_panels(figure, height)
+    draw_shares(panels[0], shares, kept, reference, name)
+    panels[0].set_xlabel("")
+    draw_cumulative(panels[1], shares, kept)
     return figure
+
+
+def scree_panels(figure: "Figure", height: int) -> "list[Axes]":
+    """Return a panel for shares, and a lower one for cumulative shares."""
+    width = WIDTH - 44 - 8
+    panels = [
+        panel(figure, 44, width, 26, 210, height),
+        panel(figure, 44, width, height - 148, 42, height),
+    ]
+    for axes in panels:
+        _ground(axes)
+    return panels
+
+
+def draw_shares(
+    axes: "Axes",
+    shares: Float[Array, " l"],
+    kept: int | None = None,
+    reference: Float[Array, " l"] | None = None,
+    name: str = "broken stick",
+) -> None:
+    """Draw bars of shares of variance on a scale of their own, and a reference."""
+    count = len(shares)
+    kept = count if kept is None else kept
+    place = _upright(axes, 100 * shares, "component", _bar_width(count), kept)
+    top = 100 * float(shares.max(initial=0.0))
+    if reference is not None:
+        top = max(top, 100 * float(reference.max()))
+        look = {"color": SECOND, "linewidth": 1.5, "linestyle": (0, (4, 2))}
+        axes.plot(place, 100 * reference, label=name, **look)
+        axes.legend(frameon=False, labelcolor=SECOND, loc="upper right")
+    axes.set_ylim(0, 1.16 * (top or 1.0))
+    _per_cent_ticks(axes)
+    axes.set_title("share of variance", loc="left", color=INK, pad=8)
+    if count <= _MOST_NAMED:
+        # Below the bars, where no line crosses the numbers.
+        shown = [f"{i}\n{x:.0f} %" for i, x in enumerate(100 * shares, 1)]
+        axes.set_xticks(place, shown)
+
+
+def draw_cumulative(
+    axes: "Axes", shares: Float[Array, " l"], kept: int | None = None
+) -> None:
+    """Draw the cumulative share, from 0 to 100 %, with the one that is kept named."""
+    count = len(shares)
+    kept = count if kept is None else kept
+    cumulative = 100 * np.cumsum(shares)
+    place = np.arange(1.0, count + 1)
+    look = {"color": ACCENT, "linewidth": 1.5, "markersize": 4}
+    axes.plot(place, cumulative, alpha=0.4, marker="o", **look)
+    axes.plot(place[:kept], cumulative[:kept], marker="o", **look)
+    _count_components(axes, count, "component")
+    axes.set_ylim(0, 106)
+    axes.set_yticks([0, 50, 100], ["0 %", "50 %", "100 %"])
+    axes.set_title("cumulative share", loc="left", color=INK, pad=8)
+    last = cumulative[kept - 1]
+    axes.annotate(
+        f"{last:.0f} % with {kept}{' kept' if kept < count else ''}",
+        (kept, last), (4, -8), textcoords="offset points",
+        ha="left" if kept < 0.8 * count else "right", va="top", color=INK,
+    )  # fmt: skip
 
 
 def eigenvalues(shares: Float[Array, " k"]) -> "Figure":
@@ -60,6 +125,25 @@ def eigenvalues(shares: Float[Array, " k"]) -> "Figure":
     figure, axes = drawing(height=200, left=44, right=8, top=10, bottom=42)
     _upright(axes, 100 * shares, "component")
     _per_cent_scale(axes)
+    return figure
+
+
+def numbers(values: Float[Array, " k"], label: str) -> "Figure":
+    """Draw numbers of either sign as bars on a scale of their own.
+
+    Parameters
+    ----------
+    values : (k,) array
+        Heights of the bars.
+    label : str
+        What they are numbered as.
+    """
+    figure, axes = drawing(height=200, left=58, right=8, top=10, bottom=42)
+    _upright(axes, values, label)
+    axes.axhline(0.0, color=INK, linewidth=0.8, alpha=0.55)
+    low, high = float(values.min(initial=0.0)), float(values.max(initial=0.0))
+    room = 0.06 * (high - low or 1.0)
+    axes.set_ylim(low - room if low < 0 else 0.0, high + room)
     return figure
 
 
@@ -87,26 +171,82 @@ def loadings(
     titles : sequence of str
         Names of the k panels.
     """
-    k, p = components.shape
-    height = 24 + 17 * p + 6
+    panels, letters = loadings_panels(blank, *components.shape)
+    draw_loadings(panels, components, columns, titles, letters)
+    return cast("Figure", panels[0].figure)
+
+
+def loadings_panels(
+    figure_of: "Callable[[int], Figure]", k: int, p: int
+) -> "tuple[list[Axes], int]":
+    """Return k panels for p bars each, and how many letters a name has room for.
+
+    Parameters
+    ----------
+    figure_of : callable
+        Makes a figure of a height.
+    k, p : int
+        Numbers of components and columns.
+    """
+    height = _TOP + 17 * p + _AXIS
     (left, letters), gap = _NAMES[k > 1], 8
     width = (WIDTH - left - 4 - gap * (k - 1)) / k
-    figure = blank(height)
+    figure = figure_of(height)
+    panels = [
+        panel(figure, left + i * (width + gap), width, _TOP, _AXIS, height)
+        for i in range(k)
+    ]
+    return panels, letters
+
+
+def draw_loadings(
+    panels: "Sequence[Axes]",
+    components: Float[Array, "k p"],
+    columns: Sequence[str],
+    titles: Sequence[str],
+    letters: int = 28,
+) -> None:
+    """Draw one panel of bars per component, on one scale for all.
+
+    Parameters
+    ----------
+    panels : sequence of Axes
+        k of them.
+    components : (k, p) array
+        What is drawn, all of it.
+    columns, titles : sequence of str
+        Names of the p columns, and of the k panels.
+    letters : int
+        Longer names of columns are shortened to this many.
+    """
+    p = components.shape[1]
     limit = 1.04 * max(float(np.abs(components).max()), 1e-12)
-    for index in range(k):
-        start = left + index * (width + gap)
-        axes = panel(figure, start, width, 24, 6, height)
+    mark = round_mark(limit)
+    ticks = [-mark, 0.0, mark]
+    # Without the zero before the point, so that five panels have room for them.
+    labels = [f"{tick:g}".replace("-", "−").replace("0.", ".") for tick in ticks]
+    for index, axes in enumerate(panels):
         values = components[index]
         colours = [ACCENT if value >= 0 else SECOND for value in values]
         axes.barh(np.arange(p), values, height=0.62, color=colours)
         axes.axvline(0.0, color=INK, linewidth=0.8, alpha=0.55)
         axes.set_xlim(-limit, limit)
         axes.set_ylim(p - 0.4, -0.6)
-        axes.set_xticks([])
+        axes.set_axisbelow(True)
+        axes.set_xticks(ticks, labels, fontsize=_SMALL)
+        axes.grid(axis="x", color=INK, alpha=0.13, linewidth=0.8)
         names = [short(column, letters) for column in columns] if index == 0 else []
         axes.set_yticks(range(p) if index == 0 else [], names, parse_math=False)
         axes.set_title(titles[index], color=INK, pad=7, parse_math=False)
-    return figure
+    if len(panels) > 1 and titles[0].isdecimal():
+        name_numbers(panels[0])
+
+
+def round_mark(limit: float) -> float:
+    """Return the largest of 1, 0.5, 0.2, 0.1, ... that lies well within a limit."""
+    power = 10.0 ** np.floor(np.log10(limit))
+    marks = [m * power for m in (5.0, 2.0, 1.0, 0.5) if m * power <= 0.85 * limit]
+    return float(f"{marks[0]:.1g}")
 
 
 def weights(values: Float[Array, " p"], columns: Sequence[str]) -> "Figure":
@@ -159,18 +299,47 @@ def objective(values: Float[Array, " t"]) -> "Figure":
 
 
 def _upright(
-    axes: "Axes", values: Float[Array, " k"], label: str, width: float = 0.62
+    axes: "Axes",
+    values: Float[Array, " k"],
+    label: str,
+    width: float = 0.62,
+    kept: int | None = None,
 ) -> Float[Array, " k"]:
-    """Draw bars numbered from 1; return their places."""
+    """Draw bars numbered from 1, those beyond `kept` paler; return their places."""
     k = len(values)
     place = np.arange(1.0, k + 1)
-    axes.bar(place, values, width=width, color=ACCENT)
+    kept = k if kept is None else kept
+    axes.bar(place[:kept], values[:kept], width=width, color=ACCENT)
+    if kept < k:
+        axes.bar(place[kept:], values[kept:], width=width, color=ACCENT, alpha=0.4)
+    _count_components(axes, k, label)
+    return place
+
+
+def _count_components(axes: "Axes", k: int, label: str) -> None:
     axes.set_xlim(0.4, k + 0.6)
     # At most twelve numbers fit below the bars.
-    axes.set_xticks(range(1, k + 1, max(1, -(-k // 12))))
+    axes.set_xticks(range(1, k + 1, 1 if k <= _MOST_LABELLED else -(-k // 12)))
+    axes.set_axisbelow(True)
     axes.grid(axis="y", color=INK, alpha=0.13, linewidth=0.8)
     axes.set_xlabel(label, color=INK, labelpad=6)
-    return place
+
+
+def _bar_width(k: int) -> float:
+    return 0.62 if k < 25 else 0.8
+
+
+def _ground(axes: "Axes") -> None:
+    """Give a panel the line that its bars stand on."""
+    axes.spines["bottom"].set_visible(True)
+    axes.spines["bottom"].set(color=INK, linewidth=0.8, alpha=0.55)
+
+
+def _per_cent_ticks(axes: "Axes") -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axes.yaxis.set_major_locator(MaxNLocator(4))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g} %"))
 
 
 def _per_cent_scale(axes: "Axes") -> None:

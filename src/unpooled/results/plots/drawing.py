@@ -41,15 +41,16 @@ def settings(colours: Mapping[str, str] = ON_WHITE) -> Iterator[None]:
         chosen["font.size"] = _TYPE
         chosen["axes.labelsize"] = chosen["axes.titlesize"] = _TYPE
         chosen["xtick.labelsize"] = chosen["ytick.labelsize"] = _TYPE
-        _name(colours)
+        name_colours(colours)
         try:
             yield
         finally:
             # A figure that outlives the settings keeps to colours that exist.
-            _name(ON_WHITE)
+            name_colours(ON_WHITE)
 
 
-def _name(colours: Mapping[str, str]) -> None:
+def name_colours(colours: Mapping[str, str]) -> None:
+    """Let matplotlib know the colours' names, by which everything here is drawn."""
     from matplotlib.colors import get_named_colors_mapping
 
     named = get_named_colors_mapping()
@@ -97,6 +98,14 @@ def panel(
     axes.tick_params(length=0, pad=6, colors=INK)
     axes.set_axisbelow(True)
     return axes
+
+
+def name_numbers(axes: "Axes") -> None:
+    """Write "component" to the left of the numbers above the first panel."""
+    axes.annotate(
+        "component", (0, 1), (-6, 7), xycoords="axes fraction",
+        textcoords="offset points", ha="right", va="baseline", color=INK,
+    )  # fmt: skip
 
 
 def short(text: str, letters: int) -> str:

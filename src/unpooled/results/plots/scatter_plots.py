@@ -58,7 +58,10 @@ def classes(
 
 
 def correlation_circle(
-    points: Float[Array, "p 2"], names: Sequence[str], first: Bool[Array, " p"]
+    points: Float[Array, "p 2"],
+    names: Sequence[str],
+    first: Bool[Array, " p"],
+    labels: tuple[str, str] = ("first pair", "second pair"),
 ) -> "Figure":
     """Draw columns by their correlations with two scores, within the unit circle.
 
@@ -70,25 +73,39 @@ def correlation_circle(
         Of the columns.
     first : (p,) array of bool
         Whether a column belongs to the first view.
+    labels : (str, str)
+        Names of the two scores.
     """
     figure, axes = drawing(height=_SIDE, left=44, right=12, top=10, bottom=42)
+    draw_correlation_circle(axes, points, names, first, labels)
+    return figure
+
+
+def draw_correlation_circle(
+    axes: "Axes",
+    points: Float[Array, "p 2"],
+    names: Sequence[str],
+    first: Bool[Array, " p"],
+    labels: tuple[str, str],
+) -> None:
+    """Draw the correlation circle on axes."""
     _square(axes, np.full(2, -1.15), np.full(2, 1.15))
     _circle(axes, (0.0, 0.0), INK, 0.8)
     axes.axhline(0, color=INK, alpha=0.2, linewidth=0.8)
     axes.axvline(0, color=INK, alpha=0.2, linewidth=0.8)
-    labels = [short(name, 12) for name in names]
-    places = beside(points, [_LETTER * len(label) for label in labels], _LINE, _GAP)
-    for (x, y), (u, v), label, is_first in zip(
-        points, places, labels, first, strict=True
+    texts = [short(name, 12) for name in names]
+    places = beside(points, [_LETTER * len(text) for text in texts], _LINE, _GAP)
+    for (x, y), (u, v), text, is_first in zip(
+        points, places, texts, first, strict=True
     ):
         colour = ACCENT if is_first else SECOND
         axes.plot([0, x], [0, y], color=colour, linewidth=1.2)
+        axes.plot([x], [y], "o", color=colour, markersize=3.5)
         axes.plot([x, u], [y, v], color=colour, linewidth=0.6, alpha=0.6)
         ha = "left" if x >= 0 else "right"
-        axes.text(u, v, label, ha=ha, va="center", color=colour, parse_math=False)
-    axes.set_xlabel("first pair", color=INK, labelpad=6)
-    axes.set_ylabel("second pair", color=INK)
-    return figure
+        axes.text(u, v, text, ha=ha, va="center", color=colour, parse_math=False)
+    axes.set_xlabel(labels[0], color=INK, labelpad=6)
+    axes.set_ylabel(labels[1], color=INK)
 
 
 def beside(

@@ -1,0 +1,1 @@
+"""Displays of fitted models in scikit-learn's manner, drawn as a report draws them."""

@@ -1,0 +1,34 @@
+"""Figures for displays: pyplot's own, in the report's size and colours."""
+
+from typing import TYPE_CHECKING
+
+from unpooled.results.plots.drawing import ON_WHITE, WIDTH, name_colours, panel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SIDE = 380  # height of square pictures, in points
+
+
+def figure_of(height: int | float) -> "Figure":
+    """Return a figure of pyplot, so that notebooks and `plt.show` show it.
+
+    It has the report's natural width; `height` is in points, 1 / 72 inch.
+    """
+    import matplotlib.pyplot as plt
+
+    name_colours(ON_WHITE)
+    return plt.figure(figsize=(WIDTH / 72, height / 72))
+
+
+def square_axes() -> "Axes":
+    """Return the axes of a figure for pictures with equal scales."""
+    figure = figure_of(SIDE)
+    return panel(figure, 56, WIDTH - 68, 24, 48, SIDE)
+
+
+def given(ax: "Axes") -> "Axes":
+    """Return axes of the user's, once the colours exist that are drawn with."""
+    name_colours(ON_WHITE)
+    return ax

@@ -1,0 +1,122 @@
+"""Heatmaps: a matrix as coloured cells, such as correlations or loadings."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from unpooled.arrays import Array, Float
+from unpooled.results.formats import number
+from unpooled.results.plots.drawing import (
+    ACCENT,
+    INK,
+    SECOND,
+    WIDTH,
+    blank,
+    name_numbers,
+    panel,
+    short,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_LEFT, _LETTERS = 102, 14  # pixels for the names of rows, letters of a name
+_WIDEST = 64  # pixels of a cell
+_MOST_ROWS = 30  # of rows that are high enough for numbers
+_STRONGEST = 0.6  # opacity of the largest value: text on it stays legible
+_ROOM = 22  # pixels that a number needs
+_LETTER = 6.6  # pixels, of a name that stands upright
+
+
+def heatmap(
+    values: Float[Array, "r c"], rows: Sequence[str], columns: Sequence[str]
+) -> "Figure":
+    """Draw a matrix as cells: blue above zero, orange below, stronger where larger.
+
+    Parameters
+    ----------
+    values : (r, c) array
+        What is drawn; NaN is left blank.
+    rows, columns : sequence of str
+        Names of the r rows and c columns.
+    """
+    axes = heatmap_axes(blank, rows, columns)
+    draw_heatmap(axes, values, rows, columns)
+    return cast("Figure", axes.figure)
+
+
+def heatmap_axes(
+    figure_of: "Callable[[int], Figure]", rows: Sequence[str], columns: Sequence[str]
+) -> "Axes":
+    """Return axes with room for the cells and names of a heatmap.
+
+    Parameters
+    ----------
+    figure_of : callable
+        Makes a figure of a height.
+    rows, columns : sequence of str
+        Names.
+    """
+    r, c = len(rows), len(columns)
+    cell = min((WIDTH - _LEFT - 8) / c, _WIDEST)
+    longest = max(len(short(name, _LETTERS)) for name in columns)
+    top = 12 + int(_LETTER * longest) if _LETTER * longest > cell else 26
+    height = top + (20 if r <= _MOST_ROWS else 12) * r + 6
+    return panel(figure_of(height), _LEFT, cell * c, top, 6, height)
+
+
+def draw_heatmap(
+    axes: "Axes",
+    values: Float[Array, "r c"],
+    rows: Sequence[str],
+    columns: Sequence[str],
+) -> None:
+    """Draw a matrix on axes; numbers stand in the cells where there is room."""
+    from matplotlib.patches import Rectangle
+
+    r, c = values.shape
+    largest = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
+    box = axes.get_window_extent()
+    cell = box.width / axes.figure.dpi * 72 / c
+    numbered = cell >= _ROOM and r <= _MOST_ROWS
+    for i, j in np.ndindex(r, c):
+        value = float(values[i, j])
+        if not np.isfinite(value):
+            continue
+        colour = ACCENT if value >= 0 else SECOND
+        strength = _STRONGEST * abs(value) / largest
+        look = {"facecolor": colour, "alpha": strength, "linewidth": 0}
+        axes.add_patch(Rectangle((j - 0.48, i - 0.46), 0.96, 0.92, **look))
+        if numbered:
+            size = 10.5 if c <= 8 else 8.5
+            text = _in_cell(value, largest)
+            axes.text(
+                j, i, text, color=INK, fontsize=size,
+                ha="center", va="center_baseline",
+            )  # fmt: skip
+    axes.set_xlim(-0.5, c - 0.5)
+    axes.set_ylim(r - 0.5, -0.5)
+    axes.xaxis.tick_top()
+    names = [short(name, _LETTERS) for name in columns]
+    turned: dict[str, Any] = (
+        {"rotation": 90} if _LETTER * max(map(len, names)) > cell else {}
+    )
+    axes.set_xticks(range(c), names, parse_math=False, **turned)
+    names = [short(name, _LETTERS) for name in rows]
+    axes.set_yticks(range(r), names, parse_math=False)
+    axes.tick_params(length=0, colors=INK)
+    if all(name.isdecimal() for name in columns):
+        name_numbers(axes)
+    axes.spines[:].set_visible(False)
+
+
+def _in_cell(value: float, largest: float) -> str:
+    """Return a number as short as it can be: two places, no zero before the point."""
+    if largest > 1.0 + 1e-9:
+        return number(value)
+    text = f"{value:.2f}"
+    if text in ("-0.00", "0.00"):
+        return "0"
+    return text.replace("0.", ".", 1).replace("-", "−")
