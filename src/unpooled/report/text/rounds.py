@@ -28,7 +28,7 @@ def equal_rounds(lines: Iterable[Release]) -> list[list[Round]]:
     """
     by_round = groupby(lines, key=lambda line: (line.study, line.round))
     rounds = [list(one) for _, one in by_round]
-    runs = [list(run) for _, run in groupby(rounds, key=_content)]
+    runs: list[list[Round]] = [list(run) for _, run in groupby(rounds, key=_content)]
     if len(runs) <= _MANY:
         return runs
     equal: dict[tuple[object, ...], list[Round]] = {}
