@@ -37,7 +37,7 @@ from unpooled.report.versions import versions
 from unpooled.results.formats import byte_size, clean, counted, listed
 from unpooled.results.plots.svg import svg
 from unpooled.results.subjects import subject
-from unpooled.results.summary import Summary, summary_of
+from unpooled.results.summary import Summary, summaries_of
 
 __all__ = ["Facts", "facts_of", "render", "report"]
 
@@ -135,7 +135,7 @@ def _results(facts: Facts) -> list[tuple[int, Summary]]:
 
     The study is for its last step; the others prepare it.
     """
-    found = [(n, summary_of(model)) for n, (_, model) in enumerate(facts.models, 1)]
+    found = list(enumerate(summaries_of([m for _, m in facts.models]), 1))
     judged = [] if facts.evaluation is None else [(0, facts.evaluation)]
     return found[-1:] + judged + found[:-1]
 
