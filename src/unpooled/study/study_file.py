@@ -416,7 +416,7 @@ def read_evaluate(
         top.fail("[[steps]] name", f'"{EVALUATION}" names the results of [evaluate]')
     if any(step.update is not None for step in steps):
         top.fail("[evaluate]", "an update starts from a model that was fitted on all "
-                 "rows, so no fold is new to it; leave one of them out")  # fmt: skip
+                 "rows, so no fold is new to it; leave one of both out")  # fmt: skip
     cv = 5 if (given := section.whole("cv")) is None else given
     if not 2 <= cv <= MOST_BLOCKS:
         section.fail("cv", f"must be from 2 to {MOST_BLOCKS} folds, not {cv}")

@@ -243,7 +243,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     -----
     Released, as totals only: N, the p column sums, the p sums of squares about the
     mean, and the p × p scatter about it, or with "krylov" its products with public
-    blocks. Never released: a row, or any silo's own count, mean or covariance.
+    blocks. Never released: a row, or any silo's own count, mean or covariance. A fitted
+    model, and its file, have numbers that follow from these totals beyond the k
+    components asked for: `eigenvalues_` and `feature_variance_`.
 
     On a column partition the totals are the sum of squares of all columns about their
     means, one number, and the N × N Gram matrix, or with "krylov" its products with
