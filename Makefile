@@ -26,7 +26,7 @@ export NO_MKDOCS_2_WARNING = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install debian-packages test test-shapes test-slow test-federation test-long lint types docs bench clean
+.PHONY: help demo install debian-packages test test-shapes test-slow test-federation test-long lint types notebooks docs bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -63,6 +63,9 @@ lint: $(DEV)  ## ruff: rules and format
 
 types: $(DEV)  ## pyright
 	@$(BIN)/pyright
+
+notebooks: $(DEV)  ## execute docs/notebooks, and store what they show
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/execute_notebooks.py
 
 docs: $(DEV)  ## the documentation, into site/
 	@# Without --quiet: it drops the warnings before --strict can count them.

@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 import unpooled as up
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.errors import ReleaseRefusedError
+from unpooled.federation import progress
 from unpooled.federation.progress import CallProgress
 
 
@@ -69,6 +70,17 @@ def test_a_bar_is_for_those_who_look_on(federation, verbose, terminal, seconds, 
     up.PCA(2).fit(federation)
 
     assert ("PCA.fit" in written.getvalue()) is shown
+
+
+@pytest.mark.parametrize("found", [None, object()], ids=["without", "with"])
+def test_a_notebook_has_a_bar_only_with_widgets(federation, monkeypatch, found):
+    # Without them rich would show a warning at each step of the bar.
+    monkeypatch.setattr(progress, "find_spec", lambda name: found)
+    console = Console(file=io.StringIO(), force_jupyter=True)
+
+    CallProgress(federation.coordinator, None, console)
+
+    assert bool(federation.coordinator.watchers) is (found is not None)
 
 
 def test_a_fit_that_fails_ends_its_bar(federation):

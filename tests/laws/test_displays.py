@@ -12,8 +12,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_html_repr
 
 from pipeline_silos import federation, frames, model, rows
-from unpooled import PCA, SimpleImputer, StandardScaler, simulate
+from unpooled import PCA, Policy, SimpleImputer, StandardScaler, simulate
 from unpooled.errors import DataError
+from unpooled.models.files.catalogue import estimators
 
 # Fixtures of another module.
 __all__ = ["federation", "frames", "rows"]
@@ -88,6 +89,30 @@ def test_pages_show_the_steps(federation):
         assert PCA()._repr_html_()
         # scikit-learn links to its own documentation; ours is not there.
         assert not [link for link in page.links if "unpooled" in (link or "")]
+
+
+@pytest.mark.parametrize("name", estimators())
+def test_every_estimator_has_a_diagram_that_loads_nothing(name):
+    page = Page()
+    page.feed(estimators()[name]()._repr_html_())
+
+    assert name in page.words
+    assert page.links == []
+
+
+def test_a_diagram_of_a_fitted_model_asks_no_silo(rows):
+    parts = {name: rows[[name]].fillna(0) for name in rows}
+    federation = simulate(parts, partition="columns", policy=Policy.open())
+    fitted = PCA(2).fit(federation)
+    before = len(federation.ledger)
+
+    page = fitted._repr_html_()
+
+    assert "kept_" in page
+    assert len(federation.ledger) == before
+    # Reading what the silos keep does ask them.
+    assert fitted.components_.shape == (2, 4)
+    assert len(federation.ledger) > before
 
 
 # --- Data frames out -----------------------------------------------------------------

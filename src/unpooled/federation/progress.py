@@ -1,6 +1,7 @@
 """The progress of a call in Python: a bar where a person looks on, or lines.
 
-    simulate(..., verbose=None)   a bar in a terminal or notebook, after two seconds
+    simulate(..., verbose=None)   a bar in a terminal, or in a notebook that has
+                                  ipywidgets, after two seconds
     simulate(..., verbose=True)   a bar there, lines elsewhere, and the rounds to come
     simulate(..., verbose=False)  nothing
 
@@ -12,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, final
 
 from unpooled.coordinator.coordinator import Coordinator
@@ -57,7 +59,9 @@ class CallProgress:
         from rich.console import Console
 
         self._console = console or Console(stderr=True)
-        self._looked_at = self._console.is_terminal or self._console.is_jupyter
+        # Without ipywidgets, rich shows a warning in a notebook for each step of a bar.
+        widgets = self._console.is_jupyter and find_spec("ipywidgets") is not None
+        self._looked_at = self._console.is_terminal or widgets
         self._verbose, self._clock, self._depth = verbose, clock, 0
         self._bar: Progress | None = None
         self._title, self._total = "", 0

@@ -57,6 +57,7 @@ from unpooled.models.pca.spectrum import (
     whitening,
 )
 from unpooled.protocol.step import derived, public
+from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 from unpooled.secure.noise import GaussianPrivacy
 
@@ -319,6 +320,35 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return pca_exhibits(self, columns)
+
+    def _citation(self) -> Citation:
+        works = [
+            "Jolliffe IT. Principal Component Analysis. 2nd edition. Springer, 2002."
+        ]
+        found, exact = "", True
+        if self.privacy is not None:
+            found, exact = (
+                ", with random noise in the totals for differential privacy",
+                False,
+            )
+            works.append(
+                "Dwork C, Talwar K, Thakurta A, Zhang L. Analyze Gauss: optimal bounds "
+                "for privacy-preserving principal component analysis. STOC 2014."
+            )
+        elif self.bits < 64 or self.rank is not None:
+            found, exact = ", from a cross-product matrix of reduced precision", False
+        elif self.svd_solver == "gossip":
+            found = ", by block Krylov iterations among neighbouring silos"
+            works.append(
+                "Ye H, Zhang T. DeEPCA: decentralized exact PCA with linear "
+                "convergence rate. Journal of Machine Learning Research 2021; 22."
+            )
+        return Citation(
+            f"A principal component analysis of the covariance matrix was "
+            f"computed{found}.",
+            tuple(works),
+            exact,
+        )
 
     def _fit(self, federation: Federation, y: Any) -> None:
         wanted = self._check_parameters(federation)
