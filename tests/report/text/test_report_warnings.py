@@ -36,9 +36,18 @@ def headings(some: Facts) -> list[str]:
     return [one.heading for one in cautions(some)]
 
 
-def test_heart_study_has_no_warnings(heart, page):
-    assert cautions(heart) == []
-    assert "There are no warnings." in page.text
+def test_heart_study_is_warned_of_nothing_but_what_was_filled_in(heart, page):
+    (found,) = cautions(heart)
+
+    assert found.heading == "Much of a column was filled in"
+    assert found.text in page.text
+
+
+def test_a_study_without_warnings_says_so():
+    some = facts(4)
+
+    assert cautions(some) == []
+    assert "There are no warnings." in Page(render(some)).text
 
 
 def test_two_silos_are_warned_of_first():
