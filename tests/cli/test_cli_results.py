@@ -44,9 +44,9 @@ ROWS = {
     ),
     "scalers": (
         'model = "SimpleImputer"\n[[steps]]\nmodel = "StandardScaler"',
-        "Value filled in",
+        "SD before",
     ),
-    "RareColumns": ('model = "RareColumns"', "Fitted attributes"),
+    "RareColumns": ('model = "RareColumns"', "Columns kept and left out"),
 }  # fmt: skip
 COLUMNS = {
     "PCA": ('model = "PCA"\nn_components = 2\nsvd_solver = "gram"', "Cumulative"),
@@ -56,6 +56,16 @@ COLUMNS = {
     "VFedPCA": ('model = "VFedPCA"\nn_components = 2', "merged directions"),
     "VFedAKPCA": ('model = "VFedAKPCA"\nn_components = 2', "merged directions"),
     "StandardScaler": ('model = "StandardScaler"', "Kept in the silos"),
+    "PCA-asked": (
+        'model = "PCA"\nn_components = 2\nscores = "parties"\n'
+        'disclose = ["components_"]',
+        "Loadings",
+    ),
+    "MMVFL-asked": (
+        'model = "MMVFL"\nbeta = 1.0\ntol = 0.1\nselect = 40\nscore = true\n'
+        'disclose = ["feature_importances_"]',
+        "Selected columns",
+    ),
 }
 
 

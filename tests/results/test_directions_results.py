@@ -49,8 +49,8 @@ def test_discriminants(federation):
     shown = exhibits(model)
     picture = drawn(shown["Classes"])
     assert [f">{name}<" in picture for name in "xyz"] == [True] * 3
-    [table] = shown["Classes"].tables
-    assert len(table.rows) == 3
+    means, covariances = shown["Classes"].tables
+    assert len(means.rows) == len(covariances.rows) == 3
     assert "stay in the silos" in shown["Classes"].text
     assert "Discriminant directions" in shown
 
@@ -78,9 +78,11 @@ def test_people_are_drawn_where_silos_show_them(parties, federation):
     assert len(drawn(shown)) > len(drawn(without)) + 150 * 10
 
 
-def test_two_classes_have_no_plane(federation):
+def test_a_single_direction_has_curves(federation):
     model = LinearDiscriminantAnalysis(1).fit(federation, "kind")
-    assert set(exhibits(model)) == {"Discriminant directions"}
+    picture = exhibits(model)["Classes"].picture
+    assert picture.name == "densities"
+    assert [f">{name}<" in str(svg(picture, "picture")) for name in "xyz"] == [True] * 3
 
 
 def test_canonical_correlations(federation):

@@ -76,8 +76,10 @@ def test_numbers_of_transformed_columns_are_not_taken_for_the_columns_own():
     assert [column.key for column in table.columns] == [
         "column",
         "exponent",
+        "usual_transform_nearby",
         "mean_transformed",
         "standard_deviation_transformed",
+        "n",
     ]
     assert table.column("exponent") == model.lambdas_.tolist()
     spread = table.column("standard_deviation_transformed")
@@ -138,8 +140,9 @@ def test_missing_cells_are_counted_over_all_silos_only():
     scaler = up.StandardScaler().fit(federation)
 
     table = scaler.summary().tables["columns"]
-    assert table.column("cells_with_a_value") == [240, 233, 240, 240]
-    assert [row[-1] for row in table.shown] == ["240", "233", "240", "240"]
+    assert table.column("n") == [240, 233, 240, 240]
+    assert table.column("missing") == [0, 7, 0, 0]
+    assert [row[1] for row in table.shown] == ["240", "233", "240", "240"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from unpooled.cli.tables import PROTECTION, left_table, part, table
 from unpooled.cli.terminal import printable
-from unpooled.results.summary import summary_of
+from unpooled.results.summary import summaries_of
 
 if TYPE_CHECKING:
     from unpooled.results.exhibits import Column, Table, Value
@@ -23,8 +23,9 @@ _LARGE = 0.4
 
 def show_run(console: Console, study: "Study", run: "Run") -> None:
     """Show the results of a finished run, and where its files are."""
-    for name, model in run.models.items():
-        show_results(console, name, summary_of(model))
+    summaries = summaries_of(list(run.models.values()))
+    for name, summary in zip(run.models, summaries, strict=True):
+        show_results(console, name, summary)
     if run.evaluation is not None:
         show_results(console, "evaluation", run.evaluation.summary())
     left = left_table(run.ledger)

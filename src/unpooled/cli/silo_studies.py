@@ -114,7 +114,7 @@ def deny(study: StudyName, kit: Kit = Path()) -> None:
 
 
 def forget(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
-    """Delete the models and arrays that this silo keeps of a study.
+    """Delete the models, arrays and results that this silo keeps of a study.
 
     The log of what left is never deleted.
     """
@@ -136,7 +136,7 @@ def forget(study: StudyName, yes: Yes = False, kit: Kit = Path()) -> None:
         path.unlink(missing_ok=True)
     if files:
         (silo.models / study).rmdir()
-    forget_kept(journal, study)
+    forget_kept(journal, study, silo.results)
     say(
         f"Forgot {study}: {count(len(files), 'model file')} and the arrays that its "
         f"steps kept are deleted. The log stays."

@@ -62,6 +62,7 @@ Lines = list[tuple[Release, str]]
 # Messages without a record of their own: those about a study, which belong to no fit,
 # and those of comparisons, which `Comparisons` records.
 _NOT_RECORDED = ("shares", "signs", "plan", "describe", "announce", "deliver")
+_NOT_RECORDED += ("finish",)
 
 
 @final

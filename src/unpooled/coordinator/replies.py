@@ -21,6 +21,7 @@ _ANSWERS: Mapping[str, tuple[str, set[str]]] = {
     "announce": ("announced", {"approval"}),
     "deliver": ("delivered", set()),
     "recall": ("recalled", {"lines"}),
+    "finish": ("finished", set()),
     "join": ("offer", {"key", "signature", "head", "pinned", "lines"}),
     "agree": ("agreed", set()),
     "offer group key": ("group", {"sealed"}),

@@ -13,6 +13,9 @@ RECORDS = "unpooled.models.files.model_record"
 # Methods of estimators that run rounds.
 METHODS = ("fit", "update", "transform", "predict", "predict_by_party", "score")
 METHODS += ("decision_function", "select", "diagnose", "_gather", "_measure")
+METHODS += ("class_hits",)
+# Fitted attributes that are texts and known to all silos.
+_OPENED = ("classes_",)
 
 
 def call_of(
@@ -64,8 +67,14 @@ def record_for(
     elif method == "update":
         fitted = {name: v for name, v in fitted.items() if name in model.updates_from}
     if partition == "columns":
-        # No silo knows the names of the others' columns.
-        fitted = {name: v for name, v in fitted.items() if not _has_names(v)}
+        # No silo knows the names of the others' columns, and no call depends on what
+        # silos disclosed to an earlier one.
+        disclosed = vars(model).get("_disclosed", ())
+        fitted = {
+            name: v
+            for name, v in fitted.items()
+            if name not in disclosed and (name in _OPENED or not _has_names(v))
+        }
     kept = set(_members(fitted)) | set(_members(record["parameters"]))
     for name in set(arrays) - kept:
         del arrays[name]

@@ -10,6 +10,7 @@ same estimator, so an estimator needs nothing of its own to be followed.
 """
 
 import importlib
+import inspect
 import queue
 import threading
 import warnings
@@ -32,6 +33,7 @@ from unpooled.party.following import Outcome, StudyText
 from unpooled.protocol.following import SIGNS, Call, Expected, Told, model_digest
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request
+from unpooled.protocol.step import home_of
 from unpooled.protocol.view_operations import Operation, Recorded
 from unpooled.protocol.wire_format import WireFormat
 
@@ -245,7 +247,12 @@ class _Run:
         try:
             with told_decompositions(self._runner.next_hints()):
                 method = getattr(self._model, self._call_of.method)
-                method(self._federation, **self._call_of.arguments)
+                # Not always the first: `select` begins with a percentage.
+                names = list(inspect.signature(method).parameters)
+                # Steps of other files run under the model's name, as in its `fit`.
+                asked = self._federation.asked_by(home_of(type(self._model).__module__))
+                view = {"X" if "X" in names else names[0]: asked}
+                method(**view, **self._call_of.arguments)
                 self.made = self._transformed()
             self._runner.calls.put(((), None))
         except _ClosedError:

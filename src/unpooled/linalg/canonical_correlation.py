@@ -6,7 +6,6 @@ from typing import final
 
 import numpy as np
 import scipy.linalg
-import scipy.stats
 
 from unpooled.arrays import Array, Float
 from unpooled.linalg.generalized_eigen import check_definite
@@ -108,53 +107,61 @@ def structure(
     S: Float[Array, "p p"], rotations: Float[Array, "p k"]
 ) -> Float[Array, "p k"]:
     """Return correlations of columns with scores; 0 where either is constant."""
-    image = S @ rotations
-    spread = np.sqrt(np.maximum(np.einsum("pk,pk->k", rotations, image), 0.0))
-    deviation = np.sqrt(S.diagonal())
-    scale = np.where(deviation > 0, deviation, 1.0)[:, None] * np.where(
-        spread > 0, spread, 1.0
-    )
-    return image / scale
+    return _correlations_of(S @ rotations, S.diagonal(), rotations)
 
 
-@final
-@dataclass(frozen=True)
-class CanonicalTest:
-    """Bartlett's test that a canonical correlation and all smaller ones are zero.
+def structure_in_span(
+    F: Float[Array, "p r"], A: Float[Array, "r r"], rotations: Float[Array, "p k"]
+) -> Float[Array, "p k"]:
+    """Return `structure` of the covariance ``F A F.T``, which is never formed."""
+    FA = F @ A
+    variances = np.einsum("pr,pr->p", FA, F)
+    return _correlations_of(FA @ (F.T @ rotations), variances, rotations)
 
-    Attributes
+
+def cross_structure(
+    S: Float[Array, "p q"],
+    variances: Float[Array, " p"],
+    spread: Float[Array, " k"],
+    rotations: Float[Array, "q k"],
+) -> Float[Array, "p k"]:
+    """Return correlations of one view's columns with the other view's scores.
+
+    Parameters
     ----------
-    wilks : (k,) array
-        Wilks' lambda, the product of ``1 - r²`` over the correlation and all smaller
-        ones.
-    statistic : (k,) array
-        Bartlett's, ``-(N - 1 - (p + q + 1) / 2) log(wilks)``.
-    dof : (k,) int array
-        Its degrees of freedom, (p - j)(q - j) for the pair j = 0, 1, ...
-    p_value : (k,) array
-        Under the chi-squared distribution, which holds asymptotically for normal rows.
+    S : (p, q) array
+        Covariances of the columns with those of the other view.
+    variances : (p,) array
+        Of the columns.
+    spread : (k,) array
+        Variances of the scores.
+    rotations : (q, k) array
+        Weights of the other view's columns in the scores.
     """
-
-    wilks: Float[Array, " k"]
-    statistic: Float[Array, " k"]
-    dof: Array
-    p_value: Float[Array, " k"]
+    return _over_deviations(S @ rotations, variances, spread)
 
 
-def bartlett(r: Float[Array, " l"], N: int, p: int, q: int) -> CanonicalTest:
-    """Test all min(p, q) canonical correlations of N rows, in descending order.
+def score_variances(
+    S: Float[Array, "p p"], rotations: Float[Array, "p k"]
+) -> Float[Array, " k"]:
+    """Return the variances of scores."""
+    return np.maximum(np.einsum("pk,pk->k", rotations, S @ rotations), 0.0)
 
-    References
-    ----------
-    Bartlett, The statistical significance of canonical correlations, Biometrika 32
-    (1941).
-    """
-    # A correlation of 1 has Wilks' lambda 0 and an infinite statistic.
-    with np.errstate(divide="ignore"):
-        logs = np.log1p(-(np.minimum(r, 1.0) ** 2))
-    log_wilks = np.cumsum(logs[::-1])[::-1]
-    j = np.arange(len(r))
-    statistic = -(N - 1 - (p + q + 1) / 2) * log_wilks
-    dof = (p - j) * (q - j)
-    p_value = scipy.stats.chi2.sf(statistic, dof)
-    return CanonicalTest(np.exp(log_wilks), statistic, dof, p_value)
+
+def _correlations_of(
+    image: Float[Array, "p k"],
+    variances: Float[Array, " p"],
+    rotations: Float[Array, "p k"],
+) -> Float[Array, "p k"]:
+    spread = np.maximum(np.einsum("pk,pk->k", rotations, image), 0.0)
+    return _over_deviations(image, variances, spread)
+
+
+def _over_deviations(
+    covariances: Float[Array, "p k"],
+    variances: Float[Array, " p"],
+    spread: Float[Array, " k"],
+) -> Float[Array, "p k"]:
+    deviation, size = np.sqrt(np.maximum(variances, 0.0)), np.sqrt(spread)
+    scale = np.where(deviation > 0, deviation, 1.0)[:, None]
+    return covariances / scale / np.where(size > 0, size, 1.0)

@@ -55,6 +55,8 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     # Attributes that the silos of a column partition keep until one is read.
     _kept_by_silos: tuple[str, ...] = ()
     _silos: Federation | None = None
+    # Those of them that the silos have disclosed.
+    _disclosed: tuple[str, ...] = ()
     # Steps of other files that this model runs under its own name, such as
     # "pca.local_total"; a module stands for all steps that it declares.
     _steps: tuple[Step | ModuleType, ...] = ()
@@ -124,7 +126,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
 
     def _forget(self) -> None:
         """Drop all fitted attributes; parameters and the state of a search stay."""
-        for name in (*fitted_names(self), "_silos"):
+        for name in (*fitted_names(self), "_silos", "_disclosed"):
             self.__dict__.pop(name, None)
 
     def continuing(
@@ -152,12 +154,35 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     def _fit(self, federation: Federation, y: Any) -> None:
         """Set the fitted attributes, from sums and other rounds of the federation."""
 
+    @classmethod
+    def kept_by_silos(cls) -> tuple[str, ...]:
+        """Return the attributes that silos keep on a column partition."""
+        return cls._kept_by_silos
+
+    @classmethod
+    def forms_scores(cls, parameters: Mapping[str, Any]) -> bool:
+        """Return whether silos keep scores only if `transform` is called.
+
+        Parameters
+        ----------
+        parameters : mapping of str to object
+            As a study has them, for a model on a column partition.
+        """
+        return False
+
     def _gather(self, federation: Federation) -> None:
         """Collect the attributes `_kept_by_silos` from the silos, and set them."""
         raise NotImplementedError
 
-    def summary(self) -> Summary:
+    def summary(self, later: Sequence[Any] = ()) -> Summary:
         """What the fit found, as tables that print.
+
+        Parameters
+        ----------
+        later : sequence of estimator
+            Those that were fitted on the rows as this one gives them, in order, such
+            as the later steps of a study. What they opened may tell more of this one:
+            of an imputer the number of rows.
 
         Returns
         -------
@@ -182,7 +207,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         # A copy is without its federation, so that it cannot ask the silos.
         alone = copy.copy(self)
         try:
-            exhibits = alone._exhibits([str(name) for name in names])
+            exhibits = alone._exhibits_with([str(name) for name in names], later)
         except DataError:
             # Of attributes that the silos keep. The others can be listed.
             exhibits = []
@@ -222,6 +247,12 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         y_true = others.pop("y_true")
         return METRICS[metric](y_true, getattr(self, predicts)(federation), **others)
 
+    def _exhibits_with(
+        self, columns: Sequence[str], later: Sequence[Any]
+    ) -> list[Exhibit]:
+        """Return `_exhibits`, with what the steps after this one tell of it."""
+        return self._exhibits(columns)
+
     def __getattr__(self, name: str) -> Any:
         """Collect attributes that only the silos have; called for absent attributes."""
         if name not in type(self)._kept_by_silos or "kept_" not in vars(self):
@@ -232,8 +263,11 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
                 f"read from a file. Ask for {name} before saving, where the silos "
                 f"allow it."
             )
+        before = set(vars(self))
         with self._silos.calling(self, "_gather"):
             self._gather(self._silos)
+        here = [name for name in self._kept_by_silos if name in vars(self)]
+        self._disclosed = tuple(name for name in here if name not in before)
         return vars(self)[name]
 
     def __getstate__(self) -> dict[str, Any]:

@@ -107,6 +107,9 @@ class StudyText:
     ----------
     calls : tuple of mapping
         "method", "class", "parameters" and "arguments" of each.
+    further : tuple of (int, mapping)
+        The calls on models that were fitted, such as for attributes that silos keep:
+        each with the place of the fit in `calls`, on whose view it is made.
     reads : tuple of int
         For each call, the place of the call whose transform of rows it reads; -1 where
         it reads the first view.
@@ -127,6 +130,7 @@ class StudyText:
 
     calls: tuple[Mapping[str, Any], ...]
     reads: tuple[int, ...]
+    further: tuple[tuple[int, Mapping[str, Any]], ...] = ()
     parties: tuple[str, ...]
     protection: str
     columns: tuple[str, ...] | None
@@ -468,6 +472,12 @@ def _check_text(
     if (call.label, call.random_state) != (text.label, text.random_state):
         raise Refusal("not_followed")
     view = digest(canonical(list(call.view)))
+    for place, asked in text.further:
+        fit = digest(canonical(dict(text.calls[place])))
+        if canonical(dict(asked)) == canonical(_asked(call, asked)) and any(
+            note["view"] == view and note["call"] == fit for note in notes
+        ):
+            return
     if (judges := text.evaluation) is not None:
         same = canonical(dict(judges)) == canonical(_asked(call, judges))
         if same and _is_first_view(call, text):

@@ -21,7 +21,8 @@ from unpooled.party.matching.aligned_rows import AlignedRows
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.audit_state import LoggedStudy
 from unpooled.party.memory.kept_arrays import KeptStore, share_kept
-from unpooled.party.memory.studies import Answer, Studies, session_of
+from unpooled.party.memory.own_results import write_own_results
+from unpooled.party.memory.studies import NAME, Answer, Studies, session_of
 from unpooled.party.memory.study_memory import StudyMemory
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.released_share import pooled_rows
@@ -77,6 +78,8 @@ class Party:
         As the silo declared it; it only takes part in studies of this kind.
     matches : Path, optional
         The folder for files with the place of each row in a study.
+    results : Path, optional
+        The folder for what the silo keeps of each study by columns, as files.
     cut_key : bytes, optional
         The secret by which rows are cut into blocks, at most 64 bytes and always the
         same; by default derived from the identity.
@@ -111,11 +114,15 @@ class Party:
         models: Path | None = None,
         partition: str = "rows",
         matches: Path | None = None,
+        results: Path | None = None,
         cut_key: bytes | None = None,
         follow: Follow | None = None,
     ) -> None:
         self.name, self.policy, self.table = name, policy, table
         self.partition = partition
+        self._results = results
+        # Of simulated studies, which have a folder of their own.
+        self._results_of: dict[str, Path] = {}
         self._identity, self._roster = identity, roster
         self._plain = plain
         self.audit_log = audit_log = audit_log or AuditLog()
@@ -141,9 +148,17 @@ class Party:
         with self._door, unsettled():
             return self._handle(request)
 
-    def resume(self, study: str, logged: LoggedStudy, kept: KeptStore) -> None:
+    def resume(
+        self,
+        study: str,
+        logged: LoggedStudy,
+        kept: KeptStore,
+        results: Path | None = None,
+    ) -> None:
         """Take up a study of a simulation where an earlier process left it."""
         self._studies.resume(study, logged, kept)
+        if results is not None:
+            self._results_of[study] = results
 
     def carried(self, peer: str, where: tuple[str, str], message: bytes) -> None:
         """Take a message between comparison processes; it is none for `handle`."""
@@ -164,6 +179,7 @@ class Party:
                 "announce": self._studies.announce,
                 "deliver": self._studies.deliver,
                 "recall": self._studies.recall,
+                "finish": self._finish,
                 "describe": lambda _: self._studies.describe(
                     self.table, self.partition
                 ),
@@ -364,6 +380,22 @@ class Party:
             session.parties,
             session.keys_for_matching(),
         )
+
+    def _finish(self, message: Message) -> Answer:
+        """Write what the silo keeps of a study as files of its own; nothing leaves."""
+        study = message.header["study"]
+        if type(study) is not str or not NAME.fullmatch(study):
+            raise Refusal("malformed_message")
+        folder = self._results_of.get(study) or (
+            self._results and self._results / study
+        )
+        if folder is not None and study in self.studies:
+            kept = self._studies.remember(study).kept
+            table = self.aligned_rows.table_of(study, self.table)
+            # By rows the arrays are no results, but parts of totals.
+            if self.partition == "columns":
+                write_own_results(folder, kept, table)
+        return {"kind": "finished"}, {}
 
     def _leave(self, message: Message) -> Answer:
         self.aligned_rows.leave(*session_of(message))

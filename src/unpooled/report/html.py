@@ -35,7 +35,7 @@ from unpooled.report.versions import versions
 from unpooled.results.formats import byte_size, clean, counted, listed
 from unpooled.results.plots.svg import svg
 from unpooled.results.subjects import subject
-from unpooled.results.summary import summary_of
+from unpooled.results.summary import summaries_of
 
 __all__ = ["Facts", "facts_of", "render", "report"]
 
@@ -95,7 +95,7 @@ def render(facts: Facts) -> str:
         stayed=what_stayed(facts),
         could=could_learn(facts),
         could_not=could_not_learn(facts),
-        results=[summary_of(model) for _, model in facts.models],
+        results=summaries_of([model for _, model in facts.models]),
         seals=seals(facts),
         head=facts.ledger[-1].hash if len(facts.ledger) else "",
         costs=costs(facts),

@@ -66,8 +66,8 @@ def write_csv(folder: Path, steps: Sequence[StepResults]) -> list[Path]:
         for name, table in one.summary.tables.items():
             text = io.StringIO()
             lines = csv.writer(text, lineterminator="\n")
-            lines.writerow([_harmless(column.key) for column in table.columns])
-            lines.writerows([_harmless(cell) for cell in row] for row in table.rows)
+            lines.writerow([harmless(column.key) for column in table.columns])
+            lines.writerows([harmless(cell) for cell in row] for row in table.rows)
             path = folder / one.step / f"{name}.csv"
             found.append(_write(path, text.getvalue().encode()))
     return found
@@ -211,7 +211,7 @@ def _json_value(value: Any) -> Any:
     )
 
 
-def _harmless(cell: Value) -> Value:
+def harmless(cell: Value) -> Value:
     """Return a cell that no spreadsheet runs."""
     if not isinstance(cell, str):
         return cell

@@ -4,15 +4,17 @@ Also what stands where results stay in the silos, and tables that many models sh
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from unpooled.arrays import Array
-from unpooled.results.exhibits import Column, Exhibit, Kind, Table, Value
+from unpooled.arrays import Array, Float
+from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Kind, Table, Value
+from unpooled.results.formats import left_out
 
 # Shown elsewhere in the report, or of no use to its reader.
 _SHOWN_ELSEWHERE = ("kept_", "n_features_in_", "feature_names_in_", "n_samples_")
+MOST_ACROSS = 6  # columns of numbers that a page shows
 _FEW = 12  # numbers of an array that are printed one by one
 _MOST_CELLS = 100_000  # of an array in a file; larger ones are in the model's own file
 
@@ -67,6 +69,8 @@ def by_column(
     columns: Sequence[str],
     values: Mapping[str, Any],
     kinds: Mapping[str, Kind] | None = None,
+    *,
+    note: str = "",
 ) -> Table:
     """Return a table with one row for each column of the data.
 
@@ -80,10 +84,76 @@ def by_column(
         By heading.
     kinds : mapping of str to Kind, optional
         By heading; "number" where there is none.
+    note : str
+        Of the table.
     """
     heads = [Column(head, (kinds or {}).get(head, "number")) for head in values]
     rows = list(zip(columns, *values.values(), strict=True))
-    return Table(name, (Column("Column"), *heads), rows, items="columns")
+    heads = (Column("Column"), *heads)
+    return Table(name, heads, rows, note=note, items="columns")
+
+
+def columns_by(
+    name: str,
+    columns: Sequence[str],
+    heads: Sequence[Column],
+    values: Float[Array, "p k"],
+    *,
+    first: Sequence[Any] | None = None,
+    largest: bool = True,
+    caption: str = "",
+    place: Literal["everywhere", "files"] = "everywhere",
+) -> list[Table]:
+    """Return a table with a row for each column of the data, and an excerpt if large.
+
+    Parameters
+    ----------
+    name : str
+        The table's.
+    columns : sequence of str
+        Names of the p columns of the data.
+    heads : sequence of Column
+        Of the k columns of the table.
+    values : (p, k) array
+        The cells.
+    first : sequence, optional
+        Cells of a row above the others, with its name, such as an intercept.
+    largest : bool
+        Of more columns than a page shows, whether it shows those with the largest
+        values or the first.
+    caption : str
+        What the table shows.
+    place : {"everywhere", "files"}
+        Where it stands.
+    """
+    above = [] if first is None else [first]
+    rows = [*above, *((c, *v) for c, v in zip(columns, values.tolist(), strict=True))]
+    table = Table(
+        name,
+        (Column("Column"), *heads),
+        rows,
+        caption=caption,
+        items="columns",
+        place=place,
+    )
+    p, k = values.shape
+    if place == "files" or (p <= MOST_ROWS and k <= MOST_ACROSS):
+        return [table]
+    order = np.arange(p)
+    if p > MOST_ROWS and largest:
+        order = np.argsort(-np.abs(np.nan_to_num(values)).max(axis=1), kind="stable")
+    down = np.arange(len(above)).tolist() + (order[:MOST_ROWS] + len(above)).tolist()
+    notes = [
+        left_out(min(k, MOST_ACROSS), k, "columns of numbers", "first"),
+        left_out(
+            min(p, MOST_ROWS), p, "columns", "largest by magnitude" * largest or "first"
+        ),
+    ]
+    return table.excerpt(
+        rows=down,
+        columns=range(1 + min(k, MOST_ACROSS)),
+        note=" ".join(filter(None, notes)),
+    )
 
 
 def _value(value: Any) -> Value:

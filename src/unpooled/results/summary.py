@@ -5,6 +5,7 @@
 >>> summary.to_frame("loadings")
 """
 
+import abc
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
@@ -107,10 +108,38 @@ class Summary:
         return html(self)
 
 
-def summary_of(model: Any) -> Summary:
-    """Return a model's summary; of another library's model, its fitted attributes."""
+class Tabular(abc.ABC):
+    """Values with names that print as tables, and are shown as such in notebooks."""
+
+    @abc.abstractmethod
+    def summary(self) -> Summary:
+        """Return the values as tables."""
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return the values as a pandas data frame, with all digits."""
+        return self.summary().to_frame()
+
+    def __str__(self) -> str:
+        return str(self.summary())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return self.summary()._repr_html_()
+
+
+def summaries_of(models: Sequence[Any]) -> list[Summary]:
+    """Return the summaries of a study's models, in the order of its steps."""
+    return [summary_of(model, models[i + 1 :]) for i, model in enumerate(models)]
+
+
+def summary_of(model: Any, later: Sequence[Any] = ()) -> Summary:
+    """Return a model's summary; of another library's model, its fitted attributes.
+
+    `later` are the models of the steps after it.
+    """
     if hasattr(type(model), "_exhibits"):
-        return model.summary()
+        return model.summary(later)
     fitted = {
         name: value
         for name, value in vars(model).items()

@@ -20,6 +20,7 @@ from unpooled.party.party import Party
 from unpooled.protocol.message import decode
 from unpooled.secure.keys.roster import Roster
 from unpooled.study.evaluation import cross_validation_of
+from unpooled.study.further_results import further_calls
 from unpooled.study.pipeline import unfitted_steps
 from unpooled.study.study_file import read_evaluate, read_steps, target_of
 
@@ -140,7 +141,7 @@ def calls_of(text: str) -> StudyText:
     top = Section.from_text("the announced study", text)
     head = top.section("study")
     label, partition = head.text("label"), head.text("partition") or "rows"
-    calls, reads, source = [], list[int](), -1
+    calls, further, reads, source = [], [], list[int](), -1
     for place, step in enumerate(read_steps(top)):
         reads.append(source)
         source = place if step.kind().gives_rows(partition) else source
@@ -153,6 +154,9 @@ def calls_of(text: str) -> StudyText:
             parameters = record_of(model, {})["parameters"]
         call = {"method": "update" if updates else "fit", "class": step.model}
         calls.append(call | {"parameters": parameters, "arguments": arguments})
+        for method, arguments in further_calls(step):
+            call = {"method": method, "class": step.model, "parameters": parameters}
+            further.append((place, call | {"arguments": arguments}))
     columns = head.names("columns") if partition == "rows" else None
     evaluation, steps = None, read_steps(top)
     cv, scoring = read_evaluate(top, steps)
@@ -168,6 +172,7 @@ def calls_of(text: str) -> StudyText:
     return StudyText(
         calls=tuple(calls),
         reads=tuple(reads),
+        further=tuple(further),
         parties=tuple(sorted(top.section("parties"))),
         protection=head.text("secure_sum") or "masked",
         columns=columns and tuple(columns),

@@ -18,6 +18,7 @@ from unpooled.federation.federation import Federation
 from unpooled.federation.planning.dry_run import plan
 from unpooled.federation.planning.plan import Plan
 from unpooled.models.base import FederatedEstimator
+from unpooled.study.further_results import add_further_results, further_calls
 from unpooled.study.study_file import StudyFile, StudyStep, target_of
 
 if TYPE_CHECKING:
@@ -60,6 +61,36 @@ class ModelUpdate(BaseEstimator):
     def transform(self, X: Federation) -> Any:
         """Transform by the updated model."""
         return self.model_.transform(X)
+
+    def gives_rows(self, partition: str) -> bool:
+        """Return what the model does; see `FederatedEstimator.gives_rows`."""
+        return self.model.gives_rows(partition)
+
+
+@final
+class WithFurtherResults(BaseEstimator):
+    """A step whose `fit` also asks for what a study wants beside the fit, for plans.
+
+    Parameters
+    ----------
+    model : estimator
+        Of the step.
+    step : StudyStep
+        What it asks for.
+    """
+
+    def __init__(self, model: Any, step: StudyStep) -> None:
+        self.model, self.step = model, step
+
+    def fit(self, X: Federation, y: Any = None) -> "WithFurtherResults":
+        """Fit the model, and ask."""
+        self.model.fit(X, y)
+        add_further_results(self.step, self.model, X)
+        return self
+
+    def transform(self, X: Federation) -> Any:
+        """Transform by the fitted model."""
+        return self.model.transform(X)
 
     def gives_rows(self, partition: str) -> bool:
         """Return what the model does; see `FederatedEstimator.gives_rows`."""
@@ -139,7 +170,8 @@ def unfitted_steps(
 
     def part(step: StudyStep) -> BaseEstimator:
         if step.update is None:
-            return step.estimator()
+            model = step.estimator()
+            return WithFurtherResults(model, step) if further_calls(step) else model
         return ModelUpdate(step.estimator() if read_models else step.kind()())
 
     return StudySteps(
@@ -149,7 +181,10 @@ def unfitted_steps(
 
 def unfitted_pipeline(steps: Iterable[StudyStep], partition: str) -> "Pipeline":
     """Return the steps of a study that transform, and its last, as a Pipeline."""
-    named = ((name, model) for name, model, _ in unfitted_steps(steps, None).steps)
+    named = (
+        (name, part.model if isinstance(part, WithFurtherResults) else part)
+        for name, part, _ in unfitted_steps(steps, None).steps
+    )
     return pipeline_of(named, partition)
 
 

@@ -29,6 +29,7 @@ from unpooled.models.files.model_file import save
 from unpooled.party.memory.kept_arrays import KeptStore
 from unpooled.party.party import Party
 from unpooled.study.evaluation import Evaluation, evaluate, with_evaluation
+from unpooled.study.further_results import add_further_results
 from unpooled.study.model_updates import with_earlier
 from unpooled.study.pipeline import after, pipeline_of, plan_fit
 from unpooled.study.reporting import write_report
@@ -211,6 +212,8 @@ def _fit_rest(
             evaluate(study, federation).write(place.path)
             place.record()
             place.log(f"Evaluated, rounds {first} to {place.next_round - 1}.")
+        if study.partition == "columns":
+            _let_silos_write(study, place, coordinator)
         models = place.models()
         save(pipeline_of(models, study.partition), place.path / "pipeline.unpooled")
         if study.report:
@@ -230,7 +233,19 @@ def _fitted(
     model: Any = place.checkpointed(step, anew=view.coordinator.follows)
     if step.update is not None:
         return model.update(view)
-    return model.fit(view, target_of([step], label))
+    model.fit(view, target_of([step], label))
+    add_further_results(step, model, view)
+    return model
+
+
+def _let_silos_write(
+    study: StudyFile, place: RunFolder, coordinator: Coordinator
+) -> None:
+    """Tell the silos that they may write down what they keep; none need do so."""
+    try:
+        coordinator.send({"kind": "finish", "study": study.name})
+    except UnpooledError as error:
+        place.log(f"Not every silo wrote the results that it keeps. {error}")
 
 
 def _restore_memories(
@@ -239,7 +254,8 @@ def _restore_memories(
     """Give each simulated silo its memory of the study, and a folder to keep arrays."""
     for name, party in parties.items():
         kept = KeptStore(place.path / _KEPT / name)
-        party.resume(study.name, place.memory(name), kept)
+        own = place.path / "silos" / name / "results"
+        party.resume(study.name, place.memory(name), kept, own)
 
 
 def result_of(study: StudyFile, place: RunFolder) -> Run:

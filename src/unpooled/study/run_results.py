@@ -14,7 +14,7 @@ from unpooled.results.files import (
     write_pictures,
     write_xlsx,
 )
-from unpooled.results.summary import summary_of
+from unpooled.results.summary import summaries_of
 from unpooled.study.evaluation import Evaluation
 from unpooled.study.run_folder import RunFolder
 from unpooled.study.study_file import EVALUATION
@@ -87,14 +87,17 @@ def write_form(
 
 
 def _steps(place: RunFolder) -> list[StepResults]:
+    models = place.models()
     steps = [
         StepResults(
             name,
             type(model).__name__,
             model.get_params(deep=False),
-            summary_of(model),
+            summary,
         )
-        for name, model in place.models()
+        for (name, model), summary in zip(
+            models, summaries_of([model for _, model in models]), strict=True
+        )
     ]
     if (judged := Evaluation.read(place.path)) is not None:
         parameters = {"cv": judged.cv, "scoring": list(judged.scores)}

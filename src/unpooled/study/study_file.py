@@ -6,7 +6,8 @@
                       policy, and the source's separator, decimal, encoding or sheet;
                       none over a consortium
 [policy]              rules of the parties that have none of their own
-[[steps]]             model, name, y and the model's parameters; or model and update
+[[steps]]             model, name, y and the model's parameters; or model and update;
+                      on a column partition disclose, select, score
 [evaluate]            cv, scoring
 [outputs]             folder, report
 """
@@ -38,7 +39,7 @@ _PARTY_KEYS += (*FORMAT_KEYS, *FILTER_KEYS)
 # The name of an evaluation among the results of a run's steps.
 EVALUATION = "evaluation"
 # All other keys of a step are parameters of its model.
-_STEP_KEYS = ("model", "name", "y", "update")
+_STEP_KEYS = ("model", "name", "y", "update", "disclose", "select", "score")
 _TIMEOUT = 600.0
 # Attributes of a Pipeline, which cannot also be names of steps.
 _PIPELINE_NAMES = ("steps", "memory", "verbose", "transform_input")
@@ -98,6 +99,14 @@ class StudyStep:
         Columns of the second view, for models of two views.
     update : Path or None
         File of a fitted model to update, in place of a new fit.
+    disclose : tuple of str
+        Attributes that silos keep, which they are to disclose.
+    select : float or None
+        Percentage of each silo's columns that the model is to select.
+    score : bool
+        Whether the rows that were fitted are classified, and the right answers counted.
+    scores : bool
+        Whether the silos are to keep scores of the rows that were fitted.
     """
 
     name: str
@@ -105,6 +114,10 @@ class StudyStep:
     parameters: Mapping[str, Any]
     y: tuple[str, ...] | None = None
     update: Path | None = None
+    disclose: tuple[str, ...] = ()
+    select: float | None = None
+    score: bool = False
+    scores: bool = False
 
     def kind(self) -> type[FederatedEstimator]:
         """Return the model's class."""
@@ -347,6 +360,7 @@ def read_steps(top: Section, folder: Path = Path()) -> tuple[StudyStep, ...]:
 
     Relative paths of models to update start at `folder`.
     """
+    by_columns = top.section("study", {}).content.get("partition") == "columns"
     tables = top.content.get("steps")
     if isinstance(tables, dict):
         top.fail("[steps]", "is one table; write [[steps]] with two brackets, once for "
@@ -370,6 +384,10 @@ def read_steps(top: Section, folder: Path = Path()) -> tuple[StudyStep, ...]:
                 parameters=parameters,
                 y=section.names("y"),
                 update=_read_update(section, kind, folder),
+                disclose=_read_disclose(section, kind, by_columns),
+                select=_read_select(section, kind, by_columns),
+                score=_read_score(section, kind, by_columns),
+                scores=by_columns and kind.forms_scores(parameters),
             )
         )
     return _named(top, steps)
@@ -431,6 +449,49 @@ def _read_update(
             section.fail(key, "an update keeps the parameters of the fitted model; "
                          "leave it out, or leave out update for a new fit")  # fmt: skip
     return folder / Path(file).expanduser()
+
+
+def _read_disclose(
+    section: Section, kind: type[FederatedEstimator], by_columns: bool
+) -> tuple[str, ...]:
+    names = section.names("disclose") or ()
+    if names and not by_columns:
+        section.fail("disclose", "silos keep attributes on a column partition only; on "
+                     "rows all are in the results. Leave it out")  # fmt: skip
+    for name in names:
+        if name not in kind.kept_by_silos():
+            known = kind.kept_by_silos()
+            what = f"keep {', '.join(known)}" if known else "keep no attributes"
+            section.fail("disclose", f'"{name}" is not kept by silos. '
+                         f"{suggestion(name, known)}Of {kind.__name__} they "
+                         f"{what}")  # fmt: skip
+    return names
+
+
+def _read_select(
+    section: Section, kind: type[FederatedEstimator], by_columns: bool
+) -> float | None:
+    percent = section.number("select")
+    if percent is None:
+        return None
+    if not (by_columns and hasattr(kind, "select")):
+        able = [name for name, kind in estimators().items() if hasattr(kind, "select")]
+        section.fail("select", f"columns are selected on a column partition, by "
+                     f"{', '.join(able)}; leave it out")  # fmt: skip
+    if not 0.0 < percent <= 100.0:
+        section.fail("select", f"is a percentage of each silo's columns, above 0 and "
+                     f"at most 100, not {percent}")  # fmt: skip
+    return float(percent)
+
+
+def _read_score(
+    section: Section, kind: type[FederatedEstimator], by_columns: bool
+) -> bool:
+    wanted = section.flag("score", False)
+    if wanted and not (by_columns and hasattr(kind, "class_hits")):
+        section.fail("score", "is of MMVFL, on a column partition; others are judged "
+                     "on rows that were not fitted, by [evaluate]")  # fmt: skip
+    return wanted
 
 
 def _named(top: Section, steps: list[StudyStep]) -> tuple[StudyStep, ...]:

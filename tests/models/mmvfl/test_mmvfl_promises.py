@@ -1,6 +1,7 @@
 """MMVFL's promises: what is learnt, how slow silos rest, and what is refused."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import unpooled as up
@@ -184,3 +185,42 @@ def test_a_model_file_keeps_what_the_coordinator_has(data, tmp_path):
     with pytest.raises(DataError, match="read from a file"):
         again.select(10)
     assert again.select(10, federation).feature_names
+
+
+def test_calls_on_a_fitted_model_are_followed_with_classes_of_any_name():
+    rng = np.random.default_rng(0)
+    y = np.array(["ash", "elm", "oak"])[np.arange(60) % 3]
+    X = rng.standard_normal((60, 4)) + 2.0 * (y == "elm")[:, None]
+    frame = pd.DataFrame(X, columns=list("uvwx"))
+    federation = up.simulate(
+        {"a": frame[["u", "v"]].assign(tree=y), "b": frame[["w"]], "c": frame[["x"]]},
+        partition="columns",
+        label="tree",
+        policy=up.Policy.open(),
+        follow=True,
+    )
+    model = up.MMVFL(max_iter=3, tol=0.0).fit(federation, y="tree")
+
+    assert sorted(model.feature_importances_) == ["a", "b", "c"]
+    assert len(model.select(50).feature_names) == 3
+    hits = model.class_hits(federation)
+    assert hits.sum() / 60 == pytest.approx(model.score(federation), abs=1e-15)
+    predicted = model.predict(federation)
+    assert [
+        int((predicted[y == c] == c).sum()) for c in model.classes_
+    ] == hits.tolist()
+    assert model.class_count_.tolist() == [20, 20, 20]
+
+
+def test_loadings_that_silos_keep_are_asked_for_in_a_followed_call():
+    X = np.random.default_rng(0).standard_normal((30, 4))
+    federation = up.simulate(
+        up.partition_columns(X, 2),
+        partition="columns",
+        policy=up.Policy.open(),
+        follow=True,
+    )
+
+    model = up.PCA(2).fit(federation)
+
+    assert model.components_.shape == (2, 4)

@@ -23,7 +23,7 @@ from unpooled import (
     simulate,
 )
 from unpooled.errors import DataError
-from unpooled.linalg.canonical_correlation import bartlett
+from unpooled.models.two_views.significance import bartlett
 
 P, Q = 5, 3
 SECOND = [f"x{j}" for j in range(P, P + Q)]

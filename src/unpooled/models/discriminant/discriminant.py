@@ -31,6 +31,7 @@ Journal of Multivariate Analysis 88 (2004).
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, final
 
 import numpy as np
@@ -46,7 +47,6 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.dgep import Diagnosis
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.generalized_eigen import leading_pencil_pairs, solved
 from unpooled.linalg.settled import product
@@ -58,6 +58,7 @@ from unpooled.models.discriminant import (
     ledoit_wolf,
     within_scatter,
 )
+from unpooled.models.discriminant.class_shapes import ClassShapes
 from unpooled.models.discriminant.classes import (
     Classes,
     agreed_classes,
@@ -75,6 +76,7 @@ from unpooled.models.discriminant.within_scatter import (
     singular_within,
 )
 from unpooled.models.generalized_eigen import generalized_eigen, matrix_pairs
+from unpooled.models.generalized_eigen.diagnosis import Diagnosis
 from unpooled.models.generalized_eigen.generalized_eigen import (
     OneShotSolver,
     diagnosis_of,
@@ -233,6 +235,8 @@ class LinearDiscriminantAnalysis(
     ----------
     classes_ : (c,) array
         Names of the classes, sorted.
+    class_count_ : (c,) int array
+        Number of rows of each class.
     priors_ : (c,) array
         Only "exact": prior probabilities of the classes; their sum is 1.
     means_ : (c, p) array
@@ -253,6 +257,20 @@ class LinearDiscriminantAnalysis(
         (1, p), of the second class less the first.
     intercept_ : (c,) array
         Only "exact": their constants; (1,) with two classes.
+    within_correlations_ : (p, k) array
+        Only "exact": correlations of columns with coordinates along the directions,
+        both about the means of their classes (pooled within-class structure).
+    total_correlations_ : (p, k) array
+        Only "exact": the same correlations about the means of all rows.
+    score_covariance_ : (k, k) array
+        Only "exact": covariance of the coordinates within classes, with denominator N,
+        before any shrinkage.
+    class_score_covariances_ : (c, k, k) array
+        Only "exact" with ``shrinkage="auto"``: covariance of the coordinates of each
+        class, with denominators N_k, before any shrinkage.
+    decision_std_ : (1,) array
+        Only "exact" with two classes: standard deviation of the decision function
+        within classes, with denominator N, before any shrinkage.
     scores_ : (n, k) array
         Only with `scores`: coordinates of at most 500 people of each silo, drawn at
         random.
@@ -359,12 +377,13 @@ class LinearDiscriminantAnalysis(
             raise singular_within(p, N, c)
         self.classes_, self.means_ = class_values(names), means
         self.n_samples_ = N
+        self.class_count_ = count.astype(np.int64)
         groups = Classes(names, count, means)
         if N - c < p:
             self._fit_in_row_space(federation, groups, k)
         else:
             # Rounds 3 and 4: the covariances within classes and of all rows.
-            Sw, St = self._covariances(federation, groups, self.shrinkage)
+            Sw, St, shapes = self._covariances(federation, groups, self.shrinkage)
             # S_b v = λ S_w v, and Vᵀ S_w V is the identity.
             names_of = federation.feature_names
             ratios, V = leading_pencil_pairs(St - Sw, Sw, p, k, names_of)
@@ -372,6 +391,7 @@ class LinearDiscriminantAnalysis(
             self.scalings_ = V
             self.explained_variance_ratio_ = ratios[:k] / (ratios.sum() or 1.0)
             self._set_decision_functions(solved(Sw, means.T).T)
+            self._set_shapes(shapes)
         if self.scores is not None:
             self._collect_people(federation, names)
 
@@ -380,18 +400,19 @@ class LinearDiscriminantAnalysis(
     ) -> None:
         """Solve the shrunk problem within the span of the rows; Z is its basis."""
         if self.shrinkage == "auto":
-            scalings, shares, coef = ledoit_wolf.wide_discriminants(
+            scalings, shares, coef, shapes = ledoit_wolf.wide_discriminants(
                 federation, groups, self.priors_, k
             )
             self.scalings_, self.explained_variance_ratio_ = scalings, shares
             self._set_decision_functions(coef)
+            self._set_shapes(shapes)
             return
         p, s, mean = federation.n_features, float(self.shrinkage), groups.mean
         Z = row_space.row_space(federation, mean, self.n_samples_, p)
         means = product(groups.means - mean, Z)
         inside = Classes(groups.names, groups.count, means)
         view = row_space.coordinates(federation, mean, Z)
-        Sw, St = self._covariances(view, inside, shrinkage=None)
+        Sw, St, shapes = self._covariances(view, inside, shrinkage=None)
         Sb = St - Sw
         Sb_in, Sw_in = shrunk_in_span(Sb, Sw, s, p)
         ratios, V = leading_pencil_pairs(Sb_in, Sw_in, len(Sw), k)
@@ -404,23 +425,45 @@ class LinearDiscriminantAnalysis(
         along = groups.means @ Z
         across = (groups.means - along @ Z.T) * (p / s / Sw.trace())
         self._set_decision_functions(solved(Sw_in, along.T).T @ Z.T + across)
+        self._set_shapes(replace(shapes, factor=Z))
 
     def _covariances(
         self, federation: Federation, groups: Classes, shrinkage: Any
-    ) -> tuple[Float[Array, "p p"], Float[Array, "p p"]]:
-        """Return the covariances within classes, S_w, and of all rows, S_t, shrunk."""
+    ) -> tuple[Float[Array, "p p"], Float[Array, "p p"], ClassShapes]:
+        """Return the covariances within classes, S_w, and of all rows, S_t, shrunk.
+
+        The third result has both before they are shrunk or weighed by priors.
+        """
         N = groups.count.sum()
         if isinstance(shrinkage, str):
-            by_class, St = ledoit_wolf.ledoit_wolf_covariances(federation, groups)
-            return ledoit_wolf.weighted_sum(self.priors_, by_class), St
+            by_class, St, shapes = ledoit_wolf.ledoit_wolf_covariances(
+                federation, groups
+            )
+            return ledoit_wolf.weighted_sum(self.priors_, by_class), St, shapes
         # The weights of the classes are 1 where the priors are their shares of rows.
         Sw = pooled_within(federation, groups, self.priors_ * N / groups.count) / N
+        apart = between(groups.count / N, groups.means, groups.mean)
         if self.priors is None:
-            St = Sw + between(self.priors_, groups.means, groups.mean)
+            St = Sw + apart
+            within = Sw
         else:
             # As in scikit-learn, priors given by the user weigh S_w, but not S_t.
             St = pooled_scatter(federation, groups.mean) / N
-        return shrunk(Sw, float(shrinkage or 0)), shrunk(St, float(shrinkage or 0))
+            within = St - apart
+        shapes, s = ClassShapes(within, St), float(shrinkage or 0)
+        return shrunk(Sw, s), shrunk(St, s), shapes
+
+    def _set_shapes(self, shapes: ClassShapes) -> None:
+        """Set how columns and classes lie along the directions."""
+        V = self.scalings_
+        self.within_correlations_ = shapes.within_correlations(V)
+        self.total_correlations_ = shapes.total_correlations(V)
+        self.score_covariance_ = shapes.score_covariance(V)
+        if shapes.by_class is not None:
+            self.class_score_covariances_ = shapes.class_score_covariances(V)
+        if len(self.classes_) == 2:
+            variance = shapes.score_covariance(self.coef_.T)
+            self.decision_std_ = np.sqrt(np.maximum(variance[0], 0.0))
 
     def _set_decision_functions(self, coef: Float[Array, "c p"]) -> None:
         """Set `coef_` and `intercept_` from the means times the inverse of S_w."""
@@ -466,6 +509,7 @@ class LinearDiscriminantAnalysis(
             M = dgep.summed_whitened(federation, names, count, ridge)
             self.scalings_ = solver.eigenvectors(M, k)
         self.classes_ = class_values(names)
+        self.class_count_ = count.astype(np.int64)
 
     def diagnose(self, federation: Federation) -> Diagnosis:
         """Compare one-shot directions with exact ones; releases Σ A_i and Σ B_i.

@@ -1,21 +1,27 @@
-"""Results of linear discriminant analysis: directions, and classes along two of them.
+"""Results of linear discriminant analysis: classes, directions, decision functions.
 
-People are drawn only where silos disclosed their coordinates:
-`LinearDiscriminantAnalysis(scores="coordinator")`.
+Scores are those of scikit-learn's default solver, "svd": centred at the mean of the
+classes weighted by their priors. People are drawn only where silos disclosed their
+coordinates: `LinearDiscriminantAnalysis(scores="coordinator")`.
 """
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
-from unpooled.results.plots import scatter_plots
+from unpooled.results.fitted_attributes import MOST_ACROSS, columns_by
+from unpooled.results.formats import left_out, listed, number, per_cent
+from unpooled.results.plots import charts, class_plots
 
 if TYPE_CHECKING:
     from unpooled.models.discriminant.discriminant import LinearDiscriminantAnalysis
+
+_MOST_CURVES = 8  # classes along one direction
+_MOST_PANELS = 3  # directions whose correlations are drawn side by side
 
 
 def discriminant_exhibits(
@@ -23,50 +29,108 @@ def discriminant_exhibits(
 ) -> list[Exhibit]:
     """Return the exhibits of a fitted discriminant analysis."""
     if "means_" not in vars(model):
-        # A one-shot algorithm finds directions, and no class means to draw.
-        return []
-    exhibits = [_directions(model)]
-    if model.scalings_.shape[1] >= 2 and len(model.classes_) <= MOST_ROWS:
-        exhibits.append(_classes(model))
-    return exhibits
+        return _one_shot(model, columns)
+    exhibits = [_classes(model), _directions(model, columns)]
+    if "within_correlations_" in vars(model):
+        exhibits.append(_structure(model, columns))
+    return [*exhibits, _decisions(model, columns), _class_means(model, columns)]
 
 
-def _directions(model: "LinearDiscriminantAnalysis") -> Exhibit:
-    shares = model.explained_variance_ratio_
-    rows = [(f"{j + 1}", share) for j, share in enumerate(shares)]
-    text = (
-        "How much of the separation of the classes lies along each discriminant "
-        "direction: its share of the between-class variance, in units of the "
-        "within-class variance (proportion of trace)."
-    )
-    heads = (Column("Direction"), Column("Share", "share", bar=True))
-    table = Table("proportion_of_trace", heads, rows, items="directions")
-    return Exhibit("Discriminant directions", text, [table])
+def _names(model: "LinearDiscriminantAnalysis") -> list[str]:
+    return [str(name) for name in model.classes_]
+
+
+def _centre(model: "LinearDiscriminantAnalysis") -> Float[Array, " p"]:
+    """Return what scikit-learn calls `xbar_`."""
+    return model.priors_ @ model.means_
+
+
+def _at_zero(model: "LinearDiscriminantAnalysis") -> bool:
+    """Whether columns were centred before: their means are rounding errors."""
+    centre = _centre(model)
+    apart = np.abs(model.means_ - centre).max(initial=0.0)
+    return bool(np.abs(centre).max(initial=0.0) <= 1e-9 * apart)
+
+
+def _class_scores(model: "LinearDiscriminantAnalysis") -> Float[Array, "c k"]:
+    return (model.means_ - _centre(model)) @ model.scalings_
+
+
+def _centred_at(model: "LinearDiscriminantAnalysis") -> str:
+    if model.priors is None:
+        return "the mean of all rows"
+    return "the mean of the class means, weighted by the prior probabilities"
 
 
 def _classes(model: "LinearDiscriminantAnalysis") -> Exhibit:
-    means = model.means_ @ model.scalings_[:, :2]
-    classes = [str(name) for name in model.classes_]
-    people = _people(model, classes)
+    names, k = _names(model), model.scalings_.shape[1]
+    table = _class_table(model, names)
+    if len(names) == 2:
+        return _two_classes(model, names, table)
+    if k < 2 or len(names) > MOST_ROWS:
+        return _along_one(model, names, table)
+    return _plane(model, names, table)
+
+
+def _class_table(
+    model: "LinearDiscriminantAnalysis", names: Sequence[str]
+) -> list[Table]:
+    """Return sizes, priors and mean scores of the classes."""
+    scores, own = _class_scores(model), model.priors is not None
+    sizes = vars(model).get("class_count_")
+    k = scores.shape[1]
+    heads, cells = [Column("Class")], [np.array(names)]
+    if sizes is not None:
+        heads.append(Column("Rows", "count"))
+        cells.append(sizes)
     # Without priors of the user's own they are the classes' shares of rows.
-    own = model.priors is not None
+    heads.append(Column("Prior probability" if own else "Share of rows", "share"))
+    heads[-1] = Column(heads[-1].heading, "share", "prior")
+    cells.append(model.priors_)
+    before = len(heads)
+    heads += [
+        Column(f"Mean score {j + 1}", "number", f"discriminant_{j + 1}")
+        for j in range(k)
+    ]
+    rows = list(zip(*cells, *scores.T, strict=True))
+    table = Table("classes", heads, rows, items="classes")
+    if k <= MOST_ACROSS:
+        return [table]
+    note = left_out(MOST_ACROSS, k, "directions", "first")
+    return table.excerpt(columns=range(before + MOST_ACROSS), note=note)
+
+
+def _plane(
+    model: "LinearDiscriminantAnalysis", names: list[str], tables: list[Table]
+) -> Exhibit:
+    """Return the classes in the plane of the first two directions."""
+    means = _class_scores(model)[:, :2]
+    covariances, own = _score_covariances(model)
+    people = _people(model, names)
     table = Table(
-        "classes",
+        "score_covariances",
         (
             Column("Class"),
-            Column("Prior probability" if own else "Share of rows", "share", "prior"),
-            Column("First", "signed", "first_discriminant"),
-            Column("Second", "signed", "second_discriminant"),
+            Column("Variance of score 1", "number", "variance_1"),
+            Column("Covariance of scores 1 and 2", "number", "covariance_12"),
+            Column("Variance of score 2", "number", "variance_2"),
         ),
         [
-            (name, share, *mean)
-            for name, share, mean in zip(classes, model.priors_, means, strict=True)
+            (name, C[0, 0], C[0, 1], C[1, 1])
+            for name, C in zip(names, covariances, strict=True)
         ],
+        caption="Covariances of the scores within classes, which shape the ellipses. "
+        "Their denominators are numbers of rows.",
         items="classes",
+        place="files",
     )
+    whose = "that class’s own covariance" if own else "the covariance all classes share"
     text = (
-        "Means of the classes along the first two directions. A circle has the radius "
-        "of one standard deviation within classes. "
+        f"Means of the classes along the first two discriminant directions, in "
+        f"standard deviations within classes from {_centred_at(model)}. An ellipse "
+        f"has {whose}; it holds {100 * class_plots.SHARE:.0f} % of a class whose "
+        f"scores are normally distributed. Ellipses that overlap are classes that the "
+        f"two directions do not tell apart. "
     )
     text += (
         f"The {sum(map(len, people.values())):,} people drawn are those whose "
@@ -77,20 +141,293 @@ def _classes(model: "LinearDiscriminantAnalysis") -> Exhibit:
     picture = Picture(
         "classes",
         "Classes by discriminants",
-        f"The means of {len(classes)} classes in the plane of the first two "
-        f"discriminants{', and people around them' if people else ''}. The numbers of "
-        f"the classes are in the table below.",
-        partial(scatter_plots.classes, means, classes, people),
-        (table.name,),
+        f"The means of {len(names)} classes in the plane of the first two "
+        f"discriminants, with an ellipse around each"
+        f"{', and people around them' if people else ''}. The numbers of the classes "
+        f"are in the table below.",
+        partial(class_plots.plane, means, covariances, names, people),
+        ("classes", table.name),
     )
-    return Exhibit("Classes", text, [table], picture)
+    return Exhibit("Classes", text, [*tables, table], picture)
+
+
+def _score_covariances(
+    model: "LinearDiscriminantAnalysis",
+) -> tuple[Float[Array, "c 2 2"], bool]:
+    """Return the covariances of two scores by class, and whether each has its own."""
+    fitted = vars(model)
+    if "class_score_covariances_" in fitted:
+        return fitted["class_score_covariances_"][:, :2, :2], True
+    # A model of an older version: by its scaling it is the identity.
+    common = fitted.get("score_covariance_", np.eye(2))[:2, :2]
+    return np.array([common] * len(model.classes_)), False
 
 
 def _people(
     model: "LinearDiscriminantAnalysis", classes: Sequence[str]
 ) -> dict[str, Float[Array, "_ 2"]]:
-    """Return the coordinates of people by class, where silos disclosed some."""
+    """Return the scores of people by class, where silos disclosed some."""
     if "scores_" not in vars(model):
         return {}
     names = np.array([str(name) for name in model.score_classes_])
-    return {name: model.scores_[names == name, :2] for name in classes}
+    scores = (model.scores_ - _centre(model) @ model.scalings_)[:, :2]
+    return {name: scores[names == name] for name in classes}
+
+
+def _along_one(
+    model: "LinearDiscriminantAnalysis", names: list[str], tables: list[Table]
+) -> Exhibit:
+    """Return the classes along the first direction, where a plane cannot be drawn."""
+    means = _class_scores(model)[:, 0]
+    text = (
+        f"Means of the classes along the discriminant directions, in standard "
+        f"deviations within classes from {_centred_at(model)}. "
+    )
+    if len(names) > _MOST_CURVES or "score_covariance_" not in vars(model):
+        return Exhibit("Classes", text.strip(), tables)
+    spread = float(np.sqrt(model.score_covariance_[0, 0]))
+    table = Table(
+        "spread",
+        (Column("Quantity"), Column("Score", "number")),
+        [("Standard deviation within classes", spread)],
+        place="files",
+    )
+    text += (
+        f"The curves are normal, with these means, the standard deviation that all "
+        f"classes share ({number(spread)}), and the prior probabilities as areas. "
+        f"People are not drawn: their scores stay in the silos."
+    )
+    picture = Picture(
+        "densities",
+        "Classes along the first discriminant",
+        f"{len(names)} normal curves with a standard deviation of {spread:.2f}. The "
+        f"means are in the table below.",
+        partial(class_plots.densities, means, spread, model.priors_, names),
+        ("classes", table.name),
+    )
+    return Exhibit("Classes", text, [*tables, table], picture)
+
+
+def _two_classes(
+    model: "LinearDiscriminantAnalysis", names: list[str], tables: list[Table]
+) -> Exhibit:
+    """Return two classes along the direction of the decision function."""
+    coef, intercept = model.coef_[0], float(model.intercept_[0])
+    # The decision function has this variance within classes, as the model has it.
+    variance = float(coef @ np.diff(model.means_, axis=0)[0])
+    if "decision_std_" not in vars(model) or not variance > 0:
+        text = "Means of the two classes along the discriminant direction."
+        return Exhibit("Classes", text, tables)
+    # In these units, and turned as scores are, it is the first discriminant, but for a
+    # model with a shrinkage or priors of its own, whose directions are others.
+    apart = np.diff(_class_scores(model)[:, 0])[0]
+    unit = np.sqrt(variance) if apart >= 0 else -np.sqrt(variance)
+    spread = float(model.decision_std_[0]) / np.sqrt(variance)
+    centre = _centre(model)
+    means = (model.means_ - centre) @ coef / unit
+    threshold = -(intercept + centre @ coef) / unit
+    low, high = np.argsort(means)
+    shares = [
+        f"{name} {per_cent(prior)}"
+        for name, prior in zip(names, model.priors_, strict=True)
+    ]
+    rows = [
+        *((f"Mean of {name}", mean) for name, mean in zip(names, means, strict=True)),
+        ("Standard deviation within classes", spread),
+        ("Threshold", threshold),
+        ("Distance between the means", abs(means[1] - means[0])),
+    ]
+    table = Table(
+        "threshold",
+        (Column("Quantity"), Column("Score", "number")),
+        rows,
+        caption="Along the direction of the decision function",
+    )
+    text = (
+        f"Both classes along the direction that separates them best. The score is the "
+        f"weighted sum of the columns, in the model’s standard deviations within "
+        f"classes from {_centred_at(model)}; a row with a score above "
+        f"{number(threshold)} is predicted to be {names[int(high)]}, one below to be "
+        f"{names[int(low)]}. The "
+        f"curves are normal, with the means of the classes, the standard deviation "
+        f"that both share, and the prior probabilities ({listed(shares)}) as "
+        f"areas. People are not drawn: their scores stay in the silos."
+    )
+    if not np.isclose(spread, 1.0, rtol=1e-6):
+        text += (
+            " The model shrinks the covariance matrix, or weighs classes by the given "
+            "priors; the curves have the standard deviation of the rows, so that they "
+            "need not cross at the threshold."
+        )
+    picture = Picture(
+        "densities",
+        "Two classes along the discriminant",
+        f"Two normal curves with means {means[0]:.2f} ({names[0]}) and {means[1]:.2f} "
+        f"({names[1]}) and standard deviation {spread:.2f}, and the threshold "
+        f"{threshold:.2f}. The numbers are in the tables below.",
+        partial(
+            class_plots.densities, means, spread, model.priors_, names, float(threshold)
+        ),
+        ("threshold", "classes"),
+    )
+    return Exhibit("Classes", text, [*tables, table], picture)
+
+
+def _directions(model: "LinearDiscriminantAnalysis", columns: Sequence[str]) -> Exhibit:
+    shares, k = model.explained_variance_ratio_, model.scalings_.shape[1]
+    rows = [(f"{j + 1}", share) for j, share in enumerate(shares)]
+    heads = (Column("Direction"), Column("Share", "share", bar=True))
+    # Of a single direction it is all, which nobody needs to read.
+    place = "everywhere" if len(rows) > 1 else "files"
+    table = Table("proportion_of_trace", heads, rows, items="directions", place=place)
+    scalings = columns_by(
+        "scalings",
+        columns,
+        [Column(f"{j + 1}", "number", f"discriminant_{j + 1}") for j in range(k)],
+        model.scalings_,
+        first=("(constant)", *(-_centre(model) @ model.scalings_))
+        if not _at_zero(model)
+        else None,
+        caption="Weights of the columns in each direction (scalings)",
+    )
+    text = (
+        "How much of the separation of the classes lies along each discriminant "
+        "direction: its share of the between-class variance, in units of the "
+        "within-class variance (proportion of trace). "
+        if len(rows) > 1
+        else "The direction along which the classes differ most, in units of the "
+        "variance within classes. "
+    )
+    text += "A score is the sum of each column times its weight"
+    text += "." if _at_zero(model) else ", plus the constant."
+    return Exhibit("Discriminant directions", text, [table, *scalings])
+
+
+def _structure(model: "LinearDiscriminantAnalysis", columns: Sequence[str]) -> Exhibit:
+    within, total = model.within_correlations_, model.total_correlations_
+    k = within.shape[1]
+    heads = [Column(f"{j + 1}", "signed", f"discriminant_{j + 1}") for j in range(k)]
+    tables = [
+        *columns_by(
+            "within_correlations",
+            columns,
+            heads,
+            within,
+            caption="Within classes: about the means of the classes (pooled)",
+        ),
+        *columns_by(
+            "total_correlations",
+            columns,
+            heads,
+            total,
+            caption="Total: about the means of all rows",
+        ),
+    ]
+    shown = min(k, _MOST_PANELS)
+    order = np.argsort(-np.abs(within[:, 0]), kind="stable")[:MOST_ROWS]
+    text = (
+        "Correlations of the columns with the scores (structure correlations): which "
+        "columns a direction stands for. Unlike weights they do not depend on units, "
+        "nor on which other columns are in the model. The bars are the correlations "
+        "within classes"
+        + (
+            f" of the {len(order)} columns with the largest for direction 1."
+            if len(order) < len(columns)
+            else "."
+        )
+    )
+    titles = [f"direction {j + 1}" for j in range(shown)]
+    picture = Picture(
+        "structure",
+        "Correlations of columns with discriminants",
+        f"Bars of correlations within classes; the largest with the first direction "
+        f"is that of {columns[int(order[0])]}. The numbers are in the table below.",
+        partial(
+            charts.loadings,
+            within[order, :shown].T,
+            [columns[int(j)] for j in order],
+            titles,
+        ),
+        ("within_correlations",),
+    )
+    return Exhibit("Structure correlations", text, tables, picture)
+
+
+def _decisions(model: "LinearDiscriminantAnalysis", columns: Sequence[str]) -> Exhibit:
+    names = _names(model)
+    coef, intercept = model.coef_, model.intercept_
+    if len(names) == 2:
+        head, key = f"{names[1]} rather than {names[0]}", "coefficient"
+        heads = [Column(head, "number", key)]
+        text = (
+            f"The intercept plus each column times its coefficient is the log odds of "
+            f"{names[1]} rather than {names[0]}: {names[1]} is predicted where it is "
+            f"above 0."
+        )
+    else:
+        heads = [Column(name, "number", f"class_{name}") for name in names]
+        # As of scikit-learn's "svd": about the mean, what all classes have in common
+        # left out.
+        common = model.priors_ @ coef
+        coef, intercept = coef - common, intercept + _centre(model) @ common / 2
+        text = (
+            "For each class, the intercept plus each column times its coefficient is "
+            "the decision function. The class with the largest is predicted, and their "
+            "softmax is the classes’ probabilities."
+        )
+    tables: list[Any] = columns_by(
+        "coefficients",
+        columns,
+        heads,
+        coef.T,
+        first=("(intercept)", *intercept),
+    )
+    return Exhibit("Decision functions", text, tables)
+
+
+def _class_means(
+    model: "LinearDiscriminantAnalysis", columns: Sequence[str]
+) -> Exhibit:
+    centre = _centre(model)
+    heads = [Column(name, "number", f"class_{name}") for name in _names(model)]
+    values = (model.means_ - centre).T
+    text = f"Each class’s mean less {_centred_at(model)}"
+    if _at_zero(model):
+        text += ", which is 0 for every column."
+    else:
+        own = model.priors is not None
+        title = "Weighted mean" if own else "All rows"
+        heads = [Column(title, "number", "mean"), *heads]
+        values = np.column_stack([centre, values])
+        text += ", which is in the first column of numbers."
+    tables = columns_by("class_means", columns, heads, values, largest=False)
+    return Exhibit("Class means, centred", text, tables)
+
+
+def _one_shot(
+    model: "LinearDiscriminantAnalysis", columns: Sequence[str]
+) -> list[Exhibit]:
+    """Return what a one-shot algorithm finds: directions, and classes' sizes."""
+    exhibits = []
+    if (sizes := vars(model).get("class_count_")) is not None:
+        table = Table(
+            "classes",
+            (
+                Column("Class"),
+                Column("Rows", "count"),
+                Column("Share of rows", "share"),
+            ),
+            list(zip(_names(model), sizes, sizes / sizes.sum(), strict=True)),
+            items="classes",
+        )
+        exhibits.append(Exhibit("Classes", "", [table]))
+    k = model.scalings_.shape[1]
+    heads = [Column(f"{j + 1}", "number", f"discriminant_{j + 1}") for j in range(k)]
+    text = (
+        "Weights of the columns by a published one-shot algorithm, which is "
+        "approximate. They are for columns as each silo whitened them for itself, so "
+        "that rows of all silos have no scores along them, and no row is classified. "
+        'Use solver="exact" for scores and predictions.'
+    )
+    tables = columns_by("scalings", columns, heads, model.scalings_)
+    return [*exhibits, Exhibit("One-shot directions", text, tables)]

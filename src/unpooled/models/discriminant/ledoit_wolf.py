@@ -32,6 +32,7 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.low_rank import LowRankPencil
 from unpooled.linalg.settled import near, product, settled
+from unpooled.models.discriminant.class_shapes import ClassShapes
 from unpooled.models.discriminant.classes import (
     NAMES,
     OWN_SIZES,
@@ -125,8 +126,11 @@ def shrinkage_intensity(
 
 def ledoit_wolf_covariances(
     federation: Federation, classes: Classes
-) -> tuple[Float[Array, "c p p"], Float[Array, "p p"]]:
-    """Return the shrunk covariances of each class and of all rows; 2 c + 1 rounds."""
+) -> tuple[Float[Array, "c p p"], Float[Array, "p p"], ClassShapes]:
+    """Return the shrunk covariances of each class and of all rows; 2 c + 1 rounds.
+
+    The last of the three results has the covariances before they are shrunk.
+    """
     C = within_covariances(federation, classes)
     fourths = federation.sum(
         local_fourths,
@@ -135,7 +139,9 @@ def ledoit_wolf_covariances(
         means=classes.means,
         **standard_units(C, classes),
     )
-    return shrunk_covariances(C, classes, fourths)
+    within = weighted_sum(classes.count / classes.count.sum(), C)
+    shapes = ClassShapes(within, _of_all_rows(C, classes), C)
+    return (*shrunk_covariances(C, classes, fourths), shapes)
 
 
 def standard_units(C: Float[Array, "c p p"], classes: Classes) -> dict[str, Any]:
@@ -198,7 +204,7 @@ def _deviations(S: Float[Array, "p p"]) -> Float[Array, " p"]:
 
 def wide_discriminants(
     federation: Federation, classes: Classes, priors: Float[Array, " c"], k: int
-) -> tuple[Float[Array, "p k"], Float[Array, " k"], Float[Array, "c p"]]:
+) -> tuple[Float[Array, "p k"], Float[Array, " k"], Float[Array, "c p"], ClassShapes]:
     """Return the discriminants of more columns than rows; 2 c + 3 rounds.
 
     Parameters
@@ -220,6 +226,8 @@ def wide_discriminants(
         Share of each in the between-class variance, in these units.
     coef : (c, p) array
         Means of the classes times the inverse of S_w.
+    shapes : ClassShapes
+        Covariances before they are shrunk.
     """
     N, mean = int(classes.count.sum()), classes.mean
     Z, unit = scaled_row_space(federation, mean, N)
@@ -238,14 +246,15 @@ def wide_discriminants(
     )
     if federation.coordinator.planned:
         # A plan has no totals, and of the placeholders no pencil can be made.
-        return Z[:, :k], np.zeros(k), np.zeros(classes.means.shape)
+        empty = np.zeros(k), np.zeros(classes.means.shape)
+        return (Z[:, :k], *empty, covariances.shapes())
     pencil = covariances.pencil(priors, fourths)
     values, V = pencil.leading(k)
     # The variance of all rows over that within: what it exceeds 1 by is between.
     total = pencil.trace() - len(Z)
     shares = (values - 1.0) / (total or 1.0)
     coef = (pencil.solve((classes.means / unit).T) / unit[:, None]).T
-    return covariances.scalings(V), shares, coef
+    return covariances.scalings(V), shares, coef, covariances.shapes()
 
 
 @final
@@ -298,6 +307,12 @@ class SpanCovariances:
         """Return the standard deviations by which rows are divided for the fourths."""
         scales = self._scales() * self.unit
         return {"scales": scales[:-1], "scale": scales[-1]}
+
+    def shapes(self) -> ClassShapes:
+        """Return the covariances before they are shrunk, of columns in own units."""
+        within = weighted_sum(self.count / self.count.sum(), self.C[:-1])
+        factor = self.Z * self.unit[:, None]
+        return ClassShapes(within, self.C[-1], self.C[:-1], factor)
 
     def pencil(
         self, priors: Float[Array, " c"], fourths: Mapping[str, Array]

@@ -26,8 +26,6 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.dgep import (
-    Diagnosis,
-    diagnosed,
     power_eigenvectors,
     starting_block,
     top_eigenvectors,
@@ -35,6 +33,7 @@ from unpooled.linalg.dgep import (
 from unpooled.linalg.generalized_eigen import inverse_root, leading_pencil_pairs
 from unpooled.linalg.partial_least_squares import leading_singular_pairs
 from unpooled.models.base import FederatedEstimator
+from unpooled.models.generalized_eigen.diagnosis import Diagnosis, diagnosed
 from unpooled.models.generalized_eigen.generalized_eigen_results import (
     generalized_eigen_exhibits,
 )

@@ -466,12 +466,12 @@ class Heterogeneity(FederatedEstimator):
         figure = Figure(figsize=(7.0, 1.0 * len(rows) + 0.24 * sum(rows)))
         grid = figure.subplots(len(rows), squeeze=False, height_ratios=rows)[:, 0]
         for axes, prefix in zip(grid, parts, strict=True):
-            self.draw(axes, prefix, "black", "tab:blue", "tab:gray")
+            self.draw(axes, prefix, "black", "tab:orange", "tab:blue")
         figure.set_layout_engine("constrained")
         return figure
 
     def draw(
-        self, axes: "Axes", prefix: str, ink: str, accent: str, second: str
+        self, axes: "Axes", prefix: str, ink: str, alarm: str, calm: str
     ) -> list[str]:
         """Draw the shares of columns (prefix "") or components ("component_").
 
@@ -481,7 +481,7 @@ class Heterogeneity(FederatedEstimator):
             Axes to draw into.
         prefix : str
             First part of the names of the attributes.
-        ink, accent, second : str
+        ink, alarm, calm : str
             Colours of text, of shares whose adjusted p-value is below 0.05, of others.
 
         Returns
@@ -497,10 +497,11 @@ class Heterogeneity(FederatedEstimator):
         if not prefix:
             order = np.argsort(-shares, kind="stable")[:_MOST_BARS]
         place = np.arange(len(order))
-        colours = [accent if significant[j] else second for j in order]
+        colours = [alarm if significant[j] else calm for j in order]
         axes.barh(place, 100 * shares[order], height=0.62, color=colours)
         axes.set_ylim(len(order) - 0.4, -0.6)
-        axes.set_xlim(0, max(5.0, 108 * float(shares[order].max())))
+        # Shares of 0.1 % are seen too; without any the axis still has a length.
+        axes.set_xlim(0, 108 * float(shares[order].max()) or 1.0)
         shown = [names[int(j)] for j in order]
         axes.set_yticks(place, shown, color=ink, parse_math=False)
         axes.set_xlabel("share of the variance between silos, %", color=ink)

@@ -8,7 +8,7 @@ import numpy as np
 
 from unpooled.models.pca.pca_results import loadings
 from unpooled.results.exhibits import Column, Exhibit, Picture, Table
-from unpooled.results.formats import counted, per_cent, plain_number
+from unpooled.results.formats import counted, per_cent
 from unpooled.results.plots import charts
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ _NO_BOX = (
 _HEAD = (
     Column("Share between silos", "share", "eta_squared", bar=True),
     Column("F", "number", "f_statistic"),
+    Column("df1", "count", "df_between"),
+    Column("df2", "count", "df_within"),
     Column("p-value", "p-value"),
     Column("p-value, adjusted", "p-value", "p_adjusted"),
     Column("p-value, variances", "p-value", "spread_p_value"),
@@ -34,10 +36,10 @@ def heterogeneity_exhibits(
     text = (
         f"The share of each column’s variance that lies between the means of the "
         f"{counted(model.n_silos_, 'silo')} (η²), with a test of equal means (F, of a "
-        f"one-way analysis of variance; p-values adjusted for the number of columns by "
-        f"Holm’s procedure) and a test of equal variances (Levene’s). Blue bars have "
-        f"an adjusted p-value below 0.05, orange ones do not. No silo’s own mean was "
-        f"released."
+        f"one-way analysis of variance, with df1 and df2 degrees of freedom; p-values "
+        f"adjusted for the number of columns by Holm’s procedure) and a test of equal "
+        f"variances (Levene’s). Orange bars have an adjusted p-value below 0.05, blue "
+        f"ones do not. No silo’s own mean was released."
     )
     exhibits = [_shares(model, "", "Column", "Differences between silos", text)]
     if "wilks_" not in vars(model):
@@ -64,10 +66,14 @@ def _shares(
     share = np.nan_to_num(values("eta_squared_"))
     names = [f"{j + 1}" for j in range(len(share))] if prefix else list(model.columns_)
     order = np.arange(len(share)) if prefix else np.argsort(-share, kind="stable")
+    m, N = model.n_silos_, model.n_samples_
     cells = [
         names,
         share.tolist(),
-        *map(values, ("f_statistic_", "p_value_", "p_adjusted_", "spread_p_value_")),
+        values("f_statistic_"),
+        [m - 1] * len(names),
+        [N - m] * len(names),
+        *map(values, ("p_value_", "p_adjusted_", "spread_p_value_")),
     ]
     heads = (Column(head), *_HEAD)
     if prefix:
@@ -105,7 +111,7 @@ def _multivariate_tests(model: "Heterogeneity") -> Exhibit:
             test["statistic"],
             distribution,
             test["approximation"],
-            " and ".join(plain_number(x) for x in test["dof"]),
+            *(*test["dof"], None)[:2],
             test["p_value"],
         )
         for name, (test, distribution) in tests.items()
@@ -121,7 +127,8 @@ def _multivariate_tests(model: "Heterogeneity") -> Exhibit:
         Column("Statistic", "number"),
         Column("Distribution"),
         Column("Approximation", "number"),
-        Column("Degrees of freedom"),
+        Column("df1", "setting", "df_1"),
+        Column("df2", "setting", "df_2"),
         Column("p-value", "p-value"),
     )
     table = Table("multivariate_tests", heads, rows, note=note)

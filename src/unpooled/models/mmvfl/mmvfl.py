@@ -202,6 +202,32 @@ def local_hits(
     return {"hits": np.array(float(right.sum())), "judged": np.array(float(len(y)))}
 
 
+@summed(
+    by="party",
+    takes={
+        "classes": _CLASSES,
+        "scores": public(
+            "N c", "each row's scores for each class, which only the silos can open"
+        ),
+    },
+    hits=release("c", meaning="how many rows of each class are classified correctly"),
+    judged=release("", meaning="how many rows have a label to compare with"),
+)
+def local_class_hits(
+    y: Shaped[Array, " N"] | None,
+    *,
+    classes: Int[Array, "c w"],
+    scores: Float[Array, "N c"],
+) -> dict[str, Any]:
+    """Return the rows of each class classified correctly; zeros without labels."""
+    if y is None:
+        return {"hits": np.zeros(len(classes)), "judged": np.array(0.0)}
+    codes = class_codes(y, classes)
+    right = codes[codes == scores.argmax(axis=1)]
+    hits = np.bincount(right, minlength=len(classes)).astype(float)
+    return {"hits": hits, "judged": np.array(float(len(y)))}
+
+
 @disclosed(
     by="party",
     takes={"classes": _CLASSES},
@@ -276,6 +302,12 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
         Norms of the rows of `coef_`, disclosed with it.
     objective_ : list of float
         Equation (4) after each iteration; it never rises.
+    class_count_ : (c,) array of int
+        Number of rows of each class.
+    class_hits_ : (c,) array of int
+        Number of these that are classified correctly, where a study asked for it.
+    selected_features_, selected_silos_ : (s,) arrays of str
+        Names of the columns that a study selected, and their silos.
     n_iter_ : int
         Number of iterations.
     kept_ : str
@@ -297,7 +329,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
     data or weights of a silo, or its own pseudo-labels. The silos learn the labels,
     because the mean tends to them; sharing them is the method's purpose. To the
     coordinator the mean is noise. `predict` releases scores of rows, `select` the names
-    of columns, and `score` a number.
+    of columns, `score` a number, and `class_hits` one for each class.
 
     Every array over rows is row-level, so that all silos must `allow_row_level`.
     Columns are used as they are, without centring or intercept, as in the paper.
@@ -311,6 +343,10 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
     coef_: dict[str, Array]
     feature_importances_: dict[str, Array]
     objective_: list[float]
+    class_count_: Int[Array, " c"]
+    class_hits_: Int[Array, " c"]
+    selected_features_: Shaped[Array, " s"]
+    selected_silos_: Shaped[Array, " s"]
 
     _partitions = ("columns",)
     _kept_by_silos = ("coef_", "feature_importances_")
@@ -340,7 +376,7 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
     def _fit(self, federation: Federation, y: Any) -> None:
         self._check_parameters()
         check_label(federation, y)
-        names, _ = agreed_classes(federation, local_names, None, 2)
+        names, sizes = agreed_classes(federation, local_names, None, 2)
         self.classes_ = class_values(names)
         N, c = federation.n_rows or 0, len(names)
         settings = {
@@ -378,6 +414,9 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
             if self.tol > 0 and not planned:
                 self._warn()
         self.n_iter_ = len(self.objective_)
+        # Where several silos have the label, each has counted the same rows.
+        times = max(round(float(sizes.sum()) / max(N, 1)), 1)
+        self.class_count_ = np.rint(sizes / times).astype(np.int64)
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range, before anything is released."""
@@ -491,6 +530,33 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
             )["scores"]
             totals = view.sum(local_hits, classes=words, scores=scores)
         return float(totals["hits"]) / max(float(totals["judged"]), 1.0)
+
+    def class_hits(self, X: Any) -> Int[Array, " c"]:
+        """Return how many rows of each class `predict` classifies correctly.
+
+        The scores are opened by the silos alone; the coordinator receives the counts.
+
+        Parameters
+        ----------
+        X : Federation
+            As of `decision_function`, with the label of the fit.
+
+        Returns
+        -------
+        (c,) array of int
+            In the order of `classes_`.
+        """
+        view = self._view(X)
+        check_label(view, view.label)
+        with view.calling(self, "class_hits"):
+            words = self._class_words()
+            scores = view.sum(
+                local_scores, to="parties", kept_of=self.kept_, classes=words
+            )["scores"]
+            totals = view.sum(local_class_hits, classes=words, scores=scores)
+        # Where several silos have the label, each has counted the same rows.
+        times = max(round(float(totals["judged"]) / max(view.n_rows or 0, 1)), 1)
+        return np.rint(totals["hits"] / times).astype(np.int64)
 
     def select(self, percent: float | int, X: Federation | None = None) -> Federation:
         """Return a view of the columns with the largest weights in each silo.

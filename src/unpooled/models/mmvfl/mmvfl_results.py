@@ -1,4 +1,4 @@
-"""Results of MMVFL: how the objective converged, and the weights of columns."""
+"""Results of MMVFL: how well it classifies, which columns count, how it converged."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -8,7 +8,7 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
-from unpooled.results.formats import counted, listed, number
+from unpooled.results.formats import counted, listed, number, per_cent
 from unpooled.results.plots import charts
 
 if TYPE_CHECKING:
@@ -19,9 +19,56 @@ def mmvfl_exhibits(model: "MMVFL", columns: Sequence[str]) -> list[Exhibit]:
     """Return the exhibits of a fitted MMVFL."""
     if not {"objective_", "classes_"} <= set(vars(model)):
         return []
-    exhibits = [_convergence(model)]
+    exhibits = []
+    if "class_hits_" in vars(model):
+        exhibits.append(_accuracy(model))
     weights = vars(model).get("feature_importances_")
-    return exhibits if weights is None else [*exhibits, _weights(weights, columns)]
+    if weights is not None:
+        exhibits.append(_weights(weights, columns))
+    if "selected_features_" in vars(model):
+        exhibits.append(_selected(model, columns))
+    return [*exhibits, _convergence(model)]
+
+
+def _accuracy(model: "MMVFL") -> Exhibit:
+    count, hits = model.class_count_, model.class_hits_
+    accuracy, most = hits.sum() / count.sum(), count.max() / count.sum()
+    recall = hits / np.maximum(count, 1)
+    balanced = float(recall[count > 0].mean())
+    largest = str(model.classes_[int(count.argmax())])
+    text = (
+        f"Of {counted(int(count.sum()), 'person', 'people')}, "
+        f"{per_cent(accuracy)} are classified correctly. Whoever calls everybody "
+        f"{largest}, the largest class, is right for {per_cent(most)}. "
+    )
+    if accuracy <= most:
+        text += "The model is no better than that. "
+    text += (
+        f"Balanced accuracy is the mean of the classes’ own shares: of a guess that "
+        f"does not look at the columns it is {per_cent(1 / len(count))}. These are the "
+        f"rows that were fitted; new rows are classified less well."
+    )
+    measures = Table(
+        "accuracy",
+        (Column("Measure"), Column("Share", "share", bar=True)),
+        [
+            ("Accuracy", accuracy),
+            ("Balanced accuracy", balanced),
+            ("Share of the largest class", most),
+        ],
+    )
+    classes = Table(
+        "accuracy_by_class",
+        (
+            Column("Class"),
+            Column("People", "count"),
+            Column("Classified correctly", "count"),
+            Column("Share", "share", bar=True),
+        ),
+        list(zip(map(str, model.classes_), count, hits, recall, strict=True)),
+        items="classes",
+    )
+    return Exhibit("Classification of the fitted rows", text, [measures, classes])
 
 
 def _convergence(model: "MMVFL") -> Exhibit:
@@ -52,13 +99,20 @@ def _convergence(model: "MMVFL") -> Exhibit:
 def _weights(weights: dict[str, Array], columns: Sequence[str]) -> Exhibit:
     values = np.concatenate([np.asarray(of_silo) for of_silo in weights.values()])
     silos = [silo for silo, of_silo in weights.items() for _ in of_silo]
+    ranks = np.concatenate([_ranks(np.asarray(one)) for one in weights.values()])
+    sizes = np.concatenate([np.full(len(one), len(one)) for one in weights.values()])
     order = np.argsort(-values, kind="stable")
-    rows = [(columns[int(j)], silos[int(j)], values[j]) for j in order]
+    rows = [
+        (columns[j], silos[j], values[j], ranks[j], (ranks[j] - 1) / sizes[j])
+        for j in order.tolist()
+    ]
     order = order[:MOST_ROWS]
     text = (
         "How much each column contributes to telling the classes apart: the Euclidean "
         "norm of its row of weights, which the silos disclosed. Weights of columns in "
-        "different units cannot be compared."
+        "different units cannot be compared. A selection takes a share of each silo’s "
+        "columns, those with the largest weights: a column is among them where the "
+        "share is above that of the last column of the table."
     )
     names = [columns[int(j)] for j in order]
     picture = Picture(
@@ -71,9 +125,38 @@ def _weights(weights: dict[str, Array], columns: Sequence[str]) -> Exhibit:
     )
     table = Table(
         "feature_importances",
-        (Column("Column"), Column("Silo"), Column("Weight", "number", bar=True)),
+        (
+            Column("Column"),
+            Column("Silo"),
+            Column("Weight", "number", bar=True),
+            Column("Rank in its silo", "count", "rank_in_silo"),
+            Column("Selected above", "share"),
+        ),
         rows,
         items="columns",
         which="largest",
     )
     return Exhibit("Weights of columns", text, [table], picture)
+
+
+def _ranks(values: Array) -> Array:
+    """Return each column's rank, 1 for the largest weight; of equal ones the first."""
+    ranks = np.empty(len(values), np.int64)
+    ranks[np.argsort(-values, kind="stable")] = np.arange(1, len(values) + 1)
+    return ranks
+
+
+def _selected(model: "MMVFL", columns: Sequence[str]) -> Exhibit:
+    names, silos = model.selected_features_, model.selected_silos_
+    text = (
+        f"Of {counted(len(columns), 'column')}, {len(names):,} were selected "
+        f"({per_cent(len(names) / len(columns))}): of each silo those with the largest "
+        f"weights, which the silos named."
+    )
+    table = Table(
+        "selected_features",
+        (Column("Column"), Column("Silo")),
+        list(zip(map(str, names), map(str, silos), strict=True)),
+        items="columns",
+    )
+    return Exhibit("Selected columns", text, [table])

@@ -22,7 +22,7 @@ Pooled Covariance PCA (P-COV) for Distributed/Federated Learning, sections 3 to 
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -431,6 +431,13 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         if federation.partition == "columns":
             return columns.block_krylov(federation, wanted, iteration)
         return krylov.block_krylov(federation, wanted, iteration)
+
+    @classmethod
+    def forms_scores(cls, parameters: Mapping[str, Any]) -> bool:
+        """Return whether silos keep scores only if `transform` is called."""
+        # By "gossip" each has found them in the fit.
+        by_gossip = parameters.get("svd_solver") == "gossip"
+        return parameters.get("scores") == "parties" and not by_gossip
 
     _n_features_out = property(lambda self: self.n_components_)
 

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from unpooled.arrays import Array, Float
+from unpooled.arrays import Array, Float, Int
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.base import FederatedEstimator
@@ -101,6 +101,9 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     ----------
     statistics_ : (p,) array
         The value that fills each column.
+    n_observed_ : (p,) array of int
+        Number of observed cells of each column; only with ``strategy="mean"``, on a row
+        partition.
     n_features_in_ : int
         p, the number of columns seen in `fit`.
     feature_names_in_ : (p,) array of str
@@ -124,6 +127,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
     """
 
     statistics_: Float[Array, " p"]
+    n_observed_: Int[Array, " p"]
 
     _partitions = ("rows", "columns")
     _gives_views = ("rows", "columns")
@@ -144,6 +148,11 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return imputer_exhibits(self, columns)
+
+    def _exhibits_with(
+        self, columns: Sequence[str], later: Sequence[Any]
+    ) -> list[Exhibit]:
+        return imputer_exhibits(self, columns, later)
 
     def _fit(self, federation: Federation, y: Any) -> None:
         if self.strategy == "constant":
@@ -167,6 +176,7 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
                 f"by keep_empty_features=True."
             )
         self.statistics_ = _means(count, total)
+        self.n_observed_ = count.astype(np.int64)
 
     def _gather(self, federation: Federation) -> None:
         shown = federation.collect(shown_statistics, kept_of=self.kept_)

@@ -1,67 +1,270 @@
-"""Results of imputer, scaler and power transform: numbers for each column."""
+"""Results of imputer, scaler, power transform and rare columns: numbers by column."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unpooled.results.exhibits import Exhibit
+from unpooled.arrays import Array, Float
+from unpooled.results.exhibits import Column, Exhibit, Kind, Table
 from unpooled.results.fitted_attributes import by_column
+from unpooled.results.formats import counted
 
 if TYPE_CHECKING:
     from unpooled.models.preprocessing.imputer import SimpleImputer
     from unpooled.models.preprocessing.power import PowerTransformer
+    from unpooled.models.preprocessing.rare_columns import RareColumns
     from unpooled.models.preprocessing.scaler import StandardScaler
 
+_HEADING = "Columns, over all silos"
 _YEO_JOHNSON = (
     "The exponent λ of each column’s Yeo-Johnson transform, by maximum likelihood: 1 "
     "leaves the column as it is, less than 1 compresses large values, more than 1 "
-    "spreads them out."
+    "spreads them out. Of values x from 0 up it is the power λ of x + 1, of values "
+    "below 0 the power 2 − λ of 1 − x; the usual transform named is the nearest one, "
+    "where its exponent differs from λ by at most 0.25."
 )
 _STANDARDISED = (
     " Transformed columns are then standardised: their mean is subtracted, and they "
     "are divided by their standard deviation."
 )
+_SKEWNESS = (
+    "Skewness before and after was not opened: it would take the sums of third powers."
+)
 _SCALED = (
     "A column’s mean is subtracted, and the column is divided by its scale: the "
-    "standard deviation (denominator N), or 1 for a column that never varies."
+    "standard deviation (SD, with denominator n), or 1 for a column that never varies."
 )
-_COUNTED = "Cells with a value"
+# Exponents with names, for x + 1.
+_USUAL = {
+    -2.0: "reciprocal of the square",
+    -1.0: "reciprocal",
+    -0.5: "reciprocal of the square root",
+    0.0: "logarithm",
+    1 / 3: "cube root",
+    0.5: "square root",
+    1.0: "none",
+    2.0: "square",
+    3.0: "cube",
+}
+_NEAR = 0.25
+_N, _MISSING, _SHARE = "n", "Missing", "Missing, share"
+_BEFORE, _AFTER = "SD before", "SD after"
+_KINDS: Mapping[str, Kind] = {_N: "count", _MISSING: "count", _SHARE: "share"}
+_AT_LEAST = (
+    "The number of rows was not opened; it is taken to be the largest n of a column, "
+    "so that at least as many cells are missing as are shown."
+)
+_NO_SD = (
+    "Standard deviations were not opened; a StandardScaler right after the imputer "
+    "gives those before and after."
+)
+_SHRUNK = (
+    "Filled cells do not differ from the mean, so that a column’s standard deviation "
+    "(SD, with denominator n, and N after filling) shrinks with the share of missing "
+    "cells, and so do its covariances with other columns."
+)
+# Beyond this share of a column, results about it are more about the filling.
+MOST_FILLED = 1 / 3
 
 
-def imputer_exhibits(model: "SimpleImputer", columns: Sequence[str]) -> list[Exhibit]:
-    """Return the exhibits of a fitted imputer."""
-    values = {"Value filled in": vars(model).get("statistics_")}
-    return _exhibits(model, columns, values, "")
+def imputer_exhibits(
+    model: "SimpleImputer", columns: Sequence[str], later: Sequence[Any] = ()
+) -> list[Exhibit]:
+    """Return the exhibits of a fitted imputer.
+
+    Parameters
+    ----------
+    model : SimpleImputer
+        Fitted.
+    columns : sequence of str
+        Names of its columns.
+    later : sequence of estimator
+        Those that were fitted on the filled rows, in order. What they opened tells the
+        number of rows, and a scaler the standard deviations.
+    """
+    filled, count = vars(model).get("statistics_"), vars(model).get("n_observed_")
+    if filled is None:
+        return []
+    if count is None:
+        table = by_column("columns", columns, {"Value filled in": filled})
+        return [Exhibit(_HEADING, "", [table])]
+    N, exact = _sample_size(count, later)
+    missing = N - count
+    values = {_N: count, _MISSING: missing, _SHARE: missing / N}
+    values["Mean, filled in"] = filled
+    squares = _squares(model, N, later)
+    if squares is not None:
+        values[_BEFORE] = _deviation(squares, count)
+        values[_AFTER] = _deviation(squares, np.full(len(count), N))
+    text = (
+        f"Missing cells of a column are filled with its mean over all silos. Of "
+        f"{counted(len(count) * N, 'cell')}, {int(missing.sum()):,} were missing."
+    )
+    text += "" if squares is None else f" {_SHRUNK}"
+    notes = [
+        _filled_much(list(columns), missing / N),
+        "" if exact else _AT_LEAST,
+        _NO_SD if squares is None else "",
+    ]
+    note = " ".join(filter(None, notes))
+    table = by_column("columns", columns, values, _KINDS, note=note)
+    return [Exhibit(_HEADING, text, [table])]
+
+
+def much_filled(
+    model: "SimpleImputer", columns: Sequence[str], later: Sequence[Any]
+) -> list[str]:
+    """Return the columns of which more than a third was filled in."""
+    count = vars(model).get("n_observed_")
+    if count is None:
+        return []
+    N, _ = _sample_size(count, later)
+    return _names_beyond(columns, (N - count) / N)
 
 
 def scaler_exhibits(model: "StandardScaler", columns: Sequence[str]) -> list[Exhibit]:
     """Return the exhibits of a fitted scaler."""
+    mean, scale = vars(model).get("mean_"), vars(model).get("scale_")
+    if mean is None:
+        return []
+    count = np.broadcast_to(model.n_samples_seen_, mean.shape)
+    N = int(count.max())
+    values: dict[str, Any] = {_N: count}
+    note = ""
+    if (count < N).any():
+        values |= {_MISSING: N - count, _SHARE: (N - count) / N}
+        note = _AT_LEAST
+    values["Mean"] = mean
+    if model.with_mean:
+        values["Mean after"] = np.zeros(len(mean))
+    if model.var_ is not None:
+        values[_BEFORE] = np.sqrt(model.var_)
+        values["Scale"] = scale
+        values[_AFTER] = np.sqrt(model.var_) / scale
     text = _SCALED if model.with_mean and model.with_std else ""
-    values = {"Mean": vars(model).get("mean_"), "Scale": vars(model).get("scale_")}
-    return _exhibits(model, columns, values, text)
+    table = by_column("columns", columns, values, _KINDS, note=note)
+    return [Exhibit(_HEADING, text, [table])]
 
 
 def power_exhibits(model: "PowerTransformer", columns: Sequence[str]) -> list[Exhibit]:
     """Return the exhibits of a fitted power transform."""
-    values, text = {"Exponent": vars(model).get("lambdas_")}, _YEO_JOHNSON
+    lambdas = vars(model).get("lambdas_")
+    if lambdas is None:
+        return []
+    values: dict[str, Any] = {
+        "Exponent": lambdas,
+        "Usual transform nearby": [usual_transform(value) for value in lambdas],
+    }
+    text = _YEO_JOHNSON
     if vars(model).get("mean_") is not None:
         values["Mean, transformed"] = model.mean_
         values["Standard deviation, transformed"] = np.sqrt(model.var_)
         text += _STANDARDISED
-    return _exhibits(model, columns, values, text)
-
-
-def _exhibits(
-    model: Any, columns: Sequence[str], values: Mapping[str, Any], text: str
-) -> list[Exhibit]:
-    """Return a table of the attributes that the model has here."""
-    fitted = {head: value for head, value in values.items() if value is not None}
-    if not fitted:
-        return []
     count = vars(model).get("n_samples_seen_")
-    # One number where no cell is missing: then it says nothing about columns.
-    if np.ndim(count) == 1:
-        fitted[_COUNTED] = count
-    table = by_column("columns", columns, fitted, {_COUNTED: "count"})
-    return [Exhibit("Columns, over all silos", text, [table])]
+    if count is not None:
+        values[_N] = np.broadcast_to(count, lambdas.shape)
+    kinds: Mapping[str, Kind] = {**_KINDS, "Usual transform nearby": "text"}
+    table = by_column("columns", columns, values, kinds, note=_SKEWNESS)
+    return [Exhibit(_HEADING, text, [table])]
+
+
+def usual_transform(exponent: float) -> str:
+    """Return the name of the usual transform whose exponent is near; "" if none is."""
+    nearest = min(_USUAL, key=lambda usual: abs(usual - exponent))
+    return _USUAL[nearest] if abs(nearest - exponent) <= _NEAR else ""
+
+
+def rare_columns_exhibits(
+    model: "RareColumns", columns: Sequence[str]
+) -> list[Exhibit]:
+    """Return the exhibits of a fitted `RareColumns`."""
+    if "n_rare_" not in vars(model):
+        return []
+    kept = np.asarray(model.get_support())
+    least = counted(int(model.min_rows), "row")
+    constant = model.n_rare_ == 0
+    reasons = [
+        "" if keep else "never varies" if same else f"fewer than {least} differ"
+        for keep, same in zip(kept, constant, strict=True)
+    ]
+    # What was left out comes first: of thousands of pixels a page shows thirty.
+    order = np.argsort(kept, kind="stable")
+    rows = [
+        (
+            columns[j],
+            "kept" if kept[j] else "left out",
+            float(model.n_rare_[j]),
+            int(model.n_samples_seen_[j]),
+            reasons[j],
+        )
+        for j in order.tolist()
+    ]
+    heads = (
+        Column("Column"),
+        Column("Kept", "text", "kept"),
+        Column("Rows that differ", "number"),
+        Column(_N, "count"),
+        Column("Reason"),
+    )
+    text = (
+        f"Of {counted(len(kept), 'column')}, {int(kept.sum()):,} "
+        f"{'is' if kept.sum() == 1 else 'are'} kept and {int((~kept).sum()):,} left "
+        f"out: in those fewer than {least} of all silos differ from the others. Of a "
+        f"column of two values, the rows that differ are those with the rarer value; "
+        f"of any other, as many as a column of two values with the same kurtosis has."
+    )
+    table = Table(
+        "columns", heads, rows, items="columns", which="first (left out before kept)"
+    )
+    return [Exhibit("Columns kept and left out", text, [table])]
+
+
+def _sample_size(count: Array, later: Sequence[Any]) -> tuple[int, bool]:
+    """Return N, and whether it was opened; else the largest count of a column."""
+    for model in later:
+        for name in ("n_samples_", "n_samples_seen_"):
+            # Not `getattr`: it would ask the silos.
+            value = np.asarray(vars(model).get(name, 0))
+            if value.ndim == 0 and int(value) >= count.max():
+                return int(value), True
+    return int(count.max()), False
+
+
+def _squares(
+    model: "SimpleImputer", N: int, later: Sequence[Any]
+) -> Float[Array, " p"] | None:
+    """Return sums of squared deviations, of a scaler right after a mean imputer.
+
+    Cells that are filled with the mean add nothing, so the sum is that of the observed
+    cells too.
+    """
+    after = vars(later[0]) if later else {}
+    names = [vars(m).get("feature_names_in_") for m in (model, *later[:1])]
+    same = after.get("n_features_in_") == model.n_features_in_ and np.array_equal(
+        np.asarray(names[0]), np.asarray(names[-1])
+    )
+    variance = after.get("var_")
+    scaler = bool(later) and type(later[0]).__name__ == "StandardScaler"
+    if not (scaler and same and model.strategy == "mean") or variance is None:
+        return None
+    return np.asarray(variance) * N
+
+
+def _deviation(squares: Float[Array, " p"], count: Array) -> Float[Array, " p"]:
+    """Return standard deviations with denominator n, as a scaler's; NaN of no cell."""
+    undefined = np.full(len(count), np.nan)
+    return np.sqrt(np.divide(squares, count, out=undefined, where=count > 0))
+
+
+def _filled_much(columns: Sequence[str], share: Float[Array, " p"]) -> str:
+    names = _names_beyond(columns, share)
+    if not names:
+        return ""
+    many = len(names) > 5
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5:,} others" if many else "")
+    return f"More than a third of {shown} was filled in."
+
+
+def _names_beyond(columns: Sequence[str], share: Float[Array, " p"]) -> list[str]:
+    return [columns[j] for j in np.flatnonzero(share > MOST_FILLED).tolist()]

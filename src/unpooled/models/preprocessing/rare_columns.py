@@ -15,6 +15,7 @@ kurtosis is about the number of rows that carry its variance, and no more than t
 number of rows that differ.
 """
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -31,7 +32,9 @@ from unpooled.models.moments import (
     local_observed,
     pooled_sums,
 )
+from unpooled.models.preprocessing.preprocessing_results import rare_columns_exhibits
 from unpooled.protocol.step import public, release, summed
+from unpooled.results.exhibits import Exhibit
 
 # Of a count that is a root of totals, which have twelve digits.
 _ROUNDING = 1e-6
@@ -118,6 +121,9 @@ class RareColumns(TransformerMixin, FederatedEstimator):
 
     def __init__(self, min_rows: Any = 10) -> None:
         self.min_rows = min_rows
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return rare_columns_exhibits(self, columns)
 
     def _fit(self, federation: Federation, y: Any) -> None:
         if not isinstance(self.min_rows, int | np.integer) or self.min_rows < 1:

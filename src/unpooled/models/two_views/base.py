@@ -21,8 +21,15 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.canonical_correlation import Covariances, correlations, structure
+from unpooled.linalg.canonical_correlation import (
+    Covariances,
+    correlations,
+    cross_structure,
+    score_variances,
+    structure,
+)
 from unpooled.linalg.partial_least_squares import Latent
+from unpooled.linalg.regression_fit import ResponseFit
 from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.metrics.predictions import predicted
 from unpooled.models.metrics.regression import PREDICTED, r2_score
@@ -178,10 +185,20 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstim
 
     def _set_correlations(self, S: Covariances) -> None:
         """Set correlations of the pairs of scores, and of columns with scores."""
+        self.score_correlations_ = correlations(S, *self._rotations())
+        self._set_structure(S)
+
+    def _set_structure(self, S: Covariances) -> None:
+        """Set correlations of columns with the scores of both views."""
         x, y = self._rotations()
-        self.score_correlations_ = correlations(S, x, y)
         self.x_correlations_ = structure(S.xx, x)
         self.y_correlations_ = structure(S.yy, y)
+        self.x_cross_correlations_ = cross_structure(
+            S.xy, S.xx.diagonal(), score_variances(S.yy, y), y
+        )
+        self.y_cross_correlations_ = cross_structure(
+            S.xy.T, S.yy.diagonal(), score_variances(S.xx, x), x
+        )
 
     @property
     def _n_features_out(self) -> int:
@@ -277,6 +294,15 @@ class Predicting(TwoViews):
     intercept_: Float[Array, " q"]
     x_loadings_: Float[Array, "p k"]
     y_loadings_: Float[Array, "q k"]
+    r2_: Float[Array, " q"]
+    rmse_: Float[Array, " q"]
+
+    def _set_fit(self, fit: ResponseFit) -> None:
+        """Set how well the second view is predicted, from covariances of the fit."""
+        N = self.n_samples_
+        self.r2_ = fit.r2
+        # The mean square has denominator N, where covariances have N - 1.
+        self.rmse_ = np.sqrt(fit.residual * (N - 1) / N) * self.y_std_
 
     def predict(self, X: Any) -> Any:
         """Return the columns of the second view, predicted from the first.

@@ -33,22 +33,24 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.canonical_correlation import (
-    CanonicalTest,
     Covariances,
-    bartlett,
     canonical_directions,
     correlations,
-    structure,
+    cross_structure,
+    score_variances,
+    structure_in_span,
 )
-from unpooled.linalg.dgep import Diagnosis
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.partial_least_squares import canonical_latent
+from unpooled.linalg.regression_fit import response_fit
 from unpooled.models import moments, row_space
 from unpooled.models.base import check_federation
 from unpooled.models.generalized_eigen import generalized_eigen, matrix_pairs
+from unpooled.models.generalized_eigen.diagnosis import Diagnosis
 from unpooled.models.parameter_checks import check_choice, check_share, component_count
 from unpooled.models.two_views import cca_columns, dgep, pls_columns, sumcor
 from unpooled.models.two_views.base import Predicting, shown_scores, views_of
+from unpooled.models.two_views.significance import CanonicalTest, bartlett
 from unpooled.models.two_views.two_views_results import cca_exhibits
 from unpooled.results.exhibits import Exhibit
 
@@ -132,6 +134,18 @@ class CCA(Predicting):
         Only "exact": correlations of the first view's columns with its scores.
     y_correlations_ : (q, k) array
         Only "exact": correlations of the second view's columns with its scores.
+    x_cross_correlations_ : (p, k) array
+        Only "exact": correlations of the first view's columns with the second view's
+        scores.
+    y_cross_correlations_ : (q, k) array
+        Only "exact": correlations of the second view's columns with the first view's
+        scores.
+    r2_ : (q,) array
+        Only "exact": coefficient of determination of each column of the second view
+        as predicted, on the rows of the fit; NaN for a constant column.
+    rmse_ : (q,) array
+        Only "exact": root mean squared error of these predictions, with denominator N,
+        in the units of the column.
     coef_ : (q, p) array
         Only "exact": ``predict`` is ``(X - x_mean_) @ coef_.T + intercept_``.
     intercept_ : (q,) array
@@ -280,8 +294,8 @@ class CCA(Predicting):
         A, B = canonical_directions(S.shrunk(c), k, *names)
         self.canonical_correlations_ = correlations(S, A, B)
         self._set_latent(canonical_latent(S, A, B))
-        self.x_correlations_ = structure(S.xx, self.x_rotations_)
-        self.y_correlations_ = structure(S.yy, self.y_rotations_)
+        self._set_structure(S)
+        self._set_fit(response_fit(S, self.x_rotations_, self.y_loadings_))
         if c == 0.0:
             pairs = canonical_directions(S, min(p, q), *names)
             self.all_correlations_ = correlations(S, *pairs)
@@ -303,10 +317,39 @@ class CCA(Predicting):
         self.canonical_correlations_ = correlations(views, A, B)
         self.x_std_, self.y_std_ = np.ones(p), np.ones(q)
         latent = canonical_latent(views, A, B)
-        self._set_latent(latent.lifted(Z[:p, :r], Z[p:, r:]))
+        Zx, Zy = Z[:p, :r], Z[p:, r:]
+        self._set_latent(latent.lifted(Zx, Zy))
+        self._set_structure_in_span(views, Zx, Zy)
+        self._set_fit(
+            response_fit(views, latent.x_rotations, latent.y_loadings, basis=Zy)
+        )
+
+    def _set_structure_in_span(
+        self, S: Covariances, Zx: Float[Array, "p r"], Zy: Float[Array, "q s"]
+    ) -> None:
+        """Set correlations of columns with scores; S is of coordinates in the spans."""
+        x, y = self._rotations()
+        self.x_correlations_ = structure_in_span(Zx, S.xx, x)
+        self.y_correlations_ = structure_in_span(Zy, S.yy, y)
+        x_variances = np.einsum("pr,pr->p", Zx @ S.xx, Zx)
+        y_variances = np.einsum("qs,qs->q", Zy @ S.yy, Zy)
+        x, y = Zx.T @ x, Zy.T @ y
+        self.x_cross_correlations_ = cross_structure(
+            Zx @ S.xy, x_variances, score_variances(S.yy, y), y
+        )
+        self.y_cross_correlations_ = cross_structure(
+            Zy @ S.xy.T, y_variances, score_variances(S.xx, x), x
+        )
 
     def significance(self) -> CanonicalTest:
-        """Test which correlations are not zero; nothing more is released."""
+        """Test which correlations are not zero; nothing more is released.
+
+        Returns
+        -------
+        CanonicalTest
+            Prints as a table, and has `correlations`, `wilks`, `statistic`, `dof` and
+            `p_value` as arrays.
+        """
         check_is_fitted(self)
         if not hasattr(self, "all_correlations_"):
             raise DataError(

@@ -21,13 +21,14 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 from unpooled.arrays import Array, Float, Int
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.linalg.dgep import Diagnosis, power_eigenvectors, starting_block
+from unpooled.linalg.dgep import power_eigenvectors, starting_block
 from unpooled.linalg.partial_least_squares import (
     leading_singular_pairs,
     with_positive_left_peaks,
 )
 from unpooled.linalg.whitening import whitened_cross, whitened_factors
 from unpooled.models.generalized_eigen import matrix_pairs
+from unpooled.models.generalized_eigen.diagnosis import Diagnosis
 from unpooled.models.generalized_eigen.generalized_eigen import diagnosis_of, roots
 from unpooled.models.moments import about_own_mean
 from unpooled.protocol.step import disclosed, public, release, summed

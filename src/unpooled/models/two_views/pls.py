@@ -27,6 +27,7 @@ from unpooled.linalg.partial_least_squares import (
     leading_singular_pairs,
     partial_least_squares,
 )
+from unpooled.linalg.regression_fit import response_fit
 from unpooled.models import moments
 from unpooled.models.parameter_checks import check_choice, component_count
 from unpooled.models.two_views import pls_columns
@@ -166,6 +167,10 @@ class PLSSVD(PartialLeastSquares):
         Correlations of the first view's columns with its scores.
     y_correlations_ : (q, k) array
         Correlations of the second view's columns with its scores.
+    x_cross_correlations_ : (p, k) array
+        Correlations of the first view's columns with the second view's scores.
+    y_cross_correlations_ : (q, k) array
+        Correlations of the second view's columns with the first view's scores.
     n_iter_ : int
         Only on a column partition: number of rounds of directions.
     n_samples_ : int
@@ -284,6 +289,16 @@ class PLSCanonical(PartialLeastSquares, Predicting):
         Correlations of the first view's columns with its scores.
     y_correlations_ : (q, k) array
         Correlations of the second view's columns with its scores.
+    x_cross_correlations_ : (p, k) array
+        Correlations of the first view's columns with the second view's scores.
+    y_cross_correlations_ : (q, k) array
+        Correlations of the second view's columns with the first view's scores.
+    r2_ : (q,) array
+        Coefficient of determination of each column of the second view
+        as predicted, on the rows of the fit; NaN for a constant column.
+    rmse_ : (q,) array
+        Root mean squared error of these predictions, with denominator N, in
+        the units of the column.
     n_iter_ : int
         Only on a column partition: number of rounds of directions.
     n_samples_ : int
@@ -327,3 +342,4 @@ class PLSCanonical(PartialLeastSquares, Predicting):
         k = component_count(self.n_components, min(self.n_samples_, *S.xy.shape))
         self._set_latent(partial_least_squares(S, k, regression=False))
         self._set_correlations(S)
+        self._set_fit(response_fit(S, self.x_rotations_, self.y_loadings_))

@@ -34,6 +34,7 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.partial_least_squares import partial_least_squares, rotations
+from unpooled.linalg.regression_fit import importance, response_fit
 from unpooled.linalg.score_pairs import cosines, score_pairs
 from unpooled.models.base import check_federation
 from unpooled.models.moments import complete
@@ -232,6 +233,24 @@ class PLSRegression(PartialLeastSquares, Predicting):
         Correlations of the first view's columns with its scores.
     y_correlations_ : (q, k) array
         Correlations of the second view's columns with its scores.
+    x_cross_correlations_ : (p, k) array
+        Correlations of the first view's columns with the second view's scores.
+    y_cross_correlations_ : (q, k) array
+        Correlations of the second view's columns with the first view's scores.
+    r2_ : (q,) array
+        Only on a row partition: coefficient of determination of each column of the
+        second view as predicted, on the rows of the fit; NaN for a constant column.
+    rmse_ : (q,) array
+        Only on a row partition: root mean squared error of these predictions, with
+        denominator N, in the units of the column.
+    vip_ : (p,) array
+        Only on a row partition: variable importance in projection of each column of the
+        first view; the mean of its squares is 1.
+    x_explained_variance_ratio_ : (k,) array
+        Only on a row partition: share of the first view's variance, in units of
+        `x_std_`, that each component explains.
+    y_explained_variance_ratio_ : (k,) array
+        Only on a row partition: the same of the second view.
     n_iter_ : int
         Only on a column partition: number of rounds of directions.
     x_party_ : str
@@ -293,6 +312,12 @@ class PLSRegression(PartialLeastSquares, Predicting):
         k = component_count(self.n_components, min(self.n_samples_, len(S.xx)))
         self._set_latent(partial_least_squares(S, k, regression=True))
         self._set_correlations(S)
+        R, Q = self.x_rotations_, self.y_loadings_
+        self._set_fit(response_fit(S, R, Q))
+        found = importance(S, self.x_weights_, R, self.x_loadings_, Q)
+        self.vip_ = found.vip
+        self.x_explained_variance_ratio_ = found.x_shares
+        self.y_explained_variance_ratio_ = found.y_shares
 
     def _fit_parties(self, federation: Federation, y: Any) -> None:
         """Fit one party's columns on the other's, which `y` may name."""

@@ -1,22 +1,27 @@
 """Results of canonical correlation analysis and partial least squares.
 
-Correlations of scores, the tests of them, and the columns in the correlation circle.
+Correlations of scores and their tests; how well the second view is predicted, by which
+coefficients; and the columns of both views by their correlations with the scores.
 """
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from unpooled.arrays import Array, Bool, Float, Int
+from unpooled.models.two_views.significance import HYPOTHESIS, columns_of_test
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
-from unpooled.results.fitted_attributes import by_component
-from unpooled.results.plots import charts, scatter_plots
+from unpooled.results.fitted_attributes import MOST_ACROSS, by_component, columns_by
+from unpooled.results.formats import counted, left_out, listed
+from unpooled.results.plots import charts, importance_plots, scatter_plots
 
 if TYPE_CHECKING:
     from unpooled.models.two_views.cca import CCA
     from unpooled.models.two_views.pls import PartialLeastSquares
 
+_FEW = 6  # responses that a sentence names
 _EIGENVALUES = {
     "maxvar": "An eigenvalue is the number of parties where all their scores are the "
     "same, and 1 where they are uncorrelated (without a regularisation)",
@@ -27,44 +32,81 @@ _EIGENVALUES = {
 
 def cca_exhibits(model: "CCA", columns: Sequence[str]) -> list[Exhibit]:
     """Return the exhibits of a fitted canonical correlation analysis."""
-    if "canonical_correlations_" in vars(model):
-        found = _correlations(
-            model, "Canonical correlations", model.canonical_correlations_
-        )
-        return [found, *_circle(model)]
-    if "eigenvalues_" in vars(model):
+    fitted = vars(model)
+    if "canonical_correlations_" in fitted:
+        return [
+            _canonical(model),
+            *_column_correlations(model),
+            *_prediction(model),
+            *_coefficients(model),
+            *_weights(model),
+        ]
+    if "eigenvalues_" in fitted:
         return [_generalised(model)]
-    return []
+    return _one_shot(model)
 
 
 def pls_exhibits(model: "PartialLeastSquares", columns: Sequence[str]) -> list[Exhibit]:
     """Return the exhibits of fitted partial least squares."""
     if "score_correlations_" not in vars(model):
         return []
-    title = "Correlations of the scores"
-    return [_correlations(model, title, model.score_correlations_), *_circle(model)]
+    return [
+        *_prediction(model),
+        *_importance(model),
+        *_coefficients(model),
+        _scores(model),
+        *_column_correlations(model),
+        *_weights(model),
+    ]
 
 
-def _correlations(model: Any, title: str, values: Any) -> Exhibit:
-    r = np.asarray(values)
-    heads = [Column("Pair"), Column("Correlation", "number", bar=True)]
-    cells: list[Any] = [[f"{j + 1}" for j in range(len(r))], r]
+def _regresses(model: Any) -> bool:
+    """Whether both views are described by the first view's scores."""
+    return type(model).__name__ == "PLSRegression"
+
+
+def _canonical(model: "CCA") -> Exhibit:
+    r = np.asarray(model.canonical_correlations_)
     text = "Correlation between the scores of the two views, pair by pair."
+    heads = (Column("Pair"), Column("Correlation", "number", bar=True))
+    rows: list[Any] = [(f"{j + 1}", value) for j, value in enumerate(r)]
     if "all_correlations_" in vars(model):
         test = model.significance()
-        heads += [
-            Column("Wilks’ lambda", "number"),
-            Column("Bartlett’s statistic", "number"),
-            Column("p-value", "p-value"),
-        ]
-        for values in (test.wilks, test.statistic, test.p_value):
-            cells.append(values[: len(r)])
-        text += (
-            " Bartlett’s test is of the hypothesis that this correlation and all "
-            "smaller ones are 0; its p-value assumes normality."
-        )
-    rows = list(zip(*cells, strict=True))
+        heads = (Column("Pair"), *columns_of_test())
+        names = [f"{j + 1}" for j in range(len(test.wilks))]
+        rows = list(zip(names, *test.cells, strict=True))
+        text += f" {HYPOTHESIS}"
+        if len(rows) > len(r):
+            text += f" The model keeps the first {counted(len(r), 'pair')}."
     table = Table("correlations", heads, rows, items="pairs")
+    return _drawn_correlations("Canonical correlations", text, table)
+
+
+def _scores(model: Any) -> Exhibit:
+    """Return how scores of both views are related, and what components explain."""
+    heads = [Column("Pair"), Column("Correlation", "number", bar=True)]
+    r = np.asarray(model.score_correlations_)
+    cells = [[f"{j + 1}" for j in range(len(r))], r]
+    text = "Correlation between the scores of the two views, pair by pair."
+    if "x_explained_variance_ratio_" in vars(model):
+        x, y = model.x_explained_variance_ratio_, model.y_explained_variance_ratio_
+        heads += [
+            Column("Share of predictors", "share", "x_share"),
+            Column("Cumulative", "share", "x_cumulative"),
+            Column("Share of responses", "share", "y_share"),
+            Column("Cumulative", "share", "y_cumulative"),
+        ]
+        cells += [x, np.cumsum(x), y, np.cumsum(y)]
+        text += (
+            " Shares are those of the variance of the predictors and of the responses "
+            "that each component explains."
+        )
+    table = Table("correlations", heads, list(zip(*cells, strict=True)), items="pairs")
+    return _drawn_correlations("Correlations of the scores", text, table)
+
+
+def _drawn_correlations(title: str, text: str, table: Table) -> Exhibit:
+    r = np.array(table.column("correlation"), dtype=float)[:MOST_ROWS]
     picture = Picture(
         "correlations",
         title,
@@ -74,6 +116,156 @@ def _correlations(model: Any, title: str, values: Any) -> Exhibit:
         (table.name,),
     )
     return Exhibit(title, text, [table], picture)
+
+
+def _prediction(model: Any) -> list[Exhibit]:
+    """Return how well each response is predicted, where the model predicts."""
+    if "r2_" not in vars(model):
+        return []
+    table = Table(
+        "responses",
+        (
+            Column("Response"),
+            Column("R²", "number", "r2", bar=True),
+            Column("RMSE", "number", "rmse"),
+            Column("Mean", "number"),
+        ),
+        list(zip(model.y_columns_, model.r2_, model.rmse_, model.y_mean_, strict=True)),
+        items="responses",
+    )
+    text = (
+        f"How well {listed([str(y) for y in model.y_columns_[:_FEW]])}"
+        f"{' and others' if len(model.y_columns_) > _FEW else ''} "
+        f"{'is' if len(model.y_columns_) == 1 else 'are'} predicted from "
+        f"{counted(len(model.x_columns_), 'column')}: R² is the share of the "
+        f"response’s variance that is predicted, RMSE the root of the mean squared "
+        f"error in the response’s own units. Both are of the {model.n_samples_:,} rows "
+        f"that the model was fitted on; of new rows predictions are usually worse."
+    )
+    if not _regresses(model):
+        text += (
+            f" The directions of {type(model).__name__} are not chosen to predict, and "
+            f"R² may be below 0, where the mean would be the better prediction; "
+            f"PLSRegression is for predicting."
+        )
+    return [Exhibit("Prediction", text, [table])]
+
+
+def _importance(model: Any) -> list[Exhibit]:
+    if "vip_" not in vars(model):
+        return []
+    vip, names = model.vip_, [str(name) for name in model.x_columns_]
+    order = np.argsort(-vip, kind="stable")
+    table = Table(
+        "vip",
+        (Column("Column"), Column("VIP", "number", "vip")),
+        [(names[int(j)], vip[j]) for j in order],
+        items="columns",
+        which="most important",
+    )
+    top = order[:MOST_ROWS]
+    text = (
+        "Variable importance in projection (VIP): how much each predictor contributes "
+        "to the components, each weighted by what it explains of the responses. The "
+        "mean of the squares is 1, so that a column above 1 contributes more than the "
+        "average; it is a rule of thumb, not a test."
+    )
+    picture = Picture(
+        "vip",
+        "Variable importance in projection",
+        f"Bars of importance; the largest is {vip[top[0]]:.2f} of "
+        f"{names[int(top[0])]}. The numbers are in the table below.",
+        partial(importance_plots.importance, vip[top], [names[int(j)] for j in top]),
+        (table.name,),
+    )
+    return [Exhibit("Importance of columns", text, [table], picture)]
+
+
+def _coefficients(model: Any) -> list[Exhibit]:
+    """Return coefficients with an intercept, where nobody keeps them to themselves."""
+    fitted = vars(model)
+    if not {"coef_", "intercept_", "x_mean_", "x_std_", "y_std_"} <= set(fitted):
+        return []
+    names = [str(name) for name in model.x_columns_]
+    responses = [str(name) for name in model.y_columns_]
+    intercept = model.intercept_ - model.coef_ @ model.x_mean_
+    text = (
+        "A prediction is the intercept plus each column times its coefficient, in the "
+        "columns’ own units. "
+    )
+    tables = columns_by(
+        "coefficients",
+        names,
+        [Column(name, "number", f"response_{name}") for name in responses],
+        model.coef_.T,
+        first=("(intercept)", *intercept),
+    )
+    if (model.x_std_ != 1).any():
+        text += (
+            "Standardised coefficients are per standard deviation of the column, in "
+            "standard deviations of the response: their sizes can be compared."
+        )
+        tables += columns_by(
+            "standardised_coefficients",
+            names,
+            [Column(name, "number", f"response_{name}") for name in responses],
+            (model.coef_ * model.x_std_ / model.y_std_[:, None]).T,
+            caption="Standardised",
+        )
+    return [Exhibit("Coefficients", text.strip(), tables)]
+
+
+def _weights(model: Any) -> list[Exhibit]:
+    """Return loadings for pages, and weights and rotations for files."""
+    if "x_loadings_" not in vars(model):
+        text = (
+            "The weights of the columns in the scores. A column is divided by its "
+            "standard deviation first, where the model standardises."
+        )
+        tables = _of_both_views(model, "weights")
+        return [Exhibit("Weights", text, tables)] if tables else []
+    tables = [
+        *_of_both_views(model, "loadings"),
+        *_of_both_views(model, "rotations", "files"),
+        *_of_both_views(model, "weights", "files"),
+    ]
+    text = (
+        "Loadings are the slopes of the columns on the scores, in standard deviations "
+        "where the model standardises. The files also have the rotations, by which "
+        "standardised columns are multiplied to give scores, and the weights."
+    )
+    return [Exhibit("Loadings", text, tables)]
+
+
+def _of_both_views(
+    model: Any, kind: str, place: Literal["everywhere", "files"] = "everywhere"
+) -> list[Table]:
+    """Return two tables of an attribute that both views have."""
+    tables: list[Table] = []
+    for side, view in (("x", "First"), ("y", "Second")):
+        if (values := vars(model).get(f"{side}_{kind}_")) is not None:
+            k = values.shape[1]
+            tables += columns_by(
+                f"{side}_{kind}",
+                [str(name) for name in getattr(model, f"{side}_columns_")],
+                [Column(f"{j + 1}", "number", f"component_{j + 1}") for j in range(k)],
+                values,
+                caption=f"{view} view",
+                place=place,
+            )
+    return tables
+
+
+def _one_shot(model: "CCA") -> list[Exhibit]:
+    """Return the directions that a one-shot algorithm finds."""
+    text = (
+        "Weights of the columns by a published one-shot algorithm, which is "
+        "approximate. They are for columns as each silo whitened them for itself, so "
+        "that rows of all silos have no scores along them, and no correlation is "
+        'known. Use solver="exact" for correlations and their tests.'
+    )
+    tables = _of_both_views(model, "weights")
+    return [Exhibit("One-shot directions", text, tables)] if tables else []
 
 
 def _generalised(model: "CCA") -> Exhibit:
@@ -87,43 +279,113 @@ def _generalised(model: "CCA") -> Exhibit:
     return Exhibit("Generalised correlations", text, [table])
 
 
-def _circle(model: Any) -> list[Exhibit]:
-    """Return the correlation circle, where there are two pairs and columns to draw."""
-    if "x_correlations_" not in vars(model) or model.x_correlations_.shape[1] < 2:
+def _column_correlations(model: Any) -> list[Exhibit]:
+    """Return correlations of columns with scores: a circle, or bars of one pair."""
+    y_name = "y_cross_correlations_" if _regresses(model) else "y_correlations_"
+    if not {"x_correlations_", y_name} <= set(vars(model)):
         return []
-    points = np.concatenate([model.x_correlations_, model.y_correlations_])[:, :2]
-    names: Sequence[str] = [*model.x_columns_, *model.y_columns_]
+    values = np.concatenate([model.x_correlations_, vars(model)[y_name]])
+    names = [str(name) for name in (*model.x_columns_, *model.y_columns_)]
     first = np.arange(len(names)) < len(model.x_columns_)
-    order = np.argsort(-np.linalg.norm(points, axis=1), kind="stable")
-    rows = [
-        (names[int(j)], "first" if first[j] else "second", *points[j]) for j in order
+    order = _farthest(values, first)
+    k, score = values.shape[1], "x-score" if _regresses(model) else "pair"
+    heads = [
+        Column(
+            f"{score.capitalize()} {j + 1}",
+            "signed",
+            f"{score.replace('-', '_')}_{j + 1}",
+        )
+        for j in range(k)
     ]
-    order = order[:MOST_ROWS]
-    shown = [names[int(j)] for j in order]
-    text = (
-        "Correlations of each column with the scores of its own view; the first view’s "
-        "columns are blue, the second’s are orange. A column near the circle is almost "
-        "completely represented by the two pairs of scores, one near the centre hardly "
-        "at all."
-    )
     table = Table(
         "column_correlations",
-        (
-            Column("Column"),
-            Column("View"),
-            Column("First pair", "signed"),
-            Column("Second pair", "signed"),
-        ),
-        rows,
+        (Column("Column"), Column("View"), *heads),
+        [(names[int(j)], "first" if first[j] else "second", *values[j]) for j in order],
         items="columns",
-        which="farthest from the centre",
+        which="largest of both views",
     )
+    shown = min(k, MOST_ACROSS)
+    note = left_out(shown, k, f"{score}s", "first")
+    tables = table.excerpt(columns=range(2 + shown), note=note) if note else [table]
+    tables += _cross_correlations(model)
+    whose = (
+        "the scores of the first view, from which the second is predicted"
+        if _regresses(model)
+        else "the scores of its own view"
+    )
+    text = f"Correlations of each column with {whose}"
+    top = order[:MOST_ROWS]
+    labels = [names[int(j)] for j in top]
+    if k == 1:
+        picture = Picture(
+            "column_correlations",
+            "Correlations of columns with the scores",
+            f"Bars of correlations of columns with the scores; the largest is that of "
+            f"{labels[0]}. The numbers are in the table below.",
+            partial(charts.loadings, values[top].T, labels, [""]),
+            (table.name,),
+        )
+        return [Exhibit("Correlations of columns", f"{text}.", tables, picture)]
+    text += (
+        "; the first view’s columns are blue, the second’s are orange. A column near "
+        "the circle is almost completely represented by the two pairs of scores, one "
+        "near the centre hardly at all. Columns in the same direction go together, "
+        "those opposite each other go against each other."
+    )
+    if type(model).__name__ == "PLSSVD" or model.regularisation:
+        text += (
+            " The scores of a view are correlated with each other here, so that a "
+            "column may lie outside of the circle."
+        )
+    whole = "x-scores" if _regresses(model) else "pairs of scores"
     picture = Picture(
         "correlation_circle",
         "Correlation circle",
-        "The columns of both views, placed by their correlations with the scores of "
-        "the first two pairs. The numbers are in the table below.",
-        partial(scatter_plots.correlation_circle, points[order], shown, first[order]),
+        f"The columns of both views, placed by their correlations with the first two "
+        f"{whole}. The numbers are in the table below.",
+        partial(
+            scatter_plots.correlation_circle,
+            values[top, :2],
+            labels,
+            first[top],
+            ("first x-score", "second x-score")
+            if _regresses(model)
+            else ("first pair", "second pair"),
+        ),
         (table.name,),
     )
-    return [Exhibit("Correlation circle", text, [table], picture)]
+    return [Exhibit("Correlation circle", text, tables, picture)]
+
+
+def _farthest(
+    values: Float[Array, "l k"], first: Bool[Array, " l"]
+) -> Int[Array, " l"]:
+    """Return the order of columns: first those that a page shows, some of each view."""
+    order = np.argsort(-np.linalg.norm(values[:, :2], axis=1), kind="stable")
+    # A view of few columns is not crowded out by one of many.
+    own = [order[first[order] == view][: MOST_ROWS // 3] for view in (True, False)]
+    others = order[~np.isin(order, np.concatenate(own))]
+    room = MOST_ROWS - sum(map(len, own))
+    shown = np.isin(order, np.concatenate([*own, others[:room]]))
+    return np.concatenate([order[shown], order[~shown]])
+
+
+def _cross_correlations(model: Any) -> list[Table]:
+    """Return, for files, correlations of columns with the other view's scores."""
+    found: list[Table] = []
+    for side, other in (("x", "second"), ("y", "first")):
+        values = vars(model).get(f"{side}_cross_correlations_")
+        if values is not None:
+            heads = [
+                Column(f"{j + 1}", "signed", f"pair_{j + 1}")
+                for j in range(values.shape[1])
+            ]
+            found += columns_by(
+                f"{side}_cross_correlations",
+                [str(name) for name in getattr(model, f"{side}_columns_")],
+                heads,
+                values,
+                caption=f"Correlations with the scores of the {other} view",
+                place="files",
+            )
+    return found

@@ -92,6 +92,11 @@ class MergedDirections(
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return vertical_pca_exhibits(self, columns)
 
+    def _exhibits_with(
+        self, columns: Sequence[str], later: Sequence[Any]
+    ) -> list[Exhibit]:
+        return vertical_pca_exhibits(self, columns, later)
+
     def _fit(self, federation: Federation, y: Any) -> None:
         N = federation.n_rows or 0
         self._check_parameters(N)

@@ -1,33 +1,137 @@
 """Results of VFedPCA and VFedAKPCA: variances along merged directions, and loadings."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import scipy.linalg
+
+from unpooled.arrays import Array, Bool, Float
 from unpooled.models.pca.pca_results import loadings
-from unpooled.results.exhibits import Exhibit
-from unpooled.results.fitted_attributes import by_component
-from unpooled.results.formats import counted
+from unpooled.results.exhibits import Column, Exhibit, Table
+from unpooled.results.formats import counted, per_cent
 
 if TYPE_CHECKING:
     from unpooled.models.vertical_pca.merged_directions import MergedDirections
 
+_ROUNDING = 1e-9  # of a cosine
+
 
 def vertical_pca_exhibits(
-    model: "MergedDirections", columns: Sequence[str]
+    model: "MergedDirections", columns: Sequence[str], later: Sequence[Any] = ()
 ) -> list[Exhibit]:
-    """Return the exhibits of a fitted VFedPCA or VFedAKPCA."""
+    """Return the exhibits of a fitted VFedPCA or VFedAKPCA.
+
+    Parameters
+    ----------
+    model : VFedPCA or VFedAKPCA
+        Fitted.
+    columns : sequence of str
+        Names of its columns.
+    later : sequence of estimator
+        Those of the steps after it: a PCA of the same columns among them is the exact
+        answer.
+    """
     # Not `hasattr`, here and below: silos would be asked for what they keep.
     if not {"explained_variance_", "history_"} <= set(vars(model)):
         return []
+    exact = _exact(model, later)
     text = (
         f"Variance of all columns along directions merged from the silos’ own in "
         f"{counted(len(model.history_), 'round')}, with denominator N − 1 (N people). "
-        f"This is the published approximation: PCA on the same silos gives the "
-        f"principal components of all columns together. The total variance of all "
-        f"columns was not released, so the directions’ shares of it are not known."
+        f"This is the published approximation of the principal components of all "
+        f"columns together. "
     )
-    table = by_component("variances", "Variance", model.explained_variance_)
+    variance = np.asarray(model.explained_variance_, float)
+    names = [f"{i + 1}" for i in range(len(variance))]
+    heads, values = [Column("Variance", "number")], [variance.tolist()]
+    if exact is None:
+        text += (
+            "How far it is from them is not known: neither they nor the total variance "
+            "were opened. PCA gives them exactly on the same silos; as a later step of "
+            "the same study it is compared here."
+        )
+    else:
+        k = min(len(variance), len(exact.explained_variance_))
+        best = np.full(len(variance), np.nan)
+        best[:k] = exact.explained_variance_[:k]
+        # Of directions that are not orthogonal the variances must not be added up.
+        share = np.where(
+            _orthogonal(model, len(variance)),
+            np.cumsum(variance) / np.cumsum(best),
+            np.nan,
+        )
+        text += (
+            f"The PCA of this study is the exact answer: no directions have more "
+            f"variance together than as many principal components, and the first has "
+            f"{per_cent(float(share[0]))} of that of the first component."
+        )
+        heads += [
+            Column("Variance, PCA", "number"),
+            Column("Cumulative share of PCA’s", "share", "cumulative_share_of_pca"),
+            Column("Share of the total", "share", "share_of_total"),
+        ]
+        ratio = np.asarray(exact.explained_variance_ratio_, float)
+        total = float(exact.explained_variance_[0] / ratio[0])
+        values += [best.tolist(), share.tolist()]
+        values.append((variance / total).tolist())
+        if "components_" in vars(model) and "components_" in vars(exact):
+            angles = np.full(len(variance), np.nan)
+            angles[:k] = _angles(model.components_[:k], exact.components_[:k])
+            heads.append(Column("Angle, degrees", "number", "angle"))
+            values.append(angles.tolist())
+            text += (
+                " The angle is the largest principal angle between the span of the "
+                "loadings up to each direction and that of the components."
+            )
+    table = Table(
+        "variances",
+        (Column("Component"), *heads),
+        list(zip(names, *values, strict=True)),
+        items="components",
+    )
     exhibits = [Exhibit("Variance along merged directions", text, [table])]
     if "components_" in vars(model):
         exhibits += loadings(model.components_, columns)
     return exhibits
+
+
+def _exact(model: Any, later: Sequence[Any]) -> Any:
+    """Return a fitted PCA of the same columns, or None."""
+    # Without centring they are variances only along directions whose mean is 0, such
+    # as those of a double-centred kernel matrix.
+    U = vars(model).get("u_")
+    if model.centre != "columns" and (U is None or _has_mean(U)):
+        return None
+
+    def names(one: Any) -> list[str]:
+        return [str(name) for name in vars(one).get("feature_names_in_", ())]
+
+    for one in later:
+        is_pca = type(one).__name__ == "PCA" and "explained_variance_" in vars(one)
+        width = vars(one).get("n_features_in_") == vars(model).get("n_features_in_")
+        if is_pca and width and names(one) == names(model):
+            return one
+    return None
+
+
+def _has_mean(U: Float[Array, "N k"]) -> bool:
+    return bool((np.abs(U.sum(axis=0)) > _ROUNDING * np.sqrt(len(U))).any())
+
+
+def _orthogonal(model: Any, k: int) -> Bool[Array, " k"]:
+    """Return whether each merged direction is orthogonal to those before it."""
+    U = vars(model).get("u_")
+    if U is None:
+        return np.arange(k) == 0
+    cosines = np.tril(np.abs(U.T @ U), -1).max(axis=1)
+    return np.logical_and.accumulate(cosines < _ROUNDING)
+
+
+def _angles(A: Float[Array, "k p"], B: Float[Array, "k p"]) -> Float[Array, " k"]:
+    """Return the largest principal angle between the first 1, 2, ... rows, degrees."""
+    largest = [
+        scipy.linalg.subspace_angles(A[: i + 1].T, B[: i + 1].T)[0]
+        for i in range(len(A))
+    ]
+    return np.degrees(np.array(largest))

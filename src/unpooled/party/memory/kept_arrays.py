@@ -12,7 +12,9 @@ Honest silos read the same: a step that has another part at one silo reads the s
 arrays there as at the others.
 """
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import final
 from weakref import WeakValueDictionary
@@ -25,6 +27,26 @@ from unpooled.ledger import canonical
 from unpooled.linalg.moments import pack, unpack
 from unpooled.protocol.message import digest
 from unpooled.protocol.refusal import Refusal
+
+
+@final
+@dataclass(frozen=True)
+class KeptAs:
+    """What an array is that a step kept, for the people of the silo.
+
+    Attributes
+    ----------
+    step : str
+        As it was asked for, such as "pca.own_loadings".
+    axes : tuple of str
+        The declared ones, by letter.
+    columns : tuple of str
+        The silo's own columns of the view.
+    """
+
+    step: str
+    axes: tuple[str, ...]
+    columns: tuple[str, ...]
 
 
 @final
@@ -41,17 +63,33 @@ class KeptStore:
     def __init__(self, folder: Path | None = None) -> None:
         # Array, side of the square where it is a triangle (else 0), and origin.
         self._arrays: dict[tuple[str, str], tuple[Array, int, str]] = {}
+        self._about: dict[tuple[str, str], KeptAs] = {}
         self._folder = folder
 
     def put(
-        self, view: str, name: str, value: Array, *, symmetric: bool, origin: str
+        self,
+        view: str,
+        name: str,
+        value: Array,
+        *,
+        symmetric: bool,
+        origin: str,
+        about: KeptAs | None = None,
     ) -> None:
         """Keep an array, in place of an earlier one of the same name."""
         size = len(value) if symmetric else 0
         stored = pack(value) if symmetric else value
         self._arrays[view, name] = (stored, size, origin)
+        described = self._about.pop((view, name), None)
+        if about is not None:
+            self._about[view, name] = about
         if self._folder is not None:
             _write(self._folder, f"{view}.{name}", stored, size, origin)
+            # Once, though a step may keep its array in many rounds.
+            if about is not None and about != described:
+                path = self._folder / f"{view}.{name}.json"
+                with replacing(path, durable=False) as stream:
+                    stream.write(json.dumps(asdict(about)).encode())
 
     def get(self, view: str, name: str) -> tuple[Array, str] | None:
         """Return an array in whole and its origin, or None."""
@@ -59,6 +97,24 @@ class KeptStore:
             return None
         stored, size, origin = found
         return unpack(stored, size) if size else stored, origin
+
+    def described(self) -> Iterator[tuple[str, KeptAs, Array]]:
+        """Yield name, description and array of each that has one, by step."""
+        if self._folder is not None:
+            for path in sorted(self._folder.glob("*.json")):
+                view, _, name = path.stem.partition(".")
+                record = json.loads(path.read_text("utf-8"))
+                about = KeptAs(
+                    str(record["step"]),
+                    tuple(map(str, record["axes"])),
+                    tuple(map(str, record["columns"])),
+                )
+                self._about.setdefault((view, name), about)
+        for (view, name), about in sorted(
+            self._about.items(), key=lambda one: (one[1].step, one[0])
+        ):
+            if (found := self.get(view, name)) is not None:
+                yield name, about, found[0]
 
     def triangle(self, view: str, name: str) -> tuple[Array, str] | None:
         """Return the triangle of a symmetric array and its origin, or None."""

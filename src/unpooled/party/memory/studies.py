@@ -454,10 +454,14 @@ class Studies:
         return {"kind": "delivered"}, {}
 
 
-def forget_kept(audit_log: AuditLog, study: str) -> None:
-    """Delete the arrays that the steps of a study kept on the disk."""
+def forget_kept(audit_log: AuditLog, study: str, results: Path) -> None:
+    """Delete the arrays that the steps of a study kept on the disk, and their files.
+
+    `results` is the silo's folder with the files of each study.
+    """
     if folder := _kept_folder(audit_log, study):
         shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(results / study, ignore_errors=True)
 
 
 def _kept_folder(audit_log: AuditLog, study: str) -> Path | None:

@@ -1,7 +1,7 @@
 """A silo's own file: the source of its rows, its rules, its key, and its roster.
 
     KIT/local   silo.toml  identity.key  roster.toml  policy.toml
-    KIT/state   audit.sqlite  models/
+    KIT/state   audit.sqlite  models/  results/
 
 Read in the silo only; nothing of it travels. Relative paths start at the file's folder.
 """
@@ -155,6 +155,11 @@ class SiloFile:
         """Folder of the files with the place of each row in a study."""
         return self.audit.parent / "matches"
 
+    @property
+    def results(self) -> Path:
+        """Folder of what the silo keeps of each study by columns, as files."""
+        return self.audit.parent / "results"
+
     def table(self) -> Table:
         """Open the source; raise a `DataError` where it cannot be read."""
         try:
@@ -220,6 +225,7 @@ class SiloFile:
             models=self.models,
             partition=self.partition,
             matches=self.matches,
+            results=self.results,
             follow=follow,
         )
 

@@ -6,6 +6,7 @@ from unpooled.arrays import Array
 from unpooled.data.table import Table
 from unpooled.party.memory.kept_arrays import (
     KeptArrays,
+    KeptAs,
     KeptStore,
     Origins,
     shared_kept,
@@ -116,4 +117,9 @@ class SessionViews:
             value,
             symmetric=declared.symmetric,
             origin=origin,
+            about=KeptAs(
+                request.step,
+                declared.letters,
+                self._views[request.view_digest].columns,
+            ),
         )

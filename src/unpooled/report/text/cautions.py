@@ -8,6 +8,8 @@ import numpy as np
 
 from unpooled.errors import StudyError
 from unpooled.ledger import Release
+from unpooled.models.preprocessing.imputer import SimpleImputer
+from unpooled.models.preprocessing.preprocessing_results import much_filled
 from unpooled.report.facts import Facts, declaration
 from unpooled.report.text.rules import DESCRIPTIONS, loosened, value_text
 from unpooled.report.text.wording import (
@@ -44,6 +46,7 @@ def cautions(facts: Facts) -> list[Caution]:
         *_about_single_silos(facts),
         *_about_refusals(facts),
         *_about_few_rows(facts),
+        *_about_filled_cells(facts),
         *_about_units(facts),
         *_about_rules(facts),
     ]
@@ -168,6 +171,24 @@ def _about_few_rows(facts: Facts) -> list[Caution]:
             f"number of columns, such a total reveals much about single rows."
         )
         found.append(Caution("Many columns for few rows", text, N <= p))
+    return found
+
+
+def _about_filled_cells(facts: Facts) -> list[Caution]:
+    models, found = [model for _, model in facts.models], []
+    for place, model in enumerate(models):
+        if not isinstance(model, SimpleImputer):
+            continue
+        names = vars(model).get("feature_names_in_", facts.feature_names)
+        much = much_filled(model, [str(name) for name in names], models[place + 1 :])
+        if much:
+            shown = listed(much[:10]) + (" and others" if len(much) > 10 else "")
+            text = (
+                f"More than a third of {shown} was missing and was filled with the "
+                f"mean. Filled cells lie at the mean: standard deviations, covariances "
+                f"and all that is computed from them are too small for such a column."
+            )
+            found.append(Caution("Much of a column was filled in", text))
     return found
 
 

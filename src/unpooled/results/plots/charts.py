@@ -153,7 +153,6 @@ def correlations(values: Float[Array, " k"]) -> "Figure":
     _upright(axes, values, "pair")
     axes.set_ylim(0, 1.04)
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", ".25", ".5", ".75", "1"])
-    axes.axhline(1.0, color=SECOND, linewidth=0.8)
     return figure
 
 
@@ -276,7 +275,7 @@ def shares_between_silos(model: Any, prefix: str) -> "Figure":
     count = len(getattr(model, f"{prefix}eta_squared_"))
     height = 62 + 17 * min(count, _MOST_SITES)
     figure, axes = drawing(height=height, left=124, right=14, top=6, bottom=46)
-    shown = model.draw(axes, prefix, INK, ACCENT, SECOND)
+    shown = model.draw(axes, prefix, INK, SECOND, ACCENT)
     place = np.arange(len(shown))
     axes.set_yticks(place, [short(name, 17) for name in shown], parse_math=False)
     axes.grid(axis="x", color=INK, alpha=0.13, linewidth=0.8)

@@ -1,6 +1,6 @@
-"""Scatter plots: classes by two discriminants, columns in the correlation circle."""
+"""Columns by their correlations with two scores: the correlation circle."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,48 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SIDE = 380
-# With two colours, enough to tell twelve classes apart.
-_MARKERS = "os^Dvx"
 # Of a name in the circle, whose radius is 1 and 143 pixels: a letter's width, a line's
 # height, and the gap between a point and its name.
 _LETTER, _LINE, _GAP = 0.048, 0.095, 0.03
 _TRIES = 24  # half lines that a name may move up or down
-
-
-def classes(
-    means: Float[Array, "c 2"],
-    names: Sequence[str],
-    people: Mapping[str, Float[Array, "_ 2"]],
-) -> "Figure":
-    """Draw classes in the plane of two discriminants, each with a circle of radius 1.
-
-    Parameters
-    ----------
-    means : (c, 2) array
-        In units of the standard deviation within classes.
-    names : sequence of str
-        Of the classes.
-    people : mapping of str to (n, 2) array
-        Coordinates of people, by class; empty where the silos did not disclose any.
-    """
-    figure, axes = drawing(height=_SIDE, left=44, right=12, top=10, bottom=42)
-    low, high = means.min(axis=0) - 1.6, means.max(axis=0) + 1.6
-    for j, name in enumerate(names):
-        points = people.get(name, np.zeros((0, 2)))
-        if len(points):
-            low = np.minimum(low, points.min(axis=0) - 0.3)
-            high = np.maximum(high, points.max(axis=0) + 0.3)
-            marker = _MARKERS[j // 2 % len(_MARKERS)]
-            look = {"color": (ACCENT, SECOND)[j % 2], "alpha": 0.45, "markersize": 3}
-            axes.plot(*points.T, marker, markeredgewidth=0.6, fillstyle="none", **look)
-    _square(axes, low, high)
-    for (x, y), name in zip(means, names, strict=True):
-        _circle(axes, (x, y), SECOND, 1.0)
-        axes.plot([x], [y], "o", color=ACCENT, markersize=5)
-        axes.text(x, y + 0.12, short(name, 14), ha="center", va="bottom", color=INK)
-    axes.set_xlabel("first discriminant", color=INK, labelpad=6)
-    axes.set_ylabel("second discriminant", color=INK)
-    return figure
 
 
 def correlation_circle(

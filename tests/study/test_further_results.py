@@ -1,0 +1,268 @@
+"""What a study by columns asks for beside its fits, and what its silos keep of it."""
+
+import csv
+import os
+import stat
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn.decomposition
+from numpy.testing import assert_allclose
+from sklearn.metrics import accuracy_score, balanced_accuracy_score
+from sklearn.preprocessing import StandardScaler
+
+from integration.matrix import RULES
+from integration.rows import SILOS, write_columns
+from server_end import ServerEnd
+from silo_command import run
+from unpooled.data import heart_disease
+from unpooled.errors import ReleaseRefusedError, StudyError
+from unpooled.study import Study, server_job
+from unpooled.study.announcement import calls_of, read_announced
+
+# Totals keep twelve digits, of which the inverse of the smallest variance takes two.
+ATOL = 1e-9
+PCA = """
+[[steps]]
+model = "PCA"
+n_components = 2
+scores = "parties"
+disclose = ["components_"]
+"""
+MMVFL = """
+[[steps]]
+model = "MMVFL"
+max_iter = 4
+tol = 0.0
+select = 40
+score = true
+disclose = ["feature_importances_"]
+"""
+
+
+def study(steps, *, sources=None, rules=RULES["columns"]):
+    lines = ["[study]", 'name = "asked"', 'partition = "columns"', 'label = "num"']
+    for silo in SILOS:
+        lines.append(f"[parties.{silo}]")
+        lines += [] if sources is None else [f'source = "{sources[silo]}"']
+    lines += [] if sources is None else ["[policy]", rules]
+    scaler = '[[steps]]\nmodel = "StandardScaler"'
+    return "\n".join([*lines, scaler, steps, "[outputs]", "report = false", ""])
+
+
+def pooled():
+    """Return the joined columns of the same people, standardised, and the label."""
+    frame = heart_disease.load()["cleveland"].to_pandas().dropna().head(100)
+    frame = frame.astype(float)
+    y = frame.pop("num")
+    scaled = StandardScaler().fit_transform(frame)
+    return pd.DataFrame(scaled, columns=frame.columns), y.to_numpy()
+
+
+def server(folder):
+    return ServerEnd(
+        folder, write=write_columns, partition="columns", rules=RULES["columns"]
+    )
+
+
+def simulated(folder, steps, **more):
+    sources = {silo: write_columns(silo, folder) for silo in SILOS}
+    text = study(steps, sources=sources, **more)
+    return Study.from_text(folder / "asked.toml", text)
+
+
+def read(path):
+    with path.open(newline="") as stream:
+        head, *rows = csv.reader(stream)
+    return head, [row[0] for row in rows], np.array([row[1:] for row in rows], float)
+
+
+def check_own_files(folders):
+    X, _ = pooled()
+    exact = sklearn.decomposition.PCA(2).fit(X)
+    scores = exact.transform(X)
+    for folder in folders.values():
+        head, columns, loadings = read(folder / "pca_components.csv")
+        assert head == ["column", "component_1", "component_2"]
+        places = [X.columns.get_loc(column) for column in columns]
+        wanted = exact.components_[:, places].T
+        # On a column partition the peak of the scores is positive, not of the loadings.
+        signs = np.sign(np.sum(loadings * wanted, axis=0))
+        assert_allclose(loadings, wanted * signs, atol=ATOL)
+        head, rows, own = read(folder / "pca_scores.csv")
+        assert (head[0], rows) == ("row", [str(n) for n in range(1, 101)])
+        assert_allclose(np.abs(own), np.abs(scores), atol=100 * ATOL)
+    files = [folder / "pca_components.csv" for folder in folders.values()]
+    assert sorted(name for file in files for name in read(file)[1]) == sorted(X.columns)
+
+
+def test_what_is_asked_is_in_the_results_and_the_rest_in_each_silos(tmp_path):
+    outcome, place = server(tmp_path).ask("run", study(PCA))
+
+    assert outcome["error"] is None
+    assert place is not None
+    (_, _), (_, model) = place.models()
+    X, _ = pooled()
+    exact = sklearn.decomposition.PCA(2).fit(X).components_
+    cosines = np.abs(np.sum(model.components_ * exact, axis=1))
+    assert_allclose(cosines, 1.0, atol=ATOL)
+    loadings = place.path / "results" / "pca" / "loadings.csv"
+    assert read(loadings)[1] == list(X.columns)
+    check_own_files({s: tmp_path / s / "state" / "results" / "asked" for s in SILOS})
+    # Scores of people are veiled where they leave a silo, and told to nobody else.
+    seen = {(x.name, x.visibility) for x in place.ledger if x.direction == "out"}
+    assert ("scores", "veiled") in seen
+    assert ("scores", "summed") not in seen
+    assert not list(place.path.rglob("*scores*"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no such rights")
+def test_a_silos_own_files_are_for_its_owner_and_deleted_with_the_study(tmp_path):
+    end = server(tmp_path)
+    end.ask("run", study(PCA))
+
+    folder = tmp_path / "va" / "state" / "results" / "asked"
+    files = list(folder.iterdir())
+    assert files
+    for path in (folder, *files):
+        assert not stat.S_IMODE(path.stat().st_mode) & 0o077
+    run("silo", "forget", "asked", "--yes", "--kit", tmp_path / "va")
+    assert not folder.exists()
+
+
+def test_a_simulated_study_has_a_folder_for_each_silo(tmp_path):
+    done = simulated(tmp_path, PCA).run(tmp_path / "run", follow=True)
+
+    assert done.models["pca"].components_.shape == (2, 13)
+    silos = tmp_path / "run" / "silos"
+    check_own_files({silo: silos / silo / "results" for silo in SILOS})
+
+
+def test_selection_and_right_answers_are_those_of_the_pooled_columns(tmp_path):
+    outcome, place = server(tmp_path).ask("run", study(MMVFL))
+
+    assert outcome["error"] is None
+    assert place is not None
+    (_, _), (_, model) = place.models()
+    X, y = pooled()
+    W = np.vstack(list(model.coef_.values()))
+    predicted = model.classes_[(X.to_numpy() @ W).argmax(axis=1)]
+    summary = model.summary()
+    shares = dict(summary.tables["accuracy"].rows)
+    assert_allclose(shares["Accuracy"], accuracy_score(y, predicted), atol=1e-12)
+    balanced = balanced_accuracy_score(y, predicted)
+    assert_allclose(shares["Balanced accuracy"], balanced, atol=1e-12)
+    most = np.bincount(y.astype(int)).max() / len(y)
+    assert_allclose(shares["Share of the largest class"], most, atol=1e-12)
+    weights = summary.to_frame("feature_importances").set_index("column")
+    norms = pd.Series(np.linalg.norm(W, axis=1), X.columns)
+    assert_allclose(weights["weight"], norms[weights.index], atol=1e-12)
+    largest = [
+        own.nlargest(int(np.ceil(0.4 * len(own)))).index
+        for own in (norms.iloc[:4], norms.iloc[4:9], norms.iloc[9:])
+    ]
+    chosen = summary.to_frame("selected_features")
+    assert sorted(chosen["column"]) == sorted(name for own in largest for name in own)
+    # What is selected at 40 % is what the table says is selected above less.
+    above = weights.index[weights["selected_above"] < 0.4]
+    assert set(above) == set(chosen["column"])
+    head, _, own = read(tmp_path / "va/state/results/asked/mmvfl_weights.csv")
+    assert head[:2] == ["column", "class_1"]
+    assert_allclose(own, model.coef_["va"], atol=0)
+
+
+def test_a_study_that_died_between_a_fit_and_what_it_asks_is_continued(tmp_path):
+    end = server(tmp_path)
+    end.dies_after(6)
+    outcome, _ = end.ask("run", study(PCA))
+    assert outcome["error"] is not None
+
+    end.dies_after(None)
+    outcome, place = end.ask("resume", study(PCA))
+
+    assert outcome["error"] is None
+    assert place is not None
+    assert place.models()[-1][1].components_.shape == (2, 13)
+    check_own_files({s: tmp_path / s / "state" / "results" / "asked" for s in SILOS})
+
+
+# --- The announced text --------------------------------------------------------------
+
+
+def test_the_text_says_which_calls_follow_which_fit():
+    further = calls_of(study(PCA + MMVFL)).further
+
+    assert [(place, call["method"], call["arguments"]) for place, call in further] == [
+        (1, "transform", {}),
+        (1, "_gather", {}),
+        (2, "select", {"percent": 40.0}),
+        (2, "_gather", {}),
+        (2, "class_hits", {}),
+    ]
+
+
+def test_what_the_announced_text_does_not_ask_is_not_answered(tmp_path, monkeypatch):
+    announce = server_job._announce
+
+    def announced(asked, *args, **more):
+        fewer = asked.text.replace('disclose = ["components_"]', "")
+        announce(replace(asked, text=fewer), *args, **more)
+
+    monkeypatch.setattr(server_job, "_announce", announced)
+    outcome, place = server(tmp_path).ask("run", study(PCA))
+
+    assert outcome["error"]["rule"] == "not_followed"
+    assert place is not None
+    left = {x.step for x in place.ledger if x.direction == "out"}
+    assert "pca.own_gram" in left
+    assert "pca.shown_loadings" not in left
+
+
+def test_a_silo_sees_in_its_plan_what_is_asked(tmp_path):
+    party = server(tmp_path).party("va")
+    announced = read_announced(party, "asked", study(PCA + MMVFL))
+
+    steps = {line.step for line in announced.plan.releases}
+    asked = {"pca.shown_loadings", "mmvfl.chosen_columns", "mmvfl.shown_weights"}
+    assert asked | {"pca.own_scores", "mmvfl.local_class_hits"} <= steps
+    plain = PCA.replace('disclose = ["components_"]', "")
+    lines = read_announced(party, "asked", study(plain)).plan.releases
+    assert "pca.shown_loadings" not in {line.step for line in lines}
+
+
+def test_rules_refuse_what_is_asked_before_anything_leaves(tmp_path):
+    rules = RULES["columns"].replace("allow_disclosed = true\n", "")
+    asked = simulated(tmp_path, PCA, rules=rules)
+
+    plan = asked.plan()
+    assert {(step, rule) for _, step, rule in plan.refusals} == {
+        ("pca.shown_loadings", "allow_disclosed")
+    }
+    with pytest.raises(ReleaseRefusedError, match="allow_disclosed"):
+        asked.run(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    without = PCA.replace('disclose = ["components_"]', "")
+    simulated(tmp_path, without, rules=rules).run(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        (PCA.replace("components_", "component_"), 'Did you mean "components_"'),
+        (MMVFL.replace("40", "0"), "above 0 and at most 100"),
+        (MMVFL.replace("40", '"a"'), "must be a number"),
+        (PCA + "select = 40", r"selected on a column partition, by MMVFL"),
+        (PCA + "score = true", r"is of MMVFL"),
+    ],
+)
+def test_mistakes_are_said_with_their_key(tmp_path, steps, message):
+    with pytest.raises(StudyError, match=message):
+        Study.from_text(tmp_path / "asked.toml", study(steps))
+
+
+def test_on_rows_nothing_is_kept_that_could_be_disclosed(tmp_path):
+    text = study(PCA).replace('partition = "columns"', "")
+    with pytest.raises(StudyError, match="on a column partition only"):
+        Study.from_text(tmp_path / "asked.toml", text)
