@@ -150,6 +150,7 @@ def test_a_run_has_its_results_and_pictures_with_the_report(done):
     assert {str(path.relative_to(folder)) for path in folder.rglob("*.*")} == {
         "results.json",
         "results.xlsx",
+        "methods.txt",
         "standardscaler/columns.csv",
         *(f"pca/{table}.csv" for table in PCA_TABLES),
         *(f"pca/{one}.{form}" for one in PCA_PICTURES for form in ("svg", "png")),

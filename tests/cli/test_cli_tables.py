@@ -111,6 +111,30 @@ def test_what_is_more_than_a_total_stands_out():
     assert "as a total only" not in shown(left_table(up.Ledger([line])))
 
 
+def test_rounds_of_a_search_are_told_once():
+    """As many as a search by secure comparison has: 70 of one kind, in batches."""
+    federation = up.simulate(up.partition_rows(np.ones((60, 2)), 3))
+    up.StandardScaler().fit(federation)
+    first = federation.ledger[0]
+    question = dataclasses.replace(first, direction="in", visibility="public")
+    lines = [
+        dataclasses.replace(line, round=number, step="power.compared_slopes")
+        for number in range(1, 71)
+        for line in ([question, first] if number % 14 == 1 else [first])
+    ]
+
+    plan = shown(plan_table(up.Plan(tuple(lines), (), ("a", "b", "c"), "masked")))
+    left = shown(left_table(up.Ledger(lines)))
+
+    assert plan.count("\n") < 40
+    assert "13 rounds, each:" in plan
+    assert left.count("\n") < 10
+    assert "1 to 70" in left
+    # The rows add up to the sum below them.
+    amount = f"{70 * first.bytes:,}"
+    assert left.count(amount) == 2
+
+
 @pytest.mark.parametrize(
     ("n", "text"),
     [

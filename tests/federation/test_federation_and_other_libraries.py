@@ -58,8 +58,9 @@ def test_one_sentence_names_what_does_it_here(federation, name):
         ASKING[name](federation)
 
     text = str(refused.value)
-    assert text.startswith("The rows of a federation stay in their silos")
-    assert text.count(". ") == 0
+    # What asks for the number of rows first is told that nobody knows it.
+    assert "The rows of a federation stay in their silos" in text
+    assert text.count(". ") <= 1
     for ours in ("cross_validate", "GridSearchCV", "metrics", "PCA", "StandardScaler"):
         assert f"unpooled.{ours}" in text
         assert hasattr(up, ours)

@@ -187,6 +187,57 @@ def test_pictures_have_a_name_and_a_size(visit):
     assert 'img "Share of variance by component' in tree
 
 
+def test_the_first_result_stands_near_the_top(browser, tmp_path):
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    page.goto(heart(tmp_path / "report.html").as_uri())
+
+    first = page.locator("figure").first
+
+    # Its picture and its table, whole.
+    box = first.bounding_box()
+    assert first.locator("svg").count() == 1
+    assert first.locator("table").count() == 1
+    assert box["y"] + box["height"] < 2500
+    page.close()
+
+
+def test_what_is_folded_opens_and_is_printed(browser, address):
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    page.goto(address)
+    folded = page.locator("#came ~ details dl").first
+
+    assert not folded.is_visible()
+    page.locator("#came ~ details summary").click()
+    assert folded.is_visible()
+    page.locator("#came ~ details summary").click()
+    page.emulate_media(media="print")
+    assert folded.is_visible()
+    assert not page.locator("summary").first.is_visible()
+    # The page to sign is a page of its own, the last one.
+    assert (
+        page.evaluate(
+            "getComputedStyle(document.querySelector('section:last-of-type')).breakBefore"
+        )
+        == "page"
+    )
+    page.close()
+
+
+def test_nothing_is_cut_on_paper(browser, address):
+    # A4 less the margins of the page's own style, in CSS pixels.
+    page = browser.new_page(
+        viewport={"width": round((210 - 32) / 25.4 * 96), "height": 900}
+    )
+    page.emulate_media(media="print")
+    page.goto(address)
+
+    beyond = """() => [...document.querySelectorAll('body *')]
+      .filter(e => e.getBoundingClientRect().right > innerWidth + 1)
+      .map(e => e.outerHTML.slice(0, 80))"""
+    assert page.evaluate(beyond) == []
+    page.close()
+
+
 def test_paper_has_no_list_of_sections_and_no_dark(browser, address):
     page = browser.new_page(viewport={"width": 1400, "height": 900})
     page.emulate_media(media="print", color_scheme="dark")

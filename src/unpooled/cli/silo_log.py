@@ -78,6 +78,10 @@ def show_announced(
         f"With {', '.join(map(printable, plan.parties))}. It fits "
         f"{', '.join(announced.models)} on {count(len(announced.columns), 'column')}: "
         f"{', '.join(map(printable, announced.columns))}.",
+        *(
+            Text(f"{heading}: {printable(said)}")
+            for heading, said in announced.statement.items()
+        ),
         plan_table(plan),
         f"{count(plan.rounds, 'round')}; this silo sends {size(plan.bytes)} "
         f"and receives {size(plan.bytes_in)} ({plan.protection}). {plan.opened}",

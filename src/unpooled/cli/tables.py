@@ -16,6 +16,7 @@ from unpooled.errors import RULES
 from unpooled.federation.planning.plan import Plan
 from unpooled.ledger import Ledger, Release
 from unpooled.report.facts import declaration
+from unpooled.report.text.rounds import equal_rounds, round_numbers
 
 if TYPE_CHECKING:
     from unpooled.study import Study
@@ -61,13 +62,20 @@ def part(
 
 
 def plan_table(plan: Plan) -> Grid:
-    """Return a table of what would enter and leave each silo, by round."""
+    """Return a table of what would enter and leave each silo, by round.
+
+    Rounds of the same arrays are shown once.
+    """
     grid = table("round", "way", "what", "numbers", "bytes", right=("numbers", "bytes"))
-    for number, group in groupby(plan.releases, lambda line: line.round):
-        lines = list(group)
+    for rounds in equal_rounds(plan.releases):
+        lines, first, last = rounds[0], rounds[0][0].round, rounds[-1][0].round
         # Lines of transforms come first, and those of the round's step last.
         step = lines[-1].step
-        grid.add_row(str(number), "", Text(printable(step), "bold"))
+        name = Text(printable(step), "bold")
+        if len(rounds) > 1:
+            name.append(f"  {count(len(rounds), 'round')}, each:", "not bold dim")
+        # How many of them stands beside the step.
+        grid.add_row(round_numbers(range(first, last + 1)), "", name)
         # Each fold of a cross-validation has the same lines.
         times = Counter(map(_key, lines))
         for line in {_key(line): line for line in lines}.values():
@@ -90,7 +98,10 @@ def _key(line: Release) -> Hashable:
 
 
 def left_table(ledger: Ledger) -> Grid:
-    """Return a table of what left each silo, by round, with the sum at the bottom."""
+    """Return a table of what left each silo, by round, with the sum at the bottom.
+
+    Rounds that sent the same arrays are one row, with the bytes of all of them.
+    """
     grid = table(
         "round",
         "step",
@@ -101,17 +112,20 @@ def left_table(ledger: Ledger) -> Grid:
     lines = [line for line in ledger if _leaves(line)]
     if any(line.visibility != "summed" for line in lines):
         grid.columns[2].header = "what left each silo"
-    # By round too: the same step may run again, for example in a continued run.
-    for (number, step), group in groupby(lines, lambda line: (line.round, line.step)):
-        arrays = list(group)
-        times = Counter(map(_meaning, arrays))
-        said = [what if n == 1 else f"{n} times: {what}" for what, n in times.items()]
-        grid.add_row(
-            str(number),
-            printable(step),
-            Text("; ".join(said)),
-            f"{sum(line.bytes for line in arrays):,}",
-        )
+    for rounds in equal_rounds(lines):
+        numbers = [one[0].round for one in rounds]
+        for step, arrays in groupby(rounds[0], lambda line: line.step):
+            shown = list(arrays)
+            times = Counter(map(_meaning, shown))
+            said = [
+                f"{n} times: {what}" if n > 1 else what for what, n in times.items()
+            ]
+            grid.add_row(
+                round_numbers(numbers),
+                printable(step),
+                Text("; ".join(said)),
+                f"{len(rounds) * sum(line.bytes for line in shown):,}",
+            )
     grid.add_section()
     grid.add_row(
         Text(count(len({line.round for line in lines}), "round"), "bold"),

@@ -16,6 +16,12 @@ from unpooled.errors import DataError
 from unpooled.linalg.eigen import symmetric_eigenpairs, with_positive_peaks
 from unpooled.linalg.settled import orthonormal_basis
 
+# As a paper cites it, for the methods of the models that use the algorithms.
+DGEP = (
+    "Lv K, Sun Z, He F, Huang X, Yang J. One-shot distributed generalized eigenvalue "
+    "problem (DGEP): concept, algorithm and experiments. 2022."
+)
+
 
 def top_eigenvectors(M: Float[Array, "p p"], k: int) -> Float[Array, "p k"]:
     """Return the eigenvectors of the `k` largest eigenvalues.

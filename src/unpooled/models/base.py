@@ -18,6 +18,7 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.metrics.catalogue import METRICS
 from unpooled.protocol.step import Step, home_of
+from unpooled.results.citations import Citation, plain_citation
 from unpooled.results.exhibits import Exhibit
 from unpooled.results.fitted_attributes import fitted_attributes, kept_in_silos
 from unpooled.results.subjects import title_of
@@ -233,6 +234,10 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
             is read with `vars`: an attribute that is not there is a `DataError`.
         """
         return []
+
+    def _citation(self) -> Citation:
+        """Return what was done, for a paper: a sentence, and the works to cite."""
+        return plain_citation(self)
 
     def _measure(
         self,

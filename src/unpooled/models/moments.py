@@ -117,7 +117,7 @@ def local_total(X: Rows, sums: Sums = None) -> dict[str, Any]:
 @summed(
     takes={"mean": public("p", "the mean of each column over all silos")},
     squares=release(
-        "p", meaning="each column's squared deviations from its mean, added"
+        "p", meaning="sum of squares of each column (squared deviations from its mean)"
     ),
     scatter=stays(
         "p p",
@@ -137,7 +137,9 @@ def local_squares(
 
 @summed(
     takes={
-        "squares": public("p", "each column's squared deviations from its mean, added")
+        "squares": public(
+            "p", "sum of squares of each column (squared deviations from its mean)"
+        )
     },
     scatter=release(
         "p p",

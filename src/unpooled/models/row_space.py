@@ -37,7 +37,7 @@ _ROUNDING = 1e-12
 @summed(
     takes={"mean": public("p", "the mean of each column over all silos")},
     squares=release(
-        "p", meaning="each column's squared deviations from its mean, added"
+        "p", meaning="sum of squares of each column (squared deviations from its mean)"
     ),
 )
 def local_spread(X: Float[Array, "n p"], *, mean: Float[Array, " p"]) -> dict[str, Any]:
@@ -48,7 +48,9 @@ def local_spread(X: Float[Array, "n p"], *, mean: Float[Array, " p"]) -> dict[st
 @summed(
     takes={
         "mean": public("p", "the mean of each column over all silos"),
-        "squares": public("p", "each column's squared deviations from its mean, added"),
+        "squares": public(
+            "p", "sum of squares of each column (squared deviations from its mean)"
+        ),
         "V": public(
             "p q", "a block of weights of columns, by which the next product is taken"
         ),

@@ -55,6 +55,9 @@ class Facts:
         Each silo's rules by its name, where the coordinator knows them.
     notes : list of str
         Plain sentences for the first page.
+    statement : dict of str to str
+        What the study says of itself, by heading: purpose, controllers, contact, legal
+        basis and retention, as far as they are given.
     """
 
     title: str
@@ -68,6 +71,7 @@ class Facts:
     feature_names: tuple[str, ...]
     policies: dict[str, dict[str, Any]] | None = None
     notes: list[str] = field(default_factory=list)
+    statement: dict[str, str] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int | None:

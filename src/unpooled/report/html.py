@@ -22,6 +22,8 @@ from unpooled.federation.federation import Federation
 from unpooled.report.facts import Facts, facts_of
 from unpooled.report.text.cautions import cautions
 from unpooled.report.text.costs_and_signatures import costs, seals, silos
+from unpooled.report.text.methods import methods
+from unpooled.report.text.people import people_answer
 from unpooled.report.text.rules import rules_table
 from unpooled.report.text.what_follows import could_learn, could_not_learn
 from unpooled.report.text.wording import (
@@ -35,7 +37,7 @@ from unpooled.report.versions import versions
 from unpooled.results.formats import byte_size, clean, counted, listed
 from unpooled.results.plots.svg import svg
 from unpooled.results.subjects import subject
-from unpooled.results.summary import summaries_of
+from unpooled.results.summary import Summary, summaries_of
 
 __all__ = ["Facts", "facts_of", "render", "report"]
 
@@ -92,10 +94,14 @@ def render(facts: Facts) -> str:
         rules=rules_table(facts),
         left=what_left(facts),
         came_in=what_came_in(facts),
+        n_came_in=sum(0 not in line.shape for line in facts.lines("in")),
         stayed=what_stayed(facts),
+        n_stayed=sum(line.visibility == "kept" for line in facts.ledger),
+        people=people_answer(facts),
+        methods=methods(facts),
         could=could_learn(facts),
         could_not=could_not_learn(facts),
-        results=summaries_of([model for _, model in facts.models]),
+        results=_results(facts),
         seals=seals(facts),
         head=facts.ledger[-1].hash if len(facts.ledger) else "",
         costs=costs(facts),
@@ -122,6 +128,15 @@ def _readable(value: Any) -> Any:
     if isinstance(value, str) and not isinstance(value, Markup):
         return clean(value)
     return value
+
+
+def _results(facts: Facts) -> list[tuple[int, Summary]]:
+    """Return the numbers and summaries of all steps, beginning with the last.
+
+    The study is for its last step; the others prepare it.
+    """
+    found = list(enumerate(summaries_of([model for _, model in facts.models]), 1))
+    return found[-1:] + found[:-1]
 
 
 def _summary(facts: Facts) -> str:

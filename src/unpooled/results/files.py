@@ -3,6 +3,7 @@
 results/
 ├── <step>/<table>.csv          every row and digit; columns named for programs
 ├── <step>/<picture>.svg, .png  in light colours, on white
+├── methods.txt                 what was done, to paste into a paper
 ├── results.json                all tables, sentences, parameters and versions
 └── results.xlsx                a sheet for each table, where openpyxl is installed
 """

@@ -13,7 +13,10 @@ def subject(model: Any) -> str:
 def title_of(model: Any) -> str:
     """Return "PCA: principal component analysis ..." as the title of results."""
     what = subject(model)
-    return f"{type(model).__name__}: {what[:1].lower()}{what[1:]}"
+    # Not that of a name such as VFedPCA.
+    if what[1:2].islower():
+        what = f"{what[:1].lower()}{what[1:]}"
+    return f"{type(model).__name__}: {what}"
 
 
 def first_line(module: str) -> str:

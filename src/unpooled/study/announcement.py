@@ -4,7 +4,8 @@ The silo makes the plan itself: from the study's text, with the models that are
 installed there, its own columns and its own rules. It need not trust the coordinator.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import final
 
 from unpooled.data.toml import Section
@@ -22,6 +23,7 @@ from unpooled.secure.keys.roster import Roster
 from unpooled.study.evaluation import cross_validation_of
 from unpooled.study.further_results import further_calls
 from unpooled.study.pipeline import unfitted_steps
+from unpooled.study.statement import read_statement
 from unpooled.study.study_file import read_evaluate, read_steps, target_of
 
 # A silo does not know how many columns another silo has. The plan assumes so many that
@@ -44,12 +46,16 @@ class Announced:
         The columns that it reads.
     steps : tuple of str
         Steps that an approval allows, with ``*`` as wildcard.
+    statement : mapping of str to str
+        Purpose, controllers, contact, legal basis and retention, as far as they are
+        given.
     """
 
     plan: Plan
     models: tuple[str, ...]
     columns: tuple[str, ...]
     steps: tuple[str, ...]
+    statement: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_announced(
@@ -125,6 +131,7 @@ def read_announced(
         models=tuple(step.model for step in steps),
         columns=tuple(columns),
         steps=tuple(sorted(families)),
+        statement=read_statement(head),
     )
 
 

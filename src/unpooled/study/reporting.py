@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unpooled.data.toml import Section, read_text
 from unpooled.study.model_updates import rows_before
 from unpooled.study.run_folder import RunFolder
+from unpooled.study.statement import read_statement
 
 if TYPE_CHECKING:
     from unpooled.report.facts import Facts
@@ -48,6 +50,7 @@ def facts_of_run(place: RunFolder) -> "Facts":
         rounds=place.rounds,
         models=models,
         feature_names=tuple(state.columns),
+        statement=_statement(place),
         policies={party: _limits(rules) for party, rules in state.policies.items()}
         or None,
         notes=[
@@ -56,6 +59,12 @@ def facts_of_run(place: RunFolder) -> "Facts":
             *_interruptions(place),
         ],
     )
+
+
+def _statement(place: RunFolder) -> dict[str, str]:
+    """Return what the study says of itself, from its text as it was read."""
+    text = read_text(place.path / "study.toml")
+    return read_statement(Section.from_text("study.toml", text).section("study"))
 
 
 def _updates(place: RunFolder) -> list[str]:

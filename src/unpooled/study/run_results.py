@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from unpooled.errors import StudyError
+from unpooled.report.text.methods import methods
 from unpooled.report.versions import versions
 from unpooled.results.files import (
     StepResults,
@@ -16,6 +17,7 @@ from unpooled.results.files import (
 )
 from unpooled.results.summary import summaries_of
 from unpooled.study.evaluation import Evaluation
+from unpooled.study.reporting import facts_of_run
 from unpooled.study.run_folder import RunFolder
 from unpooled.study.study_file import EVALUATION
 
@@ -50,6 +52,7 @@ def write_results(place: RunFolder, *, pictures: bool = True) -> Path:
             write_pictures(folder, steps)
         if can_write_xlsx():
             write_xlsx(folder, steps)
+        place.write(f"{_FOLDER}/methods.txt", str(methods(facts_of_run(place))))
         # Last: where it is, the others are complete.
         write_json(folder, steps, _about(place))
     except OSError as wrong:

@@ -1,7 +1,9 @@
 """The content of a study file (TOML), read and checked.
 
 [study]               name, partition, columns or exclude, label, ids, aligned,
-                      distinct, secure_sum, random_state, timeout
+                      distinct, secure_sum, random_state, timeout; and what the study
+                      says of itself for data protection, such as its purpose:
+                      `unpooled.study.statement`
 [parties.<name>]      source, exclude, missing, plausible, where, unlabelled, block_mb,
                       policy, and the source's separator, decimal, encoding or sheet;
                       none over a consortium
@@ -28,11 +30,13 @@ from unpooled.models.files.model_file import load
 from unpooled.models.model_selection.scoring import scorers
 from unpooled.party.rules.policy import Policy
 from unpooled.protocol.shared_blocks import MOST_BLOCKS
+from unpooled.study.statement import HEADINGS, read_statement
 
 _TABLES = ("study", "parties", "policy", "steps", "evaluate", "outputs")
-_STUDY_KEYS = tuple(
-    "name partition columns exclude label ids aligned distinct secure_sum "
-    "random_state timeout".split()
+_STUDY_KEYS = (
+    *"name partition columns exclude label ids aligned distinct secure_sum".split(),
+    *("random_state", "timeout"),
+    *HEADINGS,
 )
 _PARTY_KEYS = ("source", "exclude", "missing", "plausible", "block_mb", "policy")
 _PARTY_KEYS += (*FORMAT_KEYS, *FILTER_KEYS)
@@ -188,6 +192,9 @@ class StudyFile:
         Number of folds that the steps are judged on, [evaluate]; 0 where they are not.
     scoring : str, tuple of str or None
         Names of the scores; None: the last step's own.
+    statement : mapping of str to str
+        Purpose, controllers, contact, legal basis and retention, by heading, as far as
+        they are given.
     """
 
     path: Path
@@ -209,6 +216,7 @@ class StudyFile:
     report: bool
     cv: int = 0
     scoring: str | tuple[str, ...] | None = None
+    statement: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_file(cls: type[_AnyStudy], path: str | Path) -> _AnyStudy:
@@ -273,6 +281,7 @@ class StudyFile:
             report=outputs.flag("report", True),
             cv=cv,
             scoring=scoring,
+            statement=read_statement(head),
         )
 
 
@@ -407,7 +416,7 @@ def read_evaluate(
         top.fail("[[steps]] name", f'"{EVALUATION}" names the results of [evaluate]')
     if any(step.update is not None for step in steps):
         top.fail("[evaluate]", "an update starts from a model that was fitted on all "
-                 "rows, so no fold is new to it; leave one of them out")  # fmt: skip
+                 "rows, so no fold is new to it; leave one of both out")  # fmt: skip
     cv = 5 if (given := section.whole("cv")) is None else given
     if not 2 <= cv <= MOST_BLOCKS:
         section.fail("cv", f"must be from 2 to {MOST_BLOCKS} folds, not {cv}")

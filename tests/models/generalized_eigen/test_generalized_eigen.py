@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.linalg
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from twins import assert_close
 from unpooled import GeneralizedEigen, Policy, load, plan, save, simulate
@@ -11,6 +11,7 @@ from unpooled.arrays import Array
 from unpooled.errors import DataError
 from unpooled.linalg.generalized_eigen import largest_sine
 from unpooled.protocol.step import kept, stays, summed
+from unpooled.results.plots.drawing import settings
 
 P = 5
 SILO = "test_generalized_eigen"
@@ -170,3 +171,23 @@ def test_arguments_are_checked(rows, options, says):
         del given["public"]
     with pytest.raises(DataError, match=says):
         GeneralizedEigen(**{"n_components": 2, **given}).fit(silos(rows))
+
+
+def test_results_have_pictures_whose_numbers_are_in_tables(rows):
+    one = model(rows).fit(silos(rows))
+
+    summary = one.summary()
+
+    values, vectors = summary.exhibits
+    assert summary.to_frame("eigenvalues")["eigenvalue"].tolist() == list(
+        one.eigenvalues_
+    )
+    found = summary.to_frame("eigenvectors").filter(like="eigenvector_").to_numpy()
+    assert_array_equal(found, one.eigenvectors_)
+    with settings():
+        (axes,) = values.picture.draw().axes
+        heights = [bar.get_height() for bar in axes.patches]
+        panels = vectors.picture.draw().axes
+        widths = [[bar.get_width() for bar in panel.patches] for panel in panels]
+    assert_allclose(heights, one.eigenvalues_)
+    assert_allclose(widths, one.eigenvectors_.T)

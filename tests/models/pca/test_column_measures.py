@@ -179,6 +179,16 @@ def test_constant_columns_have_no_correlations(rows):
     assert "5 columns as lines" in circle.picture.description
 
 
+def test_columns_without_any_variance_have_results():
+    federation = silos(np.ones((40, 3)))
+
+    with np.errstate(all="raise"):
+        summary = up.PCA(2).fit(federation).summary()
+
+    assert "correlations" in summary.tables
+    assert str(summary)
+
+
 def test_sentences_name_the_columns_that_drive_components(fits):
     model = fits[0]
     text = next(e for e in model.summary().exhibits if e.heading == "Loadings").text

@@ -33,8 +33,8 @@ def test_neighbours_are_named(text):
     assert "from silo1 and silo3 to silo2 and silo4" in text
 
 
-def test_what_neighbours_saw_comes_first(text):
-    first = section(text, "Read this first", "What was fitted")
+def test_what_neighbours_saw_is_a_warning(text):
+    first = section(text, " Warnings ", " Data protection ")
     assert "Neighbouring silos saw, silo by silo and not only as a total" in first
     assert (
         "as many as the silo has columns determine its rows, up to a rotation" in first

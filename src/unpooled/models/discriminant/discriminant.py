@@ -47,6 +47,7 @@ from sklearn.utils.validation import check_is_fitted
 from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.linalg.dgep import DGEP
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.generalized_eigen import leading_pencil_pairs, solved
 from unpooled.linalg.settled import product
@@ -87,6 +88,7 @@ from unpooled.models.metrics.predictions import predicted
 from unpooled.models.moments import pooled_scatter
 from unpooled.models.parameter_checks import check_choice
 from unpooled.protocol.step import Step, derived, disclosed, public, release
+from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
 SOLVERS = ("exact", "dgep-eigh", "dgep-power")
@@ -357,6 +359,30 @@ class LinearDiscriminantAnalysis(
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return discriminant_exhibits(self, columns)
+
+    def _citation(self) -> Citation:
+        works = [
+            "Fisher RA. The use of multiple measurements in taxonomic problems. Annals "
+            "of Eugenics 1936; 7: 179-188."
+        ]
+        how = ""
+        if self.solver != "exact":
+            how = f" by the one-shot algorithm {self.solver}, which is approximate"
+            works.append(DGEP)
+        elif self.shrinkage == "auto":
+            how = ", with covariance matrices shrunk by the formula of Ledoit and Wolf"
+            works.append(
+                "Ledoit O, Wolf M. A well-conditioned estimator for large-dimensional "
+                "covariance matrices. Journal of Multivariate Analysis 2004; 88: "
+                "365-411."
+            )
+        elif self.shrinkage:
+            how = f", with covariance matrices shrunk by {self.shrinkage:g}"
+        return Citation(
+            f"A linear discriminant analysis of the classes was computed{how}.",
+            tuple(works),
+            exact=self.solver == "exact",
+        )
 
     def _fit(self, federation: Federation, y: Any) -> None:
         self._check_parameters()

@@ -321,6 +321,7 @@ def _structure(model: "LinearDiscriminantAnalysis", columns: Sequence[str]) -> E
             heads,
             total,
             caption="Total: about the means of all rows",
+            place="files",
         ),
     ]
     shown = min(k, _MOST_PANELS)
@@ -328,8 +329,9 @@ def _structure(model: "LinearDiscriminantAnalysis", columns: Sequence[str]) -> E
     text = (
         "Correlations of the columns with the scores (structure correlations): which "
         "columns a direction stands for. Unlike weights they do not depend on units, "
-        "nor on which other columns are in the model. The bars are the correlations "
-        "within classes"
+        "nor on which other columns are in the model. Those within classes, about the "
+        "means of the classes (pooled), are shown; the files also have the total ones, "
+        "about the means of all rows. The bars are the correlations within classes"
         + (
             f" of the {len(order)} columns with the largest for direction 1."
             if len(order) < len(columns)

@@ -26,6 +26,7 @@ from unpooled.arrays import Array, Float
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.federation.federation import Federation
 from unpooled.linalg.dgep import (
+    DGEP,
     power_eigenvectors,
     starting_block,
     top_eigenvectors,
@@ -47,6 +48,7 @@ from unpooled.protocol.step import (
     release,
     summed,
 )
+from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
 SOLVERS = ("exact", "dgep-eigh", "dgep-power")
@@ -214,6 +216,14 @@ class GeneralizedEigen(
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return generalized_eigen_exhibits(self, columns)
+
+    def _citation(self) -> Citation:
+        return Citation(
+            f"The generalised eigenproblem of the silos’ matrices was solved with the "
+            f"solver {self.solver}.",
+            (DGEP,),
+            exact=self.solver == "exact",
+        )
 
     def _fit(self, federation: Federation, y: Any) -> None:
         p, k = federation.n_features, self.n_components

@@ -57,7 +57,8 @@ def generalized_eigen_exhibits(
     text = "The weights of the columns in each eigenvector v, with vᵀ B v = 1."
     if len(columns) > MANY_COLUMNS:
         return [*exhibits, Exhibit("Eigenvectors", text, tables)]
-    titles = [f"{i + 1}" for i in range(shown)]
+    word = "eigenvector " if shown < 4 else ""
+    titles = [f"{word}{i + 1}" for i in range(shown)]
     picture = Picture(
         "eigenvectors",
         "Weights of columns by eigenvector",

@@ -48,6 +48,7 @@ from unpooled.models.heterogeneity.heterogeneity_results import heterogeneity_ex
 from unpooled.models.moments import pooled_mean
 from unpooled.protocol.bounds import CauchySchwarz
 from unpooled.protocol.step import public, release, stays, summed
+from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ _PRODUCTS = (
 )
 
 
-_SQUARES = "each column's squared deviations from its mean, added"
+_SQUARES = "sum of squares of each column (squared deviations from its mean)"
 
 
 @summed(
@@ -342,6 +343,27 @@ class Heterogeneity(FederatedEstimator):
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return heterogeneity_exhibits(self, columns)
+
+    def _citation(self) -> Citation:
+        works = [
+            "Levene H. Robust tests for equality of variances. In: Contributions to "
+            "Probability and Statistics. Stanford University Press, 1960: 278-292.",
+            "Holm S. A simple sequentially rejective multiple test procedure. "
+            "Scandinavian Journal of Statistics 1979; 6: 65-70.",
+        ]
+        together = ""
+        if self.multivariate:
+            together = ", and equality of covariance matrices by Box’s M test"
+            works.append(
+                "Box GEP. A general distribution theory for a class of likelihood "
+                "criteria. Biometrika 1949; 36: 317-346."
+            )
+        return Citation(
+            f"Equality of the silos’ means was tested by one-way analyses of variance "
+            f"with Holm’s adjustment, equality of variances by Levene’s "
+            f"test{together}.",
+            tuple(works),
+        )
 
     def _fit(self, federation: Federation, y: Any) -> None:
         p, m = federation.n_features, len(federation.parties)

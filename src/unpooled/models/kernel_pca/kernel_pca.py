@@ -41,6 +41,7 @@ from unpooled.models.kernel_pca.kernel_pca_results import kernel_pca_exhibits
 from unpooled.models.moments import pooled_mean, pooled_scatter
 from unpooled.models.pca.spectrum import check_rows_suffice, leading_components
 from unpooled.protocol.step import derived, public
+from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
 
@@ -206,6 +207,30 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEsti
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return kernel_pca_exhibits(self, columns)
+
+    def _citation(self) -> Citation:
+        works = [
+            "Schölkopf B, Smola A, Müller KR. Nonlinear component analysis as a kernel "
+            "eigenvalue problem. Neural Computation 1998; 10: 1299-1319."
+        ]
+        how, size = "", f"{self.n_landmarks:,}"
+        if self.approximation == "nystroem":
+            how = f", approximated by {size} landmark rows (Nyström)"
+            works.append(
+                "Williams CKI, Seeger M. Using the Nyström method to speed up kernel "
+                "machines. NIPS 2000."
+            )
+        elif self.approximation == "fourier":
+            how = f", approximated by {size} random Fourier features"
+            works.append(
+                "Rahimi A, Recht B. Random features for large-scale kernel machines. "
+                "NIPS 2007."
+            )
+        return Citation(
+            f"A kernel principal component analysis with the kernel {self.kernel} was "
+            f"computed{how}.",
+            tuple(works),
+        )
 
     def _fit(self, federation: Federation, y: Any) -> None:
         self._check_parameters()

@@ -48,6 +48,7 @@ from unpooled.models.mmvfl.mmvfl_results import mmvfl_exhibits
 from unpooled.models.moments import complete
 from unpooled.protocol.bounds import Ceiling
 from unpooled.protocol.step import disclosed, public, release, stays, summed
+from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
 # A silo is slow when its last update took this many times the mean over all silos.
@@ -372,6 +373,17 @@ class MMVFL(ClassifierMixin, FederatedEstimator):
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return mmvfl_exhibits(self, columns)
+
+    def _citation(self) -> Citation:
+        return Citation(
+            f"Columns were selected, and rows classified, by multi-participant "
+            f"multi-class vertical federated learning (penalty {self.beta:g}).",
+            (
+                "Feng S, Yu H. Multi-participant multi-class vertical federated "
+                "learning. arXiv:2001.11154, 2020.",
+            ),
+            exact=False,
+        )
 
     def _fit(self, federation: Federation, y: Any) -> None:
         self._check_parameters()

@@ -47,7 +47,9 @@ _MORE = 32
 
 @summed(
     takes={
-        "squares": public("p", "each column's squared deviations from its mean, added")
+        "squares": public(
+            "p", "sum of squares of each column (squared deviations from its mean)"
+        )
     },
     scatter=release(
         "p p",
@@ -87,7 +89,9 @@ def local_factor(kept: Any, *, rank: int) -> dict[str, Any]:
         "directions": public(
             "p l", "directions found from the rounded cross-product matrix"
         ),
-        "squares": public("p", "each column's squared deviations from its mean, added"),
+        "squares": public(
+            "p", "sum of squares of each column (squared deviations from its mean)"
+        ),
     },
     projected=release(
         "l l",

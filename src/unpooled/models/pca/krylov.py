@@ -53,7 +53,7 @@ _USUAL_ROUNDS = 15
     sparse=True,
     takes={"mean": public("p", "the mean of each column over all silos")},
     squares=release(
-        "p", meaning="each column's squared deviations from its mean, added"
+        "p", meaning="sum of squares of each column (squared deviations from its mean)"
     ),
 )
 def local_spread(X: Rows, *, mean: Float[Array, " p"]) -> dict[str, Any]:
@@ -65,7 +65,9 @@ def local_spread(X: Rows, *, mean: Float[Array, " p"]) -> dict[str, Any]:
     sparse=True,
     takes={
         "mean": public("p", "the mean of each column over all silos"),
-        "squares": public("p", "each column's squared deviations from its mean, added"),
+        "squares": public(
+            "p", "sum of squares of each column (squared deviations from its mean)"
+        ),
         "V": public(
             "p l", "a block of weights of columns, by which the next product is taken"
         ),

@@ -57,6 +57,7 @@ from unpooled.models.pca.spectrum import (
     whitening,
 )
 from unpooled.protocol.step import derived, public
+from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 from unpooled.secure.noise import GaussianPrivacy
 
@@ -242,7 +243,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     -----
     Released, as totals only: N, the p column sums, the p sums of squares about the
     mean, and the p × p scatter about it, or with "krylov" its products with public
-    blocks. Never released: a row, or any silo's own count, mean or covariance.
+    blocks. Never released: a row, or any silo's own count, mean or covariance. A fitted
+    model, and its file, have numbers that follow from these totals beyond the k
+    components asked for: `eigenvalues_` and `feature_variance_`.
 
     On a column partition the totals are the sum of squares of all columns about their
     means, one number, and the N × N Gram matrix, or with "krylov" its products with
@@ -317,6 +320,35 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return pca_exhibits(self, columns)
+
+    def _citation(self) -> Citation:
+        works = [
+            "Jolliffe IT. Principal Component Analysis. 2nd edition. Springer, 2002."
+        ]
+        found, exact = "", True
+        if self.privacy is not None:
+            found, exact = (
+                ", with random noise in the totals for differential privacy",
+                False,
+            )
+            works.append(
+                "Dwork C, Talwar K, Thakurta A, Zhang L. Analyze Gauss: optimal bounds "
+                "for privacy-preserving principal component analysis. STOC 2014."
+            )
+        elif self.bits < 64 or self.rank is not None:
+            found, exact = ", from a cross-product matrix of reduced precision", False
+        elif self.svd_solver == "gossip":
+            found = ", by block Krylov iterations among neighbouring silos"
+            works.append(
+                "Ye H, Zhang T. DeEPCA: decentralized exact PCA with linear "
+                "convergence rate. Journal of Machine Learning Research 2021; 22."
+            )
+        return Citation(
+            f"A principal component analysis of the covariance matrix was "
+            f"computed{found}.",
+            tuple(works),
+            exact,
+        )
 
     def _fit(self, federation: Federation, y: Any) -> None:
         wanted = self._check_parameters(federation)

@@ -42,8 +42,10 @@ MANY_COMPONENTS = 6  # panels and columns of loadings
 _DESCRIBED = 3  # components of which a sentence names the columns that drive them
 _NAMED = 4  # columns at each end of such a component
 _MOST_CELLS = 20  # columns of a correlation matrix that is drawn
+# Loadings of which the derived tables are written: of more they would be three files of
+# tens of megabytes, which follow from the loadings and standard deviations.
+_MOST_MEASURED = 100_000
 _DOMINANT = 0.5  # share of all variance, above which a single column is named
-_UNIT = 1e-9  # relative difference from variance 1 of a standardised column
 
 
 def pca_exhibits(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
@@ -333,6 +335,8 @@ def _picture(
 
 def _column_measures(model: "PCA", columns: Sequence[str]) -> list[Exhibit]:
     """Return correlations of columns and components, contributions and cos2."""
+    if model.components_.size > _MOST_MEASURED:
+        return []
     variance, contributions = column_variances(model), _contributions(model, columns)
     if variance is None:
         return [contributions]
@@ -388,7 +392,7 @@ def _correlations(
     rows = best_in_plane(r[:2])
     note = left_out(len(rows), p, "columns", "best represented")
     tables = table.excerpt(rows=rows, columns=plane, note=note)
-    if k < 2:
+    if k < 2 or not rows:
         return Exhibit("Columns and components", text, tables)
     text += (
         " In the correlation circle a column that reaches the circle is fully "

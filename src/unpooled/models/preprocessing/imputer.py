@@ -36,6 +36,7 @@ from unpooled.protocol.step import (
     release,
     stays,
 )
+from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
 
@@ -153,6 +154,18 @@ class SimpleImputer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         self, columns: Sequence[str], later: Sequence[Any]
     ) -> list[Exhibit]:
         return imputer_exhibits(self, columns, later)
+
+    def _citation(self) -> Citation:
+        filling = "the mean of the column over all silos"
+        if self.strategy == "constant":
+            filling = f"the constant {self._constant():g}"
+        return Citation(
+            f"Missing values were replaced by {filling}.",
+            (
+                "Little RJA, Rubin DB. Statistical Analysis with Missing Data. 3rd "
+                "edition. Wiley, 2019.",
+            ),
+        )
 
     def _fit(self, federation: Federation, y: Any) -> None:
         if self.strategy == "constant":

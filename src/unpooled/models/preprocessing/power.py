@@ -46,6 +46,7 @@ from unpooled.models.preprocessing.reference_locations import (
 from unpooled.models.preprocessing.signs_by_totals import SignsByTotals
 from unpooled.models.preprocessing.signs_in_secret import SignsInSecret
 from unpooled.protocol.step import Step, derived, public, release, summed
+from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
 _COMPARISONS: Mapping[str, Comparison] = MappingProxyType(
@@ -259,6 +260,24 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return power_exhibits(self, columns)
+
+    def _citation(self) -> Citation:
+        how = {
+            "mpc": "whose signs were computed by secure multi-party computation",
+            "summed": "from totals over all silos",
+        }[self.comparison]
+        then = " and then standardised" if self.standardize else ""
+        return Citation(
+            f"Each column was transformed by the Yeo-Johnson power transformation"
+            f"{then}; its exponent maximises the likelihood of all rows and was found "
+            f"by a search on the slope of the likelihood, {how}.",
+            (
+                "Yeo IK, Johnson RA. A new family of power transformations to improve "
+                "normality or symmetry. Biometrika 2000; 87: 954-959.",
+                "Marchand T, et al. SecureFedYJ: a safe feature Gaussianization "
+                "protocol for federated learning. NeurIPS 2022.",
+            ),
+        )
 
     def _fit(self, federation: Federation, y: Any) -> None:
         self._check_parameters()

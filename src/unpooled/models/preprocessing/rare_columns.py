@@ -34,6 +34,7 @@ from unpooled.models.moments import (
 )
 from unpooled.models.preprocessing.preprocessing_results import rare_columns_exhibits
 from unpooled.protocol.step import public, release, summed
+from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
 # Of a count that is a root of totals, which have twelve digits.
@@ -46,7 +47,7 @@ _ROUNDING = 1e-6
         "mean": public("p", "the mean of each column over all silos"),
     },
     squares=release(
-        "p", meaning="each column's squared deviations from its mean, added"
+        "p", meaning="sum of squares of each column (squared deviations from its mean)"
     ),
     fourths=release(
         "p",
@@ -124,6 +125,17 @@ class RareColumns(TransformerMixin, FederatedEstimator):
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return rare_columns_exhibits(self, columns)
+
+    def _citation(self) -> Citation:
+        return Citation(
+            f"Columns in which fewer than {self.min_rows:,} rows differ from the "
+            f"others, as judged by kurtosis, were left out.",
+            (
+                "Pearson K. Mathematical contributions to the theory of evolution, "
+                "XIX. Philosophical Transactions of the Royal Society A 1916; 216: "
+                "429-457.",
+            ),
+        )
 
     def _fit(self, federation: Federation, y: Any) -> None:
         if not isinstance(self.min_rows, int | np.integer) or self.min_rows < 1:

@@ -40,6 +40,7 @@ from unpooled.protocol.step import (
     stays,
     summed,
 )
+from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
 
@@ -49,7 +50,7 @@ from unpooled.results.exhibits import Exhibit
         "mean": public("p", "the mean of each column over all silos"),
     },
     squares=release(
-        "p", meaning="each column's squared deviations from its mean, added"
+        "p", meaning="sum of squares of each column (squared deviations from its mean)"
     ),
 )
 def local_squares(
@@ -171,6 +172,19 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return scaler_exhibits(self, columns)
+
+    def _citation(self) -> Citation:
+        done = ["centred at their means"] * self.with_mean
+        done += ["divided by their standard deviations"] * self.with_std
+        text = " and ".join(done) or "left as they were"
+        return Citation(
+            f"Columns were {text}, over the rows of all silos.",
+            (
+                "Chan TF, Golub GH, LeVeque RJ. Algorithms for computing the sample "
+                "variance: analysis and recommendations. The American Statistician "
+                "1983; 37: 242-247.",
+            ),
+        )
 
     def _fit(self, federation: Federation, y: Any) -> None:
         if federation.partition == "columns":

@@ -40,6 +40,7 @@ from unpooled.linalg.canonical_correlation import (
     score_variances,
     structure_in_span,
 )
+from unpooled.linalg.dgep import DGEP
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.partial_least_squares import canonical_latent
 from unpooled.linalg.regression_fit import response_fit
@@ -52,6 +53,7 @@ from unpooled.models.two_views import cca_columns, dgep, pls_columns, sumcor
 from unpooled.models.two_views.base import Predicting, shown_scores, views_of
 from unpooled.models.two_views.significance import CanonicalTest, bartlett
 from unpooled.models.two_views.two_views_results import cca_exhibits
+from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
 SOLVERS = ("exact", "dgep-eigh", "dgep-power", "dcca-power")
@@ -255,6 +257,30 @@ class CCA(Predicting):
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return cca_exhibits(self, columns)
+
+    def _citation(self) -> Citation:
+        works = [
+            "Hotelling H. Relations between two sets of variates. Biometrika 1936; 28: "
+            "321-377."
+        ]
+        how, exact = "", not self.solver.startswith(("dgep", "dcca"))
+        if not exact:
+            how = f" by the one-shot algorithm {self.solver}, which is approximate"
+            works.append(DGEP)
+        elif "kept_" in vars(self):
+            works.append(
+                "Kettenring JR. Canonical analysis of several sets of variables. "
+                "Biometrika 1971; 58: 433-451."
+            )
+        if self.regularisation:
+            how += f", with a ridge of {self.regularisation:g}"
+            works.append(
+                "Vinod HD. Canonical ridge and econometrics of joint production. "
+                "Journal of Econometrics 1976; 4: 147-166."
+            )
+        return Citation(
+            f"A canonical correlation analysis was computed{how}.", tuple(works), exact
+        )
 
     def _fit(self, federation: Federation, y: Any) -> None:
         check_share("regularisation", self.regularisation)

@@ -34,7 +34,13 @@ from unpooled.models.two_views import pls_columns
 from unpooled.models.two_views.base import Predicting, TwoViews, shown_scores
 from unpooled.models.two_views.pls_columns import own_basis, paired_views, search_for
 from unpooled.models.two_views.two_views_results import pls_exhibits
+from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
+
+WEGELIN = (
+    "Wegelin JA. A survey of partial least squares (PLS) methods, with emphasis on the "
+    "two-block case. Technical report 371, University of Washington, 2000."
+)
 
 
 class PartialLeastSquares(TwoViews):
@@ -73,6 +79,11 @@ class PartialLeastSquares(TwoViews):
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return pls_exhibits(self, columns)
+
+    @property
+    def _scaled(self) -> str:
+        """Whether columns were standardised, as the end of a sentence."""
+        return ", with standardised columns" if self.scale else ""
 
     def _fit_columns(
         self, federation: Federation, k: int, *, deflated: Sequence[str]
@@ -212,6 +223,13 @@ class PLSSVD(PartialLeastSquares):
     x_weights_: Float[Array, "p k"]
     y_weights_: Float[Array, "q k"]
 
+    def _citation(self) -> Citation:
+        return Citation(
+            "The singular value decomposition of the cross-covariance matrix of the "
+            f"two sets of columns was computed (partial least squares){self._scaled}.",
+            (WEGELIN,),
+        )
+
     def _fit(self, federation: Federation, y: Any) -> None:
         if federation.partition == "columns":
             k = component_count(self.n_components, _most_pairs(federation))
@@ -331,6 +349,13 @@ class PLSCanonical(PartialLeastSquares, Predicting):
     sklearn.cross_decomposition.PLSCanonical : its twin on pooled rows; with
         ``algorithm="svd"`` it does not iterate either.
     """
+
+    def _citation(self) -> Citation:
+        return Citation(
+            f"A canonical partial least squares analysis (PLS mode A) of the two sets "
+            f"of columns was computed{self._scaled}.",
+            (WEGELIN,),
+        )
 
     def _fit(self, federation: Federation, y: Any) -> None:
         if federation.partition == "columns":

@@ -40,9 +40,10 @@ from unpooled.models.base import check_federation
 from unpooled.models.moments import complete
 from unpooled.models.parameter_checks import check_choice, component_count
 from unpooled.models.two_views.base import Predicting
-from unpooled.models.two_views.pls import PartialLeastSquares
+from unpooled.models.two_views.pls import WEGELIN, PartialLeastSquares
 from unpooled.models.two_views.pls_columns import check_two_parties, deflated_views
 from unpooled.protocol.step import disclosed, kept, public, release, stays, summed
+from unpooled.results.citations import Citation
 
 SCORES = ("coordinator", "parties", None)
 _OF_VIEWS = ("weights", "loadings", "rotations", "mean", "std")
@@ -302,6 +303,17 @@ class PLSRegression(PartialLeastSquares, Predicting):
         "coef_",
         "intercept_",
     )
+
+    def _citation(self) -> Citation:
+        return Citation(
+            f"A partial least squares regression (PLS2) was fitted{self._scaled}.",
+            (
+                WEGELIN,
+                "Wold S, Sjöström M, Eriksson L. PLS-regression: a basic tool of "
+                "chemometrics. Chemometrics and Intelligent Laboratory Systems 2001; "
+                "58: 109-130.",
+            ),
+        )
 
     def _fit(self, federation: Federation, y: Any) -> None:
         if federation.partition == "columns":

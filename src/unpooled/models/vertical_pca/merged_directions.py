@@ -25,6 +25,11 @@ from unpooled.models.vertical_pca.vertical_pca_results import vertical_pca_exhib
 from unpooled.protocol.step import Step
 from unpooled.results.exhibits import Exhibit
 
+REFERENCE = (
+    "Cheung YM, Jiang J, Yu F, Lou J. Vertical federated principal component analysis "
+    "and its kernel extension on feature-wise distributed data. 2022."
+)
+
 
 class MergedDirections(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator

@@ -38,9 +38,10 @@ from unpooled.models.vertical_pca.local_direction import (
     own_factors,
     prepared,
 )
-from unpooled.models.vertical_pca.merged_directions import MergedDirections
+from unpooled.models.vertical_pca.merged_directions import REFERENCE, MergedDirections
 from unpooled.models.vertical_pca.projection import DIRECTIONS
 from unpooled.protocol.step import exchanged, kept, release, stays, summed
+from unpooled.results.citations import Citation
 
 _CHOICES = {
     "kernel": ("rbf", "sigmoid", "linear"),
@@ -246,6 +247,15 @@ class VFedAKPCA(MergedDirections):
         self.weights = weights
         self.init = init
         self.random_state = random_state
+
+    def _citation(self) -> Citation:
+        return Citation(
+            f"Kernel principal components with the kernel {self.kernel} were "
+            f"approximated by VFedAKPCA, which merges the leading directions of the "
+            f"silos’ own kernel matrices.",
+            (REFERENCE,),
+            exact=False,
+        )
 
     def _check_parameters(self, N: int) -> None:
         check_options(self, N)

@@ -32,8 +32,9 @@ from unpooled.models.vertical_pca.local_direction import (
     power_iteration,
     starting_vector,
 )
-from unpooled.models.vertical_pca.merged_directions import MergedDirections
+from unpooled.models.vertical_pca.merged_directions import REFERENCE, MergedDirections
 from unpooled.protocol.step import exchanged, kept, public, release, stays
+from unpooled.results.citations import Citation
 
 _VECTOR = "the first principal direction of the silo's own columns over the people"
 _EIGENVALUE = "the variance of the silo's own columns along that direction"
@@ -223,6 +224,14 @@ class VFedPCA(MergedDirections):
         self.weights = weights
         self.init = init
         self.random_state = random_state
+
+    def _citation(self) -> Citation:
+        return Citation(
+            "Principal components were approximated by VFedPCA, which merges the "
+            "leading directions of the silos’ own columns.",
+            (REFERENCE,),
+            exact=False,
+        )
 
     def _check_parameters(self, N: int) -> None:
         check_options(self, N)

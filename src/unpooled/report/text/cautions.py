@@ -11,12 +11,12 @@ from unpooled.ledger import Release
 from unpooled.models.preprocessing.imputer import SimpleImputer
 from unpooled.models.preprocessing.preprocessing_results import much_filled
 from unpooled.report.facts import Facts, declaration
+from unpooled.report.text.rounds import rounds_label
 from unpooled.report.text.rules import DESCRIPTIONS, loosened, value_text
 from unpooled.report.text.wording import (
     meaning,
     pairs_columns,
     per_person,
-    rounds_label,
 )
 from unpooled.results.formats import listed
 

@@ -6,7 +6,7 @@ from itertools import groupby
 from unpooled.coordinator.step_call import RoundRecord
 from unpooled.protocol.opened_numbers import numbers_of_lines
 from unpooled.report.facts import Facts
-from unpooled.report.text.wording import rounds_label
+from unpooled.report.text.rounds import round_numbers
 from unpooled.results.exhibits import Column, Table, Value
 
 # With more runs of rounds, all rounds of a step are one row, wherever they stand.
@@ -41,7 +41,7 @@ def silos(facts: Facts) -> Table:
         "silos",
         (Column("Silo"), *(Column(head, "count") for head in counts)),
         rows,
-        f"Arrays only; whole messages are under time and bytes. {numbers:,.0f} numbers "
+        f"Arrays only, without the messages around them. {numbers:,.0f} numbers "
         f"were opened that max_released_share counts, and {people:,} in arrays with "
         f"entries for single people.",
         most=None,
@@ -82,7 +82,7 @@ def costs(facts: Facts) -> Table:
     rounds = [x for x in facts.rounds if x.round]
     runs = [(step, list(run)) for step, run in groupby(rounds, key=lambda x: x.step)]
     for step, records in _by_step(rounds) if len(runs) > _MANY else runs:
-        label = rounds_label([x.round for x in records]).partition(" ")[2]
+        label = round_numbers([x.round for x in records])
         rows.append(
             _cost(label, step, records, sum(arrays.get(x.round, 0) for x in records))
         )

@@ -23,7 +23,7 @@ def could_learn(facts: Facts) -> list[str]:
         "masked."
         if plain
         else f"The totals listed above{_except_veiled(facts)} and everything that can "
-        f"be computed from them. The results below are computed from them."
+        f"be computed from them, such as the results."
     ]
     if N is not None and not plain:
         found.append(
@@ -87,7 +87,7 @@ def _collusion(m: int) -> str:
 def could_not_learn(facts: Facts) -> list[str]:
     """Return what nobody could learn, as far as that holds for this study."""
     m, found = len(facts.parties), []
-    if _only_large_totals(facts):
+    if only_large_totals(facts):
         found.append("Any row, that is, the values of any one person or record.")
     shown = shown_as_they_are(facts)
     if hidden := veiled(facts):
@@ -110,7 +110,7 @@ def could_not_learn(facts: Facts) -> list[str]:
     return found
 
 
-def _only_large_totals(facts: Facts) -> bool:
+def only_large_totals(facts: Facts) -> bool:
     """Return whether totals are over enough rows to promise that no row is known.
 
     The values of a silo with a single row are that row, so the promise needs totals

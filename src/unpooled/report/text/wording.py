@@ -13,10 +13,9 @@ from typing import final
 from unpooled.coordinator.comparisons import computed_for
 from unpooled.ledger import Release
 from unpooled.report.facts import Facts, argument, declaration, subject_of_step
+from unpooled.report.text.rounds import Round, equal_rounds, rounds_label
 from unpooled.results.formats import byte_size, listed
 
-# A chapter with more passages groups equal rounds, wherever they stand.
-_MANY_PASSAGES = 12
 # Visibilities of a silo's own values, rather than of its part of a total.
 _SHOWN = ("disclosed", "exchanged")
 
@@ -294,37 +293,14 @@ def _chapters(facts: Facts, lines: Iterable[Release]) -> list[Chapter]:
     for title, group in groupby(
         lines, key=lambda line: subjects[steps[line.study, line.round]]
     ):
-        rounds = [
-            list(r)
-            for _, r in groupby(group, key=lambda line: (line.study, line.round))
-        ]
-        stretches = [list(run) for _, run in groupby(rounds, key=_signature)]
-        if len(stretches) > _MANY_PASSAGES:
-            equal: dict[str, list[list[Release]]] = {}
-            for run in stretches:
-                equal.setdefault(repr(_signature(run[0])), []).extend(run)
-            stretches = list(equal.values())
-        chapters.append(Chapter(title, [_passage(facts, run) for run in stretches]))
+        passages = [_passage(facts, rounds) for rounds in equal_rounds(group)]
+        chapters.append(Chapter(title, passages))
     return chapters
 
 
-def _passage(facts: Facts, rounds: Sequence[Sequence[Release]]) -> Passage:
+def _passage(facts: Facts, rounds: Sequence[Round]) -> Passage:
     label = rounds_label([lines[0].round for lines in rounds])
     return Passage(label, [sentence(facts, line, len(rounds)) for line in rounds[0]])
-
-
-def _signature(lines: Sequence[Release]) -> list[tuple[object, ...]]:
-    return [
-        (x.step, x.name, x.shape, x.dtype, x.bytes, x.visibility, x.parties)
-        for x in lines
-    ]
-
-
-def rounds_label(numbers: Sequence[int]) -> str:
-    """Return "Round 3", "Rounds 3 to 7", or "Rounds 3 to 7, 3 of them"."""
-    first, last, n = numbers[0], numbers[-1], len(set(numbers))
-    count = f", {n} of them" * (last - first >= n > 1)
-    return (f"Round {first}" if first == last else f"Rounds {first} to {last}") + count
 
 
 def _numbers(line: Release) -> str:

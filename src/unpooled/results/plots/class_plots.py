@@ -66,7 +66,7 @@ def plane(
     axes.grid(color=INK, alpha=0.1, linewidth=0.8)
     axes.set_xlabel("first discriminant", color=INK, labelpad=6)
     axes.set_ylabel("second discriminant", color=INK)
-    _name_means(axes, means, names)
+    _name_means(axes, means, names, [_colour(j) for j in range(len(names))])
     return figure
 
 
@@ -129,7 +129,7 @@ def densities(
     if len(means) == 2:
         _name_outwards(axes, peaks, spread, names)
     else:
-        _name_means(axes, peaks, names)
+        _name_means(axes, peaks, names, colours)
     if threshold is not None and low < threshold < high:
         axes.plot([threshold] * 2, [0, 1.08 * top], color=INK, linewidth=1.1, ls="--")
         axes.annotate(
@@ -170,14 +170,19 @@ def _colour(j: int) -> str:
     return (ACCENT, SECOND)[j % 2]
 
 
-def _name_means(axes: "Axes", means: Float[Array, "c 2"], names: Sequence[str]) -> None:
+def _name_means(
+    axes: "Axes",
+    means: Float[Array, "c 2"],
+    names: Sequence[str],
+    colours: Sequence[str],
+) -> None:
     """Write names beside means, moved up or down until none lies over another."""
     # Pixels of the natural width, in which letters and lines have fixed sizes.
     pixels = axes.transData.transform(means)
     labels = [short(name, 14) for name in names]
     turned = np.column_stack([np.abs(pixels[:, 0]) + 1.0, pixels[:, 1]])
     places = beside(turned, [7.0 * len(label) for label in labels], 14.0, 8.0)
-    for label, at, mean in zip(labels, places, means, strict=True):
+    for label, at, mean, colour in zip(labels, places, means, colours, strict=True):
         u, v = axes.transData.inverted().transform(at)
         axes.plot([mean[0], u], [mean[1], v], color=INK, linewidth=0.5, alpha=0.5)
-        axes.text(u, v, label, ha="left", va="center", color=INK, parse_math=False)
+        axes.text(u, v, label, ha="left", va="center", color=colour, parse_math=False)

@@ -1,0 +1,108 @@
+"""The methods of a study as a paragraph to paste into a paper, with its references."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+from unpooled.report.facts import SIMULATED, Facts
+from unpooled.report.versions import versions
+from unpooled.results.citations import citation_of
+from unpooled.results.formats import counted, listed
+
+_MASKED_SUMS = (
+    "Bonawitz K, Ivanov V, Kreuter B, et al. Practical secure aggregation for "
+    "privacy-preserving machine learning. ACM CCS 2017: 1175-1191."
+)
+_PROGRAMS = ("Python", "numpy", "scipy", "scikit-learn")
+
+
+@final
+@dataclass(frozen=True)
+class Methods:
+    """A paragraph with numbers of references in brackets, and the references."""
+
+    paragraph: str
+    references: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Return both as text, to paste."""
+        listed = [f"{n}. {work}" for n, work in enumerate(self.references, 1)]
+        return "\n".join([self.paragraph, "", "References", "", *listed]) + "\n"
+
+
+def methods(facts: Facts) -> Methods:
+    """Return what was done, in the past tense, model by model."""
+    works: dict[str, int] = {}
+
+    def cited(*references: str) -> str:
+        numbers = [works.setdefault(work, len(works) + 1) for work in references]
+        return f" [{', '.join(map(str, numbers))}]" if numbers else ""
+
+    programs = versions()
+    sentences = [_who(facts)]
+    for _, model in facts.models:
+        one = citation_of(model)
+        sentences.append(f"{one.sentence.rstrip('.')}{cited(*one.references)}.")
+    sentences.append(_how(facts, cited))
+    if agreement := _agreement(facts):
+        sentences.append(agreement)
+    others = [f"{name} {programs[name]}" for name in _PROGRAMS]
+    sentences.append(
+        f"Computations used unpooled {programs['unpooled']} with {listed(others)}."
+    )
+    return Methods(" ".join(sentences), tuple(works))
+
+
+def _who(facts: Facts) -> str:
+    N, p, m = facts.n_rows, len(facts.feature_names), len(facts.parties)
+    rows = f"{counted(N, 'row')} with " if N else ""
+    how = (
+        "the same columns of different rows"
+        if facts.partition == "rows"
+        else "different columns of the same rows"
+    )
+    pooled = "were analysed without being pooled"
+    if SIMULATED in facts.notes:
+        pooled += ", in a simulation in one process"
+    return (
+        f"Data of {counted(m, 'organisation')} ({rows}{counted(p, 'column')} in all; "
+        f"each organisation holds {how}) {pooled}."
+    )
+
+
+def _how(facts: Facts, cited: Callable[..., str]) -> str:
+    kinds = {line.visibility for line in facts.lines("out")}
+    if not kinds:
+        return "No numbers left an organisation."
+    if facts.protection != "masked":
+        return "Totals over all organisations were added without encryption."
+    parts = []
+    if kinds & {"summed", "veiled"}:
+        parts.append(
+            "the organisations’ contributions to totals were added under pairwise "
+            "masks, so that only totals over all organisations could be "
+            f"opened{cited(_MASKED_SUMS)}"
+        )
+    if "compared" in kinds:
+        parts.append("signs of totals were found by secure multi-party computation")
+    if kinds & {"disclosed", "exchanged"}:
+        parts.append("some results of single organisations were disclosed as they are")
+    text = "; ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _agreement(facts: Facts) -> str:
+    exact = [citation_of(model).exact for _, model in facts.models]
+    if not exact:
+        return ""
+    if all(exact):
+        return "Estimates equal those of pooled data, up to rounding error."
+    names = [
+        type(model).__name__
+        for (_, model), one in zip(facts.models, exact, strict=True)
+        if not one
+    ]
+    return (
+        f"Estimates of {listed(names)} may differ from those of an exact analysis of "
+        f"pooled data."
+    )
