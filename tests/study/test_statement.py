@@ -46,6 +46,7 @@ def test_the_statement_is_read_and_printed_in_the_report(tmp_path):
         assert f"<dt>{heading}</dt>" in text
     assert '<p class="question">Do risk factors &lt;vary&gt; together?</p>' in text
     assert "states no purpose" not in text
+    assert run.report is not None
     assert "Art. 9(2)(j)" in run.report.read_text()
     # The silos read the same text, and make the same calls of it.
     assert len(calls_of(study.text).calls) == len(study.steps)

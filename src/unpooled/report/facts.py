@@ -20,6 +20,7 @@ from unpooled.protocol.declaration import Declared, Public
 from unpooled.protocol.matching_stages import STAGES
 from unpooled.protocol.step import find_step, home_of, module_of
 from unpooled.results.subjects import first_line, subject
+from unpooled.results.summary import Summary
 
 SIMULATED = (
     "This was a simulation: all silos ran in one process on one machine. The messages, "
@@ -58,6 +59,8 @@ class Facts:
     statement : dict of str to str
         What the study says of itself, by heading: purpose, controllers, contact, legal
         basis and retention, as far as they are given.
+    evaluation : Summary or None
+        How the models did on rows that they were not fitted on, if that was asked for.
     """
 
     title: str
@@ -72,6 +75,7 @@ class Facts:
     policies: dict[str, dict[str, Any]] | None = None
     notes: list[str] = field(default_factory=list)
     statement: dict[str, str] = field(default_factory=dict)
+    evaluation: Summary | None = None
 
     @property
     def n_rows(self) -> int | None:

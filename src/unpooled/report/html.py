@@ -131,12 +131,13 @@ def _readable(value: Any) -> Any:
 
 
 def _results(facts: Facts) -> list[tuple[int, Summary]]:
-    """Return the numbers and summaries of all steps, beginning with the last.
+    """Return numbered summaries: the last step's, how it was judged, and the others'.
 
     The study is for its last step; the others prepare it.
     """
-    found = list(enumerate(summaries_of([model for _, model in facts.models]), 1))
-    return found[-1:] + found[:-1]
+    found = list(enumerate(summaries_of([m for _, m in facts.models]), 1))
+    judged = [] if facts.evaluation is None else [(0, facts.evaluation)]
+    return found[-1:] + judged + found[:-1]
 
 
 def _summary(facts: Facts) -> str:

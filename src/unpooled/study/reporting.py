@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unpooled.data.toml import Section, read_text
+from unpooled.study.evaluation import Evaluation
 from unpooled.study.model_updates import rows_before
 from unpooled.study.run_folder import RunFolder
 from unpooled.study.statement import read_statement
@@ -40,6 +41,7 @@ def facts_of_run(place: RunFolder) -> "Facts":
     from unpooled.report.facts import SIMULATED, Facts, subject
 
     state, models = place.state, place.models()
+    judged = Evaluation.read(place.path)
     return Facts(
         title=subject(models[-1][1]) if models else f"Study {state.study}",
         study=state.study,
@@ -51,6 +53,7 @@ def facts_of_run(place: RunFolder) -> "Facts":
         models=models,
         feature_names=tuple(state.columns),
         statement=_statement(place),
+        evaluation=judged.summary() if judged is not None else None,
         policies={party: _limits(rules) for party, rules in state.policies.items()}
         or None,
         notes=[

@@ -36,9 +36,16 @@ def headings(some: Facts) -> list[str]:
     return [one.heading for one in cautions(some)]
 
 
-def test_heart_study_has_no_warnings(heart, page):
-    assert cautions(heart) == []
-    assert "There are no warnings." in page.text
+def test_heart_study_is_warned_of_filled_cells_alone(heart, page):
+    assert headings(heart) == ["Much of a column was filled in"]
+    assert "slope, ca and thal was missing" in page.text
+
+
+def test_a_study_of_complete_rows_has_no_warnings():
+    some = facts()
+
+    assert cautions(some) == []
+    assert "There are no warnings." in Page(render(some)).text
 
 
 def test_two_silos_are_warned_of_first():

@@ -43,6 +43,8 @@ def methods(facts: Facts) -> Methods:
     for _, model in facts.models:
         one = citation_of(model)
         sentences.append(f"{one.sentence.rstrip('.')}{cited(*one.references)}.")
+    if facts.evaluation is not None:
+        sentences += [exhibit.text for exhibit in facts.evaluation.exhibits]
     sentences.append(_how(facts, cited))
     if agreement := _agreement(facts):
         sentences.append(agreement)

@@ -27,7 +27,7 @@ def equal_rounds(lines: Iterable[Release]) -> list[list[Round]]:
         grouped; where many kinds of rounds alternate, so are those that do not.
     """
     by_round = groupby(lines, key=lambda line: (line.study, line.round))
-    rounds = [list(one) for _, one in by_round]
+    rounds: list[Round] = [list(one) for _, one in by_round]
     runs = [list(run) for _, run in groupby(rounds, key=_content)]
     if len(runs) <= _MANY:
         return runs

@@ -5,8 +5,9 @@ visibility in the ledger, its direction and the study's protection choose the la
 from one table.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import final
 
@@ -300,7 +301,13 @@ def _chapters(facts: Facts, lines: Iterable[Release]) -> list[Chapter]:
 
 def _passage(facts: Facts, rounds: Sequence[Round]) -> Passage:
     label = rounds_label([lines[0].round for lines in rounds])
-    return Passage(label, [sentence(facts, line, len(rounds)) for line in rounds[0]])
+    # The folds of a cross-validation send the same arrays in the same round.
+    folds = Counter(sentence(facts, line, len(rounds)) for line in rounds[0])
+    sentences = [
+        one if n == 1 else replace(one, text=f"{n} times: {one.text}")
+        for one, n in folds.items()
+    ]
+    return Passage(label, sentences)
 
 
 def _numbers(line: Release) -> str:
