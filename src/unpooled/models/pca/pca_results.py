@@ -139,7 +139,7 @@ def _variance(model: "PCA", columns: Sequence[str]) -> Exhibit:
     text = _of_variance(model, columns, cumulative[kept - 1])
     text += f" {_against_reference(shares, expected, name)}"
     if kept < count:
-        text += " Components that were not kept are paler."
+        text += " In the picture, components that were not kept are paler."
     picture = Picture(
         "scree",
         "Share of variance by component",
