@@ -18,7 +18,7 @@ from unpooled.coordinator.step_call import StepCall
 from unpooled.errors import AggregationError, ReleaseRefusedError
 from unpooled.federation.federation import Federation
 from unpooled.protocol.following import Told
-from unpooled.protocol.view_operations import Rows
+from unpooled.protocol.view_operations import Derive, Rows
 
 Change = Callable[[Sequence[StepCall]], Sequence[StepCall]]
 
@@ -81,6 +81,7 @@ def test_other_coefficients_at_the_metric(monkeypatch):
     def looking(calls: Sequence[StepCall]) -> list[StepCall]:
         first, *others = calls
         *before, last = first.operations
+        assert isinstance(last, Derive)
         chosen = {**last.public, "coef": np.array([[1.0, 0.0, 0.0]])}
         asked = (*before, replace(last, public=chosen))
         return [replace(first, operations=asked), *others]

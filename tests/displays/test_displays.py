@@ -132,7 +132,7 @@ def test_biplot_of_all_rows_is_their_covariance(pca):
     display = drawn_by(up.BiplotDisplay, pca)
 
     assert display.classes == [""]
-    assert_allclose(display.covariance, np.cov(scores.T), rtol=RTOL, atol=1e-10)
+    assert_allclose(display.covariances[0], np.cov(scores.T), rtol=RTOL, atol=1e-10)
 
 
 def test_biplot_of_classes_on_components(pca, lda):
@@ -146,7 +146,7 @@ def test_biplot_of_classes_on_components(pca, lda):
 
     assert display.classes == ["0", "1", "2"]
     assert_allclose(display.means, means, rtol=RTOL, atol=1e-10)
-    assert_allclose(display.covariance, within, rtol=RTOL, atol=1e-10)
+    assert_allclose(display.covariances, [within] * 3, rtol=RTOL, atol=1e-10)
     assert_allclose(display.arrows, pooled.components_.T, rtol=RTOL, atol=1e-10)
 
 
@@ -160,7 +160,17 @@ def test_biplot_of_discriminants_has_structure_correlations(lda):
 
     # Signs of directions are scikit-learn's own; its solver has about eight digits.
     assert_allclose(np.abs(display.arrows), np.abs(expected), rtol=1e-7)
-    assert_allclose(display.covariance, np.eye(2), atol=1e-9)
+    assert_allclose(display.covariances, [np.eye(2)] * 3, atol=1e-9)
+
+
+def test_classes_have_ellipses_of_their_own_where_the_fit_opened_them(federation):
+    model = up.LinearDiscriminantAnalysis(shrinkage="auto").fit(federation, "species")
+
+    display = drawn_by(up.BiplotDisplay, model)
+
+    V = model.scalings_
+    own = [np.cov((X[SPECIES == c] @ V).T, ddof=0) for c in range(3)]
+    assert_allclose(display.covariances, own, rtol=RTOL, atol=1e-9)
 
 
 def test_ellipses_contain_their_share_of_a_normal_distribution(pca):
@@ -171,7 +181,7 @@ def test_ellipses_contain_their_share_of_a_normal_distribution(pca):
     (outline,) = [p.get_xy() for p in display.ax_.patches if isinstance(p, Polygon)]
     # In units of standard deviations it is a circle; of 100,000 points 0.9 lie inside,
     # give or take five times sqrt(0.9 × 0.1 / 100,000) = 0.001.
-    radius = np.linalg.norm(outline / np.sqrt(np.diag(display.covariance)), axis=1)
+    radius = np.linalg.norm(outline / np.sqrt(np.diag(display.covariances[0])), axis=1)
     assert_allclose(radius, radius[0], rtol=1e-9)
     inside = np.mean(np.linalg.norm(points, axis=1) < radius[0])
     assert inside == pytest.approx(0.9, abs=0.005)

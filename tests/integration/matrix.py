@@ -97,6 +97,21 @@ CASES: dict[str, Case] = {
         {"n_components": 2, "kernel": "poly", "gamma": 1e-4, "scores": "parties"},
         partition="columns",
     ),
+    # What silos keep, and what a study asks of it.
+    "MMVFL-asked": Case(
+        {
+            "max_iter": 2,
+            "tol": 0.0,
+            "select": 40,
+            "score": True,
+            "disclose": ("feature_importances_",),
+        },
+        partition="columns",
+    ),
+    "PCA-asked": Case(
+        {"n_components": 2, "scores": "parties", "disclose": ("components_",)},
+        partition="columns",
+    ),
     "PLSCanonical": Case({"n_components": 2}, IMPUTED, y=SIGNS),
     "PLSCanonical-columns": Case(
         {"n_components": 2}, partition="columns", silos=SILOS[:2]

@@ -50,8 +50,10 @@ TARGETS = {
     **{model: ["b", "c"] for model in (CCA, PLSSVD, PLSCanonical, PLSRegression)},
 }
 VIEWS: set[str] = set(
-    "x_mean_ y_mean_ x_std_ y_std_ x_columns_ y_columns_ n_samples_".split()
+    "x_mean_ y_mean_ x_std_ y_std_ x_columns_ y_columns_ n_samples_ x_correlations_ "
+    "y_correlations_ x_cross_correlations_ y_cross_correlations_".split()
 )
+FIT = {"r2_", "rmse_"}
 # With one column in the first view there is no second component.
 ONE_COMPONENT = {CCA, PLSSVD, PLSCanonical, PLSRegression}
 TWIN_OPTIONS = {LinearDiscriminantAnalysis: {"solver": "eigen"}}
@@ -98,14 +100,17 @@ OTHER_DEFAULTS = {
 EXTRA: dict[type, set[str]] = {
     KernelPCA: {"kernel_means_", "score_weights_", "n_samples_", "squares_", "seed_"}
     | {"kept_"},
-    LinearDiscriminantAnalysis: {"n_samples_"},
-    CCA: VIEWS
-    | {"canonical_correlations_", "all_correlations_"}
-    | {"x_correlations_", "y_correlations_"},
-    **dict.fromkeys(
-        (PLSSVD, PLSCanonical, PLSRegression),
-        VIEWS | {"score_correlations_", "x_correlations_", "y_correlations_"},
-    ),
+    LinearDiscriminantAnalysis: {
+        *("n_samples_", "class_count_", "within_correlations_", "total_correlations_"),
+        *("score_covariance_", "decision_std_"),
+    },
+    CCA: VIEWS | FIT | {"canonical_correlations_", "all_correlations_"},
+    PLSSVD: VIEWS | {"score_correlations_"},
+    PLSCanonical: VIEWS | FIT | {"score_correlations_"},
+    PLSRegression: VIEWS
+    | FIT
+    | {"score_correlations_", "vip_"}
+    | {"x_explained_variance_ratio_", "y_explained_variance_ratio_"},
     PowerTransformer: {
         *("mean_", "var_", "n_samples_seen_", "n_iter_", "centre_", "spread_"),
         *("shifted_mean_", "shifted_scale_"),

@@ -177,11 +177,14 @@ def test_announcements_recalls_and_deliveries_may_be_anything(here, value):
         ({"kind": "deliver", "study": value, "name": value}, content),
         ({"kind": "deliver", "study": "study", "name": value}, content),
         ({"kind": "deliver", "study": "study", "name": "m"}, {}),
+        ({"kind": "finish", "study": value}, {}),
     ):
         reply = knock(here, encode(header, arrays))
         if reply.header["kind"] == "refused":
             check_refusal(reply)
         elif header["kind"] == "announce":
             assert reply.header["approval"] == "not needed"
+        elif header["kind"] == "finish":
+            assert set(reply.header) == {"party", "request", "kind"}
         else:
             assert reply.header["lines"] == []

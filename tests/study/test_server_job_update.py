@@ -155,7 +155,7 @@ def test_what_was_forgotten_is_computed_again(
     second = finished(*brought("february", fitted))
     journal = AuditLog(server.silos["south"].parent / "state" / "audit.sqlite")
     journal.forgotten("february", [])
-    forget_kept(journal, "february")
+    forget_kept(journal, "february", server.silos["south"].parent / "results")
     # Half a file is as good as none.
     kept = server.silos["west"].parent / "state" / "audit.kept"
     (path,) = kept.rglob("*.npz")

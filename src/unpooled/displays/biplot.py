@@ -31,8 +31,8 @@ class BiplotDisplay:
         Coordinates of the class means; one row, zeros, for all rows together.
     classes : sequence of str
         Names of the c classes; one empty text for all rows together.
-    covariance : (2, 2) array
-        Of coordinates, within classes; the same for all.
+    covariances : (c, 2, 2) array
+        Of coordinates within each class.
     arrows : (q, 2) array
         Of the columns: directions, and lengths up to a common factor.
     columns : sequence of str
@@ -44,7 +44,7 @@ class BiplotDisplay:
 
     Attributes
     ----------
-    means, classes, covariance, arrows, columns, labels, coverage
+    means, classes, covariances, arrows, columns, labels, coverage
         As given.
     arrow_scale_ : float
         By which the arrows were multiplied to fill the picture.
@@ -60,7 +60,8 @@ class BiplotDisplay:
     whose half axes are multiples of the components' standard deviations. A
     discriminant analysis of the same columns knows the mean of each class and the
     covariance within classes, which it assumes to be equal: so all classes have the
-    same ellipse. Ellipses of each class's own shape would need further totals.
+    same ellipse. With ``shrinkage="auto"`` the covariance of each class was opened, of
+    its coordinates along the discriminants: in that plane each class has its own.
     """
 
     arrow_scale_: float
@@ -71,14 +72,14 @@ class BiplotDisplay:
         self,
         means: Float[Array, "c 2"],
         classes: Sequence[str],
-        covariance: Float[Array, "2 2"],
+        covariances: Float[Array, "c 2 2"],
         arrows: Float[Array, "q 2"],
         columns: Sequence[str],
         labels: tuple[str, str],
         *,
         coverage: float = 0.68,
     ) -> None:
-        self.means, self.covariance = np.asarray(means), np.asarray(covariance)
+        self.means, self.covariances = np.asarray(means), np.asarray(covariances)
         self.arrows = np.asarray(arrows)
         self.classes, self.columns = list(classes), list(columns)
         self.labels, self.coverage = labels, coverage
@@ -135,7 +136,7 @@ class BiplotDisplay:
                 f"{cls.__name__} draws a PCA, with or without classes=, or a "
                 f"LinearDiscriminantAnalysis; not {type(model).__name__}."
             )
-        means, labels, covariance, arrows, axes = parts
+        means, labels, covariances, arrows, axes = parts
         shown = list(range(len(arrows)))
         if len(shown) > MANY_COLUMNS:
             order = np.argsort(-np.linalg.norm(arrows, axis=1), kind="stable")
@@ -143,7 +144,7 @@ class BiplotDisplay:
         return cls(
             means,
             labels,
-            covariance,
+            covariances,
             arrows[shown],
             [names[j] for j in shown],
             axes,
@@ -157,9 +158,8 @@ class BiplotDisplay:
             axes,
             self.means,
             self.classes,
-            self.covariance,
-            # The squared radius of an ellipse is chi-squared with 2 degrees of freedom.
-            float(np.sqrt(-2 * np.log1p(-self.coverage))),
+            self.covariances,
+            self.coverage,
             self.arrows,
             self.columns,
             self.labels,
@@ -182,15 +182,15 @@ _Parts = tuple[Array, list[str], Array, Array, tuple[str, str]]
 def _of_components(
     model: PCA, names: list[str], classes: Any, components: Sequence[int]
 ) -> _Parts:
-    """Return means, names of classes, covariance, arrows and labels of a PCA."""
+    """Return means, names of classes, covariances, arrows and labels of a PCA."""
     display = BiplotDisplay.__name__
     V = opened(model, "components_", display)
     i, j = checked_pair(components, len(V), display)
     V = V[[i, j]]
     first, second = axis_labels(model, (i, j))
     if classes is None:
-        covariance = np.diag(model.explained_variance_[[i, j]])
-        return np.zeros((1, 2)), [""], covariance, V.T, (first, second)
+        own = np.diag(model.explained_variance_[[i, j]])
+        return np.zeros((1, 2)), [""], own[None], V.T, (first, second)
     groups = last_step(classes)
     if not isinstance(groups, LinearDiscriminantAnalysis):
         raise DataError(
@@ -205,22 +205,24 @@ def _of_components(
     means = opened(groups, "means_", display) - model.mean_
     Sw = opened(groups, "covariance_", display)
     titles = [str(name) for name in groups.classes_]
-    return means @ V.T, titles, V @ Sw @ V.T, V.T, (first, second)
+    same = np.array([V @ Sw @ V.T] * len(titles))
+    return means @ V.T, titles, same, V.T, (first, second)
 
 
 def _of_discriminants(
     model: LinearDiscriminantAnalysis, components: Sequence[int]
 ) -> _Parts:
-    """Return means, names of classes, covariance, arrows and labels of an LDA."""
+    """Return means, names of classes, covariances, arrows and labels of an LDA."""
     display = BiplotDisplay.__name__
     means = opened(model, "means_", display)
-    Sw = opened(model, "covariance_", display)
+    arrows = opened(model, "within_correlations_", display)
+    common = opened(model, "score_covariance_", display)
     i, j = checked_pair(components, model.scalings_.shape[1], display)
-    V = model.scalings_[:, [i, j]]
+    V, pair = model.scalings_[:, [i, j]], np.ix_([i, j], [i, j])
     # About the mean of all rows, weighted as the classes are.
     centred = means - model.priors_ @ means
-    spread = np.sqrt(np.diag(Sw))
-    arrows = Sw @ V / np.where(spread > 0, spread, 1.0)[:, None]
+    by_class = vars(model).get("class_score_covariances_", [common] * len(means))
+    covariances = np.array([own[pair] for own in by_class])
     labels = (f"discriminant {i + 1}", f"discriminant {j + 1}")
     names = [str(name) for name in model.classes_]
-    return centred @ V, names, V.T @ Sw @ V, arrows, labels
+    return centred @ V, names, covariances, arrows[:, [i, j]], labels

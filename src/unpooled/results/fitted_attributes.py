@@ -50,7 +50,8 @@ def kept_in_silos() -> Exhibit:
     """Return what stands in the place of results that no silo disclosed."""
     text = (
         "Each silo keeps the results for its own columns. They were not requested from "
-        "the silos, so they are not among these results."
+        "the silos, so they are not among these results. A study file requests them by "
+        "the key disclose; each silo finds its own in its folder of results."
     )
     return Exhibit("Kept in the silos", text)
 

@@ -1,6 +1,7 @@
 """Metrics of classes: scikit-learn's on the same rows, whatever the silos."""
 
 import math
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from pooled_folds import pooled_rows
 from unpooled.errors import DataError, ReleaseRefusedError
 
 # Sums of a hundred numbers in another order: some 1e-15 each.
-CLOSE = {"rtol": 1e-12, "atol": 1e-13}
+CLOSE: dict[str, Any] = {"rtol": 1e-12, "atol": 1e-13}
 COLUMNS = list("abcd")
 
 
@@ -48,6 +49,7 @@ def test_counts_equal_scikit_learns(fitted):
     ours, theirs = model.predict(test), model.to_sklearn().predict(X)
     metrics = up.metrics
 
+    options: dict[str, Any]
     for options in ({}, {"labels": [1, 0]}, {"normalize": "true"}):
         assert_allclose(
             metrics.confusion_matrix("ill", ours, **options),
@@ -216,7 +218,7 @@ def test_what_is_no_prediction_is_refused_by_name():
     metrics = up.metrics
 
     with pytest.raises(DataError, match=r"sklearn\.metrics\.accuracy_score"):
-        metrics.accuracy_score([0, 1], [0, 1])
+        metrics.accuracy_score(cast(Any, [0, 1]), [0, 1])
     with pytest.raises(DataError, match=r"model\.predict\(federation\) gives, not"):
         metrics.accuracy_score("ill", federation)
     with pytest.raises(

@@ -1,5 +1,7 @@
 """Metrics of predicted columns, and likelihoods: scikit-learn's on the same rows."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +13,7 @@ from pooled_folds import pooled_rows
 from unpooled.errors import DataError
 
 # Sums of some hundred numbers in another order, after differences of like numbers.
-CLOSE = {"rtol": 1e-12, "atol": 1e-13}
+CLOSE: dict[str, Any] = {"rtol": 1e-12, "atol": 1e-13}
 X_NAMES, Y_NAMES = ["a", "d", "e"], ["b", "c"]
 
 

@@ -1,5 +1,7 @@
 """Cross-validation: scikit-learn's scores on the same folds, in the rounds of a fit."""
 
+from typing import Any, cast
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,7 +24,7 @@ from unpooled.models.model_selection.cross_validation import CrossValidation
 
 # The scores are quotients of sums over some hundred rows, in another order, of
 # predictions by coefficients that agree to 1e-13.
-CLOSE = {"rtol": 1e-12, "atol": 1e-12}
+CLOSE: dict[str, Any] = {"rtol": 1e-12, "atol": 1e-12}
 SCORES = ["accuracy", "balanced_accuracy", "neg_log_loss"]
 
 
@@ -271,7 +273,7 @@ def test_what_cannot_be_done_is_refused_by_name():
     with pytest.raises(DataError, match="estimator=None; give a model"):
         up.cross_validate(None, federation)
     with pytest.raises(DataError, match=r"takes a Federation, not list"):
-        up.cross_validate(up.PCA(2), [[1.0]])
+        up.cross_validate(up.PCA(2), cast(Any, [[1.0]]))
 
 
 def test_a_refusal_of_one_fold_is_the_refusal_of_all():

@@ -1,5 +1,7 @@
 """A search over parameters: scikit-learn's results on the same folds."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,7 +17,7 @@ from pooled_folds import pooled_folds, pooled_rows
 from unpooled.errors import DataError
 
 # As in test_cross_validation.py.
-CLOSE = {"rtol": 1e-12, "atol": 1e-12}
+CLOSE: dict[str, Any] = {"rtol": 1e-12, "atol": 1e-12}
 GRID = {"lda__shrinkage": [0.1, 0.5, 0.9], "scale__with_std": [True, False]}
 
 

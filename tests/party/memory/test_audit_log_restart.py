@@ -59,7 +59,7 @@ def test_what_a_step_kept_outlives_the_process_until_it_is_forgotten(place):
     with pytest.raises(ReleaseRefusedError, match=r"a refused .*nothing_kept"):
         once_more.sum(reads_kept)
     assert (place.folder / "a.kept" / "s").exists()
-    forget_kept(AuditLog(place.log("a")), "s")
+    forget_kept(AuditLog(place.log("a")), "s", place.folder / "results")
     assert not (place.folder / "a.kept" / "s").exists()
 
 

@@ -6,35 +6,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unpooled.arrays import Array, Float
+from unpooled.results.plots.class_plots import ellipse
 from unpooled.results.plots.drawing import ACCENT, INK, SECOND, short
 from unpooled.results.plots.scatter_plots import beside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_CORNERS = 120  # of the polygon that an ellipse is drawn as
 _REACH = 0.85  # of the way to the nearest edge, of the longest arrow
 _SMALL = 9.5  # type of the title
 _MARGIN = 1.18  # of the picture, around all that is drawn
-
-
-def ellipse(
-    centre: Float[Array, " 2"], covariance: Float[Array, "2 2"], radius: float
-) -> Float[Array, "n 2"]:
-    """Return points at a Mahalanobis distance of `radius` from a centre, in order."""
-    angle = np.linspace(0.0, 2 * np.pi, _CORNERS)
-    circle = np.column_stack([np.cos(angle), np.sin(angle)])
-    values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    return centre + radius * circle @ root.T
 
 
 def draw_biplot(
     axes: "Axes",
     means: Float[Array, "c 2"],
     names: Sequence[str],
-    covariance: Float[Array, "2 2"],
-    radius: float,
+    covariances: Float[Array, "c 2 2"],
+    coverage: float,
     arrows: Float[Array, "q 2"],
     columns: Sequence[str],
     labels: Sequence[str],
@@ -50,10 +39,10 @@ def draw_biplot(
         Centres of the ellipses.
     names : sequence of str
         Of the c classes; texts beside the centres.
-    covariance : (2, 2) array
-        The same for all classes.
-    radius : float
-        Of the ellipses, as a Mahalanobis distance.
+    covariances : (c, 2, 2) array
+        Of the classes.
+    coverage : float
+        Share of a normal distribution that an ellipse contains.
     arrows : (q, 2) array
         Directions and relative lengths of the columns' arrows.
     columns : sequence of str
@@ -68,7 +57,10 @@ def draw_biplot(
     float
         By which the arrows were multiplied.
     """
-    outlines = [ellipse(mean, covariance, radius) for mean in means]
+    outlines = [
+        ellipse(mean, covariance, coverage)
+        for mean, covariance in zip(means, covariances, strict=True)
+    ]
     reach = np.abs(np.vstack([*outlines, np.zeros((1, 2))])).max()
     reach = float(reach) or 1.0
     longest = float(np.linalg.norm(arrows, axis=1).max(initial=0.0)) or 1.0

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _SIDE = 380
 # Of a normally distributed class, the share that its ellipse holds.
 SHARE = 0.68
-_RADIUS = float(np.sqrt(scipy.stats.chi2.ppf(SHARE, 2)))
 _CORNERS = 120  # of the polygon that an ellipse is drawn as
 _REACH = 3.6  # standard deviations beyond the outer means, where curves end
 # With two colours, enough to tell twelve classes apart.
@@ -71,14 +70,15 @@ def plane(
 
 
 def ellipse(
-    centre: Float[Array, " 2"], covariance: Float[Array, "2 2"]
+    centre: Float[Array, " 2"], covariance: Float[Array, "2 2"], share: float = SHARE
 ) -> Float[Array, "n 2"]:
-    """Return the outline that holds `SHARE` of a normally distributed class."""
+    """Return the outline that holds a share of a normally distributed class."""
+    radius = float(np.sqrt(scipy.stats.chi2.ppf(share, 2)))
     angle = np.linspace(0.0, 2 * np.pi, _CORNERS)
     circle = np.column_stack([np.cos(angle), np.sin(angle)])
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
-    return centre + _RADIUS * circle @ root.T
+    return centre + radius * circle @ root.T
 
 
 def densities(
