@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 import unpooled as up
-from report_pages import Page, facts, rows
+from report_pages import Page, facts, fitted, rows
 from unpooled.report.facts import facts_of
 from unpooled.report.html import render
 from unpooled.report.text.people import people_answer
@@ -27,7 +27,10 @@ def test_masked_totals_are_nobodys_data(heart, page):
 
     assert answer.short == NO_DATA
     assert not answer.exposed
-    assert "total over all 4 silos; no array had an entry for a single" in answer.text
+    assert (
+        "parts of totals over all 4 silos; no array had an entry for a single"
+        in answer.text
+    )
     assert page.text.count(NO_DATA) == 2  # data protection, and the page to sign
 
 
@@ -80,6 +83,15 @@ def test_totals_over_fewer_rows_than_columns_are_no_protection():
     assert answer.short == NO_ARRAY
     assert "rows can be reconstructed from them" in answer.text
     assert answer.exposed
+
+
+def test_totals_over_unknown_rows_are_not_vouched_for():
+    model, federation = fitted()
+    nothing = people_answer(facts_of([], federation))
+
+    assert people_answer(facts_of(model, federation)).short == NO_DATA
+    assert nothing.short == NO_ARRAY
+    assert "How many rows are behind the totals is not known" in nothing.text
 
 
 def test_unknown_steps_are_not_vouched_for(heart):

@@ -7,7 +7,12 @@ from typing import final
 from unpooled.ledger import Release
 from unpooled.report.facts import Facts, declaration
 from unpooled.report.text.what_follows import only_large_totals
-from unpooled.report.text.wording import meaning, per_person, shown_as_they_are
+from unpooled.report.text.wording import (
+    meaning,
+    pairs_columns,
+    per_person,
+    shown_as_they_are,
+)
 from unpooled.results.formats import listed
 
 
@@ -77,10 +82,21 @@ def people_answer(facts: Facts) -> Answer:
             f"few rows are behind the totals that rows can be reconstructed from them.",
             True,
         )
+    if facts.n_rows is None and any(pairs_columns(x) for x in out):
+        return Answer(
+            none,
+            f"All that left was masked, as part of a total over all {m} silos. How "
+            f"many rows are behind the totals is not known here: from totals over "
+            f"fewer rows than columns, rows can be reconstructed.",
+            True,
+        )
+    shares = ""
+    if any(x.visibility == "compared" for x in out):
+        shares = ", and shares of secret comparisons of such totals"
     return Answer(
         "No person’s data left a silo.",
-        f"All that left were sums, counts and products over rows, masked as part of a "
-        f"total over all {m} silos; no array had an entry for a single person.",
+        f"All that left were masked parts of totals over all {m} silos{shares}; no "
+        f"array had an entry for a single person.",
     )
 
 
