@@ -187,7 +187,7 @@ def _against_reference(
     """Return how many components lie above their reference, and what it means."""
     below = np.flatnonzero(shares <= expected)
     above = int(below[0]) if len(below) else len(shares)
-    which = {0: "No component lies", 1: "The first component lies"}.get(
+    which = {0: "Not even the first component lies", 1: "The first component lies"}.get(
         above, f"The first {above} components lie"
     )
     if name == "broken stick":
