@@ -99,7 +99,9 @@ OTHER_DEFAULTS = {
 # Attributes that scikit-learn's twin does not have.
 EXTRA: dict[type, set[str]] = {
     KernelPCA: {"kernel_means_", "score_weights_", "n_samples_", "squares_", "seed_"}
-    | {"kept_"},
+    | {"kept_", "eigenvalue_sum_"},
+    PCA: {"eigenvalues_", "feature_variance_"},
+    SimpleImputer: {"n_observed_"},
     LinearDiscriminantAnalysis: {
         *("n_samples_", "class_count_", "within_correlations_", "total_correlations_"),
         *("score_covariance_", "decision_std_"),
