@@ -71,6 +71,7 @@ def hook() -> Any:
 )
 def test_a_notebook_shows_what_is_stored_in_it(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    plt.close("all")  # figures of other tests
     names: dict[str, Any] = {"__name__": "__main__"}
 
     for number, cell in enumerate(code_of(path), 1):

@@ -12,8 +12,8 @@ from sklearn.calibration import calibration_curve
 from sklearn.pipeline import make_pipeline
 
 import unpooled as up
-from conftest import SPLITS
 from pooled_folds import pooled_rows
+from splits import SPLITS
 from unpooled.errors import DataError, ReleaseRefusedError
 
 # Sums of a hundred numbers in another order: some 1e-15 each.

@@ -16,8 +16,8 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import unpooled as up
-from conftest import SPLITS
 from pooled_folds import pooled_folds, pooled_rows
+from splits import SPLITS
 from unpooled.data import heart_disease
 from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.models.model_selection.cross_validation import CrossValidation
