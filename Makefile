@@ -16,8 +16,8 @@ PARALLEL := -n 2 --dist worksteal
 # Every function that is annotated with a shape is entered by one of these tests.
 SHAPES := --jaxtyping-packages=unpooled,beartype.beartype \
     --ignore=tests/data/sources/test_dask_source.py
-SHAPED := $(addprefix tests/,cli/test_cli_demo.py data federation laws linalg models \
-    party protocol report results secure)
+SHAPED := $(addprefix tests/,cli/test_cli_demo.py data displays federation laws linalg \
+    models party protocol report results secure)
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
