@@ -59,7 +59,7 @@ def open_source(
     sheet: str | None = None,
     where: str | None = None,
     unlabelled: str | None = None,
-    plausible: Mapping[str, Sequence[int | float]] | None = None,
+    plausible: Mapping[str, Any] | None = None,
 ) -> Table:
     """Open a silo's data as a table that is read in blocks of rows.
 
