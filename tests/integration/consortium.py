@@ -24,8 +24,9 @@ REGISTERED = "Successfully registered client"
 # Before a command: it is killed when the process of tests that started it is gone.
 BOUND = ("setpriv", "--pdeathsig", "KILL")
 
-# All tests that share a consortium share the silos' logs, where what they open adds up.
-POLICY = "min_rows = 10\nmax_released_share = 100.0\n"
+# All tests that share a consortium share the silos' logs, where what they open adds up,
+# and some of them ask fewer silos.
+POLICY = "min_rows = 10\nallow_roster_change = true\nmax_released_share = 100.0\n"
 
 
 class Consortium:

@@ -20,7 +20,7 @@ import pytest
 
 import unpooled as up
 from integration.comparing import assert_equal_models
-from integration.consortium import HEART, study_text, surroundings, wait_for
+from integration.consortium import HEART, POLICY, study_text, surroundings, wait_for
 from integration.mishaps import (
     as_soon_as,
     assert_ledger_tells_what_left,
@@ -300,7 +300,7 @@ def test_a_rule_says_no_about_a_number_that_stands_out(consortium, ward):
     folder, rows = ward
     chol = [float(NUMBER), *map(float, rows["chol"].fill_null(200).to_list()[1:])]
     rows.with_columns(polars.Series("chol", chol)).write_csv(folder / "rows.csv")
-    rules = "min_rows = 10\nmax_feature_ratio = 0.001\n"
+    rules = f"{POLICY}max_feature_ratio = 0.001\n"
     with (
         consortium.changed("va", "silo.toml", of_silo("va", folder / "rows.csv")),
         consortium.changed("va", "policy.toml", rules),

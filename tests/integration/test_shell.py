@@ -1,28 +1,17 @@
 """Studies over a consortium from a shell, at the coordinator and in a silo."""
 
-import contextlib
 import json
 
 import numpy as np
 import polars
 import pytest
 
-from integration.consortium import HEART, POLICY, study_text, wait_for
+from integration.consortium import HEART, study_text, wait_for
 from integration.mishaps import assert_ledger_tells_what_left
 from integration.terminal import Terminal, unpooled
 from unpooled.data import heart_disease
 from unpooled.models.files.model_file import load
 from unpooled.study.run_folder import RunFolder
-
-
-@pytest.fixture(scope="module", autouse=True)
-def after_others(consortium):
-    """Rules for these tests: other files have studies of fewer of the silos."""
-    rules = f"{POLICY}allow_roster_change = true\n"
-    with contextlib.ExitStack() as changes:
-        for silo in consortium.silos:
-            changes.enter_context(consortium.changed(silo, "policy.toml", rules))
-        yield
 
 
 def study_file(consortium, name, steps=HEART):
