@@ -1,7 +1,5 @@
 """Columns that are left out by name: in sources, views, studies and silos."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -123,7 +121,17 @@ def test_a_silo_refuses_a_view_with_a_column_that_the_text_leaves_out(view, is_f
         '[study]\nname="s"\nexclude=["b"]\n[parties]\n[[steps]]\nmodel="PCA"\n'
     )
     assert isinstance(text, StudyText)
-    fields: dict[str, Any] = dict.fromkeys(Call.__dataclass_fields__)
-    call = Call(**fields | {"view": view})
+    call = Call(
+        method="fit",
+        model={},
+        arrays={},
+        arguments={},
+        view=tuple(view),
+        columns=(),
+        n_rows=None,
+        named=True,
+        label=None,
+        random_state=None,
+    )
 
     assert _is_first_view(call, text) is is_first

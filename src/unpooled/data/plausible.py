@@ -16,7 +16,7 @@ from unpooled.errors import DataError
 _SHOWN = 5  # rows that an error names for each column
 
 
-def check_plausible(table: Table, ranges: Mapping[str, Sequence[int | float]]) -> None:
+def check_plausible(table: Table, ranges: Mapping[str, Any]) -> None:
     """Raise when cells lie outside of their column's range; missing ones do not.
 
     Parameters

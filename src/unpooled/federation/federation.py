@@ -183,7 +183,7 @@ class Federation:
         # Without this a federation whose rows are not known would have no truth.
         return True
 
-    def __getitem__(self, columns: str | Sequence[str]) -> "Federation":
+    def __getitem__(self, columns: Any) -> "Federation":
         """Return a view of a column, or of a list of columns, as `select` does."""
         if not isinstance(columns, str) and not (
             isinstance(columns, list) and all(isinstance(n, str) for n in columns)
