@@ -1,6 +1,6 @@
 """Cross-validation: scikit-learn's scores on the same folds, in the rounds of a fit."""
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -273,7 +273,7 @@ def test_what_cannot_be_done_is_refused_by_name():
     with pytest.raises(DataError, match="estimator=None; give a model"):
         up.cross_validate(None, federation)
     with pytest.raises(DataError, match=r"takes a Federation, not list"):
-        up.cross_validate(up.PCA(2), cast(Any, [[1.0]]))
+        up.cross_validate(up.PCA(2), [[1.0]])
 
 
 def test_a_refusal_of_one_fold_is_the_refusal_of_all():

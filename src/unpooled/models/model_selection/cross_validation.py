@@ -136,7 +136,7 @@ def _scored(
 
 def cross_validate(
     estimator: Any,
-    X: Federation,
+    X: Any,
     y: Any = None,
     *,
     cv: int = 5,
