@@ -1,7 +1,7 @@
 """Metrics of classes: scikit-learn's on the same rows, whatever the silos."""
 
 import math
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -218,7 +218,7 @@ def test_what_is_no_prediction_is_refused_by_name():
     metrics = up.metrics
 
     with pytest.raises(DataError, match=r"sklearn\.metrics\.accuracy_score"):
-        metrics.accuracy_score(cast(Any, [0, 1]), [0, 1])
+        metrics.accuracy_score([0, 1], [0, 1])
     with pytest.raises(DataError, match=r"model\.predict\(federation\) gives, not"):
         metrics.accuracy_score("ill", federation)
     with pytest.raises(

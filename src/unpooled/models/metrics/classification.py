@@ -169,7 +169,7 @@ def bins_of(p: Float[Array, " n"], bins: int, inclusive: bool) -> Int[Array, " n
 
 
 def confusion_matrix(
-    y_true: str,
+    y_true: Any,
     y_pred: Any,
     *,
     labels: Sequence[Any] | None = None,
@@ -225,7 +225,7 @@ def confusion_matrix(
     return np.divide(counts, sums, out=np.zeros(counts.shape), where=sums > 0)
 
 
-def accuracy_score(y_true: str, y_pred: Any, *, normalize: bool = True) -> float:
+def accuracy_score(y_true: Any, y_pred: Any, *, normalize: bool = True) -> float:
     """Return the share of rows whose class is predicted rightly.
 
     Parameters
@@ -254,7 +254,7 @@ def accuracy_score(y_true: str, y_pred: Any, *, normalize: bool = True) -> float
 
 
 def balanced_accuracy_score(
-    y_true: str, y_pred: Any, *, adjusted: bool = False
+    y_true: Any, y_pred: Any, *, adjusted: bool = False
 ) -> float:
     """Return the mean over the classes of the share that is predicted rightly.
 
@@ -288,7 +288,7 @@ def balanced_accuracy_score(
     return score
 
 
-def log_loss(y_true: str, y_pred: Any, *, normalize: bool = True) -> float:
+def log_loss(y_true: Any, y_pred: Any, *, normalize: bool = True) -> float:
     """Return the mean negative logarithm of the probability of each row's class.
 
     Parameters
@@ -381,7 +381,7 @@ class BinnedScore(float):
 
 
 def roc_curve(
-    y_true: str, y_score: Any, *, pos_label: Any = None, n_bins: int = 50
+    y_true: Any, y_score: Any, *, pos_label: Any = None, n_bins: int = 50
 ) -> RocCurve:
     """Return the receiver operating characteristic of two classes, from binned counts.
 
@@ -423,7 +423,7 @@ def roc_curve(
 
 
 def roc_auc_score(
-    y_true: str, y_score: Any, *, pos_label: Any = None, n_bins: int = 50
+    y_true: Any, y_score: Any, *, pos_label: Any = None, n_bins: int = 50
 ) -> BinnedScore:
     """Return the area under the receiver operating characteristic, from binned counts.
 
@@ -451,7 +451,7 @@ def roc_auc_score(
 
 
 def calibration_curve(
-    y_true: str,
+    y_true: Any,
     y_prob: Any,
     *,
     pos_label: Any = None,
@@ -534,7 +534,7 @@ class _Confusion:
         return chosen
 
 
-def _confusion(y_true: str, y_pred: Federation) -> _Confusion:
+def _confusion(y_true: Any, y_pred: Federation) -> _Confusion:
     """Return the confusion matrix; two rounds."""
     by = y_pred.predicted_by
     assert by is not None, "the metric has checked it"
@@ -553,7 +553,7 @@ def _confusion(y_true: str, y_pred: Federation) -> _Confusion:
 
 
 def _true_classes(
-    y_true: str, predictions: Federation
+    y_true: Any, predictions: Federation
 ) -> tuple[Int[Array, "c w"], Float[Array, " c"]]:
     """Return the names of the label's classes, and their sizes; one round.
 
@@ -572,7 +572,7 @@ def _true_classes(
 def _roc(
     metric: str,
     arguments: dict[str, Any],
-    y_true: str,
+    y_true: Any,
     y_score: Any,
     pos_label: Any,
     n_bins: int,
@@ -598,7 +598,7 @@ def _roc(
 
 
 def _binned(
-    y_true: str,
+    y_true: Any,
     scores: Federation,
     positive: Any,
     last: bool,

@@ -56,7 +56,7 @@ def local_deviations(
 
 
 def r2_score(
-    y_true: str | Sequence[str],
+    y_true: Any,
     y_pred: Any,
     *,
     multioutput: str = "uniform_average",
@@ -106,7 +106,7 @@ def r2_score(
 
 
 def root_mean_squared_error(
-    y_true: str | Sequence[str],
+    y_true: Any,
     y_pred: Any,
     *,
     multioutput: str = "uniform_average",
