@@ -36,7 +36,7 @@ ROWS = {
     "KernelPCA": (
         'model = "KernelPCA"\nn_components = 2\napproximation = "fourier"\n'
         "n_landmarks = 4",
-        "Share of the first",
+        "Cumulative",
     ),
     "Heterogeneity": ('model = "Heterogeneity"', "Differences between silos"),
     "PowerTransformer": (
@@ -50,7 +50,7 @@ ROWS = {
 }  # fmt: skip
 COLUMNS = {
     "PCA": ('model = "PCA"\nn_components = 2\nsvd_solver = "gram"', "Cumulative"),
-    "KernelPCA": ('model = "KernelPCA"\nn_components = 2', "Share of the first"),
+    "KernelPCA": ('model = "KernelPCA"\nn_components = 2', "Cumulative"),
     "CCA": ('model = "CCA"\nn_components = 1', "Generalised correlations"),
     "MMVFL": ('model = "MMVFL"\nbeta = 1.0\ntol = 0.1', "Objective"),
     "VFedPCA": ('model = "VFedPCA"\nn_components = 2', "merged directions"),
