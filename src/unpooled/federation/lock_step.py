@@ -170,9 +170,11 @@ class _Lane(RoundRunner):
         self._turns = queue.SimpleQueue[None]()
         # Decompositions are recorded, or taken from hints, as in the calling thread.
         context = contextvars.copy_context()
-        work = lambda: self._work(view.over(self), program)  # noqa: E731
         self._thread = threading.Thread(
-            target=context.run, args=(work,), daemon=True, name="lock step"
+            target=context.run,
+            args=(self._work, view.over(self), program),
+            daemon=True,
+            name="lock step",
         )
 
     def start(self) -> None:

@@ -54,6 +54,13 @@ from unpooled.results.exhibits import Exhibit
 # A silo is slow when its last update took this many times the mean over all silos.
 _SLOW = 2.0
 _CLASSES = public("c w", "the names of the classes")
+# Predictions of rows, for steps that compare them with the labels of a silo.
+_JUDGED = {
+    "classes": _CLASSES,
+    "scores": public(
+        "N c", "each row's scores for each class, which only the silos can open"
+    ),
+}
 _CONSENSUS = public(
     "N c", "the mean of all pseudo-labels, which only the silos can open"
 )
@@ -181,12 +188,7 @@ def local_scores(
 
 @summed(
     by="party",
-    takes={
-        "classes": _CLASSES,
-        "scores": public(
-            "N c", "each row's scores for each class, which only the silos can open"
-        ),
-    },
+    takes=_JUDGED,
     hits=release("", meaning="how many rows are classified correctly"),
     judged=release("", meaning="how many rows have a label to compare with"),
 )
@@ -205,12 +207,7 @@ def local_hits(
 
 @summed(
     by="party",
-    takes={
-        "classes": _CLASSES,
-        "scores": public(
-            "N c", "each row's scores for each class, which only the silos can open"
-        ),
-    },
+    takes=_JUDGED,
     hits=release("c", meaning="how many rows of each class are classified correctly"),
     judged=release("", meaning="how many rows have a label to compare with"),
 )
