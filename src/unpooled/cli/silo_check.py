@@ -1,4 +1,4 @@
-"""What ``unpooled silo check`` shows: rows, columns, rules and roster."""
+"""The output of ``unpooled silo check``: rows, columns, rules and roster."""
 
 import csv
 from collections import Counter

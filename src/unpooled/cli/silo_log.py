@@ -1,4 +1,4 @@
-"""What ``unpooled silo log`` and ``unpooled silo approve`` show."""
+"""The output of ``unpooled silo log`` and ``unpooled silo approve``."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the command shows of plans and ledgers, in 80 columns or more."""
+"""Tables of plans and ledgers for a terminal, in 80 columns or more."""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence

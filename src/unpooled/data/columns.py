@@ -44,7 +44,7 @@ def check_known(names: Sequence[str], known: Collection[str], source: str) -> No
 @final
 @dataclass(frozen=True)
 class Roles:
-    """What the columns of a source are for.
+    """The roles of a source's columns: features, label, ids.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Which rows of a source a silo lets studies read: a condition in its own file.
+"""The rows of a source that studies may read, as a condition in the silo's file.
 
     where = "age >= 18 and site in ['north', 'south'] and not `on trial` == 1"
 

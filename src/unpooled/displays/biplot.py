@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @final
 class BiplotDisplay:
-    """Where classes or all rows lie in the plane of two components, and the columns.
+    """A biplot: means and spreads of rows in the plane of two components, and columns.
 
     No person is drawn. Make one with `from_estimator`.
 

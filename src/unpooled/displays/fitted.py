@@ -1,4 +1,4 @@
-"""What a display reads of a fitted model: what is there, and never from the silos."""
+"""Attributes of a fitted model for a display, never requested from the silos."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Calls of estimators on a federation, as the silos are told of them."""
+"""Calls of estimators on a federation, as they are sent to the silos."""
 
 import importlib
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ _OPENED = ("classes_",)
 def call_of(
     model: Any, method: str, federation: Any, arguments: Mapping[str, Any]
 ) -> Call:
-    """Return a call as it is told to the silos.
+    """Return a call as it is sent to the silos.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ _ELSEWHERE = (
 @final
 @dataclass(frozen=True, eq=False)
 class PredictedBy:
-    """Who predicted the columns of a view.
+    """The model and the method that predicted the columns of a view.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How well one view is predicted from scores of another, from covariances alone.
+"""Goodness of fit of a view predicted from scores of another, from covariances.
 
 predicted  ŷ = Q t,  t = Rᵀ x        residual covariance  S_yy - E
 E = Q Rᵀ S_xy + S_yx R Qᵀ - Q Rᵀ S_xx R Qᵀ
@@ -16,7 +16,7 @@ from unpooled.linalg.canonical_correlation import Covariances, score_variances
 @final
 @dataclass(frozen=True)
 class ResponseFit:
-    """How well each response is predicted on the rows that were fitted.
+    """Goodness of fit of each response on the rows of the fit.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ def response_fit(
 @final
 @dataclass(frozen=True)
 class Importance:
-    """What the components of a partial least squares regression explain.
+    """Variable importance and explained shares of a partial least squares regression.
 
     Attributes
     ----------

@@ -176,7 +176,7 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         raise NotImplementedError
 
     def summary(self, later: Sequence[Any] = ()) -> Summary:
-        """What the fit found, as tables that print.
+        """The results of the fit, as tables that print.
 
         Parameters
         ----------

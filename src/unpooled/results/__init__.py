@@ -1,1 +1,1 @@
-"""What a fitted model found, whatever the model: values, for people and for files."""
+"""Results of a fitted model of any class: values, for people and for files."""

@@ -1,4 +1,4 @@
-"""What an estimator did, as its authors would write it in a paper: sentence and works.
+"""An estimator's sentence for the methods section of a paper, and the works it cites.
 
 Each estimator has its own, in its method ``_citation``, so that a report's paragraph on
 methods needs no list of estimators.

@@ -1,4 +1,4 @@
-"""What a model or a step is about, in a few words: the first line of its module."""
+"""The subject of a model or a step in a few words: the first line of its module."""
 
 import re
 import sys

@@ -24,7 +24,7 @@ _WIDTH = 80
 
 @final
 class Summary:
-    """What a fitted model found: tables, sentences and pictures.
+    """The results of a fitted model: tables, sentences and pictures.
 
     It prints as text, is shown with pictures in a notebook, and has the numbers with
     all their digits: the same that a run writes into its folder ``results``.

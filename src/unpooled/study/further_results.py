@@ -1,4 +1,4 @@
-"""What a study asks for beside a fit: columns selected, scores, what silos keep.
+"""Results beside a fit: selected columns, scores, attributes that silos keep.
 
     select = 40                   model.select(40, view)    which columns, of each silo
     scores = "parties"            model.transform(view)     the silos keep the scores

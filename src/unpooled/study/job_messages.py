@@ -1,4 +1,4 @@
-"""What a job sends to its submitter, as JSON: plan, events, errors, results.
+"""Messages of a job to its submitter, as JSON: plan, events, errors, results.
 
 {"plan": {...} or null, "first": 0, "events": [[party, step, round], ...]}
 the same with "size": bytes of the results, once they are ready

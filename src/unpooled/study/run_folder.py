@@ -48,7 +48,7 @@ _CHECKPOINT = "progress.json"
 @final
 @dataclass
 class RunState:
-    """What a run has finished: the content of state.json.
+    """The finished parts of a run: the content of state.json.
 
     Attributes
     ----------

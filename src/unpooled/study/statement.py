@@ -1,4 +1,4 @@
-"""What a study says of itself for data protection: keys of [study], all optional.
+"""A study's statement for data protection: keys of [study], all optional.
 
 [study]
 purpose = "Which risk factors vary together?"

@@ -367,7 +367,7 @@ def check_steps(trial: Trial) -> None:
 
 
 def check_policies(trial: Trial) -> None:
-    """What the silos' default rules refuse stops the fit and leaves no model."""
+    """A refusal by the silos' default rules stops the fit and leaves no model."""
     model = clone(trial.model)
     closed = trial.federation(policy=Policy(allowed_steps=(), min_parties=2))
     if not plan(clone(trial.model), closed, trial.y).rounds:

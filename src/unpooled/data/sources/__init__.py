@@ -1,1 +1,1 @@
-"""Where a silo's table comes from: memory, files, databases, clusters."""
+"""Sources of a silo's table: memory, files, databases, clusters."""

@@ -55,7 +55,7 @@ class DatabaseAddress:
 
     @property
     def source(self) -> str:
-        """What to call the source at the start of an error."""
+        """The source's name at the start of an error."""
         what = "The query" if self.table is None else f"The table {self.table!r}"
         return f"{what} in {self.shown}"
 

@@ -1,4 +1,4 @@
-"""How a file writes its cells, where its ending does not say it.
+"""The format of a file's cells, as far as its ending leaves it open.
 
 separator, decimal, encoding     of text files; the encoding of SAS, SPSS and Stata too
 sheet                            of Excel workbooks
@@ -17,7 +17,7 @@ FORMAT_KEYS = ("separator", "decimal", "encoding", "sheet")
 @final
 @dataclass(frozen=True)
 class FileFormat:
-    """How a file writes its cells; None for what is usual for its ending.
+    """The format of a file's cells; None for the usual one of its ending.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What both ends of a job do with NVFlare: bytes as it carries them, calls, start-up.
+"""NVFlare as both ends of a job use it: bytes as it carries them, calls, start-up.
 
 Imported only in the processes of a job: it needs NVFlare, an optional extra.
 """

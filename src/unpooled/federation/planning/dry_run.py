@@ -258,7 +258,7 @@ def planned_message(
 
 @dataclass(frozen=True)
 class _Answers:
-    """What the silos say of a plan.
+    """The silos' replies to a plan.
 
     Attributes
     ----------

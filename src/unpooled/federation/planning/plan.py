@@ -20,7 +20,7 @@ _SECONDS_PER_BYTE = 2.5e-7
 @final
 @dataclass(frozen=True)
 class Plan:
-    """What a fit would exchange, what silos would refuse, and what it would cost.
+    """A fit's exchanges, refusals and costs, before anything is sent.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Plan:
 
     @property
     def numbers(self) -> float:
-        """How many numbers the fit would open: those that `max_released_share` counts.
+        """Count of the numbers that the fit would open, as of `max_released_share`.
 
         Releases with an entry for each person are not among them.
         """

@@ -1,4 +1,4 @@
-"""How columns and classes lie along the discriminants, from moments the fit opened.
+"""Correlations of columns and spreads of classes along the discriminants.
 
     S_w, S_t   covariances within classes and of all rows, before any shrinkage
     V          directions, k of them

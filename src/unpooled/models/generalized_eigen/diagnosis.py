@@ -1,4 +1,4 @@
-"""How far a one-shot solution is from the exact one, with two bounds.
+"""Distance of a one-shot solution from the exact one, with two bounds.
 
 References
 ----------

@@ -95,7 +95,7 @@ def projected(
 @final
 @dataclass(frozen=True)
 class OneShotSolver:
-    """How the leading eigenvectors of Σ M_i are found: options of the one-shot solvers.
+    """Options of the one-shot solvers, which find leading eigenvectors of Σ M_i.
 
     Attributes
     ----------

@@ -1,1 +1,1 @@
-"""How much silos differ in their means and covariances."""
+"""Differences between silos in their means and covariances."""

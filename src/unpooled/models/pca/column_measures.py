@@ -1,4 +1,4 @@
-"""How columns and principal components belong together: correlations and shares.
+"""Relations of columns and principal components: correlations and shares.
 
     correlation of column j and component i   r_ij = v_ij sqrt(λ_i) / s_j
     cos2, quality of representation           r_ij²

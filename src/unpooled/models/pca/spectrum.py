@@ -1,4 +1,4 @@
-"""What the solvers of PCA share: how many components, and what a solver returns."""
+"""The number of components, options and result that PCA's solvers share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -63,7 +63,7 @@ class Spectrum:
 @final
 @dataclass(frozen=True)
 class Iteration:
-    """Where an iterative solver starts and when it stops.
+    """The start and the stopping rule of an iterative solver.
 
     Attributes
     ----------

@@ -161,7 +161,7 @@ def deflated_views(party: str, deflated: Sequence[str]) -> tuple[bool, bool]:
 @final
 @dataclass(frozen=True)
 class Search:
-    """How the directions of two parties' columns are searched for.
+    """Options of the search for directions of two parties' columns.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Which canonical correlations are not zero: Wilks' lambda and Bartlett's test."""
+"""Tests of canonical correlations against zero: Wilks' lambda, Bartlett's test."""
 
 from dataclasses import dataclass
 from typing import final
@@ -54,7 +54,7 @@ class CanonicalTest(Tabular):
 
     @property
     def cells(self) -> tuple[Array, ...]:
-        """What stands in `columns_of_test`."""
+        """The values of the columns of `columns_of_test`."""
         return (self.correlations, self.wilks, self.statistic, self.dof, self.p_value)
 
 

@@ -1,4 +1,4 @@
-"""Rounds that exchanged the same arrays, told once: a search has hundreds of them."""
+"""Rounds that exchanged the same arrays, in one row: a search has hundreds."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby

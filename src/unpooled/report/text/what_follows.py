@@ -1,4 +1,4 @@
-"""What could be learned from the arrays that left, and what could not."""
+"""Conclusions that the arrays which left allow, and those that they do not."""
 
 from collections import Counter
 from typing import Any

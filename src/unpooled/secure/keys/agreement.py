@@ -37,7 +37,7 @@ SEAL_BYTES = _NONCE + 16
 
 
 class Offer(NamedTuple):
-    """What a party offers for a session.
+    """A party's offer for a session.
 
     Attributes
     ----------
