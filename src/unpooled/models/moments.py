@@ -43,6 +43,13 @@ from unpooled.protocol.step import kept, public, release, stays, summed
 _ROUNDING = float(np.finfo(float).eps) ** 2
 
 
+# In the words of the ledger, for all estimators that release or receive them.
+MEAN = public("p", "the mean of each column over all silos")
+SQUARES = "sum of squares of each column (squared deviations from its mean)"
+PRODUCTS = (
+    "cross-product matrix (products of every two columns' deviations from their means, "
+    "added over all rows)"
+)
 _OBSERVED = "column sums over the cells that have a value"
 OBSERVED = public(
     "p", "number of rows with a value in each column, over all silos", counts="cells"
@@ -115,16 +122,13 @@ def local_total(X: Rows, sums: Sums = None) -> dict[str, Any]:
 
 
 @summed(
-    takes={"mean": public("p", "the mean of each column over all silos")},
-    squares=release(
-        "p", meaning="sum of squares of each column (squared deviations from its mean)"
-    ),
+    takes={"mean": MEAN},
+    squares=release("p", meaning=SQUARES),
     scatter=stays(
         "p p",
         symmetric=True,
         until="fit",
-        meaning="cross-product matrix (products of every two columns' deviations from "
-        "their means, added over all rows)",
+        meaning=PRODUCTS,
     ),
 )
 def local_squares(
@@ -136,17 +140,12 @@ def local_squares(
 
 
 @summed(
-    takes={
-        "squares": public(
-            "p", "sum of squares of each column (squared deviations from its mean)"
-        )
-    },
+    takes={"squares": public("p", SQUARES)},
     scatter=release(
         "p p",
         symmetric=True,
         bound=CauchySchwarz("squares"),
-        meaning="cross-product matrix (products of every two columns' deviations from "
-        "their means, added over all rows)",
+        meaning=PRODUCTS,
     ),
 )
 def local_scatter(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.moments import squared_deviations
 from unpooled.linalg.settled import Arrays, is_orthonormal, near, settled
+from unpooled.models.moments import MEAN, SQUARES
 from unpooled.protocol.bounds import CauchySchwarzImage
 from unpooled.protocol.step import derived, public, release, summed
 
@@ -35,10 +36,8 @@ _ROUNDING = 1e-12
 
 
 @summed(
-    takes={"mean": public("p", "the mean of each column over all silos")},
-    squares=release(
-        "p", meaning="sum of squares of each column (squared deviations from its mean)"
-    ),
+    takes={"mean": MEAN},
+    squares=release("p", meaning=SQUARES),
 )
 def local_spread(X: Float[Array, "n p"], *, mean: Float[Array, " p"]) -> dict[str, Any]:
     """Add squared deviations from the mean of all rows."""
@@ -47,10 +46,8 @@ def local_spread(X: Float[Array, "n p"], *, mean: Float[Array, " p"]) -> dict[st
 
 @summed(
     takes={
-        "mean": public("p", "the mean of each column over all silos"),
-        "squares": public(
-            "p", "sum of squares of each column (squared deviations from its mean)"
-        ),
+        "mean": MEAN,
+        "squares": public("p", SQUARES),
         "V": public(
             "p q", "a block of weights of columns, by which the next product is taken"
         ),
@@ -196,7 +193,7 @@ def _range(
 
 @derived(
     takes={
-        "mean": public("p", "the mean of each column over all silos"),
+        "mean": MEAN,
         "basis": public("p q", "a basis of the space that all rows span"),
     },
 )

@@ -47,6 +47,7 @@ from unpooled.models.discriminant.within_scatter import (
     singular_within,
     within_covariances,
 )
+from unpooled.models.moments import MEAN
 from unpooled.models.row_space import coordinates, scaled_row_space
 from unpooled.protocol.step import public, release, summed
 
@@ -62,7 +63,7 @@ _CONSTANT = 1e-13
         "scales": public(
             "c p", "the standard deviation of each column within each class"
         ),
-        "mean": public("p", "the mean of each column over all silos"),
+        "mean": MEAN,
         "scale": public("p", "the standard deviation of each column over all silos"),
     },
     fourths=release(

@@ -45,7 +45,7 @@ from unpooled.linalg.moments import column_sums, scatter
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.heterogeneity.heterogeneity_results import heterogeneity_exhibits
-from unpooled.models.moments import pooled_mean
+from unpooled.models.moments import MEAN, PRODUCTS, SQUARES, pooled_mean
 from unpooled.protocol.bounds import CauchySchwarz
 from unpooled.protocol.step import public, release, stays, summed
 from unpooled.results.citations import Citation
@@ -68,25 +68,18 @@ _TABLE = {
 _MOST_BARS = 30
 # A silo's correlation matrix is singular where its smallest eigenvalue is below this.
 _SINGULAR = 1e-10
-_PRODUCTS = (
-    "cross-product matrix (products of every two columns' deviations from their means, "
-    "added over all rows)"
-)
-
-
-_SQUARES = "sum of squares of each column (squared deviations from its mean)"
 
 
 @summed(
-    takes={"mean": public("p", "the mean of each column over all silos")},
-    squares=release("p", meaning=_SQUARES),
+    takes={"mean": MEAN},
+    squares=release("p", meaning=SQUARES),
     count=stays("", until="fit", meaning="how many rows the silo has"),
     shift=stays(
         "p",
         until="fit",
         meaning="the sum of the silo's deviations from the mean over all silos",
     ),
-    scatter=stays("p p", symmetric=True, until="fit", meaning=_PRODUCTS),
+    scatter=stays("p p", symmetric=True, until="fit", meaning=PRODUCTS),
 )
 def local_squares(
     X: Float[Array, "n p"], *, mean: Float[Array, " p"]
@@ -102,9 +95,9 @@ def local_squares(
 
 
 @summed(
-    takes={"squares": public("p", _SQUARES)},
+    takes={"squares": public("p", SQUARES)},
     scatter=release(
-        "p p", symmetric=True, bound=CauchySchwarz("squares"), meaning=_PRODUCTS
+        "p p", symmetric=True, bound=CauchySchwarz("squares"), meaning=PRODUCTS
     ),
     between=release(
         "p p",
@@ -141,7 +134,7 @@ def local_shifts(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, Any]:
 
 
 @summed(
-    takes={"squares": public("p", _SQUARES)},
+    takes={"squares": public("p", SQUARES)},
     between=release(
         "p",
         meaning="between-silo sum of squares of each column (squared deviation of the "
@@ -159,7 +152,7 @@ _OWN_SQUARES = "squared deviations from the silo's own mean, added, for each"
 
 @summed(
     takes={
-        "mean": public("p", "the mean of each column over all silos"),
+        "mean": MEAN,
         "scale": public("p", "the standard deviation of each column over all silos"),
         "axes": public("p k", "the principal components of all columns"),
     },

@@ -30,7 +30,7 @@ from unpooled.linalg.eigen import (
     with_positive_peaks,
 )
 from unpooled.linalg.settled import product
-from unpooled.models.moments import local_squares, pooled_mean
+from unpooled.models.moments import SQUARES, local_squares, pooled_mean
 from unpooled.models.pca.spectrum import (
     Spectrum,
     Wanted,
@@ -46,11 +46,7 @@ _MORE = 32
 
 
 @summed(
-    takes={
-        "squares": public(
-            "p", "sum of squares of each column (squared deviations from its mean)"
-        )
-    },
+    takes={"squares": public("p", SQUARES)},
     scatter=release(
         "p p",
         symmetric=True,
@@ -89,9 +85,7 @@ def local_factor(kept: Any, *, rank: int) -> dict[str, Any]:
         "directions": public(
             "p l", "directions found from the rounded cross-product matrix"
         ),
-        "squares": public(
-            "p", "sum of squares of each column (squared deviations from its mean)"
-        ),
+        "squares": public("p", SQUARES),
     },
     projected=release(
         "l l",

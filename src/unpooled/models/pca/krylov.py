@@ -31,7 +31,7 @@ from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.krylov import block_width, leading_ritz_pairs
 from unpooled.linalg.moments import Rows, squared_deviations
 from unpooled.linalg.ritz import RitzPairs
-from unpooled.models.moments import pooled_mean
+from unpooled.models.moments import MEAN, SQUARES, pooled_mean
 from unpooled.models.pca.spectrum import (
     Iteration,
     Spectrum,
@@ -51,10 +51,8 @@ _USUAL_ROUNDS = 15
 
 @summed(
     sparse=True,
-    takes={"mean": public("p", "the mean of each column over all silos")},
-    squares=release(
-        "p", meaning="sum of squares of each column (squared deviations from its mean)"
-    ),
+    takes={"mean": MEAN},
+    squares=release("p", meaning=SQUARES),
 )
 def local_spread(X: Rows, *, mean: Float[Array, " p"]) -> dict[str, Any]:
     """Return this silo's sums of squares about the mean of all rows."""
@@ -64,10 +62,8 @@ def local_spread(X: Rows, *, mean: Float[Array, " p"]) -> dict[str, Any]:
 @summed(
     sparse=True,
     takes={
-        "mean": public("p", "the mean of each column over all silos"),
-        "squares": public(
-            "p", "sum of squares of each column (squared deviations from its mean)"
-        ),
+        "mean": MEAN,
+        "squares": public("p", SQUARES),
         "V": public(
             "p l", "a block of weights of columns, by which the next product is taken"
         ),

@@ -17,13 +17,13 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.models.moments import complete
+from unpooled.models.moments import MEAN, complete
 from unpooled.protocol.step import public, release, summed
 
 
 @summed(
     takes={
-        "mean": public("p", "the mean of each column over all silos"),
+        "mean": MEAN,
         "components": public("k p", "the components (weights of columns)"),
     },
     count=release("", meaning="sample size (number of rows)"),

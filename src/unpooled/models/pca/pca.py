@@ -35,7 +35,7 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models import moments
 from unpooled.models.base import FederatedEstimator, check_federation
-from unpooled.models.moments import local_scatter, local_squares, pooled_mean
+from unpooled.models.moments import MEAN, local_scatter, local_squares, pooled_mean
 from unpooled.models.pca import (
     columns,
     compression,
@@ -74,7 +74,7 @@ SOLVERS = {
 
 @derived(
     takes={
-        "mean": public("p", "the mean of each column over all silos"),
+        "mean": MEAN,
         "components": public(
             "k p", "the principal components (loadings of all columns)"
         ),

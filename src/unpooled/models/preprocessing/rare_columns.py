@@ -27,13 +27,15 @@ from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.moments import (
+    MEAN,
     OBSERVED,
+    SQUARES,
     local_counts,
     local_observed,
     pooled_sums,
 )
 from unpooled.models.preprocessing.preprocessing_results import rare_columns_exhibits
-from unpooled.protocol.step import public, release, summed
+from unpooled.protocol.step import release, summed
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
@@ -44,11 +46,9 @@ _ROUNDING = 1e-6
 @summed(
     takes={
         "count": OBSERVED,
-        "mean": public("p", "the mean of each column over all silos"),
+        "mean": MEAN,
     },
-    squares=release(
-        "p", meaning="sum of squares of each column (squared deviations from its mean)"
-    ),
+    squares=release("p", meaning=SQUARES),
     fourths=release(
         "p",
         meaning="the fourth powers of each column's deviations from its mean, added",

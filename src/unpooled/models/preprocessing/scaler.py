@@ -24,7 +24,9 @@ from unpooled.federation.federation import Federation
 from unpooled.linalg.moments import squared_deviations
 from unpooled.models.base import FederatedEstimator
 from unpooled.models.moments import (
+    MEAN,
     OBSERVED,
+    SQUARES,
     local_counts,
     local_observed,
     own_observed,
@@ -47,11 +49,9 @@ from unpooled.results.exhibits import Exhibit
 @summed(
     takes={
         "count": OBSERVED,
-        "mean": public("p", "the mean of each column over all silos"),
+        "mean": MEAN,
     },
-    squares=release(
-        "p", meaning="sum of squares of each column (squared deviations from its mean)"
-    ),
+    squares=release("p", meaning=SQUARES),
 )
 def local_squares(
     X: Float[Array, "n p"], *, count: Float[Array, " p"], mean: Float[Array, " p"]
@@ -62,7 +62,7 @@ def local_squares(
 
 @derived(
     takes={
-        "mean": public("p", "the mean of each column over all silos"),
+        "mean": MEAN,
         "scale": public("p", "the standard deviation of each column over all silos"),
     },
     by_column=True,

@@ -33,13 +33,13 @@ from unpooled.linalg.regression_fit import ResponseFit
 from unpooled.models.base import FederatedEstimator, check_federation
 from unpooled.models.metrics.predictions import predicted
 from unpooled.models.metrics.regression import PREDICTED, r2_score
-from unpooled.models.moments import complete, pooled_mean, pooled_scatter
+from unpooled.models.moments import MEAN, complete, pooled_mean, pooled_scatter
 from unpooled.protocol.step import derived, disclosed, public, release
 
 
 @derived(
     takes={
-        "mean": public("p", "the mean of each column over all silos"),
+        "mean": MEAN,
         "scale": public("p", "the number that each column is divided by"),
         "rotations": public("p k", "the weights of columns in each score"),
     },
