@@ -84,12 +84,21 @@ OTHERS = {
 }
 
 
+# `make test` has these: each kind of summary. `check_estimator` reports on all.
+USUAL = {"CCA-rows", "KernelPCA-columns", "LinearDiscriminantAnalysis-rows"}
+USUAL |= {"MMVFL-columns", "PCA-rows", "StandardScaler-columns"}
+
+
 def cases():
-    for model, kind in estimators().items():
-        for partition in kind._partitions:
-            yield f"{model}-{partition}", model, partition
-    for name in OTHERS:
-        yield name, name.partition("-")[0], "rows"
+    found = [
+        (f"{model}-{partition}", model, partition)
+        for model, kind in estimators().items()
+        for partition in kind._partitions
+    ]
+    found += [(name, name.partition("-")[0], "rows") for name in OTHERS]
+    for case in found:
+        marks = () if case[0] in USUAL else pytest.mark.slow
+        yield pytest.param(*case, id=case[0], marks=marks)
 
 
 def people(silo):

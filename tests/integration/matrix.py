@@ -169,6 +169,16 @@ def model_of(name: str) -> str:
     return name.partition("-")[0]
 
 
+# The first case of each model and partition.
+FIRST = tuple(
+    {
+        (model_of(name), case.partition): name
+        for name, case in reversed(CASES.items())
+        if name != "PCA-power"
+    }.values()
+)
+
+
 def text_of(name: str, sources: Mapping[str, Path] | None = None) -> str:
     """Return a case's study file; with sources it is one that runs in one process."""
     case = CASES[name]

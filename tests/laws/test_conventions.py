@@ -103,8 +103,14 @@ TRIALS: dict[str, tuple[Any, dict[str, Any]]] = {
     "VFedAKPCA": (up.VFedAKPCA(), {**COLUMNS, "exact": False}),
     "VFedPCA": (up.VFedPCA(rounds=3), {**COLUMNS, "exact": False}),
 }
+# Solvers that have tests of equality of their own.
+ANOTHER_SOLVER = ("regularised", "one-shot", "krylov", "gossip")
 CHECKS = [
-    pytest.param(check, id=f"{name}-{check.__name__}")
+    pytest.param(
+        check,
+        id=f"{name}-{check.__name__}",
+        marks=pytest.mark.slow if name.endswith(ANOTHER_SOLVER) else (),
+    )
     for name, (estimator, options) in TRIALS.items()
     for check in check_estimator(estimator, generate_only=True, **options)
 ]

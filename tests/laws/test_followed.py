@@ -12,15 +12,11 @@ from unpooled.ledger import Release
 from unpooled.models.base import fitted_names
 from unpooled.models.files.catalogue import estimators
 from unpooled.party.following import FOLLOWED
-from ways import WAYS, Way
+from ways import WAYS, Way, every_way
 
-CASES = [
-    pytest.param(name, way, id=f"{name}-{number}")
-    for name, ways in WAYS.items()
-    for number, way in enumerate(ways)
-]
+CASES = list(every_way())
 # Without a seed of its own, a fit draws from the session's.
-SEEDS = [0, None]
+SEEDS = [0, pytest.param(None, marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

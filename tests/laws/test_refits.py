@@ -9,14 +9,21 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 import unpooled as up
+from tiers import mostly_slow
 from unpooled.errors import AggregationError, DataError
 from unpooled.models.base import fitted_names
 from unpooled.models.files.catalogue import estimators
 from ways import COLUMNS, WAYS, Way, rows
 from wire import Silos, kind
 
+# Between the first way and itself nothing is new to `check_estimator`.
 PAIRS = [
-    pytest.param(name, *pair, id=f"{name}-{i}")
+    pytest.param(
+        name,
+        *pair,
+        id=f"{name}-{i}",
+        marks=() if i == 0 and len(ways) > 1 else pytest.mark.slow,
+    )
     for name, ways in WAYS.items()
     for i, pair in enumerate(zip([ways[-1], *ways], ways, strict=False))
 ]
@@ -32,7 +39,7 @@ def test_nothing_of_an_earlier_fit_stays(name, first, second):
     assert set(fitted_names(model)) == set(fitted_names(fresh))
 
 
-@pytest.mark.parametrize("when", ["at once", "at the end"])
+@pytest.mark.parametrize("when", mostly_slow(["at once", "at the end"], "at the end"))
 @pytest.mark.parametrize("name", WAYS)
 def test_a_fit_that_fails_leaves_nothing(name, when):
     way = WAYS[name][0]

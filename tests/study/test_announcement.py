@@ -1,13 +1,15 @@
 """What a person at a silo is shown before a study begins, for every estimator."""
 
+import functools
 import io
 
 import pytest
 from rich.console import Console
 
-from integration.matrix import CASES, RULES, text_of
+from integration.matrix import CASES, FIRST, RULES, text_of
 from integration.rows import SILOS, WRITERS
 from server_end import ServerEnd
+from tiers import mostly_slow
 from unpooled.cli.silo_log import show_announced
 from unpooled.errors import AggregationError
 from unpooled.report.facts import declaration
@@ -29,16 +31,27 @@ def parties(tmp_path_factory):
     return found
 
 
-def told(lines):
+@pytest.fixture(scope="module")
+def announced(parties):
+    """What a silo is shown of a case: its plan, made once."""
+
+    @functools.cache
+    def announced(name):
+        party = parties[CASES[name].partition].party(SILOS[0])
+        return read_announced(party, f"case-{name}", text_of(name))
+
+    return announced
+
+
+def of_lines(lines):
     return [(x.step, x.name, x.visibility, x.direction) for x in lines]
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_silo_plans_what_the_coordinator_plans(parties, name, tmp_path):
+@pytest.mark.parametrize("name", mostly_slow(CASES, *FIRST))
+def test_a_silo_plans_what_the_coordinator_plans(announced, name, tmp_path):
     case = CASES[name]
-    party = parties[case.partition].party(SILOS[0])
 
-    announced = read_announced(party, f"case-{name}", text_of(name))
+    shown = announced(name)
 
     sources = {silo: WRITERS[case.partition](silo, tmp_path) for silo in SILOS}
     study = Study.from_text(tmp_path / "study.toml", text_of(name, sources))
@@ -48,21 +61,20 @@ def test_a_silo_plans_what_the_coordinator_plans(parties, name, tmp_path):
     lines = [line for line in planned.releases if SILOS[0] in line.parties]
     if case.partition == "rows":
         # How often models of columns ask depends on the other silos' columns.
-        assert told(announced.plan.releases) == told(lines)
+        assert of_lines(shown.plan.releases) == of_lines(lines)
     families = {line.step.rpartition(".")[0] + ".*" for line in lines}
-    assert set(announced.steps) == families
-    assert not announced.plan.refusals
+    assert set(shown.steps) == families
+    assert not shown.plan.refusals
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_every_line_that_is_shown_has_a_meaning(parties, name):
-    party = parties[CASES[name].partition].party(SILOS[0])
-    announced = read_announced(party, f"case-{name}", text_of(name))
+@pytest.mark.parametrize("name", mostly_slow(CASES, *FIRST))
+def test_every_line_that_is_shown_has_a_meaning(announced, name):
+    shown = announced(name)
     window = Console(file=io.StringIO(), width=100)
 
-    show_announced(window, f"case-{name}", text_of(name), announced)
+    show_announced(window, f"case-{name}", text_of(name), shown)
 
-    for line in announced.plan.releases:
+    for line in shown.plan.releases:
         if line.direction == "out":
             declared = declaration(line.step, line.name)
             assert getattr(declared, "meaning", ""), (line.step, line.name)

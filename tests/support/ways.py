@@ -1,11 +1,12 @@
 """Ways to fit each estimator whose attributes, rounds or arguments differ."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import unpooled as up
 from wire import Silos, silos
@@ -96,3 +97,11 @@ WAYS: dict[str, list[Way]] = {
     "VFedAKPCA": VIEWS,
     "VFedPCA": VIEWS,
 }
+
+
+def every_way() -> Iterator[Any]:
+    """Yield pytest's parameters (name, way): `make test` has each model's first way."""
+    for name, ways in WAYS.items():
+        for number, way in enumerate(ways):
+            marks = (pytest.mark.slow,) if number else ()
+            yield pytest.param(name, way, id=f"{name}-{number}", marks=marks)
