@@ -6,6 +6,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, final
 
@@ -197,10 +198,17 @@ class Trial:
             **options,
         )
 
-    def fitted(self, federation: Federation | None = None) -> Any:
+    @cached_property
+    def reference(self) -> Any:
+        """A clone that is fitted on the default federation, with which others compare.
+
+        Checks only read it: it is fitted once for all of them.
+        """
+        return self.fitted(self.federation())
+
+    def fitted(self, federation: Federation) -> Any:
         """Return a clone that is fitted."""
-        at = self.federation() if federation is None else federation
-        return clone(self.model).fit(at, self.y)
+        return clone(self.model).fit(federation, self.y)
 
 
 @final
@@ -293,7 +301,7 @@ def check_pooled_answer(trial: Trial) -> None:
 
 def check_splits(trial: Trial) -> None:
     """The result does not depend on how the rows lie in silos, nor on their order."""
-    reference = trial.fitted()
+    reference = trial.reference
     masked = trial.fitted(trial.federation(secure_sum="masked"))
     _assert_equal_fits(trial, masked, "under masks", reference)
     if trial.partition == "columns" or not trial.exact:
@@ -321,7 +329,7 @@ def check_refit(trial: Trial) -> None:
     frame[features] = frame[features].to_numpy()[::-1] * 1.5
     model = trial.fitted(trial.federation(frame=frame))
     model.fit(trial.federation(), trial.y)
-    _assert_equal_fits(trial, model, "after another fit", trial.fitted())
+    _assert_equal_fits(trial, model, "after another fit", trial.reference)
 
 
 def check_ledger(trial: Trial) -> None:
@@ -413,7 +421,7 @@ def check_model_file(trial: Trial) -> None:
     """A saved model comes back with the same attributes, to the bit."""
     if type(trial.model).__name__ not in estimators():
         return
-    model = trial.fitted()
+    model = trial.reference
     with tempfile.TemporaryDirectory() as folder:
         save(model, Path(folder) / "model.unpooled")
         same = load(Path(folder) / "model.unpooled")
@@ -555,7 +563,7 @@ def _oracle(trial: Trial) -> Mapping[str, Any]:
     X, labels = trial.features, trial.labels
     if isinstance(trial.pooled, BaseEstimator):
         twin = clone(trial.pooled)
-        own = set(fitted_names(trial.fitted()))
+        own = set(fitted_names(trial.reference))
         if isinstance(trial.y, list):
             twin.fit(X.drop(columns=trial.y), X[trial.y])
         else:
