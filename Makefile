@@ -13,9 +13,11 @@ DEV := $(VENV)/.installed-dev
 # Two processes, half of the files each, of one thread: BLAS's would stand in their way.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 PARALLEL := -n 2 --dist worksteal
-# Every function that is annotated with a shape is entered by one of these tests.
-SHAPES := --jaxtyping-packages=unpooled,beartype.beartype \
-    --ignore=tests/data/sources/test_dask_source.py
+# Every function that is annotated with a shape is entered by one case of these tests;
+# where all of them run, `tests/support/shape_tier.py` sees to it.
+SHAPES = --jaxtyping-packages=unpooled,shape_tier.checked \
+    --ignore=tests/data/sources/test_dask_source.py \
+    $(if $(PYTEST_ARGS)$(filter-out file,$(origin SHAPED)),,--every-shape)
 SHAPED := $(addprefix tests/,cli/test_cli_demo.py data displays federation laws linalg \
     models party protocol report results secure)
 

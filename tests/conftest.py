@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from report_pages import Page
     from unpooled.report.html import Facts
 
-pytest_plugins = ["pytester", "skip_list"]
+pytest_plugins = ["pytester", "shape_tier", "skip_list"]
 
 # No deadlines: a loaded machine is not a mistake. In CI the examples are the same each
 # time, so that it judges the change and not the day's luck; elsewhere they are new, and
@@ -96,15 +96,20 @@ def page(heart: "Facts") -> "Page":
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave most of the grid of secure sums and splits to `make test-long`.
 
-    Of each test that draws from it, `make test` has the first two splits under masks
-    and the first case in clear.
+    Of each test that draws from it, `make test` has the second split under masks and
+    the first case in clear; of a test that draws splits alone, the first two.
     """
     for item in items:
         if (case := getattr(item, "callspec", None)) is None:
             continue
         others = {name: i for name, i in case.indices.items() if name != "secure_sum"}
-        in_clear = case.params.get("secure_sum") == "plain" and drawn(item)
-        if others.get("split", 0) > 1 or (in_clear and any(others.values())):
+        adding = case.params.get("secure_sum") if drawn(item) else None
+        split = others.get("split", 1)
+        if (
+            split > 1
+            or (adding == "plain" and any(others.values()))
+            or (adding == "masked" and split == 0)
+        ):
             item.add_marker(pytest.mark.slow)
 
 
