@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from splits import SPLITS
+from tiers import mostly_slow, thin_out
 
 # Never imported at the top: this file loads before the hook that checks array shapes.
 if TYPE_CHECKING:
@@ -57,9 +58,12 @@ def postgresql() -> Iterator[str]:
         yield f"postgresql://owner{place}"
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=mostly_slow(["sqlite", "postgresql"], "sqlite"))
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Every kind of database, empty: its address up to what names the rows."""
+    """Every kind of database, empty: its address up to what names the rows.
+
+    `make test` has PostgreSQL in `test_database_postgresql.py` alone.
+    """
     from databases import EMPTIED, run
 
     if request.param == "sqlite":
@@ -111,6 +115,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             or (adding == "masked" and split == 0)
         ):
             item.add_marker(pytest.mark.slow)
+    thin_out(items)
 
 
 def drawn(item: pytest.Item) -> bool:

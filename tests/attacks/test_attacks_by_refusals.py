@@ -156,6 +156,7 @@ def refused_from(policy: Any) -> float:
     return bisect(0.0, 500.0, lambda lam: not refuses(lam))
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("policy", [{}, PATIENT])
 def test_an_overflow_does_not_tell_a_silos_own_largest_value(policy):
     edge = bisect(0.0, 500.0, lambda lam: not overflows(lam))
@@ -207,6 +208,7 @@ def test_changed_rows_are_another_question():
     assert rules - {""} == {"max_released_share"}
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("wide", [{"max_released_share": 3.0}, PATIENT])
 def test_a_silo_may_allow_more(wide):
     assert fits({"min_rows": 0, **wide}, 40) == (40, "")

@@ -94,6 +94,7 @@ def signs(times: float, *, in_memory: bool) -> Array:
 TRUE = TABLES[VICTIM].sum() < GUESSES
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("in_memory", [False, True])
 def test_no_silo_is_compared_alone(in_memory):
     seen = signs(0.0, in_memory=in_memory)
@@ -101,6 +102,7 @@ def test_no_silo_is_compared_alone(in_memory):
     assert (seen != TRUE).any()
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("in_memory", [False, True])
 def test_control_without_masks_one_silo_is_compared_alone(in_memory, monkeypatch):
     monkeypatch.setattr(computing, "covered", lambda rows, *_: rows)

@@ -27,6 +27,7 @@ def demos(tmp_path_factory):
     return shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_demo_fits_the_window(demos, width):
     assert too_wide(demos[width][0], width) == []

@@ -178,6 +178,7 @@ def test_results_can_be_written_in_one_form(done, tmp_path):
     assert (where / "results.json").exists()
 
 
+@pytest.mark.slow
 def test_a_run_of_an_earlier_version_gets_its_results_when_it_is_resumed(tmp_path):
     study = write_study(tmp_path)
     assert call("run", study, "--out", tmp_path / "run").exit_code == 0

@@ -51,6 +51,8 @@ def pytest_collection_modifyitems(
         elif is_about_another(item):
             gone.append(item)
         else:
+            # `make test` has each of their values once, the long tier their grids.
+            item.add_marker(pytest.mark.thinned)
             pattern = pattern_for(item.name)
             cases[file, pattern] += 1
             (gone if pattern else kept).append(item)

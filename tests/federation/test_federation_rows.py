@@ -36,6 +36,7 @@ def sizes_of_blocks(federation, party):
     return cut.sizes
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize("n", [2, 3, 8])
 def test_folds_partition_the_rows(federation, n, shuffle):

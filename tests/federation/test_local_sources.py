@@ -70,6 +70,7 @@ SOURCES = {
 }
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("source", list(SOURCES))
 def test_any_source_gives_the_same_model(silos, tmp_path, source):
     given = {name: SOURCES[source](f, tmp_path / name) for name, f in silos.items()}
@@ -109,6 +110,7 @@ def test_columns_may_stand_in_any_order_in_every_silo(silos):
     assert_equal_models(fitted(turned), fitted(silos), rtol=1e-14)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("rows", [3, 20, 40, 41, 1000])
 def test_blocks_of_any_size_give_the_same_model(silos, monkeypatch, rows):
     whole = fitted(silos)

@@ -145,6 +145,9 @@ def folder(tmp_path, monkeypatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
+@pytest.mark.thinned(
+    "README.md", "docs/index.md", "docs/columns.md", "docs/matching.md"
+)
 @pytest.mark.parametrize(
     "page",
     slow(

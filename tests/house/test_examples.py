@@ -10,6 +10,7 @@ import pytest
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_without_its_data_says_what_to_set(path):
     around = {k: v for k, v in os.environ.items() if k != "UNPOOLED_DATA"}

@@ -70,8 +70,13 @@ def dotted(node: ast.AST, names: dict[str, str]) -> str:
     return ""
 
 
-def imported(tree: ast.AST) -> Iterator[str]:
-    """Yield the dotted names that a file imports, by statement or by a string."""
+@functools.cache
+def imported(tree: ast.AST) -> tuple[str, ...]:
+    """Return the dotted names that a file imports, by statement or by a string."""
+    return tuple(_imported(tree))
+
+
+def _imported(tree: ast.AST) -> Iterator[str]:
     names = aliases(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

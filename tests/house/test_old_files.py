@@ -143,6 +143,7 @@ def test_a_finished_run_is_read(study, fitted):
     assert run.ledger.verify()
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_end(study, fitted):
     before = Ledger.from_json((study / "killed" / "ledger.jsonl").read_text())
     assert before[-1].step.startswith("pca.")

@@ -137,6 +137,7 @@ def test_every_estimator_of_the_library_is_checked():
     )
 
 
+@pytest.mark.slow
 def test_missing_cells_are_filled_with_the_pooled_means():
     """The default rows have none; these do, in every silo."""
     rng = np.random.default_rng(3)

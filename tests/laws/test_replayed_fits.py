@@ -28,6 +28,7 @@ FEW = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_fits_are_the_same_on_another_machine(tmp_path):
     programs = cases()

@@ -21,6 +21,7 @@ def problem(N, p, c=3, seed=0):
     return X, X @ truth + 0.5 * rng.standard_normal((N, c))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("shape", [(60, 8), (40, 40), (25, 70)])
 @pytest.mark.parametrize("beta", [0.1, 5.0, 60.0])
 def test_equals_the_multi_task_lasso(shape, beta):

@@ -18,6 +18,7 @@ from unpooled.linalg.yeo_johnson import Column, Reference
 TOL = 1e-8
 
 
+@pytest.mark.thinned("iris")
 @pytest.mark.parametrize("name", slow(REAL, "breast_cancer", "digits"))
 def test_finds_the_optimum_of_real_features(name):
     for j, x in enumerate(real(name).T):
@@ -25,6 +26,7 @@ def test_finds_the_optimum_of_real_features(name):
         assert is_optimal(x, lam, TOL), f"feature {j}: {lam}"
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("K", [1, 15])
 @pytest.mark.parametrize("name", made_up())
 def test_finds_the_optimum_of_hard_columns(name, K):

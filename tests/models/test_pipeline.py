@@ -129,6 +129,7 @@ def test_plan_equals_ledger(frames, secure_sum, complete):
     assert planned.refusals == ()
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     "steps",
     [

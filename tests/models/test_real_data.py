@@ -67,6 +67,7 @@ def test_heart_disease_with_its_real_missing_cells(secure_sum):
     assert federation.ledger.verify()
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("n_components", [None, 0.9])
 def test_heart_disease_with_any_number_of_components(n_components):
     rows = heart_rows()[:, :-1]
@@ -74,6 +75,7 @@ def test_heart_disease_with_any_number_of_components(n_components):
     assert_same_pipeline(ours, pooled_pipeline(n_components).fit(rows), rows)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     "split", ["skewed", "one-row", "dirichlet", "sorted"], indirect=True
 )
@@ -105,6 +107,7 @@ def scikit_learns(name):
     return X, y, sklearn.decomposition.PCA(svd_solver="full").fit(X)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", ["breast_cancer", "wine", "digits"])
 def test_scikit_learns_sets(federate, name):
     # As they are: breast_cancer's variances span twelve orders of magnitude, digits has
@@ -128,6 +131,7 @@ def test_scikit_learns_sets(federate, name):
 REFUSED = {"breast_cancer": "max_leverage", "digits": "max_leverage"}
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", ["breast_cancer", "wine", "digits"])
 @pytest.mark.parametrize("whiten", [False, True])
 def test_five_components_of_scikit_learns_sets(secure_sum, name, whiten):
@@ -160,6 +164,7 @@ def mnist(path, n=None):
         return stored["X_train"][:n], stored["y_train"][:n]
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("split", ["dirichlet", "sorted"], indirect=True)
 def test_some_of_mnist(federate, shared_data):
     X, y = mnist(shared_data, 2_000)

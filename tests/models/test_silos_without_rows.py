@@ -48,6 +48,7 @@ def others(test_view):
     return up.simulate(parts, label="kind", policy=POLICY, random_state=0)
 
 
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize(
     ("model", "y"),
     [

@@ -94,6 +94,7 @@ def fitted(model: Any, federation: Federation) -> Any:
     return clone(model).fit(federation)
 
 
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("name", HIDDEN)
 def test_fits_that_show_people_to_the_parties_alone(name, monkeypatch):
     model, m = HIDDEN[name]
@@ -115,6 +116,7 @@ def test_other_fits_are_refused_where_the_parties_alone_may_see_people(model, m)
     assert not [line for line in left if N in line.shape and line.visibility != "kept"]
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", SHOWN)
 def test_control_they_show_people_to_a_coordinator_that_may_see_them(name, monkeypatch):
     model, m = SHOWN[name]
@@ -169,6 +171,7 @@ def test_predictions_go_where_the_page_says(monkeypatch):
         pls.predict(pair.federation)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("attribute", ["u_", "scores_"])
 def test_directions_of_neighbours_are_shown_when_asked_for(attribute, monkeypatch):
     wished, hidden = joined(3, WISHED), joined(3, PARTIES_ONLY)

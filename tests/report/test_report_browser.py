@@ -133,6 +133,7 @@ def visit(browser, address, request):
     page.close()
 
 
+@pytest.mark.thinned
 def test_page_is_quiet_and_asks_for_nothing(visit, address):
     page, said, asked = visit
     page.wait_for_load_state("networkidle")
@@ -201,6 +202,7 @@ def test_the_first_result_stands_near_the_top(browser, tmp_path):
     page.close()
 
 
+@pytest.mark.thinned("heart")
 def test_what_is_folded_opens_and_is_printed(browser, address):
     page = browser.new_page(viewport={"width": 1400, "height": 900})
     page.goto(address)

@@ -199,6 +199,7 @@ def test_results_are_handed_over_in_parts(tmp_path):
     assert news.answer({"part": size})["part"] == ""
 
 
+@pytest.mark.slow
 def test_a_private_study_spends_what_each_silo_allows(asks, silos):
     pytest.importorskip("opendp")
     for local in silos.values():

@@ -205,6 +205,7 @@ def test_goes_on_with_the_servers_own_copy(
     assert_same_pca(done, pooled(rows), rtol=1e-10)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     "files",
     [None, {}, {"pca": "%%%"}, {"pca": base64.b64encode(b"none").decode()}, ["pca"]],

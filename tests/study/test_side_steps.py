@@ -27,6 +27,7 @@ def text(steps):
     return text_of(COLUMNS, steps=steps, policy="max_released_share = 100.0")
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("follow", [False, True])
 def test_the_next_step_reads_what_the_side_step_read(write, tmp_path, follow):
     chain, beside = [*CHAIN[:2], "PCA"], [*BESIDE[:3], "PCA"]
@@ -67,6 +68,7 @@ def test_a_plan_is_what_the_run_does(write):
     assert any(step == "heterogeneity.local_shifts" for _, step, *_ in planned)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("event", [10, 25])
 def test_a_run_that_was_killed_goes_on(write, tmp_path, event):
     whole = write(text(BESIDE)).run(tmp_path / "whole")

@@ -65,6 +65,7 @@ def test_the_plan_has_the_evaluation(write):
     assert set(steps) == {line.step for line in run.ledger}
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_from_its_evaluation(write):
     whole = write(text()).run().evaluation
     study = write(text('[evaluate]\ncv = 3\nscoring = ["accuracy", "neg_log_loss"]\n')
@@ -97,6 +98,7 @@ def test_silos_follow_the_evaluation_of_an_announced_text(tmp_path):
     assert len(scores["score"]) == 4
 
 
+@pytest.mark.slow
 def test_silos_follow_an_evaluation_whose_job_died(tmp_path):
     server = ServerEnd(tmp_path, rules="max_released_share = 10.0\n")
     asked = case_text("LinearDiscriminantAnalysis").replace(
@@ -115,6 +117,7 @@ def test_silos_follow_an_evaluation_whose_job_died(tmp_path):
     assert (place.path / "evaluation.json").exists()
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("said", "done"),
     [("", "[evaluate]\ncv = 3\n"), ("[evaluate]\ncv = 2\n", "[evaluate]\ncv = 3\n")],

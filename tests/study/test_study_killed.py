@@ -73,6 +73,7 @@ def test_a_run_goes_on_from_wherever_it_was_killed(study, whole):
     assert event > 40
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("finished", "last"),
     [
@@ -98,6 +99,7 @@ def test_finished_steps_are_not_asked_for_again(study, whole, heard, finished, l
     assert_same_models(run, whole)
 
 
+@pytest.mark.slow
 def test_a_run_can_be_killed_again_and_again(reported, whole):
     assert killed(reported, 20)
     with pytest.raises(Killed):
@@ -215,6 +217,7 @@ def in_a_process(study, event, how):
     ).returncode
 
 
+@pytest.mark.slow
 def test_a_process_that_was_killed_loses_nothing(study, whole):
     # The 20th reply is of the scaler's second round, the next of the PCA's last.
     assert in_a_process(study, 20, "run") == -signal.SIGKILL

@@ -169,6 +169,7 @@ def test_what_an_update_cannot_be_is_refused_when_it_is_read(study, step, messag
         study("february", step)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     ("fit", "file", "message"),
     [

@@ -22,6 +22,8 @@ from unpooled.cli.heart_demo import write_study
 from unpooled.data import heart_disease
 from unpooled.study.reporting import report_of
 
+pytestmark = pytest.mark.slow
+
 MORE = """
 [[steps]]
 model = "Heterogeneity"

@@ -9,6 +9,48 @@ import pytest
 Case = str | tuple[str, Any]
 
 
+def thin_out(items: Iterable[pytest.Item]) -> None:
+    """Mark as slow most cases of the tests that are marked `thinned`.
+
+    ``thinned`` keeps every value of every parameter in some case, ``thinned(n)`` keeps
+    n cases from the first to the last, and ``thinned("a", ...)`` the cases named.
+    """
+    grids: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("slow") is None and hasattr(item, "callspec"):
+            grids.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in grids.values():
+        if (mark := cases[0].get_closest_marker("thinned")) is not None:
+            usual = _usual(cases, mark.args)
+            for case in cases:
+                if case not in usual:
+                    case.add_marker(pytest.mark.slow)
+
+
+def _usual(cases: list[Any], how: tuple[Any, ...]) -> list[Any]:
+    """Return the cases that `make test` has of a test."""
+    if not how:
+        return _covering(cases)
+    if isinstance(how[0], int):
+        step = max(how[0] - 1, 1)
+        places = {i * (len(cases) - 1) // step for i in range(how[0])}
+        return [cases[place] for place in places]
+    return [case for case in cases if case.callspec.id in how]
+
+
+def _covering(cases: list[Any]) -> list[Any]:
+    """Return few cases among which every value of every parameter occurs."""
+    chosen = []
+    # Of a grid, cases share the objects that stand in the lists of values.
+    values = [{(n, id(v)) for n, v in case.callspec.params.items()} for case in cases]
+    lacking = set().union(*values)
+    while lacking:
+        place = max(range(len(cases)), key=lambda i: len(lacking & values[i]))
+        chosen.append(cases[place])
+        lacking -= values[place]
+    return chosen
+
+
 def mostly_slow(cases: Iterable[Case], *usual: str) -> list[Any]:
     """Return the cases as pytest's parameters, all slow but the usual ones."""
     named = [case if isinstance(case, tuple) else (case, case) for case in cases]

@@ -86,6 +86,7 @@ def nothing_here(monkeypatch):
     monkeypatch.setattr("unpooled.data.sources.dask.ClusterTable.blocks", refuse)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("collections", [frames, arrays])
 @pytest.mark.parametrize("svd_solver", ["covariance_eigh", "krylov"])
 @pytest.mark.usefixtures("client", "nothing_here")
@@ -197,6 +198,7 @@ def test_sparse_chunks_stay_sparse(rows):
     assert_array_equal(np.concatenate([b.X for b in table.blocks(table.columns)]), X)
 
 
+@pytest.mark.slow
 def test_other_collections_are_refused():
     import dask.array as da
     import dask.bag as db

@@ -118,6 +118,7 @@ def test_columns_that_are_not_numbers_are_refused_by_name(source, database):
     assert np.isnan(X[:, 1]).all()
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", AWKWARD)
 def test_any_name_is_only_a_name(database, name):
     names = [name, f"{name} 2", "other"]

@@ -34,6 +34,7 @@ def test_nothing_can_be_written(source, database):
     assert open_source(source, columns=["age"]).n_rows == 200
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "change",
     [

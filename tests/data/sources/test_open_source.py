@@ -221,6 +221,7 @@ def peak_bytes(path):
         pa.set_memory_pool(before)
 
 
+@pytest.mark.thinned("parquet")
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_memory_does_not_grow_with_rows(ending, tmp_path, monkeypatch):
     # Small batches, so that reading ahead ends before the smaller file does.

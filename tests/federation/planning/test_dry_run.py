@@ -85,6 +85,7 @@ def told(lines: Any) -> list[tuple[Any, ...]]:
     ]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("secure_sum", ["masked", "plain"])
 @pytest.mark.parametrize("model", MODELS)
 def test_the_plan_is_the_ledger_line_by_line(model, secure_sum):

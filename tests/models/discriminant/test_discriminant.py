@@ -312,6 +312,7 @@ def test_labels_must_be_there_and_classes_two(data):
     assert "label_values" in refusal(X, np.arange(3600.0), policy=many)
 
 
+@pytest.mark.thinned("65")
 @pytest.mark.parametrize("n_classes", [65, 400])
 def test_a_silo_may_have_more_classes_than_the_first_tables_have_cells(n_classes):
     y = np.tile(np.arange(n_classes), 12)

@@ -48,6 +48,7 @@ def values(model, name, first=1):
     return model.summary().to_frame(name).iloc[:, first:].to_numpy(float)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("p", "options"), [
     *((5, options) for options in OPTIONS.values()),
     (80, {"shrinkage": 0.3}),
@@ -108,6 +109,7 @@ def test_given_priors_weigh_the_centre_as_theirs_do():
     assert_allclose(values(model, "class_means")[:, 0], theirs.xbar_, rtol=RTOL)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("options", [{}, {"priors": [0.3, 0.7]}, {"shrinkage": 0.4}])
 def test_two_classes_have_densities_and_the_threshold_of_predictions(options):
     X, y = rows(c=2)

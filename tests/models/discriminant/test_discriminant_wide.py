@@ -9,6 +9,7 @@ from unpooled import LinearDiscriminantAnalysis, Policy, plan
 from unpooled.errors import DataError
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("shrinkage", [0.3, "auto"])
 @pytest.mark.parametrize("options", [{}, {"priors": [0.2, 0.3, 0.5]}])
 def test_more_columns_than_rows_equal_the_pooled_twin(options, shrinkage):
@@ -34,6 +35,7 @@ def test_more_columns_than_rows_equal_the_pooled_twin(options, shrinkage):
     assert max(int(np.prod(line.shape)) for line in sent) < 150**2
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("shrinkage", [0.3, "auto"])
 def test_a_plan_for_more_columns_than_rows(shrinkage):
     rng = np.random.default_rng(0)

@@ -42,6 +42,7 @@ def fitted(name, folder):
     return study, load(done.folder / "pipeline.unpooled"), sources["hungary"]
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", BY_ROWS)
 def test_a_silo_writes_what_the_study_reads_of_its_rows(name, tmp_path):
     study, pipeline, source = fitted(name, tmp_path)

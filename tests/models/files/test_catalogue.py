@@ -25,6 +25,7 @@ def test_every_public_estimator_is_listed():
     assert list(estimators()) == sorted(estimators())
 
 
+@pytest.mark.slow
 def test_the_list_is_whole_in_a_process_that_has_imported_nothing_yet():
     code = (
         "from unpooled.models.files.catalogue import estimators; print(*estimators())"

@@ -237,7 +237,7 @@ def test_table_figure_files_and_report(rows, tmp_path):
     [
         (1, {}, "two are needed"),
         (3, {"n_components": 5}, "n_components=5"),
-        (75, {}, "nothing is left to compare"),
+        pytest.param(75, {}, "nothing is left to compare", marks=pytest.mark.slow),
     ],
 )
 def test_what_cannot_be_tested_is_refused(rows, silos, options, says):

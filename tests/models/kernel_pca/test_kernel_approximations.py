@@ -65,6 +65,7 @@ CASES = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("approximation", "kernel"), CASES.values(), ids=CASES)
 @pytest.mark.parametrize("scores", ["coordinator", "parties"])
 def test_on_columns_equals_features_and_pca(

@@ -53,6 +53,7 @@ def pooled(X, k=None, **kernel):
     return sklearn.decomposition.KernelPCA(k, eigen_solver="dense", **kernel).fit(X)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_equals_the_twin_on_joined_columns(rows, new_rows, secure_sum, cut, kernel):
@@ -70,6 +71,7 @@ def test_equals_the_twin_on_joined_columns(rows, new_rows, secure_sum, cut, kern
     assert (ours.n_samples_, ours.n_features_in_) == (N, P)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
 @pytest.mark.parametrize("k", [None, 1, 50, 1000])
 def test_any_number_of_components(rows, kernel, k):
@@ -105,6 +107,7 @@ def test_standardised_in_the_silos(rows, new_rows):
     assert_close(model.transform(later), wanted, RTOL)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_the_silos_can_solve_for_themselves(rows, new_rows, secure_sum, kernel):
     theirs = pooled(rows, 3, **kernel)

@@ -44,6 +44,7 @@ def fitted(request):
     return model, test, *pooled_rows(test)
 
 
+@pytest.mark.thinned("skewed")
 def test_counts_equal_scikit_learns(fitted):
     model, test, X, y = fitted
     ours, theirs = model.predict(test), model.to_sklearn().predict(X)
@@ -73,6 +74,7 @@ def test_counts_equal_scikit_learns(fitted):
     )
 
 
+@pytest.mark.thinned("skewed")
 def test_losses_and_curves_equal_scikit_learns(fitted):
     model, test, X, y = fitted
     ours, theirs = model.predict_proba(test), model.to_sklearn().predict_proba(X)
@@ -95,6 +97,7 @@ def test_losses_and_curves_equal_scikit_learns(fitted):
     assert score.error < 0.01
 
 
+@pytest.mark.thinned("skewed")
 def test_points_of_the_curve_are_points_of_the_rows(fitted):
     model, test, X, y = fitted
     twin = model.to_sklearn()
@@ -115,6 +118,7 @@ def test_points_of_the_curve_are_points_of_the_rows(fitted):
         assert fpr[-1] == tpr[-1] == 1.0
 
 
+@pytest.mark.thinned("skewed")
 def test_the_other_class_may_be_the_positive_one(fitted):
     model, test, X, y = fitted
     ours, theirs = model.predict_proba(test), model.to_sklearn().predict_proba(X)

@@ -31,6 +31,7 @@ def federated(**options):
     return up.simulate(tables(), **options)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("model", [up.PLSRegression(2), up.PLSCanonical(1), up.CCA(2)])
 def test_equal_scikit_learns_on_new_rows(model):
     federation = federated()

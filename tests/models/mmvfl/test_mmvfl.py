@@ -16,6 +16,7 @@ def data():
     return three_kinds()
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("secure_sum", "owner"), [("plain", "a"), ("masked", "c"), ("masked", "d")]
 )
@@ -119,6 +120,7 @@ def test_the_score_opens_no_row_to_the_coordinator(data):
     ]
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     ("percent", "kept"), [(1, 1), (20, 1), (21, 2), (40, 2), (100, 5)]
 )

@@ -48,6 +48,7 @@ def pipelines():
     return ours, theirs
 
 
+@pytest.mark.slow
 def test_a_discriminant_of_heart_disease():
     """The five degrees of the disease, under the policy of a new silo.
 
@@ -75,6 +76,7 @@ def test_a_discriminant_of_heart_disease():
     assert costs == n_rounds(federation, before) + 2
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("follow", [False, True])
 def test_several_scores_of_a_pipeline_that_fills(follow):
     tables = {
@@ -118,6 +120,7 @@ def test_several_scores_of_a_pipeline_that_fills(follow):
     assert [type(model[-1]) for model in found["estimator"]] == [type(ours[-1])] * 5
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("split", list(SPLITS))
 def test_areas_under_the_curve_are_within_their_bound(split):
     rng = np.random.default_rng(0)

@@ -49,6 +49,7 @@ def pipelines():
     return ours, theirs
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("follow", [False, True])
 def test_results_equal_scikit_learns(follow):
     federation = federated(follow=follow)
@@ -119,6 +120,7 @@ def test_ties_go_to_the_first_and_several_scores_need_one_that_decides():
         )
 
 
+@pytest.mark.slow
 def test_numbers_of_components_of_a_regression():
     federation = federated()
     search = up.GridSearchCV(up.PLSRegression(), {"n_components": [1, 2, 3]}, cv=3).fit(

@@ -39,6 +39,7 @@ def open_silos(rows, m=3, **options):
     return simulate(partition_rows(rows, m), policy=Policy.open(), **options)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("bits", "most"), [(64, 1e-7), (32, 1e-5), (16, 0.1), (8, 30)])
 def test_near_the_pooled_twin(federate, rows, bits, most):
     ours, theirs = PCA(K, bits=bits).fit(federate(rows)), pooled(rows)
@@ -163,6 +164,7 @@ def test_refuses_before_anything_leaves(rows, options, message):
     assert not len(federation.ledger)
 
 
+@pytest.mark.slow
 def test_more_silos_than_eight_bits_have_room_for(rows):
     with pytest.raises(AggregationError, match="8 bits have no room"):
         PCA(K, bits=8).fit(open_silos(rows, 70))

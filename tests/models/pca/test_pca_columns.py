@@ -48,6 +48,7 @@ def pooled(X, k=None, **options):
     return twin
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
 @pytest.mark.parametrize("solver", ["gram", "krylov", "auto"])
 def test_equals_the_twin_on_joined_columns(rows, new_rows, secure_sum, cut, solver):

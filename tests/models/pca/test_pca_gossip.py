@@ -53,6 +53,7 @@ def assert_equals_pooled(model, federation, X, k):
     assert_allclose(first["variance"], theirs.explained_variance_, rtol=RTOL)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("m", [2, 5])
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_equals_pooled_pca_at_every_silo(rows, topology, m):
@@ -88,6 +89,7 @@ def test_more_columns_than_people(rows):
     assert_equals_pooled(model, federation, X, 8)
 
 
+@pytest.mark.slow
 def test_digits_by_four():
     X = load_digits().data
     federation = federate(X, 4)

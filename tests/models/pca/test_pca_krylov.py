@@ -217,6 +217,7 @@ def test_plan_is_a_bound_on_what_leaves(rows):
     assert seen == {(line.step, line.name) for line in planned.releases}
 
 
+@pytest.mark.thinned("4000-10-pca.local_scatter")
 @pytest.mark.parametrize(
     ("p", "k", "solver"),
     [

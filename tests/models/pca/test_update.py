@@ -54,6 +54,7 @@ def cut(rows, *ends):
     }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("secure_sum", "k"), [("plain", None), ("masked", 3), ("masked", 0.9)]
 )

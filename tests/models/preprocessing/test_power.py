@@ -115,6 +115,7 @@ def test_any_split_gives_the_same(rows):
         assert (off <= 2.0**-26 * np.maximum(1, np.abs(other.lambdas_) * sigma)).all()
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize(
     "name", mostly_slow(sorted(set(made_up()) - {"two rows"}), *HARDEST)
 )
@@ -150,6 +151,7 @@ def test_new_rows_come_back(rows):
     assert not hasattr(plain, "mean_")
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("constant", [0.0, 7.3, -1e8, 1e-8])
 def test_constant_columns_are_warned_of_and_left(rows, constant):
     X = np.column_stack([rows[:, 0], np.full(len(rows), constant)])
@@ -240,6 +242,7 @@ def test_a_plan_tells_what_a_fit_of_moderate_columns_would_ask(rows):
     }
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("name", ["wine", "diabetes", "breast_cancer"])
 def test_opens_a_hundred_numbers_of_a_column_at_most(name):
     X = real(name)

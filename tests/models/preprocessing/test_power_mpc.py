@@ -57,6 +57,7 @@ def test_learns_lambda_and_releases_nothing_but_signs(rows):
     assert np.nanstd(model.transform(rows)) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_goes_on_from_the_last_finished_batch(rows, monkeypatch):
     whole = exact(rows)
     federation = simulate(partition_rows(rows, 3))

@@ -35,6 +35,7 @@ def declared(X, scale=1.0, shift=0.0):
     }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("scale", "shift"),

@@ -26,6 +26,7 @@ def spread(X):
     return np.nanstd(np.sign(X) * np.log1p(np.abs(X)), axis=0)
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", mostly_slow(made_up(), *HARDEST))
 def test_hard_columns(name):
     x = made_up()[name]

@@ -62,6 +62,7 @@ def silos(X, Y, m=3, **options):
     return simulate({f"silo{i}": rows[i::m] for i in range(m)}, **options)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS.values(), ids=PAIRS)
 @pytest.mark.parametrize("split", ["skewed", "sorted"], indirect=True)
 def test_equals_the_pooled_twin(federate, views, ours, theirs):
@@ -142,6 +143,7 @@ def test_releases_only_what_the_docstring_says(views):
         ]
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("model", [CCA(2), PLSSVD(2), PLSRegression(2)])
 def test_views_files_and_names(views, tmp_path, model):
     X, Y = views

@@ -26,6 +26,7 @@ def assert_same_scores(ours, theirs, rtol=RTOL):
         assert np.linalg.norm(z - t * np.sign(z @ t)) <= rtol * np.linalg.norm(t)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", TWINS)
 @pytest.mark.parametrize("solver", ["direct", "krylov"])
 @pytest.mark.parametrize("sizes", [(5, 4), (30, 60), (1, 3)], ids=str)

@@ -35,6 +35,7 @@ def up_to_signs(ours, theirs):
     return ours * np.sign(np.einsum("pk,pk->k", ours, theirs))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("solver", ["direct", "krylov"])
 @pytest.mark.parametrize("sizes", [(5, 4), (4, 1), (1, 3), (30, 20)], ids=str)
 @pytest.mark.parametrize("scale", [True, False])

@@ -37,6 +37,7 @@ def assert_same_scores(ours, theirs, rtol=1e-8):
         assert np.linalg.norm(z - t * np.sign(z @ t)) <= rtol
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("c", RIDGES)
 @pytest.mark.parametrize("solver", ["krylov", "exact"])
 def test_equals_pooled_mcca(c, solver, secure_sum):
@@ -77,6 +78,7 @@ def test_eigenvalues_are_those_of_the_sum_of_covariances():
     assert_allclose(model.eigenvalues_, between, rtol=1e-9)
 
 
+@pytest.mark.thinned("(1, 1, 1)", "(2, 9, 70)")
 @pytest.mark.parametrize("sizes", [(40, 30, 50), (1, 1, 1), (2, 9, 70)], ids=str)
 def test_more_columns_than_people_and_very_few(sizes):
     views, k = views_of(sizes, n=40), min(2, *sizes)

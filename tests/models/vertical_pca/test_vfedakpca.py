@@ -33,6 +33,7 @@ def signed(U, like):
     return U * np.sign(np.sum(U * like, axis=0))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("align_signs", [False, True])
 @pytest.mark.parametrize("weights", ["eigenvalue", "equal"])
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)

@@ -37,6 +37,7 @@ def expected(rows, init, k=1, m=3, **options):
     return [only for (only,) in reference.vfedpca(parts, k, init, **options)]
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_equals_independent_code(rows, init, secure_sum, options):
     options = {"rounds": 3, **options}

@@ -58,6 +58,7 @@ def assert_same(history, theirs, heard):
         assert_allclose(entry["weights"], weights, rtol=0, atol=ATOL)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("topology", ["complete", "ring", "star"])
 def test_equals_independent_code(rows, init, topology, options):
@@ -81,6 +82,7 @@ def test_ten_silos_keep_their_order(rows, init):
     assert_same(model.history_, theirs, heard_by("ring", 10))
 
 
+@pytest.mark.thinned(1)
 def test_where_all_hear_all_it_is_what_a_server_merges(rows, init, secure_sum):
     among = VFedPCA(2, init=init, rounds=3, topology="complete")
     among.fit(silos(rows, secure_sum=secure_sum))

@@ -42,6 +42,7 @@ FITS = {
 }
 
 
+@pytest.mark.thinned("KernelPCA", "PLSCanonical")
 @pytest.mark.parametrize("name", FITS)
 def test_what_the_silos_alone_opened_is_nothing_the_coordinator_learns(name):
     model, federation = FITS[name]()

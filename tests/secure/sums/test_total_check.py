@@ -126,6 +126,7 @@ def refused(total: np.ndarray, sums: dict[str, bytes]) -> None:
     assert raised.value.rule == "wrong_total"
 
 
+@pytest.mark.thinned
 @EACH
 @pytest.mark.parametrize("d", [1, 13, 5000])
 def test_a_total_wrong_in_one_word_by_any_power_of_two_is_refused(name, d):
