@@ -16,14 +16,27 @@ if TYPE_CHECKING:
     from integration.consortium import Consortium
 
 
+# The files that take longest, first: two processes of pytest then end at about once.
+FIRST = ("test_faults.py", "test_many_silos.py", "test_comparisons.py")
+FIRST += ("test_estimators.py", "test_strangers.py")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
+    items.sort(key=lambda item: place_of(item.path, here))
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.federation)
             item.add_marker(pytest.mark.slow)
             # NVFlare and the libraries that it starts warn of their own affairs.
             item.add_marker(pytest.mark.filterwarnings("ignore"))
+
+
+def place_of(path: Path, here: Path) -> int:
+    """Return the place of a test file in the order in which files are run."""
+    if path.parent != here:
+        return -1
+    return FIRST.index(path.name) if path.name in FIRST else len(FIRST)
 
 
 @pytest.fixture(scope="session")
