@@ -55,7 +55,7 @@ class CallProgress:
     ) -> None:
         if verbose is False or not (verbose or console or _is_looked_at()):
             return
-        # Only here: a script that nobody looks at need not load it.
+        # Only here: a script without a terminal need not load it.
         from rich.console import Console
 
         self._console = console or Console(stderr=True)

@@ -14,7 +14,7 @@ _GRADED = 1e-6
 # Largest relative distance between directions computed by two LAPACK libraries.
 _SAME = 1e-6
 # Rounding errors in a correlation, in units of eps: a column whose variance given the
-# others is smaller than that cannot be told from a collinear one.
+# others is smaller than that cannot be distinguished from a collinear one.
 _NOISE = 64
 
 

@@ -12,7 +12,7 @@ from unpooled.linalg.eigen import with_positive_peaks
 from unpooled.linalg.settled import near, pencil_pairs_of, settled
 
 # Totals are accurate to twelve digits, so a direction whose eigenvalue is below this
-# share of the largest one of a correlation matrix cannot be told from a collinear one.
+# share of the largest one of a correlation matrix is no different from a collinear one.
 _SINGULAR = 1e-11
 _SHOWN = 6  # dependent columns that an error names
 

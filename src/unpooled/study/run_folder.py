@@ -208,7 +208,7 @@ class RunFolder:
     def reopen_untold(self) -> None:
         """Take the last step as unfinished where no round came after it.
 
-        Silos that follow are told how a step ended with the next step's first request.
+        Silos that follow learn how a step ended from the next step's first request.
         Without it they do not know the step's model, and its fit is run again.
         """
         if self.state.finished and self.next_round == self.state.next_round:

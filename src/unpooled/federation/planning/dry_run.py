@@ -62,7 +62,7 @@ class DryRun(RoundRunner):
         Whether the fit leaves out columns that only its totals tell. Then silos are not
         asked about products of columns, which the fit may not have.
     follows : bool
-        Whether the silos follow, and are told what each round gave.
+        Whether the silos follow, and receive what each round gave.
     roster : Roster or None
         Where it is known, for its committee.
     """
@@ -136,7 +136,7 @@ class DryRun(RoundRunner):
         self._round += 1
         due = self._telling.due(f"planned {self._fits}", calls[0].step.name)
         self._telling.was_told()
-        # Silos are told with the first step what the round before gave.
+        # The first step carries to the silos what the round before gave.
         rest = [dict[str, Any]()] * (len(calls) - 1)
         return [self._planned(*pair) for pair in zip(calls, [due, *rest], strict=True)]
 
@@ -179,7 +179,7 @@ class DryRun(RoundRunner):
     def _words(
         self, request: Request, step: Step, sizes: Mapping[str, Mapping[str, int]]
     ) -> dict[str, Array]:
-        """Return zeros in place of what silos that follow are told of the round."""
+        """Return zeros in place of the words that silos which follow receive."""
         if not self.follows or step.verb in ("kept", "exchanged"):
             return {}
         of_total, words = sizes[min(sizes)], dict[str, Array]()

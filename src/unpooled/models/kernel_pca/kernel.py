@@ -76,7 +76,7 @@ class Method:
         return feature_map(values, root, k)
 
     def as_numbers(self) -> Float[Array, " 7"]:
-        """Return the fields as numbers, by which silos tell methods apart."""
+        """Return the fields as numbers, by which silos distinguish methods."""
         return np.array(
             [
                 KERNELS.index(self.kernel),

@@ -195,8 +195,8 @@ def _about_filled_cells(facts: Facts) -> list[Caution]:
 def _about_units(facts: Facts) -> list[Caution]:
     """Warn of columns of which silos differ more than people do.
 
-    Only `Heterogeneity` opens totals that tell: means and variances of all rows
-    together are the same whether silos differ or people.
+    Only `Heterogeneity` opens totals that show this: pooled means and variances are the
+    same whether silos differ or people do.
     """
     found = []
     for _, model in facts.models:

@@ -17,7 +17,7 @@ def importance(values: Float[Array, " p"], columns: Sequence[str]) -> "Figure":
     height = 82 + 17 * len(values)
     figure, axes = drawing(height=height, left=186, right=14, top=26, bottom=46)
     place = np.arange(len(values))
-    # What is below the line is paler: both are told apart without colours.
+    # Bars below the line are paler, so that the two differ without colours.
     for bold in (True, False):
         part = (values >= 1) == bold
         axes.barh(

@@ -7,7 +7,7 @@
 The subsets follow from a key that the parties share and the coordinator lacks. They
 take 512 bytes a party and one pass over the words, in place of every party's words.
 
-Proof. Let D be the total that a party is told minus the sum of all replies, word by
+Proof. Let D be the total that a party receives minus the sum of all replies, word by
 word, in the ring of the code, and let r be a subset, as a vector of zeros and ones.
 Adding words is linear in the ring, so the check accepts only if <D, r> = 0 for all 64
 subsets. Suppose word j of D is not zero. Whatever the other bits of r are, the two
