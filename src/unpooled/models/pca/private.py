@@ -136,7 +136,7 @@ def private(
     N = round(float(totals["count"]))
     if N < 2:
         raise DataError(
-            "The noise is as large as the number of rows: no result is possible. Ask for "
+            "The noise is as large as the number of rows: there is no result. Ask for "
             "a larger epsilon, or more rows."
         )
     mean, C = _noisy_covariance(N, centre, totals)
