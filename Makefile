@@ -18,8 +18,8 @@ PARALLEL := -n 2 --dist worksteal
 SHAPES = --jaxtyping-packages=unpooled,shape_tier.checked \
     --ignore=tests/data/sources/test_dask_source.py \
     $(if $(PYTEST_ARGS)$(filter-out file,$(origin SHAPED)),,--every-shape)
-SHAPED := $(addprefix tests/,cli/test_cli_demo.py data displays federation laws linalg \
-    models party protocol report results secure)
+SHAPED := $(addprefix tests/,attacks/test_attacks_on_memory.py cli/test_cli_demo.py data \
+    displays federation laws linalg models party protocol report results secure)
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1

@@ -10,6 +10,7 @@ has the shape of an array was not entered.
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -39,6 +40,17 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
         return check(*arguments, **named)
 
     return noted
+
+
+def is_concrete(name: str) -> bool:
+    """Whether a function has a body to be entered: it is no abstract method."""
+    module = name
+    while module and module not in sys.modules:
+        module = module.rpartition(".")[0]
+    found: Any = sys.modules.get(module)
+    for part in name[len(module) + 1 :].split("."):
+        found = getattr(found, "__dict__", {}).get(part)
+    return not getattr(found, "__isabstractmethod__", False)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -86,6 +98,7 @@ class ShapeTier:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fail where a function was not entered; a process of xdist reports instead."""
+        self.annotated = set(filter(is_concrete, self.annotated))
         if hasattr(session.config, "workeroutput"):
             session.config.workeroutput["shapes"] = (
                 sorted(self.annotated),

@@ -1,0 +1,68 @@
+"""The plugin that lists functions whose shapes no test checked, in another pytest."""
+
+import pytest
+
+TOY = """
+import abc
+
+import numpy as np
+from jaxtyping import Float
+
+
+class Sized(abc.ABC):
+    @abc.abstractmethod
+    def of(self, x: Float[np.ndarray, " n"]) -> int: ...
+
+
+def doubled(x: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    return 2 * x
+
+
+def halved(x: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    return x / 2
+
+
+def named(x: str) -> str:
+    return x
+"""
+TESTS = """
+import numpy as np
+import pytest
+import toy
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_first_case(n):
+    assert n == 1
+    toy.doubled(np.ones(n))
+
+
+@pytest.mark.shapes
+@pytest.mark.parametrize("n", [1, 2])
+def test_every_case(n):
+    toy.doubled(np.ones(n))
+
+
+def test_other_shapes_are_refused():
+    with pytest.raises(Exception, match="doubled"):
+        toy.doubled(np.ones((1, 2)))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [(), ("-n", "2")], ids=["one", "two"])
+def test_functions_that_were_not_entered_are_listed(pytester, processes):
+    pytester.makepyfile(toy=TOY, test_toy=TESTS)
+    pytester.makepyprojecttoml("[tool.pytest.ini_options]\nmarkers = ['shapes: all']")
+    options = ("--jaxtyping-packages=toy,shape_tier.checked", *processes)
+
+    def run(*more):
+        return pytester.runpytest_subprocess("-p", "shape_tier", *options, *more)
+
+    done = run("--every-shape")
+    done.assert_outcomes(passed=4, deselected=0 if processes else 2)
+    assert done.ret == pytest.ExitCode.TESTS_FAILED
+    done.stdout.fnmatch_lines(["*annotated with shapes and not entered*", "toy.halved"])
+    assert "toy.named" not in done.stdout.str()
+    assert "Sized" not in done.stdout.str()
+    assert run().ret == pytest.ExitCode.OK
