@@ -99,11 +99,9 @@ class ShapeTier:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fail where a function was not entered; a process of xdist reports instead."""
         self.annotated = set(filter(is_concrete, self.annotated))
-        if hasattr(session.config, "workeroutput"):
-            session.config.workeroutput["shapes"] = (
-                sorted(self.annotated),
-                sorted(self.entered),
-            )
+        output = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            output["shapes"] = sorted(self.annotated), sorted(self.entered)
         elif session.config.getoption("--every-shape") and self.missing():
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
