@@ -13,13 +13,13 @@ DEV := $(VENV)/.installed-dev
 # Two processes, half of the files each, of one thread: BLAS's would stand in their way.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 PARALLEL := -n 2 --dist worksteal
-# Every function that is annotated with a shape is entered by one case of these tests;
-# where all of them run, `tests/support/shape_tier.py` sees to it.
-SHAPES = --jaxtyping-packages=unpooled,shape_tier.checked \
-    --ignore=tests/data/sources/test_dask_source.py \
-    $(if $(PYTEST_ARGS)$(filter-out file,$(origin SHAPED)),,--every-shape)
-SHAPED := $(addprefix tests/,attacks/test_attacks_on_memory.py cli/test_cli_demo.py data \
-    displays federation laws linalg models party protocol report results secure)
+# One case of each of these tests; with PYTEST_ARGS=--every-shape the functions that are
+# annotated with a shape and that none of them enters are listed.
+SHAPES := --jaxtyping-packages=unpooled,shape_tier.checked \
+    --ignore=tests/data/sources/test_dask_source.py
+SHAPED := $(addprefix tests/,attacks/test_attacks_on_memory.py cli/test_cli_demo.py \
+    cli/test_cli_results.py data displays federation laws linalg models party protocol \
+    report results secure study/test_plans_that_are_kept.py)
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1

@@ -112,6 +112,7 @@ def ends_well(family, partition):
             assert len(rows) == len(table["rows"])
 
 
+@pytest.mark.shapes
 @pytest.mark.parametrize(
     "family",
     mostly_slow(ROWS.items(), "LDA of two classes", "CCA", "Heterogeneity", "scalers"),
@@ -121,6 +122,7 @@ def test_every_family_on_rows(family, tmp_path, monkeypatch):
     ends_well(family, "rows")
 
 
+@pytest.mark.shapes
 @pytest.mark.parametrize(
     "family",
     mostly_slow(COLUMNS.items(), "PCA", "MMVFL", "StandardScaler"),

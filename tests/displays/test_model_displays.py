@@ -187,6 +187,7 @@ def test_ellipses_contain_their_share_of_a_normal_distribution(pca):
     assert inside == pytest.approx(0.9, abs=0.005)
 
 
+@pytest.mark.shapes
 @pytest.mark.parametrize(
     ("values", "expected"),
     [

@@ -146,6 +146,7 @@ def test_kernels_have_eigenvalues_and_nobody_s_scores(people, how):
     assert ("20" in shown.text) == ("approximation" in how)
 
 
+@pytest.mark.shapes
 @pytest.mark.parametrize(
     "model",
     [

@@ -55,6 +55,7 @@ def test_two_parties_equal_pooled_cca(views, solver, secure_sum):
     assert_same_scores(ours.transform(federation), joint)
 
 
+@pytest.mark.shapes
 @pytest.mark.thinned
 @pytest.mark.parametrize("solver", ["gram", "krylov", "exact"])
 @pytest.mark.parametrize("c", [0.3, 1.0])
@@ -82,6 +83,7 @@ def test_three_parties_equal_pooled_mcca(views):
     assert_same_scores(ours, MCCA(2).fit(every).transform(every))
 
 
+@pytest.mark.shapes
 @pytest.mark.thinned
 @pytest.mark.parametrize("solver", ["gram", "krylov"])
 @pytest.mark.parametrize("c", [0.0, 0.3, 1.0])
