@@ -492,7 +492,8 @@ def report(stem, repeats, d, small, wide, large, fda, cca, curves, seconds):
         f"48 / 14 and 48 / 15); nearest class mean, as the paper does not say how it "
         f"classifies. Open: with N = 1 the paper trains perfectly and tests "
         f"at .67; our one direction trains at less, and K - 1 directions do both near "
-        f"1: no reading that we tried fits both columns together. The paper's DGEP-PM with N = 1, at most .68 (Lymphoma) and .36 (SRBCT) on "
+        f"1: no reading that we tried fits both columns together. The paper's "
+        f"DGEP-PM with N = 1, at most .68 (Lymphoma) and .36 (SRBCT) on "
         f"test rows, is not reproduced. *exact* is CCA with (1 - c) S + c I within "
         f"the views, c = 0.1, which gives one answer however rows are split.",
     ]
