@@ -416,7 +416,7 @@ def main():
     fda = fisher((expressions, liver["y"].astype(int)), repeats["fda"])
     curves = convergence(genes["Lymphoma"])
     cca = {name: gene_classes(own, repeats["cca"]) for name, own in genes.items()}
-    out = HERE / "results"
+    out = Path(os.environ.get("UNPOOLED_RESULTS", HERE / "results"))
     out.mkdir(exist_ok=True)
     stem = "dgep-quick" if quick else "dgep"
     draw(small, curves, out / f"{stem}.png")

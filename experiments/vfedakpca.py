@@ -29,7 +29,7 @@ from unpooled.linalg.kernels import centred_kernel
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(os.environ.get("UNPOOLED_RESULTS", Path(__file__).parent / "results"))
 SETS = {
     "ionosphere": (3, 5, 10),
     "sonar": (3, 5, 10),

@@ -34,7 +34,7 @@ from unpooled.models.vertical_pca.merge import combined, weights_of
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(os.environ.get("UNPOOLED_RESULTS", Path(__file__).parent / "results"))
 ROUNDS = 10
 # The paper's text, its authors' code, and PCA.
 CENTRES = ("none", "rows", "columns")
@@ -140,9 +140,18 @@ class Course:
         return f"{first:.3f} → {last:.3f} ± {self.deviation[-1]:.3f}"
 
 
-def course(seeds: int, X: np.ndarray, m: int, L: int, **options: Any) -> Course:
+def course(
+    seeds: int,
+    X: np.ndarray,
+    m: int,
+    L: int,
+    *,
+    U: np.ndarray | None = None,
+    **options: Any,
+) -> Course:
     """Return Dis over starts, round by round."""
-    U = pooled_direction(X, options.get("centre", "columns"))
+    if U is None:
+        U = pooled_direction(X, options.get("centre", "columns"))
     runs = [published(X, m, L, s, U=U, **options) for s in range(seeds)]
     found = np.array([run[0] for run in runs])
     isolated = float(np.mean([run[1] for run in runs]))
@@ -259,15 +268,10 @@ def large(seeds: int, quick: bool) -> str:
     for name, X in sets.items():
         directions = {c: pooled_direction(X, c) for c in CENTRES}
         for m, L in ((10, 100), (50, 100), (100, 100), (50, 30), (50, 50)):
-            cells = []
-            for centre, U in directions.items():
-                runs = [
-                    published(X, m, L, s, centre=centre, U=U)[0] for s in range(seeds)
-                ]
-                found = np.array(runs)
-                cells.append(
-                    Course(found.mean(axis=0), found.std(axis=0), float("nan"))
-                )
+            cells = [
+                course(seeds, X, m, L, centre=centre, U=U)
+                for centre, U in directions.items()
+            ]
             rows.append((name, " × ".join(map(str, X.shape)), m, L, *cells))
     three = " | ".join(f"centre {c}" for c in CENTRES)
     return table(f"data | rows × columns | p | L | {three}", rows)
