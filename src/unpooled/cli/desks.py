@@ -1,4 +1,4 @@
-"""``unpooled silo desk`` and ``unpooled desk``: pages for who does not use a terminal."""
+"""``unpooled silo desk`` and ``unpooled desk``: pages for people to decide on."""
 
 from pathlib import Path
 from typing import Annotated

@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import final
 
 from unpooled.desk.history import Refused, day_of
 from unpooled.errors import DATA_RULES
@@ -79,7 +81,7 @@ def refusals_left(state: AuditState, policy: Policy) -> str:
     most = value_text("max_refusals", policy.max_refusals)
     said = (
         f"{counted(given, 'refusal')} in the last {days:g} days depended on the rows, "
-        f"of at most {most}: each of them is an answer, too."
+        f"of at most {most}. Each such refusal is an answer, too."
     )
     if given >= policy.max_refusals:
         said += " This silo answers nothing now, until the period ends."
@@ -102,26 +104,38 @@ def refusals_table(refused: Iterable[Refused]) -> Table:
     return Table("refusals", [Column(h) for h in heads], rows, items="refusals")
 
 
-def policy_table(policy: Policy) -> Table:
-    """Return every rule of the silo in words, with its value and the default."""
+@final
+@dataclass(frozen=True)
+class Rule:
+    """A rule of the silo, in words.
+
+    Attributes
+    ----------
+    key, words, here : str
+        Its key, what it says, and its value.
+    note : str
+        How it differs from the default, if it does.
+    looser : bool
+        Whether it allows more than the default.
+    """
+
+    key: str
+    words: str
+    here: str
+    note: str
+    looser: bool
+
+
+def rules(policy: Policy) -> list[Rule]:
+    """Return every rule of the silo."""
     values, defaults = policy.as_dict(), Policy().as_dict()
-    looser = loosened(values)
-    rows = [
-        (
-            DESCRIPTIONS.get(key, key),
-            value_text(key, value),
-            value_text(key, defaults[key]),
-            _beside_default(key, value, key in looser),
-            key,
-        )
-        for key, value in values.items()
-    ]
-    heads = ("Rule", "Here", "By default", "This silo", "Key")
-    columns = [Column(head, "setting") for head in heads]
-    return Table("rules", columns, rows, most=None)
-
-
-def _beside_default(key: str, value: object, looser: bool) -> str:
-    if looser:
-        return "allows more"
-    return "" if value == Policy().as_dict()[key] else "differs"
+    looser, found = loosened(values), list[Rule]()
+    for key, value in values.items():
+        note = ""
+        if value != defaults[key]:
+            how = "allows more than" if key in looser else "differs from"
+            note = f"It {how} the default, {value_text(key, defaults[key])}."
+        words = DESCRIPTIONS.get(key, key)
+        here = value_text(key, value)
+        found.append(Rule(key, words, here, note, key in looser))
+    return found

@@ -100,13 +100,9 @@ def _asked(studies: Sequence[StudyHistory]) -> Answered:
     refused = sum(len(one.refusals) for one in studies)
     short = "Nothing was asked of this silo."
     if studies:
-        short = f"{counted(len(studies), 'study', 'studies')} asked something."
+        short = f"To take part in {counted(len(studies), 'study', 'studies')}."
         if refused:
-            short += (
-                f" {counted(refused, 'request')} was refused by a rule."
-                * (refused == 1)
-                or f" {refused:,} requests were refused by a rule."
-            )
+            short += f" Refused by our rules: {counted(refused, 'request')}."
     return Answered(
         "What was asked of us?",
         short,
@@ -168,8 +164,8 @@ def _learned(studies: Sequence[StudyHistory], models: Models) -> Answered:
         short = f"Look at {listed(worst)}: it cannot be ruled out."
     else:
         short = (
-            "No, as far as totals go: no array about a single person left, and nobody "
-            "saw this silo’s own numbers."
+            "No: no array about a single person left, and nobody saw numbers of this "
+            "silo alone. What exact totals can tell is on the page of each study."
         )
     if not any(one.left for one in studies):
         short = "No: nothing left this silo."

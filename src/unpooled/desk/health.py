@@ -1,6 +1,7 @@
 """Whether a silo is fit for the next study: server, certificate, log, disk."""
 
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,8 @@ from unpooled.secure.keys.roster import Roster
 _SOON = 30
 _LITTLE_DISK = 1_000_000_000
 _PAGE = 4096
+# The module that NVFlare runs a silo by.
+_PROCESS = b"nvflare.private.fed.app.client.client_train"
 
 
 @final
@@ -59,13 +62,41 @@ def log_finding(silo: SiloFile) -> Finding:
     )
 
 
+def process_finding(kit: Path, processes: Path = Path("/proc")) -> Finding:
+    """Return whether this silo's process runs on this machine.
+
+    Parameters
+    ----------
+    processes : Path
+        The system's folder of processes.
+    """
+    what, name = "This silo", str(kit.resolve()).encode()
+    if not (processes / "self").exists():
+        return Finding(what, "Whether its process runs cannot be told on this system.")
+    for path in processes.glob("[0-9]*/cmdline"):
+        # A process may end, or be another user's, while one looks.
+        with suppress(OSError):
+            words = path.read_bytes().split(b"\0")
+            if name in words and _PROCESS in words:
+                return Finding(what, "Its process runs, and takes part in studies.")
+    return Finding(
+        what,
+        "No process of it was found on this machine, so it takes part in nothing now. "
+        "Start it: unpooled silo start",
+        good=False,
+    )
+
+
 def connection_finding(kit: Path) -> Finding:
     """Return whether the server answers this silo's kit; waits ten seconds at most."""
     what = "Server"
     try:
         address = check_connection(kit)
-    except (UnpooledError, OSError) as wrong:
+    except UnpooledError as wrong:
         return Finding(what, str(wrong), good=False)
+    except OSError as wrong:
+        text = f"The kit’s own certificates cannot be read: {wrong.strerror}."
+        return Finding(what, text, good=False)
     return Finding(
         what,
         f"Connected: {address.host}, port {address.port}, answers as this "
@@ -120,7 +151,9 @@ def disk_finding(silo: SiloFile) -> Finding:
     if not folder.exists():
         folder = silo.path.parent
     free = shutil.disk_usage(folder).free
-    size = silo.audit.stat().st_size if silo.audit.exists() else 0
+    # SQLite writes beside its file first.
+    parts = (silo.audit, silo.audit.with_name(f"{silo.audit.name}-wal"))
+    size = sum(part.stat().st_size for part in parts if part.exists())
     text = f"{byte_size(free)} free. The log has {byte_size(size)}"
     full = False
     if silo.audit_pages is not None:
@@ -135,6 +168,7 @@ def disk_finding(silo: SiloFile) -> Finding:
 def findings(kit: Path, silo: SiloFile) -> list[Finding]:
     """Return everything that was looked at."""
     return [
+        process_finding(kit),
         connection_finding(kit),
         certificate_finding(kit),
         kit_finding(kit),

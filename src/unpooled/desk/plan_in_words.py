@@ -29,6 +29,7 @@ from unpooled.results.plots.drawing import ACCENT, INK, SECOND, WIDTH, blank, sh
 from unpooled.study.announcement import Announced, Stated
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Who would see an array, by its visibility, and whether that is more than a total.
@@ -292,66 +293,96 @@ def _altered(what: str, before: str, now: str) -> list[str]:
 
 def picture(silo: str, plan: Plan) -> Picture:
     """Return a picture of where the silo's numbers would go."""
-    found = routes(plan)
+    found, others = routes(plan), len(plan.parties) - 1
     words = "; ".join(f"{one.amount} to {' '.join(one.to)}" for one in found)
     return Picture(
         "plan",
         f"What would leave {silo}, and who would see it",
         f"From this silo, whose rows stay: {words or 'nothing'}.",
-        partial(_draw, silo, found),
+        partial(_draw, silo, others, found),
         (),
     )
 
 
-def _draw(silo: str, found: Sequence[Route]) -> "Figure":
-    """Draw this silo at the left, an arrow for each route, and who sees what."""
-    from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+# Of the picture: heights of a box and of a route, and where the boxes begin.
+_TALL, _EACH, _EDGE, _RIGHT = 58, 96, 24, 238
 
-    each, top = 92, 12
-    height = max(len(found), 1) * each + 2 * top
+
+def _draw(silo: str, others: int, found: Sequence[Route]) -> "Figure":
+    """Draw the silos at the left, who sees what at the right, and arrows between."""
+    height = max(len(found), 1.5) * _EACH + 2 * _EDGE
     figure = blank(height)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
     axes.set_xlim(0, WIDTH)
     axes.set_ylim(height, 0)
-    middle = height / 2
-    look = {"boxstyle": "round,pad=0,rounding_size=5", "facecolor": "none"}
-
-    def box(x: float, y: float, width: float, tall: float, colour: str) -> None:
-        corner = (x, y - tall / 2)
-        axes.add_patch(
-            FancyBboxPatch(corner, width, tall, edgecolor=colour, linewidth=1.2, **look)
-        )
-
-    def write(x: float, y: float, text: str, **more: object) -> None:
-        style = {"ha": "center", "va": "center", "color": INK, "parse_math": False}
-        axes.text(x, y, text, **{**style, **more})  # type: ignore[arg-type]
-
-    box(1, middle, 104, 64, INK)
-    write(53, middle - 12, short(silo, 14), weight="bold")
-    write(53, middle + 10, "rows stay here")
-    for place, route in enumerate(found):
-        y, colour = top + each * (place + 0.5), SECOND if route.exposed else ACCENT
-        box(238, y, 181, 58, colour)
-        write(328, y - 11, route.to[0], fontsize=11)
-        write(328, y + 9, route.to[1], fontsize=11)
-        # What is seen as it is goes by a broken line: not told by colour alone.
-        dashes = "--" if route.exposed else "-"
-        axes.add_patch(
-            FancyArrowPatch(
-                (107, middle), (237, y), arrowstyle="-|>", mutation_scale=12,
-                color=colour, linewidth=1.4, linestyle=dashes,
-            )
-        )  # fmt: skip
-        how = "as they are" if route.exposed else "masked"
-        lean = (y - middle) / 2
-        write(166, middle + lean - 27, counted(len(route.lines), "array"), fontsize=11)
-        write(166, middle + lean - 12, how, fontsize=11, color=colour)
-        numbers = sum(map(_numbers, route.lines))
-        write(166, middle + lean + 14, counted(numbers, "number"), fontsize=11)
+    here, there = _EDGE + _TALL / 2, height - _EDGE - _TALL / 2
+    _box(axes, 1, here, 104, INK, (short(silo, 14), "rows stay here"))
+    if others:
+        them = (counted(others, "other silo"), "rows stay there")
+        _box(axes, 1, there, 104, INK, them, pale=0.6)
     if not found:
-        write(300, middle, "nothing leaves")
+        axes.text(320, height / 2, "nothing leaves", ha="center", color=INK)
+    for place, route in enumerate(found):
+        y = height / 2 if len(found) == 1 else _EDGE + _TALL / 2 + _EACH * place
+        colour = SECOND if route.exposed else ACCENT
+        _box(axes, _RIGHT, y, 181, colour, route.to)
+        how = "as they are" if route.exposed else "masked"
+        said = f"{counted(len(route.lines), 'array')}, {how}"
+        _arrow(axes, here, y, colour, broken=route.exposed)
+        # Above its box, where no arrow crosses the words.
+        axes.text(
+            _RIGHT, y - _TALL / 2 - 6, said, va="bottom", color=colour, fontsize=11
+        )
+        if others and not route.exposed:
+            _arrow(axes, there, y, colour, pale=0.6)
     return figure
+
+
+def _box(
+    axes: "Axes",
+    x: float,
+    y: float,
+    width: float,
+    colour: str,
+    words: tuple[str, str],
+    pale: float = 1.0,
+) -> None:
+    """Draw a box around two lines of words, at its middle's height."""
+    from matplotlib.patches import FancyBboxPatch
+
+    look = {"boxstyle": "round,pad=0,rounding_size=5", "facecolor": "none"}
+    corner = (x, y - _TALL / 2)
+    axes.add_patch(
+        FancyBboxPatch(
+            corner, width, _TALL, edgecolor=colour, linewidth=1.2, alpha=pale, **look
+        )
+    )
+    for text, down in zip(words, (-10, 10), strict=True):
+        axes.text(
+            x + width / 2, y + down, text, ha="center", va="center", color=INK,
+            fontsize=11, parse_math=False,
+        )  # fmt: skip
+
+
+def _arrow(
+    axes: "Axes",
+    start: float,
+    end: float,
+    colour: str,
+    *,
+    broken: bool = False,
+    pale: float = 1.0,
+) -> None:
+    """Draw an arrow from a silo to who sees; a broken one is not told by colour."""
+    from matplotlib.patches import FancyArrowPatch
+
+    axes.add_patch(
+        FancyArrowPatch(
+            (107, start), (_RIGHT - 1, end), arrowstyle="-|>", mutation_scale=12,
+            color=colour, linewidth=1.4, linestyle="--" if broken else "-", alpha=pale,
+        )
+    )  # fmt: skip
 
 
 def _numbers(line: Release) -> int:

@@ -278,8 +278,8 @@ class SiloDesk:
 
     def _rules(self, request: Request) -> Response:
         look = Look.at(self.kit)
-        table = account.policy_table(look.silo.rules())
-        return self._show(request, look, "rules", rules=table)
+        rules = account.rules(look.silo.rules())
+        return self._show(request, look, "rules", rules=rules)
 
     def _health(self, request: Request) -> Response:
         look = Look.at(self.kit)
