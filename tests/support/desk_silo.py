@@ -67,9 +67,9 @@ class _Words(HTMLParser):
         found = dict(attrs)
         self.skipped += tag == "style"
         if tag == "input" and found.get("type") == "hidden":
-            self.fields[found["name"]] = found["value"]
+            self.fields[str(found["name"])] = str(found["value"])
         if tag == "a":
-            self.links.append(found["href"])
+            self.links.append(str(found["href"]))
 
     def handle_endtag(self, tag):
         self.skipped -= tag == "style"

@@ -5,8 +5,8 @@
     GET /runs/KEY/report           its report, written from the run's files
     GET /runs/KEY/files/N          one of its files
 
-The server is asked with the coordinator's own kit; the runs are folders on this machine.
-No page changes anything: there is no form here.
+The server is asked with the coordinator's own kit; the runs are folders on this
+machine. No page changes anything: there is no form here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -40,6 +40,7 @@ _MENU = (("/", "Silos and studies"),)
 # Files of a run that are for people, under its folder.
 _FILES = (
     "results/*.*",
+    "results/*/*.*",
     "models/*.unpooled",
     "*.unpooled",
     "ledger.jsonl",
@@ -227,7 +228,7 @@ def _opened(folder: Path) -> RunOnDisk:
 
 
 def _files(place: RunFolder) -> list[Path]:
-    """Return a run's files for people, in a fixed order; nothing that leads elsewhere."""
+    """Return a run's files for people, in a fixed order; none that leads elsewhere."""
     root = place.path.resolve()
     return [
         path

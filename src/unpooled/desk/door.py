@@ -107,7 +107,7 @@ class Door:
 
     def _knows(self, headers: Mapping[str, str]) -> bool:
         """Whether a request has the session's cookie."""
-        jar = SimpleCookie[str]()
+        jar = SimpleCookie()
         try:
             jar.load(headers.get("cookie", ""))
         except CookieError:

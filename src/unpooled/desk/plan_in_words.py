@@ -351,13 +351,13 @@ def _box(
     """Draw a box around two lines of words, at its middle's height."""
     from matplotlib.patches import FancyBboxPatch
 
-    look = {"boxstyle": "round,pad=0,rounding_size=5", "facecolor": "none"}
     corner = (x, y - _TALL / 2)
     axes.add_patch(
         FancyBboxPatch(
-            corner, width, _TALL, edgecolor=colour, linewidth=1.2, alpha=pale, **look
+            corner, width, _TALL, boxstyle="round,pad=0,rounding_size=5",
+            facecolor="none", edgecolor=colour, linewidth=1.2, alpha=pale,
         )
-    )
+    )  # fmt: skip
     for text, down in zip(words, (-10, 10), strict=True):
         axes.text(
             x + width / 2, y + down, text, ha="center", va="center", color=INK,
