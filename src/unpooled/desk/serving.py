@@ -43,6 +43,8 @@ def serve(
 
     door_socket = _listening(port) if path is None else _listening_at(path)
     try:
+        # Before the link is said: it works at once.
+        door_socket.listen()
         found = None if path is not None else door_socket.getsockname()[1]
         door = Door(app, found)
         if path is None:
