@@ -17,7 +17,7 @@ ABOUT = TEXT.replace(
     'label = "sick"',
     'label = "sick"\n'
     'purpose = "Which risk factors vary together?"\n'
-    'controllers = ["Hospital of Rome", "Charité"]\n'
+    'controllers = ["Hospital of Rome", "Hospital of Berlin"]\n'
     'contact = "dpo@rome.example"',
 )
 

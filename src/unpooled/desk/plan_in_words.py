@@ -6,6 +6,7 @@ here depends on its being true.
 """
 
 import difflib
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ from unpooled.ledger import Ledger, Release
 from unpooled.party.memory.audit_state import AuditState
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.released_share import pooled_rows
-from unpooled.report.facts import Facts
+from unpooled.report.facts import Facts, declaration
 from unpooled.report.text.rules import DESCRIPTIONS, value_text
 from unpooled.report.text.what_follows import paired_columns
 from unpooled.report.text.wording import meaning, per_person
@@ -305,7 +306,7 @@ def picture(silo: str, plan: Plan) -> Picture:
 
 
 # Of the picture: heights of a box and of a route, and where the boxes begin.
-_TALL, _EACH, _EDGE, _RIGHT = 58, 96, 24, 238
+_TALL, _EACH, _EDGE, _RIGHT = 58.0, 96.0, 24.0, 238.0
 
 
 def _draw(silo: str, others: int, found: Sequence[Route]) -> "Figure":
@@ -317,16 +318,16 @@ def _draw(silo: str, others: int, found: Sequence[Route]) -> "Figure":
     axes.set_xlim(0, WIDTH)
     axes.set_ylim(height, 0)
     here, there = _EDGE + _TALL / 2, height - _EDGE - _TALL / 2
-    _box(axes, 1, here, 104, INK, (short(silo, 14), "rows stay here"))
+    _box(axes, 1.0, here, 104.0, INK, (short(silo, 14), "rows stay here"))
     if others:
         them = (counted(others, "other silo"), "rows stay there")
-        _box(axes, 1, there, 104, INK, them, pale=0.6)
+        _box(axes, 1.0, there, 104.0, INK, them, pale=0.6)
     if not found:
         axes.text(320, height / 2, "nothing leaves", ha="center", color=INK)
     for place, route in enumerate(found):
         y = height / 2 if len(found) == 1 else _EDGE + _TALL / 2 + _EACH * place
         colour = SECOND if route.exposed else ACCENT
-        _box(axes, _RIGHT, y, 181, colour, route.to)
+        _box(axes, _RIGHT, y, 181.0, colour, route.to)
         how = "as they are" if route.exposed else "masked"
         said = f"{counted(len(route.lines), 'array')}, {how}"
         _arrow(axes, here, y, colour, broken=route.exposed)
@@ -386,8 +387,8 @@ def _arrow(
 
 
 def _numbers(line: Release) -> int:
-    """Return how many numbers an array has."""
-    count = 1
-    for length in line.shape:
-        count *= length
-    return count
+    """Return how many numbers travel: of a symmetric array each pair once."""
+    declared = declaration(line.step, line.name)
+    if declared is None:
+        return math.prod(line.shape)
+    return round(declared.numbers(line.shape))
