@@ -21,6 +21,7 @@ from .models.correlation.correlation import Correlation as Correlation
 from .models.discriminant.discriminant import (
     LinearDiscriminantAnalysis as LinearDiscriminantAnalysis,
 )
+from .models.factor_analysis.factor_analysis import FactorAnalysis as FactorAnalysis
 from .models.files.model_file import load as load
 from .models.files.model_file import save as save
 from .models.generalized_eigen.generalized_eigen import (

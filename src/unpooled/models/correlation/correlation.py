@@ -163,8 +163,10 @@ class Correlation(FederatedEstimator):
     p_benjamini_hochberg_ : (p, p) array
         The same, adjusted by the procedure of Benjamini and Hochberg, which controls
         the false discovery rate.
-    confidence_low_, confidence_high_ : (p, p) array
-        Ends of the confidence intervals, by Fisher's transform.
+    confidence_low_ : (p, p) array
+        Lower ends of the confidence intervals, by Fisher's transform.
+    confidence_high_ : (p, p) array
+        Their upper ends.
     partial_correlation_ : (p, p) array
         Only with ``missing="complete"`` and without collinear columns: correlation of
         two columns given all others.
@@ -332,9 +334,9 @@ def _p_values(R: Float[Array, "p p"], n: Int[Array, "p p"]) -> Float[Array, "p p
     """Return two-sided p-values of no correlation, of n rows each."""
     # (r + 1) / 2 has a beta distribution then, as `scipy.stats.pearsonr` has it.
     half = n / 2 - 1
-    return np.where(
-        half > 0, 2 * scipy.special.betainc(half, half, (1 - np.abs(R)) / 2), 1.0
-    )
+    # Rounding may add to a probability of 1.
+    tails = 2 * scipy.special.betainc(half, half, (1 - np.abs(R)) / 2)
+    return np.where(half > 0, np.minimum(tails, 1.0), 1.0)
 
 
 def _of_pairs(values: Float[Array, " q"], p: int) -> Float[Array, "p p"]:
