@@ -34,6 +34,7 @@ from .models.mmvfl.mmvfl import MMVFL as MMVFL
 from .models.model_selection.cross_validation import cross_validate as cross_validate
 from .models.model_selection.grid_search import GridSearchCV as GridSearchCV
 from .models.pca.pca import PCA as PCA
+from .models.preprocessing.centre_by_site import CentreBySite as CentreBySite
 from .models.preprocessing.imputer import SimpleImputer as SimpleImputer
 from .models.preprocessing.power import PowerTransformer as PowerTransformer
 from .models.preprocessing.rare_columns import RareColumns as RareColumns

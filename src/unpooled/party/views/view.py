@@ -141,6 +141,10 @@ class View:
         return [o.step for o in self._operations if isinstance(o, Derive)]
 
     @property
+    def _reads_kept(self) -> bool:
+        return any("kept" in find_step(name).reads for name in self.transforms)
+
+    @property
     def is_filled(self) -> bool:
         """Whether a transform in the chain gives a number to every missing cell."""
         return any(find_step(name).by_column == "missing" for name in self.transforms)
@@ -246,8 +250,10 @@ class View:
     def _made(self, operation: Derive, columns: tuple[str, ...]) -> tuple[str, ...]:
         if bool(operation.columns) == (self._partition == "columns"):
             raise ValueError("a transform names its columns on row partitions alone")
-        if "kept" in find_step(operation.step).reads and self._partition == "rows":
-            # What a silo kept for its own columns is of no other silo's rows.
+        reads_kept = "kept" in find_step(operation.step).reads
+        if reads_kept and self._partition == "rows" and self.cut is not None:
+            # What a silo subtracts from each row, times its rows in many parts, would
+            # be as many equations for it.
             raise Refusal("partition")
         return operation.columns or columns
 
@@ -265,10 +271,10 @@ class View:
     ) -> dict[str, Array] | None:
         """Do additive work where the parts of the table lie; see `Table.over_parts`.
 
-        None where the table has no parts, where the view has some of its rows, and on
-        column partitions, where transforms read kept arrays.
+        None where the table has no parts, where the view has some of its rows, on
+        column partitions, and where a transform reads what the silo kept.
         """
-        if self.cut is not None or self._partition == "columns":
+        if self.cut is not None or self._partition == "columns" or self._reads_kept:
             return None
         operations = [Select(self.source_columns), *self._operations]
         on_part = partial(_on_part, work, operations, self.filled_as)
