@@ -216,7 +216,7 @@ class Correlation(FederatedEstimator):
     _steps = (moments.local_total, moments.local_squares, moments.local_scatter)
 
     def __init__(
-        self, missing: str = "complete", *, confidence_level: float = 0.95
+        self, missing: str = "complete", *, confidence_level: Any = 0.95
     ) -> None:
         self.missing = missing
         self.confidence_level = confidence_level

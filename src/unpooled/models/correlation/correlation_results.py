@@ -10,7 +10,7 @@ from unpooled.arrays import Array, Float
 from unpooled.linalg.correlations import clustered_order
 from unpooled.results.exhibits import Column, Exhibit, Picture, Table
 from unpooled.results.fitted_attributes import by_column
-from unpooled.results.formats import counted, left_out, per_cent, signed
+from unpooled.results.formats import counted, left_out, signed
 from unpooled.results.plots.heatmap import heatmap
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _described(R: Float[Array, "p p"], names: Sequence[str]) -> str:
 
 def _pairs(model: "Correlation", columns: Sequence[str]) -> Exhibit:
     i, j = np.triu_indices(len(columns), 1)
-    level = per_cent(model.confidence_level)
+    level = f"{100 * model.confidence_level:g} %"
     order = np.argsort(-np.abs(np.nan_to_num(model.correlation_[i, j])), kind="stable")
     i, j = i[order], j[order]
     attributes = ["correlation_", "confidence_low_", "confidence_high_", "n_pairs_"]
@@ -130,6 +130,10 @@ def _pairs(model: "Correlation", columns: Sequence[str]) -> Exhibit:
         which="strongest",
         most=_STRONGEST,
     )
+    tables = [table]
+    if model.missing == "complete":
+        # The same number of rows in each, which stands above.
+        tables = table.excerpt(columns=[c for c in range(9) if c != 5])
     count = int(np.sum(np.nan_to_num(model.p_holm_[i, j], nan=1.0) < 0.05))
     text = (
         f"Pairs of columns, the strongest first, with {level} confidence intervals "
@@ -139,7 +143,7 @@ def _pairs(model: "Correlation", columns: Sequence[str]) -> Exhibit:
         f"{counted(count, 'pair')} of {len(i):,} "
         f"{'has' if count == 1 else 'have'} a p-value by Holm below 0.05."
     )
-    return Exhibit("Pairs of columns", text, [table])
+    return Exhibit("Pairs of columns", text, tables)
 
 
 def _partial(model: "Correlation", columns: Sequence[str]) -> Exhibit:

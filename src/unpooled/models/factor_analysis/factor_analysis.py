@@ -139,11 +139,11 @@ class FactorAnalysis(
 
     def __init__(
         self,
-        n_components: int = 1,
+        n_components: Any = 1,
         *,
         rotation: str | None = None,
         kaiser: bool = False,
-        min_uniqueness: float = 0.005,
+        min_uniqueness: Any = 0.005,
     ) -> None:
         self.n_components = n_components
         self.rotation = rotation

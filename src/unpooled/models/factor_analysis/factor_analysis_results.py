@@ -54,7 +54,7 @@ def _loadings(model: "FactorAnalysis", columns: Sequence[str]) -> Exhibit:
         f"Coloured cells of loadings, blue above zero and orange below. The largest is "
         f"{number(float(L[j, i]))}, of {columns[int(j)]} in factor {int(i) + 1}. The "
         f"numbers are in the table below.",
-        partial(heatmap, L, list(columns), [f"{i + 1}" for i in range(k)]),
+        partial(heatmap, L, list(columns), [f"factor {i + 1}" for i in range(k)]),
         ("loadings",),
     )
     return Exhibit("Loadings", text, tables, picture)
@@ -91,7 +91,10 @@ def _factors(model: "FactorAnalysis") -> Exhibit:
         rows,
         items="factors",
     )
-    return Exhibit("Factors", text, [table])
+    tables = [table]
+    if model.rotation == "promax":
+        tables = table.excerpt(columns=range(2))
+    return Exhibit("Factors", text, tables)
 
 
 def _correlations(model: "FactorAnalysis") -> Exhibit:
