@@ -69,7 +69,7 @@ with open("study.toml", "w") as file:
 for words in (["plan", "study.toml"], ["run", "study.toml"], ["report", "runs/new"]):
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, (words, done.output, done.exception)
-model = up.load("runs/new/models/01-correlation-matrix.unpooled")
+model = up.load("runs/new/models/01-correlationmatrix.unpooled")
 assert model.correlation_.shape == (3, 3)
 assert "correlation_matrix.local_scatter" in open("runs/new/ledger.jsonl").read()
 

@@ -42,7 +42,9 @@ def own_sums(X: Float[Array, "n p"]) -> dict[str, Any]:
     return {"count": count.astype(float), "total": total}
 
 
-@derived(fitted_by=("centre_by_site.own_sums",), by_column=True, affine=True)
+@derived(
+    fitted_by=("centre_by_site.own_sums",), by_column=True, affine=True, own_rows=True
+)
 def centred(X: Float[Array, "n p"], kept: Any) -> Float[Array, "n p"]:
     """Return rows about the means of the silo's fitted rows; missing cells stay."""
     return X - kept["total"] / np.maximum(kept["count"], 1.0)

@@ -250,11 +250,13 @@ class View:
     def _made(self, operation: Derive, columns: tuple[str, ...]) -> tuple[str, ...]:
         if bool(operation.columns) == (self._partition == "columns"):
             raise ValueError("a transform names its columns on row partitions alone")
-        reads_kept = "kept" in find_step(operation.step).reads
-        if reads_kept and self._partition == "rows" and self.cut is not None:
-            # What a silo subtracts from each row, times its rows in many parts, would
-            # be as many equations for it.
-            raise Refusal("partition")
+        step = find_step(operation.step)
+        if "kept" in step.reads and self._partition == "rows":
+            # What a silo kept for its own columns is of no other silo's rows. And what
+            # it subtracts from each row, times its rows in many parts, would be as many
+            # equations for it.
+            if not step.own_rows or self.cut is not None:
+                raise Refusal("partition")
         return operation.columns or columns
 
     def _known(self, columns: tuple[str, ...], operation: Select) -> tuple[str, ...]:
