@@ -230,7 +230,7 @@ def _fitted(
     step: StudyStep, place: RunFolder, view: Federation, label: str | None
 ) -> Any:
     """Return the model of a step, fitted or updated."""
-    model: Any = place.checkpointed(step, anew=view.coordinator.follows)
+    model: Any = place.checkpointed(step, followed=view.coordinator.follows)
     if step.update is not None:
         return model.update(view)
     model.fit(view, target_of([step], label))
