@@ -216,6 +216,8 @@ def _fit_rest(
             _let_silos_write(study, place, coordinator)
         models = place.models()
         save(pipeline_of(models, study.partition), place.path / "pipeline.unpooled")
+        carried = coordinator.carried
+        place.state.carried |= {name: list(of) for name, of in carried.items()}
         if study.report:
             write_report(place)
         write_results(place, pictures=study.report)

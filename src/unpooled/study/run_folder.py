@@ -74,6 +74,9 @@ class RunState:
         The first round after each interruption.
     done : bool
         Whether the run is complete.
+    carried : dict of str to list of str
+        By party, columns of which one row carries half of a direction, or more, where
+        the party tells it.
     """
 
     study: str
@@ -91,6 +94,7 @@ class RunState:
     simulated: bool = True
     resumed: list[int] = field(default_factory=list)
     done: bool = False
+    carried: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> "RunState":
@@ -100,6 +104,7 @@ class RunState:
             content = json.loads(file.read_text("utf-8"))
             check_version(content, path, _VERSION)
             del content["version"], content["unpooled"]
+            content = {"carried": {}} | content  # an earlier version has none
             _check_fields(cls, content)
             # A step's name is part of a path.
             if not all(

@@ -58,6 +58,9 @@ class LeverageRule:
         # Of the present table, by the digest of the view.
         self._decided: dict[str, dict[str, Any]] = {}
         self._table: Table | None = None
+        # Columns of the present table in whose directions one row has a leverage of
+        # `NOTEWORTHY` or more, though not so much that they are refused.
+        self.noteworthy: tuple[str, ...] = ()
 
     def check(
         self,
@@ -83,6 +86,9 @@ class LeverageRule:
             named = ", ".join(found["columns"])
             log.warning("one row carries a direction of the columns %s", named)
             raise Refusal("max_leverage")
+        if found["at_least"] >= NOTEWORTHY:
+            new = [name for name in found["columns"] if name not in self.noteworthy]
+            self.noteworthy = (*self.noteworthy, *new)
 
     def _of(
         self, asked_view: View, limit: float, scatter: Float[Array, "..."] | None
@@ -90,7 +96,7 @@ class LeverageRule:
         """Return the note of a view's leverage, computed unless it is known."""
         view = asked_view.up_to_scale()
         if view.table is not self._table:
-            self._decided, self._table = {}, view.table
+            self._decided, self._table, self.noteworthy = {}, view.table, ()
         asked = view.digest()
         found = self._decided.get(asked, {})
         if _decides(found, limit):
@@ -110,7 +116,7 @@ class LeverageRule:
         found = {**key, **_note(view, found or _measured(view, limit))}
         self._audit_log.note("leverage", found)
         self._decided[asked] = found
-        if found["at_least"] > NOTEWORTHY:
+        if found["at_least"] >= NOTEWORTHY:
             named, most = ", ".join(found["columns"]), found["at_most"]
             log.info("one row has leverage %.2f in the columns %s", most, named)
         return found
