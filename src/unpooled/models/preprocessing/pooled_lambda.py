@@ -257,23 +257,10 @@ class Progress:
                 f"rises at the largest λ tried. Leave such columns out."
             )
 
-    def prove(self, federation: Federation, comparison: Comparison) -> None:
-        """Repeat the rounds by which silos check λ: counts, and signs at cells' ends.
-
-        Silos accept a λ that follows from the rounds of a single fit, and a resumed
-        search has most of its rounds in the fit that was stopped.
-        """
+    def check_rows(self, federation: Federation) -> None:
+        """Refuse to continue over other numbers of rows; silos judge them, too."""
         if not np.array_equal(pooled_count(federation), self.columns.count):
             raise DataError("Rows changed since the fit was stopped: fit anew.")
-        varying = np.flatnonzero(self.columns.varying)
-        ends = np.stack([self.search.lo, self.search.hi], axis=1)
-        function, side = np.nonzero(np.isfinite(ends))
-        if len(function):
-            place = ends[function, side]
-            slopes = comparison.slopes(
-                federation, self.columns, varying[function], place
-            )
-            self.search.narrow(function, place, slopes)
 
     def lambdas(self) -> Float[Array, " p"]:
         """Return λ of every column; 1 for constant ones."""

@@ -336,7 +336,7 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
             search = comparison.search(int(columns.varying.sum()), self.tol)
             self._progress = progress = Progress(columns, search)
         elif not federation.coordinator.planned:
-            progress.prove(federation, comparison)
+            progress.check_rows(federation)
         progress.run(federation, comparison, keep)
         self._progress = None
         return progress
