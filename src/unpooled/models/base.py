@@ -147,6 +147,13 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         """
         return self
 
+    def continues_from(self) -> Mapping[str, Any] | None:
+        """Return the state that the next fit continues from; None from the beginning.
+
+        Silos that follow the fit continue from it too.
+        """
+        return None
+
     def _inputs(self, federation: Federation, y: Any) -> Federation:
         """Return the view of the columns that `transform` takes."""
         return federation

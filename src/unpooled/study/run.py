@@ -216,6 +216,8 @@ def _fit_rest(
             _let_silos_write(study, place, coordinator)
         models = place.models()
         save(pipeline_of(models, study.partition), place.path / "pipeline.unpooled")
+        carried = coordinator.carried
+        place.state.carried |= {name: list(of) for name, of in carried.items()}
         if study.report:
             write_report(place)
         write_results(place, pictures=study.report)
@@ -230,7 +232,7 @@ def _fitted(
     step: StudyStep, place: RunFolder, view: Federation, label: str | None
 ) -> Any:
     """Return the model of a step, fitted or updated."""
-    model: Any = place.checkpointed(step, anew=view.coordinator.follows)
+    model: Any = place.checkpointed(step, followed=view.coordinator.follows)
     if step.update is not None:
         return model.update(view)
     model.fit(view, target_of([step], label))

@@ -133,6 +133,8 @@ def local_binned(
 
 @summed(
     takes={"count": public("b", _IN_BINS, counts="cells")},
+    # Sums between edges of other bins would subtract to those of a few people.
+    settings=("bins",),
     probability=release(
         "b", meaning="the probabilities of the rows in each bin, added"
     ),
@@ -144,13 +146,18 @@ def local_binned(
     ),
 )
 def local_binned_sums(
-    X: Float[Array, "n k"], *, count: Float[Array, " b"], decides: bool, last: bool
+    X: Float[Array, "n k"],
+    *,
+    count: Float[Array, " b"],
+    bins: int,
+    decides: bool,
+    last: bool,
 ) -> dict[str, Any]:
     """Add the probabilities of this silo's rows, bin by bin; bins have upper edges."""
     p = probability(X, decides=decides, last=last)
-    bin_of = bins_of(p, len(count), inclusive=True)
-    own = np.bincount(bin_of, minlength=len(count)).astype(float)
-    return {"probability": np.bincount(bin_of, p, minlength=len(count)), "own": own}
+    bin_of = bins_of(p, bins, inclusive=True)
+    own = np.bincount(bin_of, minlength=bins).astype(float)
+    return {"probability": np.bincount(bin_of, p, minlength=bins), "own": own}
 
 
 def probability(
@@ -484,7 +491,9 @@ def calibration_curve(
     Released, as totals only: the sizes of the classes among these rows; how many rows
     of each class are in each bin; the sum of the probabilities in each bin. A silo
     sends the sums only if every bin has `min_rows` rows in all silos together, and
-    either none or `min_own_cells` in the silo itself, or none at all.
+    either none or `min_own_cells` in the silo itself, or none at all; and only for one
+    number of bins about a column, over all studies (`one_setting`): a single person may
+    stand between an edge of five bins and one of six.
 
     See Also
     --------
@@ -502,7 +511,9 @@ def calibration_curve(
     with measuring("calibration_curve", y_prob, arguments):
         binned, own = _binned(y_true, y_prob, positive, last, n_bins, inclusive=True)
         count = binned.sum(axis=0)
-        totals = y_prob.sum(local_binned_sums, count=count, decides=False, last=last)
+        totals = y_prob.sum(
+            local_binned_sums, count=count, bins=n_bins, decides=False, last=last
+        )
     some = count > 0
     mean = totals["probability"][some] / count[some]
     return binned[own].sum(axis=0)[some] / count[some], mean

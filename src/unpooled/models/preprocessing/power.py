@@ -336,7 +336,7 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
             search = comparison.search(int(columns.varying.sum()), self.tol)
             self._progress = progress = Progress(columns, search)
         elif not federation.coordinator.planned:
-            progress.prove(federation, comparison)
+            progress.check_rows(federation)
         progress.run(federation, comparison, keep)
         self._progress = None
         return progress
@@ -378,6 +378,11 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         """
         if self._progress is None:
             raise DataError("No fit of this model was stopped in its search: use fit.")
+        before = self._progress.before
+        if federation.coordinator.follows:
+            # Silos know a batch's totals from the request after it, which may not have
+            # come: the last batch is asked again.
+            self._progress = None if before is None else Progress.from_record(before)
         self._resuming = True
         return self.fit(federation)
 
@@ -389,6 +394,11 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         if reached is not None:
             self._progress, self._resuming = Progress.from_record(reached), True
         return self
+
+    def continues_from(self) -> Mapping[str, Any] | None:
+        """Return the search that the next fit continues; None if it begins anew."""
+        going_on = self._progress if self._resuming else None
+        return None if going_on is None else going_on.as_record()
 
     def transform(self, X: Any) -> Any:
         """Return transformed rows.
