@@ -58,6 +58,8 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     _silos: Federation | None = None
     # Those of them that the silos have disclosed.
     _disclosed: tuple[str, ...] = ()
+    # Names of the scores by which a study judges it on new rows.
+    _scored_by: tuple[str, ...] = ()
     # Steps of other files that this model runs under its own name, such as
     # "pca.local_total"; a module stands for all steps that it declares.
     _steps: tuple[Step | ModuleType, ...] = ()

@@ -319,6 +319,7 @@ class LinearDiscriminantAnalysis(
     coef_: Float[Array, "q p"]
     intercept_: Float[Array, " q"]
 
+    _scored_by = ("accuracy", "balanced_accuracy", "roc_auc")
     _steps = (
         *(classes, within_scatter, ledoit_wolf, dgep),
         *(moments.local_squares, moments.local_scatter),

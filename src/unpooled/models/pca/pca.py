@@ -286,6 +286,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         "singular_values_",
         "noise_variance_",
     )
+    _scored_by = ("log_likelihood",)
     _steps = (
         *(moments.local_total, moments.local_squares, moments.local_scatter),
         *(krylov, columns, gossip, compression, private, update, likelihood),
