@@ -127,6 +127,10 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         """Return whether a column that is constant over all silos makes a fit fail."""
         return False
 
+    def _n_planned(self) -> int:
+        """Return how many classes a plan assumes, which does not know their names."""
+        return 2
+
     def _forget(self) -> None:
         """Drop all fitted attributes; parameters and the state of a search stay."""
         for name in (*fitted_names(self), "_silos", "_disclosed"):

@@ -563,7 +563,6 @@ class LinearDiscriminantAnalysis(
             return diagnosis_of(federation, pair, {}, self.scalings_, M)
 
     def _n_planned(self) -> int:
-        """Return how many classes a plan assumes, which does not know their names."""
         return (self.n_components or 1) + 1 if self.priors is None else len(self.priors)
 
     def _check_parameters(self) -> None:

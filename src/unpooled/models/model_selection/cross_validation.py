@@ -31,7 +31,7 @@ from unpooled.models.metrics.classification import (
     confusion,
 )
 from unpooled.models.metrics.regression import r2_score, root_mean_squared_error
-from unpooled.models.model_selection.scoring import scorers, suited_scorers
+from unpooled.models.model_selection.scoring import last_step, scorers, suited_scorers
 
 # The parameters of one candidate by name, as `set_params` takes them.
 Candidate = Mapping[str, Any]
@@ -123,6 +123,11 @@ class CrossValidation(FederatedEstimator):
             self.cv, shuffle=self.shuffle, random_state=self.random_state
         )
         candidates = [{}] if self.candidates is None else list(self.candidates)
+        if federation.coordinator.planned:
+            # The same number for all candidates: they share the totals of the classes.
+            federation.coordinator.n_classes = max(
+                _n_planned(self.estimator, candidate) for candidate in candidates
+            )
         # The folds of a candidate ask the same steps; candidates may not.
         rounds, models, fit_times = LockStep(federation), [], []
         for candidate in candidates:
@@ -214,6 +219,11 @@ def _details(scores: Iterable[str]) -> dict[str, Callable[..., Any]]:
     if "neg_root_mean_squared_error" in scores:
         found["neg_root_mean_squared_error"] = _neg_rmse_by_response
     return found
+
+
+def _n_planned(estimator: Any, candidate: Candidate) -> int:
+    model = last_step(clone(estimator).set_params(**candidate))
+    return model._n_planned() if isinstance(model, FederatedEstimator) else 2
 
 
 def _fitted(estimator: Any, candidate: Candidate, y: Any, train: Federation) -> Any:

@@ -334,7 +334,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             )
             works.append(
                 "Dwork C, Talwar K, Thakurta A, Zhang L. Analyze Gauss: optimal bounds "
-                "for privacy-preserving principal component analysis. STOC 2014."
+                "for privacy-preserving principal component analysis. STOC 2014: 11-20."
             )
         elif self.bits < 64 or self.rank is not None:
             found, exact = ", from a cross-product matrix of reduced precision", False
@@ -342,7 +342,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             found = ", by block Krylov iterations among neighbouring silos"
             works.append(
                 "Ye H, Zhang T. DeEPCA: decentralized exact PCA with linear "
-                "convergence rate. Journal of Machine Learning Research 2021; 22."
+                "convergence rate. Journal of Machine Learning Research 2021; 22(238): "
+                "1-27."
             )
         return Citation(
             f"A principal component analysis of the covariance matrix was "
