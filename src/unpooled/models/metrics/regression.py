@@ -45,7 +45,7 @@ def local_residuals(X: Float[Array, "n p"], *, targets: int) -> dict[str, Any]:
 @summed(
     takes={"mean": public("k", "the mean of each column that is predicted")},
     squares=release(
-        "k", meaning="each column's squared deviations from its mean, added"
+        "k", meaning="sum of squares of each column (squared deviations from its mean)"
     ),
 )
 def local_deviations(
