@@ -71,7 +71,7 @@ def test_a_model_loads_and_saves_as_it_was(name, tmp_path):
             texts = [json.loads(content[member]) for content in (again, before)]
             for text in texts:
                 del text["unpooled"]  # the version of the library that wrote it
-            parameters, known = (text["model"]["parameters"] for text in texts)
+            parameters, known = (text["model"].get("parameters", {}) for text in texts)
             defaults = inspect.signature(type(model)).parameters
             for new in parameters.keys() - known.keys():
                 # What came since has its default, which does what was done before.
