@@ -61,7 +61,8 @@ class CrossValidation(FederatedEstimator):
         As of `Federation.folds`.
     details : bool, default False
         For studies. Without `scoring`, take all scores that suit the model in place of
-        its own; and keep what the scores were computed from. Nothing more is opened.
+        its own; and keep what the scores were computed from, for which nothing else is
+        opened.
 
     Attributes
     ----------
