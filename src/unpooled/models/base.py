@@ -58,6 +58,8 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     _silos: Federation | None = None
     # Those of them that the silos have disclosed.
     _disclosed: tuple[str, ...] = ()
+    # Names of the scores by which a study judges it on new rows.
+    _scored_by: tuple[str, ...] = ()
     # Steps of other files that this model runs under its own name, such as
     # "pca.local_total"; a module stands for all steps that it declares.
     _steps: tuple[Step | ModuleType, ...] = ()
@@ -124,6 +126,10 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     def _needs_variation(self) -> bool:
         """Return whether a column that is constant over all silos makes a fit fail."""
         return False
+
+    def _n_planned(self) -> int:
+        """Return how many classes a plan assumes, which does not know their names."""
+        return 2
 
     def _forget(self) -> None:
         """Drop all fitted attributes; parameters and the state of a search stay."""
