@@ -46,6 +46,11 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Ask for fewer totals (fewer folds, fits or columns), or let the silo "
             "raise max_released_share.",
         ),
+        "categories": (
+            "a column holds categories, and the step computes with numbers",
+            "Encode the columns of categories first (unpooled.OneHotEncoder), or leave "
+            "them out with select.",
+        ),
         "allow_disclosed": (
             "the step would disclose this silo's own value, not only a total",
             "Use a method that needs totals only, or let the silo set allow_disclosed.",

@@ -18,7 +18,7 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.coordinator.step_call import Needs, RoundRecord, RoundRunner, StepCall
-from unpooled.data.columns import check_known
+from unpooled.data.columns import check_known, listing
 from unpooled.errors import DataError
 from unpooled.federation.calls import call_of
 from unpooled.federation.layout import Layout
@@ -81,6 +81,8 @@ class Federation:
         of them that the party has.
     columns : tuple of str
         Likewise `feature_names`.
+    categorical : tuple of str
+        Those of them that hold categories, which encoders read.
     n_features : int
         Number of columns of the view.
     shape : (int or None, int)
@@ -133,6 +135,11 @@ class Federation:
     def feature_names(self) -> tuple[str, ...]:
         """Columns of the view, in the parties' order."""
         return self.layout.columns
+
+    @property
+    def categorical(self) -> tuple[str, ...]:
+        """Columns of the view that hold categories, in the view's order."""
+        return tuple(n for n in self.feature_names if n in self.layout.categorical)
 
     @property
     def columns_of(self) -> Mapping[str, tuple[str, ...]]:
@@ -301,6 +308,7 @@ class Federation:
         if step.verb != verb:
             raise DataError(f"{step.name} is declared {step.verb}, not {verb}.")
         step = named_for(self.model, step)
+        self._check_numbers(step)
         values = {name: _as_argument(value) for name, value in public.items()}
         call = StepCall(
             step=step,
@@ -466,6 +474,7 @@ class Federation:
         if step.verb != "derived":
             raise DataError(f"{step.name} is declared {step.verb}, not derived.")
         step = named_for(self.model, step)
+        self._check_numbers(step)
         for extent in self.layout.extents.values():
             extent.sizes(step, public)
         if (columns is None) != (self.partition == "columns"):
@@ -521,6 +530,17 @@ class Federation:
             if given is not None:
                 return given
         return self.coordinator.seed()
+
+    def _check_numbers(self, step: Step) -> None:
+        """Raise where a step would take codes of categories for numbers."""
+        if self.categorical and {"X", "sums"} & set(step.reads):
+            raise DataError(
+                f"{listing(self.categorical)} hold categories, and {step.name} "
+                f"computes with numbers. Encode them first (unpooled.OneHotEncoder in "
+                f"unpooled.make_column_transformer), or leave them out: "
+                f"federation.select(exclude=[...]).",
+                rule="categories",
+            )
 
     def _part(self, rows: Rows) -> "Federation":
         return self._view(rows, self.layout.of_part(rows))

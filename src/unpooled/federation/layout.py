@@ -40,6 +40,8 @@ class Layout:
         split keeps some of them.
     numbers : tuple of int
         The blocks that folds and splits kept.
+    categorical : frozenset of str
+        The columns that hold codes of categories, on a row partition.
     """
 
     partition: str
@@ -49,11 +51,18 @@ class Layout:
     rows_of: Mapping[str, Array] = field(default_factory=dict, compare=False)
     sizes: Mapping[int, int] | None = None
     numbers: tuple[int, ...] = tuple(range(MOST_BLOCKS))
+    categorical: frozenset[str] = frozenset()
 
     @classmethod
-    def of_rows(cls, parties: Iterable[str], columns: Sequence[str]) -> "Layout":
+    def of_rows(
+        cls,
+        parties: Iterable[str],
+        columns: Sequence[str],
+        categorical: Iterable[str] = (),
+    ) -> "Layout":
         """Return the layout of a row partition: the same columns at every party."""
-        return cls("rows", dict.fromkeys(parties, tuple(columns)))
+        by_party = dict.fromkeys(parties, tuple(columns))
+        return cls("rows", by_party, categorical=frozenset(categorical))
 
     @classmethod
     def of_columns(
@@ -143,4 +152,5 @@ class Layout:
 
     def renamed(self, columns: tuple[str, ...]) -> "Layout":
         """Return the layout with a transform's columns, on a row partition."""
-        return replace(self, columns_of=dict.fromkeys(self.columns_of, columns))
+        by_party = dict.fromkeys(self.columns_of, columns)
+        return replace(self, columns_of=by_party, categorical=frozenset())

@@ -241,6 +241,8 @@ class Session:
         policy.check_alone(step, request.to, len(self.parties))
         label = [self._table.label] if "y" in step.reads and self._table.label else []
         policy.check_columns([*view.source_columns, *label])
+        if view.coded and {"X", "sums"} & set(step.reads):
+            raise Refusal("categories")
         policy.check_rows(view.fewest_rows)
         if len(view.columns) > len(view.source_columns) and view.n_rows:
             # Of drawn features already the sums of many tell who is in the data.
@@ -330,6 +332,7 @@ class Session:
             "protection": self.protection,
             "party": self.party,
             "columns": self._table.columns,
+            "categorical": self._table.categorical,
             "seed": self.seed,
         }
 
@@ -393,6 +396,8 @@ class Session:
             return run_incrementally(step, view, request.view_digest, public, cache)
         label = self._table.label if "y" in step.reads else None
         inputs = {"kept": kept, "inbox": inbox, "party": self.party}
+        if "dictionary" in step.reads:
+            inputs["dictionary"] = getattr(self._table, "dictionary", {})
         return run_step(step, view, label, inputs, public)
 
     def _protected(

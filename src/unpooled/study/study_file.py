@@ -1,8 +1,8 @@
 """The content of a study file (TOML), read and checked.
 
-[study]               name, partition, columns or exclude, label, ids, aligned,
-                      distinct, secure_sum, random_state, timeout; and what the study
-                      says of itself for data protection, such as its purpose:
+[study]               name, partition, columns or exclude, categorical, label, ids,
+                      aligned, distinct, secure_sum, random_state, timeout; and what the
+                      study says of itself for data protection, such as its purpose:
                       `unpooled.study.statement`
 [parties.<name>]      source, exclude, missing, plausible, where, unlabelled, block_mb,
                       policy, and the source's separator, decimal, encoding or sheet;
@@ -34,8 +34,8 @@ from unpooled.study.statement import HEADINGS, read_statement
 
 _TABLES = ("study", "parties", "policy", "steps", "evaluate", "outputs")
 _STUDY_KEYS = (
-    *"name partition columns exclude label ids aligned distinct secure_sum".split(),
-    *("random_state", "timeout"),
+    *"name partition columns exclude categorical label ids aligned distinct".split(),
+    *("secure_sum", "random_state", "timeout"),
     *HEADINGS,
 )
 _PARTY_KEYS = ("source", "exclude", "missing", "plausible", "block_mb", "policy")
@@ -167,6 +167,9 @@ class StudyFile:
         every party.
     exclude : tuple of str
         Columns of the parties' tables that are not studied.
+    categorical : tuple of str
+        Columns of categories at every party. Over a consortium each silo's own file
+        names them too.
     label, ids : str or None
         Columns that are never features. On a column partition rows are matched by the
         ids.
@@ -203,6 +206,7 @@ class StudyFile:
     partition: str
     columns: tuple[str, ...] | None
     exclude: tuple[str, ...]
+    categorical: tuple[str, ...]
     label: str | None
     ids: str | None
     aligned: bool
@@ -250,7 +254,7 @@ class StudyFile:
         name = head.name("name")
         partition = head.text("partition", choices=("rows", "columns")) or "rows"
         columns, exclude = head.names("columns"), head.names("exclude") or ()
-        for key in ("columns", "exclude"):
+        for key in ("columns", "exclude", "categorical"):
             if key in head and partition == "columns":
                 head.fail(key, "names columns that every silo has; on a column "
                           "partition each has its own, so leave it out, and name in "
@@ -268,6 +272,7 @@ class StudyFile:
             partition=partition,
             columns=columns,
             exclude=exclude,
+            categorical=head.names("categorical") or (),
             label=head.text("label"),
             ids=head.text("ids"),
             aligned=head.flag("aligned", False),

@@ -356,7 +356,7 @@ def check_steps(trial: Trial) -> None:
     assert recorder.calls or not federation.ledger, "the steps went unnoticed"
     for call in recorder.calls:
         step, selection = call.step, call.operations[0]
-        from_rows = {"X", "y"} & set(step.reads) and "kept" not in step.reads
+        from_rows = {"X", "cells", "y"} & set(step.reads) and "kept" not in step.reads
         if not from_rows or step.polynomial is not None or len(call.operations) > 1:
             continue
         if any(isinstance(value, Veiled) for value in call.public.values()):

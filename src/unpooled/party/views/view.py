@@ -130,6 +130,26 @@ class View:
         """The names of the derived steps in the chain."""
         return [o.step for o in self._operations if isinstance(o, Derive)]
 
+    @cached_property
+    def coded(self) -> tuple[str, ...]:
+        """The columns of the view that hold codes of categories.
+
+        Raises
+        ------
+        Refusal
+            "categories", where a transform takes codes for numbers.
+        """
+        coded, columns = set(self.table.categorical), self.source_columns
+        for operation in self._operations:
+            if isinstance(operation, Derive):
+                step = find_step(operation.step)
+                if coded & set(columns) and "cells" not in step.reads:
+                    raise Refusal("categories")
+                coded, columns = set(), self._made(operation, columns)
+            else:
+                columns = self._known(columns, operation)
+        return tuple(column for column in columns if column in coded)
+
     @property
     def is_filled(self) -> bool:
         """Whether a transform in the chain gives a number to every missing cell."""
