@@ -32,7 +32,18 @@ from .models.mmvfl.mmvfl import MMVFL as MMVFL
 from .models.model_selection.cross_validation import cross_validate as cross_validate
 from .models.model_selection.grid_search import GridSearchCV as GridSearchCV
 from .models.pca.pca import PCA as PCA
+from .models.preprocessing.column_transformer import (
+    ColumnTransformer as ColumnTransformer,
+)
+from .models.preprocessing.column_transformer import (
+    make_column_selector as make_column_selector,
+)
+from .models.preprocessing.column_transformer import (
+    make_column_transformer as make_column_transformer,
+)
 from .models.preprocessing.imputer import SimpleImputer as SimpleImputer
+from .models.preprocessing.one_hot_encoder import OneHotEncoder as OneHotEncoder
+from .models.preprocessing.ordinal_encoder import OrdinalEncoder as OrdinalEncoder
 from .models.preprocessing.power import PowerTransformer as PowerTransformer
 from .models.preprocessing.rare_columns import RareColumns as RareColumns
 from .models.preprocessing.scaler import StandardScaler as StandardScaler

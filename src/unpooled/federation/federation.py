@@ -10,7 +10,7 @@ applies to its own rows, lazily.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn, final
 
@@ -486,6 +486,38 @@ class Federation:
         values = {name: _as_argument(value) for name, value in public.items()}
         layout = self.layout.renamed(names) if names else self.layout
         view = self._view(Derive(step.name, names, values, kept_of), layout)
+        return view.asked_by("")
+
+    def with_part(self, columns: Sequence[str], part: "Federation") -> "Federation":
+        """Return the view with some columns replaced by what they were transformed to.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            Columns of this view.
+        part : Federation
+            ``self.select(columns)``, transformed.
+
+        Returns
+        -------
+        Federation
+            The other columns as they are, and behind them those of the part.
+        """
+        before = (*self.operations, Select(tuple(columns)))
+        further = part.operations[len(before) :]
+        same = [o.as_json() for o in part.operations[: len(before)]]
+        if same != [o.as_json() for o in before] or not further:
+            raise DataError("The part is no transform of these columns of the view.")
+        view, read = self, tuple(columns)
+        for operation in further:
+            if not isinstance(operation, Derive) or operation.of:
+                raise DataError(
+                    "A transform that selects columns, or transforms some of them, "
+                    "cannot be a part: apply it to the whole view."
+                )
+            layout = view.layout.renamed(operation.columns, read)
+            view = view._view(replace(operation, of=read), layout)
+            read = operation.columns
         return view.asked_by("")
 
     def asked_by(self, model: str) -> "Federation":

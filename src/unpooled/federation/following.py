@@ -278,8 +278,13 @@ def _layout(
     if call.n_rows is None:
         by_party = {name: tuple(map(str, of)) for name, of in call.columns}
         # What a transform makes is numbers, whatever it is called.
-        made = any(record["operation"] == "derive" for record in call.view)
-        coded = frozenset() if made else frozenset(categorical)
+        made = {
+            name
+            for record in call.view
+            if record["operation"] == "derive"
+            for name in record["columns"]
+        }
+        coded = frozenset(categorical) - made
         return Layout("rows", by_party, categorical=coded)
     by_party = {
         name: columns

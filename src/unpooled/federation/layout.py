@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import final
 
 from unpooled.arrays import Array
+from unpooled.data.columns import listing
 from unpooled.errors import DataError
 from unpooled.protocol.shared_blocks import (
     MOST_BLOCKS,
@@ -150,7 +151,22 @@ class Layout:
             )
         return replace(self, n_rows=n_rows, sizes=every, numbers=numbers)
 
-    def renamed(self, columns: tuple[str, ...]) -> "Layout":
-        """Return the layout with a transform's columns, on a row partition."""
-        by_party = dict.fromkeys(self.columns_of, columns)
-        return replace(self, columns_of=by_party, categorical=frozenset())
+    def renamed(self, columns: tuple[str, ...], of: tuple[str, ...] = ()) -> "Layout":
+        """Return the layout with a transform's columns, on a row partition.
+
+        Parameters
+        ----------
+        columns : tuple of str
+            What the transform makes.
+        of : tuple of str
+            The columns that it reads, where the others stay before those it makes.
+        """
+        left = tuple(n for n in self.columns if n not in of) if of else ()
+        if twice := sorted(set(left) & set(columns)):
+            raise DataError(
+                f"Columns that stay, and columns that a transform makes, have the same "
+                f"names: {listing(twice)}. Rename them, or leave the former out."
+            )
+        by_party = dict.fromkeys(self.columns_of, (*left, *columns))
+        coded = self.categorical.intersection(left)
+        return replace(self, columns_of=by_party, categorical=coded)

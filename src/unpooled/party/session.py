@@ -34,6 +34,7 @@ from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request, Veiled, view_arrays
 from unpooled.protocol.sizes import ViewSize
 from unpooled.protocol.step import Step, find_step
+from unpooled.protocol.view_operations import Derive
 from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.comparison.relayed_streams import Carry
 from unpooled.secure.keys.agreement import (
@@ -247,6 +248,9 @@ class Session:
         if len(view.columns) > len(view.source_columns) and view.n_rows:
             # Of drawn features already the sums of many tell who is in the data.
             policy.check_made(len(view.columns), view.n_rows)
+        for operation in request.operations:
+            if isinstance(operation, Derive):
+                policy.check_groups(operation)
         check_inputs(step, request.operations)
         for declared in step.leaves.values():
             policy.check_features(declared, len(view.columns), view.n_rows)

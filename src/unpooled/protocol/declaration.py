@@ -114,7 +114,8 @@ class Public:
         What the argument is, in a plain phrase for the report.
     counts : str
         Of counts over all silos, which an earlier round opened, what they count, as in
-        `Declared`. A silo judges them by its policy before it sends the step's sums.
+        `Declared`, or rows of each of the "groups" of categories that a transform makes
+        columns of. A silo judges them by its policy before it sends the step's sums.
     """
 
     axes: str

@@ -114,12 +114,16 @@ class Derive:
         Its arguments.
     kept_of : str
         The fit whose kept arrays it reads (`kept_address`); empty where it reads none.
+    of : tuple of str
+        The columns that it reads; the others stay as they are, before those that it
+        makes. Empty where it reads all.
     """
 
     step: str
     columns: tuple[str, ...]
     public: Mapping[str, Any] = field(default_factory=dict)
     kept_of: str = ""
+    of: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the operation as it travels; arrays by digest, sent on the side."""
@@ -135,7 +139,8 @@ class Derive:
             "columns": list(self.columns),
             "public": public,
         }
-        return record | ({"kept_of": self.kept_of} if self.kept_of else {})
+        record |= {"kept_of": self.kept_of} if self.kept_of else {}
+        return record | ({"of": list(self.of)} if self.of else {})
 
     def arrays(self) -> dict[str, Array]:
         """Return the array arguments by name, sorted: JSON keeps no other order."""
@@ -213,7 +218,8 @@ def operation_from_json(
     if kept_of:
         split_address(kept_of)
     columns = tuple(map(str, record["columns"]))
-    return Derive(str(record["step"]), columns, public, kept_of)
+    of = tuple(map(str, record.get("of", ())))
+    return Derive(str(record["step"]), columns, public, kept_of, of)
 
 
 def view_digest(operations: Sequence[Operation]) -> str:

@@ -15,12 +15,15 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeVar, final
 
+import numpy as np
+
 from unpooled.data.toml import suggestion
 from unpooled.errors import StudyError
 from unpooled.protocol.declaration import ROW_AXES, Declared
 from unpooled.protocol.opened_numbers import SHARE
 from unpooled.protocol.refusal import Refusal
-from unpooled.protocol.step import Step
+from unpooled.protocol.step import Step, find_step
+from unpooled.protocol.view_operations import Derive
 
 _Kind = TypeVar("_Kind")
 
@@ -319,6 +322,12 @@ class Policy:
         """Refuse a release by class where a class that is present has few rows."""
         if any(0 < count < self.min_rows_per_class for count in counts):
             raise Refusal("min_rows_per_class")
+
+    def check_groups(self, transform: Derive) -> None:
+        """Refuse a transform that makes columns of groups of few rows of all silos."""
+        for name, taken in find_step(transform.step).takes.items():
+            if taken.counts == "groups":
+                self.check_classes(np.asarray(transform.public[name]).tolist())
 
     def lists_step(self, name: str) -> bool:
         """Whether the silo named this step itself."""

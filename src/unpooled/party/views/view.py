@@ -122,8 +122,9 @@ class View:
             if isinstance(operation, Select):
                 self.columns = self._known(self.columns, operation)
             else:
-                _check_arguments(operation, len(self.columns))
-                self.columns = self._made(operation, self.columns)
+                made = self._made(operation, self.columns)
+                _check_arguments(operation, len(operation.of or self.columns))
+                self.columns = made
 
     @property
     def transforms(self) -> list[str]:
@@ -142,18 +143,27 @@ class View:
         coded, columns = set(self.table.categorical), self.source_columns
         for operation in self._operations:
             if isinstance(operation, Derive):
-                step = find_step(operation.step)
-                if coded & set(columns) and "cells" not in step.reads:
+                step, read = find_step(operation.step), operation.of or columns
+                if coded & set(read) and "cells" not in step.reads:
                     raise Refusal("categories")
-                coded, columns = set(), self._made(operation, columns)
+                coded, columns = coded - set(read), self._made(operation, columns)
             else:
                 columns = self._known(columns, operation)
         return tuple(column for column in columns if column in coded)
 
     @property
     def is_filled(self) -> bool:
-        """Whether a transform in the chain gives a number to every missing cell."""
-        return any(find_step(name).by_column == "missing" for name in self.transforms)
+        """Whether transforms in the chain give a number to every missing cell."""
+        *read, left = self._origins()
+        derived = [o for o in self._operations if isinstance(o, Derive)]
+        filled = {
+            source
+            for operation, origins in zip(derived, read, strict=True)
+            for source in origins
+            if find_step(operation.step).by_column == "missing"
+        }
+        # What mixes columns has taken their missing cells.
+        return filled.issuperset(filter(None, left))
 
     @property
     def mixes(self) -> bool:
@@ -216,7 +226,7 @@ class View:
             elif isinstance(operation, Derive):
                 made, before = self._made(operation, columns), columns
                 columns = made
-                if find_step(operation.step).affine and made == before:
+                if find_step(operation.step).affine and set(made) == set(before):
                     continue
                 # It reads the units that the scales before it made.
                 kept = operations[:place]
@@ -235,7 +245,14 @@ class View:
         if "kept" in find_step(operation.step).reads and self._partition == "rows":
             # What a silo kept for its own columns is of no other silo's rows.
             raise Refusal("partition")
-        return operation.columns or columns
+        if not operation.of:
+            return operation.columns or columns
+        self._known(columns, Select(operation.of))
+        left = tuple(column for column in columns if column not in operation.of)
+        made = (*left, *operation.columns)
+        if len(set(made)) != len(made):
+            raise LookupError("unknown_columns")
+        return made
 
     def _known(self, columns: tuple[str, ...], operation: Select) -> tuple[str, ...]:
         wanted = operation.columns
@@ -281,9 +298,13 @@ class View:
         origins = iter(self._origins())
         for operation in self._operations:
             if isinstance(operation, Derive):
-                columns = self._made(operation, columns)
                 stay = [self.filled_as.get(source, np.nan) for source in next(origins)]
-                blocks = _derived(operation, blocks, len(columns), self._kept, stay)
+                made = self._made(operation, columns)
+                if operation.of:
+                    blocks = _derived_of(operation, blocks, columns, self._kept, stay)
+                else:
+                    blocks = _derived(operation, blocks, len(made), self._kept, stay)
+                columns = made
             else:
                 chosen = self._known(columns, operation)
                 blocks = _selected(chosen, blocks, columns)
@@ -329,23 +350,25 @@ class View:
         return [(n, whole[x]) for (_, x), n in sizes.items()]
 
     def _origins(self) -> list[list[str]]:
-        """Return the source column of each column before each transform.
+        """Return the source column of each column that each transform reads.
 
-        It is empty where several are mixed.
+        It is empty where several are mixed. Those of the view's columns come last.
         """
         origins = dict(zip(self.source_columns, self.source_columns, strict=True))
         found = []
         for operation in self._operations:
             names = tuple(origins)
             if isinstance(operation, Derive):
-                found.append(list(origins.values()))
-                names = self._made(operation, names)
+                read = operation.of or names
+                found.append([origins[name] for name in read])
+                made = self._made(operation, names)[len(names) - len(read) :]
                 mixed = not find_step(operation.step).by_column
-                before = [""] * len(names) if mixed else list(origins.values())
-                origins = dict(zip(names, before, strict=True))
+                before = [""] * len(made) if mixed else [origins[n] for n in read]
+                left = {n: origins[n] for n in names if n not in read}
+                origins = left | dict(zip(made, before, strict=True))
             else:
                 origins = {c: origins[c] for c in self._known(names, operation)}
-        return found
+        return [*found, list(origins.values())]
 
     @cached_property
     def fillings(self) -> dict[str, Filling]:
@@ -357,12 +380,14 @@ class View:
         done: dict[str, list[Any]] = {c: [] for c in self.source_columns}
         found = dict[str, Filling]()
         derived = [o for o in self._operations if isinstance(o, Derive)]
-        for operation, origins in zip(derived, self._origins(), strict=True):
+        for operation, origins in zip(derived, self._origins(), strict=False):
             step = find_step(operation.step)
-            if not step.by_column:
-                break  # what is mixed has no missing cells
+            if not step.by_column or not any(origins):
+                continue  # what is mixed has no missing cells
             values = self._of_nothing(operation, len(origins))
             for place, source in enumerate(origins):
+                if not source:
+                    continue
                 before = done[source]
                 done[source] = [*before, [step.name, _own(operation, place)]]
                 if source not in found and not np.isnan(values[place]):
@@ -463,6 +488,23 @@ def _derived(
         if X.shape != (len(block.X), width):
             raise ValueError("a derived block does not fit its declaration")
         yield replace(block, X=X)
+
+
+def _derived_of(
+    operation: Derive,
+    blocks: Iterator[Block],
+    columns: Sequence[str],
+    kept: FindKept,
+    stay: Sequence[float],
+) -> Iterator[Block]:
+    """Apply a transform to some columns, and put what it makes behind the others."""
+    read = [columns.index(column) for column in operation.of]
+    left = [j for j in range(len(columns)) if j not in set(read)]
+    width = len(operation.columns)
+    for block in blocks:
+        part = iter([replace(block, X=np.ascontiguousarray(block.X[:, read]))])
+        (made,) = _derived(operation, part, width, kept, stay)
+        yield replace(block, X=np.hstack([block.X[:, left], made.X]))
 
 
 def _selected(
