@@ -17,6 +17,8 @@ from .federation.local import simulate as simulate
 from .federation.planning.dry_run import plan as plan
 from .federation.planning.plan import Plan as Plan
 from .ledger import Ledger as Ledger
+from .models.correspondence.famd import FAMD as FAMD
+from .models.correspondence.mca import MCA as MCA
 from .models.discriminant.discriminant import (
     LinearDiscriminantAnalysis as LinearDiscriminantAnalysis,
 )
@@ -41,6 +43,7 @@ from .models.preprocessing.column_transformer import (
 from .models.preprocessing.column_transformer import (
     make_column_transformer as make_column_transformer,
 )
+from .models.preprocessing.derived_columns import DerivedColumns as DerivedColumns
 from .models.preprocessing.imputer import SimpleImputer as SimpleImputer
 from .models.preprocessing.one_hot_encoder import OneHotEncoder as OneHotEncoder
 from .models.preprocessing.ordinal_encoder import OrdinalEncoder as OrdinalEncoder

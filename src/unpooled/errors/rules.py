@@ -51,6 +51,12 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Encode the columns of categories first (unpooled.OneHotEncoder), or leave "
             "them out with select.",
         ),
+        "derived_cells": (
+            "a derived column has no value in some row: a cell that it reads is "
+            "missing, 0 below a fraction line, or not positive under a logarithm",
+            "Impute the columns first (unpooled.SimpleImputer), or leave such rows out "
+            "(where).",
+        ),
         "allow_disclosed": (
             "the step would disclose this silo's own value, not only a total",
             "Use a method that needs totals only, or let the silo set allow_disclosed.",

@@ -515,10 +515,34 @@ class Federation:
                     "A transform that selects columns, or transforms some of them, "
                     "cannot be a part: apply it to the whole view."
                 )
-            layout = view.layout.renamed(operation.columns, read)
-            view = view._view(replace(operation, of=read), layout)
-            read = operation.columns
+            operation = replace(operation, of=read)
+            left = operation.left(view.feature_names)
+            layout = view.layout.renamed(operation.columns, left)
+            view, read = view._view(operation, layout), operation.columns
         return view.asked_by("")
+
+    def with_derived(
+        self, step: Step, of: Sequence[str], columns: Sequence[str], **public: Any
+    ) -> "Federation":
+        """Return the view with further columns, which a derived step makes of some.
+
+        Parameters
+        ----------
+        step : Step
+            Declared with `derived`.
+        of : sequence of str
+            The columns that it reads.
+        columns : sequence of str
+            Names of those that it makes.
+        **public
+            The step's keyword-only arguments.
+        """
+        part = self.asked_by(self.model).select(of).derive(step, columns, **public)
+        operation = part.operations[-1]
+        assert isinstance(operation, Derive)
+        operation = replace(operation, of=tuple(of), adds=True)
+        layout = self.layout.renamed(operation.columns, self.feature_names)
+        return self._view(operation, layout).asked_by("")
 
     def asked_by(self, model: str) -> "Federation":
         """Return the same view, for the steps of another model.

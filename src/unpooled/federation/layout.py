@@ -151,17 +151,16 @@ class Layout:
             )
         return replace(self, n_rows=n_rows, sizes=every, numbers=numbers)
 
-    def renamed(self, columns: tuple[str, ...], of: tuple[str, ...] = ()) -> "Layout":
+    def renamed(self, columns: tuple[str, ...], left: tuple[str, ...] = ()) -> "Layout":
         """Return the layout with a transform's columns, on a row partition.
 
         Parameters
         ----------
         columns : tuple of str
             What the transform makes.
-        of : tuple of str
-            The columns that it reads, where the others stay before those it makes.
+        left : tuple of str
+            The columns that stay as they are, before those that it makes.
         """
-        left = tuple(n for n in self.columns if n not in of) if of else ()
         if twice := sorted(set(left) & set(columns)):
             raise DataError(
                 f"Columns that stay, and columns that a transform makes, have the same "

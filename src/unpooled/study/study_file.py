@@ -8,6 +8,7 @@
                       policy, and the source's separator, decimal, encoding or sheet;
                       none over a consortium
 [policy]              rules of the parties that have none of their own
+[derived]             for each new column what it is made of: log_chol = "log(chol)"
 [[steps]]             model, name, y and the model's parameters; or model and update;
                       on a column partition disclose, select, score
 [evaluate]            cv, scoring
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, final
 
+from unpooled.data.derived_columns import Expression
 from unpooled.data.row_filter import FILTER_KEYS, filter_keys
 from unpooled.data.sources.database_address import anchored
 from unpooled.data.sources.file_format import FORMAT_KEYS, format_keys
@@ -32,7 +34,7 @@ from unpooled.party.rules.policy import Policy
 from unpooled.protocol.shared_blocks import MOST_BLOCKS
 from unpooled.study.statement import HEADINGS, read_statement
 
-_TABLES = ("study", "parties", "policy", "steps", "evaluate", "outputs")
+_TABLES = ("study", "parties", "policy", "derived", "steps", "evaluate", "outputs")
 _STUDY_KEYS = (
     *"name partition columns exclude categorical label ids aligned distinct".split(),
     *("secure_sum", "random_state", "timeout"),
@@ -381,7 +383,7 @@ def read_steps(top: Section, folder: Path = Path()) -> tuple[StudyStep, ...]:
                  "each step")  # fmt: skip
     if not isinstance(tables, list) or not tables:
         top.fail("[[steps]]", 'needs at least one table with a key model = "..."')
-    steps: list[StudyStep] = []
+    steps = _derived_step(top, by_columns)
     for number, table in enumerate(tables, 1):
         section = Section(top.file, f"steps {number}", table)
         kind = _read_model(section)
@@ -405,6 +407,24 @@ def read_steps(top: Section, folder: Path = Path()) -> tuple[StudyStep, ...]:
             )
         )
     return _named(top, steps)
+
+
+def _derived_step(top: Section, by_columns: bool) -> list[StudyStep]:
+    """Return the step that [derived] stands for, before all others; none without it."""
+    if "derived" not in top:
+        return []
+    section = top.section("derived")
+    if by_columns:
+        top.fail("[derived]", "columns are derived on a partition by rows only")
+    if not section.content:
+        section.fail("", 'needs at least one column, such as log_a = "log(a)"')
+    for name, text in section.content.items():
+        try:
+            Expression.of(text)
+        except DataError as wrong:
+            section.fail(name, str(wrong).rstrip("."))
+    parameters = {"columns": dict(section.content)}
+    return [StudyStep(name="", model="DerivedColumns", parameters=parameters)]
 
 
 def read_evaluate(

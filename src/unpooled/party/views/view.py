@@ -146,7 +146,8 @@ class View:
                 step, read = find_step(operation.step), operation.of or columns
                 if coded & set(read) and "cells" not in step.reads:
                     raise Refusal("categories")
-                coded, columns = coded - set(read), self._made(operation, columns)
+                coded &= set(operation.left(columns))
+                columns = self._made(operation, columns)
             else:
                 columns = self._known(columns, operation)
         return tuple(column for column in columns if column in coded)
@@ -248,8 +249,7 @@ class View:
         if not operation.of:
             return operation.columns or columns
         self._known(columns, Select(operation.of))
-        left = tuple(column for column in columns if column not in operation.of)
-        made = (*left, *operation.columns)
+        made = (*operation.left(columns), *operation.columns)
         if len(set(made)) != len(made):
             raise LookupError("unknown_columns")
         return made
@@ -361,10 +361,11 @@ class View:
             if isinstance(operation, Derive):
                 read = operation.of or names
                 found.append([origins[name] for name in read])
-                made = self._made(operation, names)[len(names) - len(read) :]
+                stay = operation.left(names)
+                made = self._made(operation, names)[len(stay) :]
                 mixed = not find_step(operation.step).by_column
                 before = [""] * len(made) if mixed else [origins[n] for n in read]
-                left = {n: origins[n] for n in names if n not in read}
+                left = {n: origins[n] for n in stay}
                 origins = left | dict(zip(made, before, strict=True))
             else:
                 origins = {c: origins[c] for c in self._known(names, operation)}
@@ -499,7 +500,7 @@ def _derived_of(
 ) -> Iterator[Block]:
     """Apply a transform to some columns, and put what it makes behind the others."""
     read = [columns.index(column) for column in operation.of]
-    left = [j for j in range(len(columns)) if j not in set(read)]
+    left = [columns.index(column) for column in operation.left(columns)]
     width = len(operation.columns)
     for block in blocks:
         part = iter([replace(block, X=np.ascontiguousarray(block.X[:, read]))])

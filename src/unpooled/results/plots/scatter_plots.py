@@ -1,4 +1,4 @@
-"""Columns by their correlations with two scores: the correlation circle."""
+"""Columns and categories by two scores: correlation circle, map of categories."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -68,6 +68,42 @@ def draw_correlation_circle(
         axes.text(u, v, text, ha=ha, va="center", color=colour, parse_math=False)
     axes.set_xlabel(labels[0], color=INK, labelpad=6)
     axes.set_ylabel(labels[1], color=INK)
+
+
+def category_map(
+    points: Float[Array, "p 2"],
+    names: Sequence[str],
+    labels: tuple[str, str],
+) -> "Figure":
+    """Draw categories by their coordinates on two components, each with its name.
+
+    Parameters
+    ----------
+    points : (p, 2) array
+        Coordinates.
+    names : sequence of str
+        Of the categories.
+    labels : (str, str)
+        Names of the two components.
+    """
+    figure, axes = drawing(height=_SIDE, left=44, right=12, top=10, bottom=42)
+    reach = 1.35 * max(float(np.abs(points).max(initial=0.0)), 1e-9)
+    _square(axes, np.full(2, -reach), np.full(2, reach))
+    axes.axhline(0, color=INK, alpha=0.2, linewidth=0.8)
+    axes.axvline(0, color=INK, alpha=0.2, linewidth=0.8)
+    texts = [short(name, 18) for name in names]
+    # Of letters and lines in a square whose half side is 1.15.
+    unit = reach / 1.15
+    widths = [_LETTER * unit * len(text) for text in texts]
+    places = beside(points, widths, _LINE * unit, _GAP * unit)
+    for (x, y), (u, v), text in zip(points, places, texts, strict=True):
+        axes.plot([x], [y], "o", color=ACCENT, markersize=3.5)
+        axes.plot([x, u], [y, v], color=ACCENT, linewidth=0.6, alpha=0.6)
+        ha = "left" if x >= 0 else "right"
+        axes.text(u, v, text, ha=ha, va="center", color=INK, parse_math=False)
+    axes.set_xlabel(labels[0], color=INK, labelpad=6)
+    axes.set_ylabel(labels[1], color=INK)
+    return figure
 
 
 def beside(
