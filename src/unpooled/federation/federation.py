@@ -538,9 +538,9 @@ class Federation:
             The step's keyword-only arguments.
         """
         part = self.asked_by(self.model).select(of).derive(step, columns, **public)
-        operation = part.operations[-1]
-        assert isinstance(operation, Derive)
-        operation = replace(operation, of=tuple(of), adds=True)
+        *_, made = part.operations
+        assert isinstance(made, Derive)
+        operation = replace(made, of=tuple(of), adds=True)
         layout = self.layout.renamed(operation.columns, self.feature_names)
         return self._view(operation, layout).asked_by("")
 

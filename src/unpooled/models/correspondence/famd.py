@@ -30,6 +30,7 @@ from unpooled.models.correspondence.indicators import (
     pooled_moments,
 )
 from unpooled.models.moments import local_scatter, local_squares, local_total
+from unpooled.models.preprocessing.agreed_categories import local_categories
 from unpooled.models.preprocessing.one_hot_encoder import OneHotEncoder
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
@@ -111,7 +112,13 @@ class FAMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator
     encoder_: OneHotEncoder
 
     _missing = True
-    _steps = (local_total, local_squares, local_scatter, component_scores)
+    _steps = (
+        local_categories,
+        local_total,
+        local_squares,
+        local_scatter,
+        component_scores,
+    )
 
     def __init__(
         self,
@@ -198,7 +205,11 @@ class FAMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator
             encoded = check_federation(self, view.with_part(coded, part))
             names = component_names("famd", self._n_features_out)
             return encoded.derive(component_scores, names, **arguments)
-        names = [str(name) for name in self.feature_names_in_]
+        known = getattr(self, "feature_names_in_", None)
+        every = (
+            [f"x{j}" for j in range(self.n_features_in_)] if known is None else known
+        )
+        names = [str(name) for name in every]
         frame = hasattr(X, "columns") and set(names) <= set(X.columns)
         rows = np.asarray(X[names] if frame else X, dtype=object)
         if rows.ndim != 2 or rows.shape[1] != len(names):

@@ -66,7 +66,8 @@ def fitted_encoder(
     Parameters
     ----------
     federation : Federation
-        A view of columns of categories.
+        A view of columns of categories. The model that asks lists `local_categories`
+        in `_steps`.
     min_frequency : int, float or None
         As of `OneHotEncoder`.
     missing : {"category", "refuse"}
@@ -74,7 +75,11 @@ def fitted_encoder(
     """
     if missing not in ("category", "refuse"):
         raise DataError(f'missing={missing!r}; choose "category" or "refuse".')
-    encoder = OneHotEncoder(min_frequency=min_frequency).fit(federation)
+    encoder = OneHotEncoder(min_frequency=min_frequency)
+    # Not `fit`, so that the rounds are those of the model that asks.
+    encoder._fit(federation, None)
+    encoder.n_features_in_ = federation.n_features
+    encoder.feature_names_in_ = np.array(federation.feature_names, dtype=object)
     n_missing = dict(zip(federation.feature_names, encoder.n_missing_, strict=True))
     if missing == "refuse" and any(n_missing.values()):
         raise DataError(

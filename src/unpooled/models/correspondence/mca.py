@@ -29,6 +29,7 @@ from unpooled.models.correspondence.indicators import (
     pooled_moments,
 )
 from unpooled.models.moments import local_scatter, local_squares, local_total
+from unpooled.models.preprocessing.agreed_categories import local_categories
 from unpooled.models.preprocessing.one_hot_encoder import OneHotEncoder
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
@@ -110,7 +111,13 @@ class MCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
     encoder_: OneHotEncoder
 
     _missing = True
-    _steps = (local_total, local_squares, local_scatter, component_scores)
+    _steps = (
+        local_categories,
+        local_total,
+        local_squares,
+        local_scatter,
+        component_scores,
+    )
 
     def __init__(
         self,

@@ -2,12 +2,12 @@
 
     round 1    silos ── for each column, each name's count × (1, name) into three of 24
                cells ──> the names and their counts, of columns with few names
-    round 2-   of the columns with more names: 72 further cells, then 144, 288, ...
+    round 2-   of the columns with more names: 24 further cells, then 48, 96, ...
 
 The cells are an invertible Bloom lookup table (`unpooled.linalg.lookup_table`): they
 are added over all silos before any is read, so that nobody learns which silo has which
-name. Further cells are read together with those before: all of them count in the
-silos' budgets (`max_released_share`), about 1.5 for a name. A name that few of a silo's
+name. A table is read together with the one before. All cells count in the silos'
+budgets (`max_released_share`), two to four for a name. A name that few of a silo's
 rows have is "other" in that silo, and no name there (`unpooled.data.categories`).
 """
 
@@ -33,10 +33,11 @@ from unpooled.linalg.lookup_table import Words, names_in
 from unpooled.protocol.step import Step, release, summed
 
 # A byte for the kind and the name in UTF-8, three bytes to a word: float64 holds the
-# product of a word and a count exactly, for counts up to 2^29.
-_BYTES = 3
-WORDS = (1 + MOST_BYTES) // _BYTES
-SIZES = (24, 72, 144, 288, 576, 1152, 2304)
+# product of a word and a count exactly, for counts up to 2^29. Two words of a hash
+# stand before it: the mean of "site 1" and "site 3" would read as "site 2".
+_BYTES, _HASH = 3, 6
+WORDS = (_HASH + 1 + MOST_BYTES) // _BYTES
+SIZES = (24, 24, 48, 96, 192, 384, 768, 1536)
 _PLACES = 3
 # Kinds of names: a text, "other", a missing cell.
 _TEXT, _OTHER, _MISSING = b"t", b"o", b"m"
@@ -60,15 +61,22 @@ MISSING = -2.0
     ),
 )
 def local_categories(
-    cells: Float[Array, "n p"], dictionary: Mapping[float, str], *, n_cells: int
+    cells: Float[Array, "n p"],
+    dictionary: Mapping[float, str],
+    *,
+    n_cells: int,
+    number: int,
 ) -> dict[str, Any]:
-    """Add the names and counts of this silo's categories into the cells of tables."""
+    """Add the names and counts of this silo's categories into the cells of a table.
+
+    `number` is that of the table: each has other cells for a name.
+    """
     tables = np.zeros((cells.shape[1], n_cells, 1 + WORDS))
     for table, column in zip(tables, cells.T, strict=True):
         codes, counts = np.unique(column, return_counts=True)
         for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
             words = _words_of(code, dictionary)
-            table[_places(words, n_cells)] += count * np.array([1, *words])
+            table[_places(words, n_cells, number)] += count * np.array([1, *words])
     return {"names": tables}
 
 
@@ -130,16 +138,18 @@ def agreed_categories(
         if not left:
             break
         view = federation if len(left) == len(columns) else federation.select(left)
-        totals = view.sum(step, n_cells=size)["names"]
+        totals = view.sum(step, n_cells=size, number=n_before)["names"]
         if federation.coordinator.planned:
             return [_planned(federation.coordinator.n_rows)] * len(columns)
-        places = partial(_all_places, sizes=SIZES[: n_before + 1])
+        # Of more tables each name has more cells, which then are its own less often.
+        numbers = range(max(n_before - 1, 0), n_before + 1)
+        places = partial(_all_places, numbers=numbers)
         for name, table in zip(left, np.rint(totals), strict=True):
-            earlier = [tables[name]] if name in tables else []
-            tables[name] = np.concatenate([*earlier, table])
-            counts = names_in(tables[name], places, _is_name)
+            both = np.concatenate([*([tables[name]] if name in tables else []), table])
+            counts = names_in(both, places, _is_name)
             if counts is not None:
                 found[name] = _categories(counts)
+            tables[name] = table
     for name in columns:
         if name not in found or len(found[name].names) > MOST_CATEGORIES:
             raise DataError(
@@ -188,7 +198,7 @@ def _words_of(code: float, dictionary: Mapping[float, str]) -> list[int]:
         name = _TEXT + dictionary[code].encode()
     else:
         raise DataError("A column holds numbers.", rule="categories")
-    name = name.ljust(WORDS * _BYTES, b"\0")
+    name = _hashed(name) + name.ljust(1 + MOST_BYTES, b"\0")
     return [
         int.from_bytes(name[start : start + _BYTES])
         for start in range(0, len(name), _BYTES)
@@ -196,11 +206,15 @@ def _words_of(code: float, dictionary: Mapping[float, str]) -> list[int]:
 
 
 def _decoded(words: Sequence[int]) -> tuple[bytes, str]:
-    name = b"".join(word.to_bytes(_BYTES) for word in words).rstrip(b"\0")
-    kind, text = name[:1], name[1:].decode()
-    if kind not in (_TEXT, _OTHER, _MISSING) or bool(text) != (kind == _TEXT):
+    whole = b"".join(word.to_bytes(_BYTES) for word in words)
+    name = whole[_HASH:].rstrip(b"\0")
+    if whole[:_HASH] != _hashed(name):
         raise ValueError("not a name")
-    return kind, text
+    return name[:1], name[1:].decode()
+
+
+def _hashed(name: bytes) -> bytes:
+    return hashlib.blake2b(name, digest_size=_HASH).digest()
 
 
 def _is_name(words: Words) -> bool:
@@ -211,7 +225,7 @@ def _is_name(words: Words) -> bool:
     return True
 
 
-def _places(words: Sequence[int], n_cells: int) -> list[int]:
+def _places(words: Sequence[int], n_cells: int, number: int) -> list[int]:
     """Return a name's cells: one in each third, so that they are never the same."""
     name = b"".join(int(word).to_bytes(_BYTES) for word in words)
     third = n_cells // _PLACES
@@ -219,7 +233,7 @@ def _places(words: Sequence[int], n_cells: int) -> list[int]:
         place * third
         + int.from_bytes(
             hashlib.blake2b(
-                name, digest_size=8, salt=f"{n_cells} {place}".encode()
+                name, digest_size=8, salt=f"{number} {place}".encode()
             ).digest()
         )
         % third
@@ -227,11 +241,11 @@ def _places(words: Sequence[int], n_cells: int) -> list[int]:
     ]
 
 
-def _all_places(words: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """Return a name's cells in tables that stand one behind the other."""
-    starts = np.cumsum([0, *sizes]).tolist()
+def _all_places(words: Sequence[int], numbers: Sequence[int]) -> list[int]:
+    """Return a name's cells in tables of these numbers, one behind the other."""
+    starts = np.cumsum([0, *(SIZES[number] for number in numbers)]).tolist()
     return [
         start + place
-        for start, size in zip(starts, sizes, strict=False)
-        for place in _places(words, size)
+        for number, start in zip(numbers, starts, strict=False)
+        for place in _places(words, SIZES[number], number)
     ]

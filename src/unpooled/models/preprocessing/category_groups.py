@@ -74,7 +74,11 @@ class Groups:
 
 
 def grouped(
-    found: Categories, min_frequency: int | float | None, column: str
+    found: Categories,
+    min_frequency: int | float | None,
+    column: str,
+    *,
+    merges_missing: bool = True,
 ) -> Groups:
     """Return the groups of a column's categories.
 
@@ -86,6 +90,8 @@ def grouped(
         Fewest rows of a group of its own, or their share of all rows.
     column : str
         For errors.
+    merges_missing : bool, default True
+        Whether missing cells, where they are few, are in the group of rare names.
     """
     fewest = min_frequency or 0
     if isinstance(min_frequency, float):
@@ -93,8 +99,10 @@ def grouped(
     sizes = dict(zip(found.names, found.counts.tolist(), strict=True))
     sizes = {**sizes, None: found.n_missing} if found.n_missing else sizes
     rare = {name for name, n in sizes.items() if n < fewest}
+    rare -= set() if merges_missing else {None}
     n_rare = found.n_other + sum(sizes[name] for name in rare)
-    by_size = sorted(set(sizes) - rare, key=lambda name: (sizes[name], str(name)))
+    left = set(sizes) - rare - (set() if merges_missing else {None})
+    by_size = sorted(left, key=lambda name: (sizes[name], str(name)))
     while 0 < n_rare < min(fewest, _FEWEST) and by_size:
         rare.add(by_size[0])
         n_rare += sizes[by_size.pop(0)]

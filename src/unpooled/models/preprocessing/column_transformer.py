@@ -83,8 +83,10 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
 
     Attributes
     ----------
-    transformers_ : list of (estimator, list of str)
-        The fitted estimators and their columns.
+    fitted_ : list of estimator
+        The fitted estimators, in their order; "passthrough" for columns that pass.
+    columns_ : list of (l,) array of str
+        The columns of each.
     n_features_in_ : int
         p, the number of columns seen in `fit`.
     feature_names_in_ : (p,) array of str
@@ -103,11 +105,12 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
     sklearn.compose.ColumnTransformer : its twin on rows in one place.
     """
 
-    transformers_: list[Any]
+    fitted_: list[Any]
+    columns_: list[Array]
 
     _missing = True
 
-    def __init__(self, transformers: Any, *, remainder: Any = "drop") -> None:
+    def __init__(self, transformers: Any = (), *, remainder: Any = "drop") -> None:
         self.transformers = transformers
         self.remainder = remainder
 
@@ -152,7 +155,15 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
             fitted.append((done, own))
         if not fitted:
             raise DataError("No transform has a column to read.")
-        self.transformers_ = fitted
+        self.fitted_ = [model for model, _ in fitted]
+        self.columns_ = [np.array(own, dtype=object) for _, own in fitted]
+
+    @property
+    def transformers_(self) -> list[tuple[Any, list[str]]]:
+        """The fitted estimators, each with its columns."""
+        check_is_fitted(self, "fitted_")
+        pairs = zip(self.fitted_, self.columns_, strict=True)
+        return [(model, [str(name) for name in own]) for model, own in pairs]
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the columns that are made.

@@ -90,7 +90,7 @@ class DerivedColumns(TransformerMixin, FederatedEstimator):
 
     _missing = True
 
-    def __init__(self, columns: Any) -> None:
+    def __init__(self, columns: Any = None) -> None:
         self.columns = columns
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:

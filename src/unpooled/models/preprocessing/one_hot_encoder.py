@@ -267,7 +267,9 @@ def set_categories(model: Any, found: Sequence[Categories]) -> None:
     model.n_missing_ = np.array([one.n_missing for one in found])
 
 
-def groups_of(model: Any, columns: Sequence[str] = ()) -> list[Groups]:
+def groups_of(
+    model: Any, columns: Sequence[str] = (), *, merges_missing: bool = True
+) -> list[Groups]:
     """Return the groups of each column of a fitted encoder."""
     others = zip(model.n_other_.tolist(), model.n_missing_.tolist(), strict=True)
     every = zip(model.categories_, model.counts_, others, strict=True)
@@ -276,6 +278,7 @@ def groups_of(model: Any, columns: Sequence[str] = ()) -> list[Groups]:
             Categories(tuple(names), counts, *more),
             model.min_frequency,
             columns[j] if columns else f"x{j}",
+            merges_missing=merges_missing,
         )
         for j, (names, counts, more) in enumerate(every)
     ]
@@ -320,7 +323,8 @@ def codes_of_rows(model: Any, X: Any, *, strict: bool) -> Float[Array, "n p"]:
             f"X has shape {rows.shape}, but {type(model).__name__} is expecting "
             f"{len(model.categories_)} features as input."
         )
-    for j, names in enumerate(model.categories_ if strict else ()):
+    known_names = model.categories_ if strict else list[Array]()
+    for j, names in enumerate(known_names):
         cells = {category_name(cell) for cell in rows[:, j].tolist()}
         allowed = {*names, *([None] if model.n_missing_[j] else [])}
         if unknown := cells - allowed:

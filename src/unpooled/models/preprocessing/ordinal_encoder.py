@@ -129,11 +129,11 @@ class OrdinalEncoder(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         if federation.coordinator.planned:
             note_planned_categories(federation, type(self).__name__)
         set_categories(self, found)
-        groups = groups_of(self, federation.feature_names)
+        groups = groups_of(self, federation.feature_names, merges_missing=False)
         self.infrequent_categories_ = [infrequent(one) for one in groups]
 
     def _groups(self) -> list[Groups]:
-        return groups_of(self)
+        return groups_of(self, merges_missing=False)
 
     def transform(self, X: Any) -> Any:
         """Return the number of each cell's category.
@@ -147,6 +147,8 @@ class OrdinalEncoder(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
         groups = self._groups()
         arguments = dict(code_arguments(groups, codes_of(self)))
         arguments["value"] = np.concatenate([_numbers(one) for one in groups])
+        # Missing cells stay missing, however few: nothing is made of them.
+        arguments["count"] = np.where(arguments["value"] < 0, 0.0, arguments["count"])
         if isinstance(X, Federation):
             view = self._check_view(X)
             return view.derive(ordinal, view.feature_names, **arguments)
@@ -155,6 +157,5 @@ class OrdinalEncoder(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator)
 
 def _numbers(groups: Groups) -> Float[Array, " g"]:
     """Return the number of each group, -1 for missing cells of their own group."""
-    alone = groups.missing >= 0 and groups.missing != groups.rare
-    left = np.arange(len(groups.counts)) != (groups.missing if alone else -1)
+    left = np.arange(len(groups.counts)) != groups.missing
     return np.where(left, np.cumsum(left) - 1.0, -1.0)
