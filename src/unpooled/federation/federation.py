@@ -538,7 +538,7 @@ class Federation:
             The step's keyword-only arguments.
         """
         part = self.asked_by(self.model).select(of).derive(step, columns, **public)
-        *_, made = part.operations
+        made = part.operations[len(part.operations) - 1]
         assert isinstance(made, Derive)
         operation = replace(made, of=tuple(of), adds=True)
         layout = self.layout.renamed(operation.columns, self.feature_names)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from sklearn.pipeline import make_pipeline
 
 import unpooled as up
-from unpooled.errors import DataError
+from unpooled.errors import DataError, ReleaseRefusedError
 from unpooled.testing import check_estimator
 
 rng = np.random.default_rng(2)
@@ -88,6 +88,22 @@ def test_columns_that_pass_stand_first():
     assert (view.feature_names, view.categorical) == (names, ("site",))
     dropped = up.ColumnTransformer(parts).fit(here)
     assert tuple(dropped.get_feature_names_out()) == ("age", "sex_f", "sex_m")
+
+
+def test_a_column_has_one_filling_within_a_transform_too():
+    rows = ROWS.assign(chol=ROWS.chol.fillna(200.0))
+    rows.loc[[3, 6, 9], "chol"] = np.nan
+    frames = {f"s{i}": rows.iloc[i::3] for i in range(3)}
+    here = up.simulate(frames, **KINDS)
+
+    def filled(value):
+        imputer = up.SimpleImputer(strategy="constant", fill_value=value)
+        parts = [(imputer, ["chol"]), (up.OneHotEncoder(drop="first"), ["sex"])]
+        return up.ColumnTransformer(parts).fit(here).transform(here)
+
+    up.PCA(1).fit(filled(150.0))
+    with pytest.raises(ReleaseRefusedError, match="another_filling"):
+        up.PCA(1).fit(filled(151.0))
 
 
 def test_missing_cells_of_other_columns_are_still_refused_in_a_plan():

@@ -121,7 +121,7 @@ def grouped(
 
 
 def code_arguments(
-    groups: Sequence[Groups], codes: Sequence[Float[Array, " k"]]
+    groups: Sequence[Groups], codes: Sequence[Array]
 ) -> Mapping[str, Any]:
     """Return the arguments `CODES` of groups, with groups numbered over all columns."""
     starts = np.cumsum([0, *(len(one.counts) for one in groups)])

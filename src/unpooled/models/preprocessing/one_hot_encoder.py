@@ -292,7 +292,7 @@ def infrequent(groups: Groups) -> Array | None:
     return names[groups.group == groups.rare]
 
 
-def codes_of(model: Any) -> list[Float[Array, " k"]]:
+def codes_of(model: Any) -> list[Array]:
     """Return the codes of the names of each column of a fitted encoder."""
     return [
         np.array([category_code(name) for name in names], float)
