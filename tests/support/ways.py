@@ -86,6 +86,8 @@ WAYS: dict[str, list[Way]] = {
     "ColumnTransformer": [Way({"transformers": EACH_KIND}, reads="both")],
     "DerivedColumns": [Way({"columns": {"ab": "a * b", "c_d": "c - d"}})],
     "FAMD": [Way(reads="both")],
+    "Correlation": [Way(), Way({"missing": "pairwise"})],
+    "FactorAnalysis": [Way(), Way({"n_components": 2, "rotation": "varimax"})],
     "GeneralizedEigen": [Way(PAIR), Way({**PAIR, "solver": "dgep-eigh"}, named=False)],
     "Heterogeneity": [Way(), Way({"multivariate": False})],
     "KernelPCA": [
