@@ -17,9 +17,9 @@ from .federation.local import simulate as simulate
 from .federation.planning.dry_run import plan as plan
 from .federation.planning.plan import Plan as Plan
 from .ledger import Ledger as Ledger
+from .models.correlation.correlation import Correlation as Correlation
 from .models.correspondence.famd import FAMD as FAMD
 from .models.correspondence.mca import MCA as MCA
-from .models.correlation.correlation import Correlation as Correlation
 from .models.discriminant.discriminant import (
     LinearDiscriminantAnalysis as LinearDiscriminantAnalysis,
 )
