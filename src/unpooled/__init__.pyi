@@ -17,6 +17,8 @@ from .federation.local import simulate as simulate
 from .federation.planning.dry_run import plan as plan
 from .federation.planning.plan import Plan as Plan
 from .ledger import Ledger as Ledger
+from .models.description.describe import Describe as Describe
+from .models.description.describe import describe as describe
 from .models.description.quantiles import Quantiles as Quantiles
 from .models.description.quantiles import quantiles as quantiles
 from .models.discriminant.discriminant import (
