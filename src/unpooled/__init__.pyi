@@ -38,7 +38,11 @@ from .models.model_selection.grid_search import GridSearchCV as GridSearchCV
 from .models.pca.pca import PCA as PCA
 from .models.preprocessing.imputer import SimpleImputer as SimpleImputer
 from .models.preprocessing.power import PowerTransformer as PowerTransformer
+from .models.preprocessing.quantile_transformer import (
+    QuantileTransformer as QuantileTransformer,
+)
 from .models.preprocessing.rare_columns import RareColumns as RareColumns
+from .models.preprocessing.robust_scaler import RobustScaler as RobustScaler
 from .models.preprocessing.scaler import StandardScaler as StandardScaler
 from .models.two_views.cca import CCA as CCA
 from .models.two_views.pls import PLSSVD as PLSSVD

@@ -96,6 +96,7 @@ class Search:
         probabilities: Float[Array, " r"],
         units: Float[Array, " p"],
         least: float,
+        inward: bool = False,
     ) -> "Search":
         """Return the search that follows from counts and from the moments of φ.
 
@@ -106,10 +107,16 @@ class Search:
         n_values, centre, spread : (p,) arrays
             How many it has in all, and where the φ of these lie: their root mean square
             distance from the centre is at most the spread.
+        inward : bool, default False
+            Whether a quantile with fewer than `least` values at or beyond it moves
+            inward, to the nearest that has as many.
         """
         size = np.broadcast_to(count[:, :, None], (*count.shape, len(probabilities)))
         # As NumPy's linear quantiles: (N - 1) q counts from the smallest value.
         place = np.maximum(size - 1.0, 0.0) * probabilities
+        if inward:
+            inner = np.maximum(size - least, least - 1.0)
+            place = np.clip(place, least - 1.0, inner)
         lower = np.floor(place)
         upper = np.minimum(np.ceil(place), np.maximum(size - 1.0, 0.0))
         valid = (lower + 1.0 >= least) & (size - upper >= least) & (size > 0)
@@ -232,6 +239,7 @@ def search_of(
     probabilities: Float[Array, " r"],
     units: Float[Array, " p"],
     least: float,
+    inward: bool = False,
 ) -> Search:
     """Return the search that follows from totals of all silos."""
     N = np.maximum(n_values, 1.0)
@@ -252,6 +260,7 @@ def search_of(
         probabilities=probabilities,
         units=units,
         least=least,
+        inward=inward,
     )
 
 

@@ -92,6 +92,7 @@ def compared_quantiles(
     *,
     units: Float[Array, " p"],
     least: int,
+    inward: bool = False,
 ) -> tuple[Float[Array, "p r"], Float[Array, "p r"]]:
     """Return quantiles and their errors, both -1 where too few values lie beyond.
 
@@ -110,6 +111,7 @@ def compared_quantiles(
         probabilities=probabilities,
         units=units,
         least=least,
+        inward=inward,
     )
     # No sign is learned of what has too few values at or beyond it.
     sought = np.flatnonzero(np.repeat(search.valid.ravel(), 2))

@@ -50,7 +50,9 @@ from unpooled.protocol.step import release, summed
 from unpooled.results.citations import Citation
 from unpooled.results.exhibits import Exhibit
 
-_COMPARISONS = ("summed", "mpc")
+COMPARISONS = ("summed", "mpc")
+# Steps of other modules that comparisons in secret take.
+OF_COMPARISONS = (pooled_lambda.local_count, signs_in_secret, quantile_comparisons)
 _EVERYBODY = (slice(None),)
 _SEARCHED = {
     "count": LOG_COUNT,
@@ -104,6 +106,7 @@ def local_below(
     probabilities: Float[Array, " r"],
     units: Float[Array, " p"],
     least: Any,
+    inward: bool,
     below: Float[Array, "t l k"],
     level: int,
 ) -> dict[str, Any]:
@@ -116,6 +119,7 @@ def local_below(
         probabilities=probabilities,
         units=units,
         least=least,
+        inward=inward,
     )
     return {"below": search.own(X, _EVERYBODY, below, level)}
 
@@ -134,6 +138,7 @@ def found_quantiles(
     probabilities: Float[Array, " r"],
     units: Float[Array, " p"],
     least: Any,
+    inward: bool,
     below: Float[Array, "t l k"],
     leader: str,
 ) -> dict[str, Any]:
@@ -149,10 +154,21 @@ def found_quantiles(
         probabilities=probabilities,
         units=units,
         least=least,
+        inward=inward,
     )
     value, error = search.quantiles(search.reached(below))
     sends = float(party == leader)
     return {"value": sends * value[0], "error": sends * error[0]}
+
+
+# All that a model of another file lists to find quantiles.
+STEPS = (
+    local_log_sums,
+    local_log_squares,
+    local_below,
+    found_quantiles,
+    *OF_COMPARISONS,
+)
 
 
 @final
@@ -221,8 +237,8 @@ class Quantiles(FederatedEstimator):
     """
 
     _missing = True
-    _ways = MappingProxyType({"comparison": _COMPARISONS})
-    _steps = (pooled_lambda.local_count, signs_in_secret, quantile_comparisons)
+    _ways = MappingProxyType({"comparison": COMPARISONS})
+    _steps = OF_COMPARISONS
     quantiles_: Float[Array, "r p"]
     errors_: Float[Array, "r p"]
     probabilities_: Float[Array, " r"]
@@ -323,24 +339,25 @@ def column_values(
     comparison: str,
     least: int,
     units: Float[Array, " p"],
+    inward: bool = False,
     allow_coordinator_party: bool = False,
 ) -> tuple[Float[Array, "r p"], Float[Array, "r p"]]:
-    """Return quantiles and their errors, for a model that lists the steps needed.
+    """Return quantiles and their errors, for a model that lists `STEPS`.
 
     Raises
     ------
     DataError
         For a `comparison` that there is not.
     """
-    if comparison not in _COMPARISONS:
+    if comparison not in COMPARISONS:
         raise DataError(f'comparison={comparison!r}; choose "summed" or "mpc".')
     if comparison == "mpc":
         federation.coordinator.begin_computing(allow_coordinator_party)
         value, error = quantile_comparisons.compared_quantiles(
-            federation, probabilities, units=units, least=least
+            federation, probabilities, units=units, least=least, inward=inward
         )
     else:
-        value, error = _summed(federation, probabilities, units, least)
+        value, error = _summed(federation, probabilities, units, least, inward)
     return shown(value, error).T, shown(error, error).T
 
 
@@ -349,6 +366,7 @@ def _summed(
     probabilities: Float[Array, " r"],
     units: Float[Array, " p"],
     least: int,
+    inward: bool,
 ) -> tuple[Float[Array, "p r"], Float[Array, "p r"]]:
     sums = federation.sum(local_log_sums, to="parties")
     squares = federation.sum(local_log_squares, to="parties", **sums)["squares"]
@@ -358,6 +376,7 @@ def _summed(
         "probabilities": probabilities,
         "units": units,
         "least": least,
+        "inward": inward,
     }
     p, r = federation.n_features, len(probabilities)
     below: Any = column_quantiles.no_counts(1, p, r, least)
