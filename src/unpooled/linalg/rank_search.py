@@ -151,9 +151,17 @@ class Brackets:
         )
 
     def values(
-        self, rank: Float[Array, " l"], unit: Float[Array, " l"], *, exact: bool
+        self,
+        rank: Float[Array, " l"],
+        unit: Float[Array, " l"],
+        finest: Bool[Array, " l"],
+        *,
+        exact: bool,
     ) -> tuple[Float[Array, " l"], Float[Array, " l"]]:
-        """Return the values of the ranks, and the most that each can be wrong by."""
+        """Return the values of the ranks, and the most that each can be wrong by.
+
+        `finest` says which brackets could not be narrower.
+        """
         if exact:
             return self.lo, np.zeros(len(self.lo))
         within = np.maximum(self.below_hi - self.below_lo, 1.0)
@@ -164,6 +172,8 @@ class Brackets:
         single = (unit > 0) & (width < 1.5 * unit)
         middle = np.rint((self.lo + self.hi) / 2.0 / step) * step
         value = np.where(single, middle, self.lo + share * width)
+        # Many values in a bracket that could not be narrower are mostly equal.
+        value = np.where(finest & ~single, roundest(self.lo, self.hi), value)
         return value, np.where(single, 0.0, width)
 
 
@@ -203,6 +213,21 @@ def first_brackets(
     reach = s * np.sqrt(np.maximum(n_values, 1.0) / fewer)
     lo, hi = size_of_log(centre - reach), size_of_log(centre + reach)
     return Brackets(lo, hi, np.zeros(len(rank)), size)
+
+
+def roundest(lo: Float[Array, " l"], hi: Float[Array, " l"]) -> Float[Array, " l"]:
+    """Return of each interval [lo, hi) a number with the fewest decimal digits."""
+    largest = np.maximum(np.maximum(np.abs(lo), np.abs(hi)), 1e-290)
+    top = np.ceil(np.log10(largest))
+    found, open_ = np.where((lo <= 0) & (hi > 0), 0.0, lo), (lo > 0) | (hi <= 0)
+    for digits in range(17):
+        power = 10.0 ** np.abs(digits - top)
+        inverse = digits < top
+        scaled = np.ceil(np.where(inverse, lo / power, lo * power))
+        number = np.where(inverse, scaled * power, scaled / power)
+        inside = open_ & (number >= lo) & (number < hi)
+        found, open_ = np.where(inside, number, found), open_ & ~inside
+    return found
 
 
 def counts_below(x: Float[Array, " n"], at: Float[Array, "l k"]) -> Float[Array, "l k"]:

@@ -74,6 +74,12 @@ def test_decimals_end_the_search_at_values(rows):
     np.testing.assert_allclose(model.quantiles_[exact], wanted[exact], rtol=1e-12)
 
 
+def test_equal_values_are_found_without_decimals(rows):
+    X = np.column_stack([np.repeat([0.0, 1.0, 54.0], 100), np.repeat([-2.5, 0.3], 150)])
+    frame = up.quantiles(silos(X), [0.2, 0.5, 0.9])
+    assert_array_equal(frame.to_numpy(), np.quantile(X, [0.2, 0.5, 0.9], axis=0))
+
+
 def test_nothing_is_said_of_few_values_beyond(rows):
     federation = silos(rows[:120], (40, 80))
     frame = up.quantiles(federation, [0.0, 0.05, 0.5, 1.0])

@@ -63,6 +63,12 @@ def test_default_rules_leave_scales_within_brackets(rows):
     assert_allclose(model.scale_, twin.scale_, rtol=0.3)
 
 
+def test_a_column_of_mostly_equal_values_keeps_its_scale():
+    X = np.random.default_rng(2).standard_normal((200, 2))
+    X[:, 1] = np.arange(200) % 10 == 0
+    assert up.RobustScaler().fit(silos(X)).scale_[1] == 1.0
+
+
 @pytest.mark.parametrize(
     ("model", "words"),
     [

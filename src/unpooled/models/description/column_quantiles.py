@@ -192,13 +192,16 @@ class Search:
         return own
 
     def quantiles(
-        self, brackets: Brackets
+        self, brackets: Brackets, depth: int
     ) -> tuple[Float[Array, "g p r"], Float[Array, "g p r"]]:
-        """Return the quantiles, and the most that each can be wrong by.
+        """Return the quantiles after `depth` levels, and the errors that they can have.
 
         Where too few values lie at or beyond one, both are -1.
         """
-        values, errors = brackets.values(self.rank, self.unit, exact=self.exact)
+        first = log_size(self.first.hi) - log_size(self.first.lo)
+        width = log_size(brackets.hi) - log_size(brackets.lo)
+        finest = width <= 1.5 * first / float(COARSE[0] + 1) ** depth
+        values, errors = brackets.values(self.rank, self.unit, finest, exact=self.exact)
         low, high = np.moveaxis(values.reshape(*self.share.shape, 2), -1, 0)
         error = errors.reshape(*self.share.shape, 2).max(axis=-1)
         quantile = lerp(low, np.maximum(low, high), self.share)

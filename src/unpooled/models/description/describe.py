@@ -332,7 +332,7 @@ def found_quartiles(
     """Return the quartiles that follow; -1 stands for the error of a withheld one."""
     table = _Table.of(rows, count, cells, categorical, frequent, fewest)
     search = _search(count, log_total, log_squares, units, least)
-    value, error = search.quantiles(search.reached(below))
+    value, error = search.quantiles(search.reached(below), len(below))
     hidden = table.groups | table.categorical
     error = np.where(hidden[:, :, None], _WITHHELD, error)
     sends = float(party == leader)

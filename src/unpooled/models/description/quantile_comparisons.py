@@ -138,7 +138,7 @@ def compared_quantiles(
         brackets = brackets.between(at, stays & under, stays & ~under)
     # Nobody knows the counts at the ends: a value is taken from the middle.
     middle = Brackets(brackets.lo, brackets.hi, search.rank - 1.0, search.rank)
-    value, error = search.quantiles(middle)
+    value, error = search.quantiles(middle, depth)
     return value[0], error[0]
 
 

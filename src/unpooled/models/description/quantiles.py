@@ -156,7 +156,7 @@ def found_quantiles(
         least=least,
         inward=inward,
     )
-    value, error = search.quantiles(search.reached(below))
+    value, error = search.quantiles(search.reached(below), len(below))
     sends = float(party == leader)
     return {"value": sends * value[0], "error": sends * error[0]}
 
@@ -227,7 +227,8 @@ class Quantiles(FederatedEstimator):
     inequality; k counts from the nearer end). One outlier moves these little, because φ
     is a logarithm. Brackets shrink to 2^-12 of that or less (2^-15 from totals), unless
     fewer than `min_rows` values would be left. Within its bracket a quantile is
-    interpolated.
+    interpolated; in one that could not be narrower it is the number with the fewest
+    digits, since values of which so many lie so close are mostly equal.
 
     Missing cells are left out.
 
