@@ -90,7 +90,7 @@ class Brackets:
         at: Float[Array, "l k"],
         below: Float[Array, "l k"],
         rank: Float[Array, " l"],
-        least: float,
+        least: int,
         so_far: "Brackets",
     ) -> "Brackets":
         """Return the narrowest part of each bracket with enough values.
@@ -236,14 +236,14 @@ def counts_below(x: Float[Array, " n"], at: Float[Array, "l k"]) -> Float[Array,
     return np.searchsorted(ordered, at, side="left").astype(float)
 
 
-def parted(counts: Float[Array, "l m"], least: float) -> Bool[Array, "l k"]:
+def parted(counts: Float[Array, "l m"], least: int) -> Bool[Array, "l k"]:
     """Return which ends of parts stay when parts are joined.
 
     Parameters
     ----------
     counts : (l, K + 1) array
         How many values each part has.
-    least : float
+    least : int
         Joined parts have no value, or at least so many.
 
     Returns

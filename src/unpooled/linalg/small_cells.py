@@ -23,7 +23,7 @@ from unpooled.arrays import Array, Bool, Float
 
 
 def withheld(
-    counts: Float[Array, "l g"], least: float
+    counts: Float[Array, "l g"], least: int
 ) -> tuple[Bool[Array, " g"], Bool[Array, " l"]]:
     """Return which groups are withheld, and which rows in all groups together.
 
@@ -32,7 +32,7 @@ def withheld(
     counts : (l, g) array
         Rows, of which one counts missing cells, by groups that have no person in
         common.
-    least : float
+    least : int
         The least count, but for 0, that is no secret.
     """
     groups: Array = np.any(_small(counts, least), axis=0)
@@ -53,7 +53,7 @@ def withheld(
     return groups, rows
 
 
-def _small(counts: Float[Array, "..."], least: float) -> Bool[Array, "..."]:
+def _small(counts: Float[Array, "..."], least: int) -> Bool[Array, "..."]:
     return (counts > 0) & (counts < least)
 
 

@@ -70,7 +70,7 @@ class Search:
         Whether at least `least` values lie at or beyond both of them, on each side.
     unit : (l,) array
         The multiples that values are of; 0 for any.
-    least : float
+    least : int
         How many values a final bracket has at least; with 1 a value itself is found.
     first : Brackets
         To begin with.
@@ -82,7 +82,7 @@ class Search:
     share: Float[Array, "g p r"]
     valid: Bool[Array, "g p r"]
     unit: Float[Array, " l"]
-    least: float
+    least: int
     first: Brackets
 
     @classmethod
@@ -95,7 +95,7 @@ class Search:
         *,
         probabilities: Float[Array, " r"],
         units: Float[Array, " p"],
-        least: float,
+        least: int,
         inward: bool = False,
     ) -> "Search":
         """Return the search that follows from counts and from the moments of φ.
@@ -208,12 +208,12 @@ class Search:
         return np.where(self.valid, quantile, -1.0), np.where(self.valid, error, -1.0)
 
 
-def levels(least: float) -> tuple[int, int]:
+def levels(least: int) -> tuple[int, int]:
     """Return how many candidates a bracket has at each level, and how many levels."""
     return FINE if least <= 1 else COARSE
 
 
-def no_counts(g: int, p: int, r: int, least: float) -> Float[Array, "t l k"]:
+def no_counts(g: int, p: int, r: int, least: int) -> Float[Array, "t l k"]:
     """Return zeros in the place of counts below candidates, for the first level."""
     K, T = levels(least)
     return np.zeros((T, 2 * g * p * r, K))
@@ -223,7 +223,8 @@ def log_sums(
     X: Float[Array, "n p"],
 ) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
     """Return how many cells have a value, and the sum of φ of these, by column."""
-    return observed_sums(log_size(X))
+    count, total = observed_sums(log_size(X))
+    return count.astype(float), total
 
 
 def log_squares(
@@ -241,7 +242,7 @@ def search_of(
     *,
     probabilities: Float[Array, " r"],
     units: Float[Array, " p"],
-    least: float,
+    least: int,
     inward: bool = False,
 ) -> Search:
     """Return the search that follows from totals of all silos."""

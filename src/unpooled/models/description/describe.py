@@ -379,7 +379,7 @@ class _Table:
         cells: Float[Array, "g s m"],
         categorical: Int[Array, " s"],
         frequent: Int[Array, "s v"],
-        fewest: float,
+        fewest: int,
     ) -> "_Table":
         g, p = count.shape
         # Without classes the single group is all rows.
@@ -406,7 +406,7 @@ class _Table:
         return cls(count, shown_missing, shown_cells, hidden, rounded, is_category)
 
     def moments(
-        self, total: Float[Array, "g p"], squares: Float[Array, "g p"], least: float
+        self, total: Float[Array, "g p"], squares: Float[Array, "g p"], least: int
     ) -> tuple[Float[Array, "g p"], Float[Array, "g p"]]:
         """Return means and variances, with denominator n - 1, of what is shown."""
         n = np.maximum(self.count, 1.0)
@@ -874,7 +874,7 @@ def _search(
     log_total: Float[Array, " p"],
     log_squares: Float[Array, " p"],
     units: Float[Array, " p"],
-    least: float,
+    least: int,
 ) -> Search:
     """Return the search for quartiles; the last group has all rows."""
     return search_of(
