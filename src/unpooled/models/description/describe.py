@@ -792,8 +792,17 @@ def describe(
         By rows; cells may be missing.
     by : str, optional
         The federation's label, which is taken when omitted.
-    categorical, quartiles, decimals, min_rows, min_rows_per_class
-        See `Describe`, which this fits.
+    categorical : sequence of str, optional
+        Columns of categories; this and what follows are as of `Describe`, which this
+        fits, and which says what is released.
+    quartiles : bool, default True
+        Search for quartiles too.
+    decimals : int or mapping of str to int, optional
+        How many decimals values have.
+    min_rows : int, default 10
+        How many values lie in the bracket of a quartile at least.
+    min_rows_per_class : int, default 5
+        The least count, but for 0, that is shown.
 
     Returns
     -------

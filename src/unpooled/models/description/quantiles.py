@@ -314,8 +314,17 @@ def quantiles(
     ----------
     federation : Federation
         By rows; missing cells are left out.
-    probabilities, comparison, min_rows, decimals, allow_coordinator_party
-        See `Quantiles`, which this fits, and what it releases.
+    probabilities : sequence of float, default (0.25, 0.5, 0.75)
+        Of the quantiles; this and what follows are as of `Quantiles`, which this fits,
+        and which says what is released.
+    comparison : {"summed", "mpc"}, default "summed"
+        How silos search.
+    min_rows : int, default 10
+        How many values lie in the bracket of a quantile at least.
+    decimals : int or mapping of str to int, optional
+        How many decimals values have.
+    allow_coordinator_party : bool, default False
+        With "mpc" and two silos, let the coordinator be the third party.
 
     Returns
     -------

@@ -58,9 +58,16 @@ class QuantileTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstim
         of them are opened, so that there are fewer than in scikit-learn.
     output_distribution : {"uniform", "normal"}, default "uniform"
         What columns are mapped to.
-    comparison, min_rows, decimals, allow_coordinator_party
-        As of `Quantiles`. The outermost quantiles move inward, to the values that have
-        `min_rows` values at or beyond them: there is no minimum or maximum.
+    comparison : {"summed", "mpc"}, default "summed"
+        How silos search for quantiles, as of `Quantiles`.
+    min_rows : int, default 10
+        How many values lie in the bracket of a quantile at least, as of `Quantiles`.
+        The outermost quantiles move inward, to the values that have as many at or
+        beyond them: there is no minimum or maximum.
+    decimals : int or mapping of str to int, optional
+        How many decimals values have, as of `Quantiles`.
+    allow_coordinator_party : bool, default False
+        With "mpc" and two silos, let the coordinator be the third party.
 
     Attributes
     ----------

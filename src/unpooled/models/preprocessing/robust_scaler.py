@@ -60,8 +60,14 @@ class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         In per cent.
     unit_variance : bool, default False
         Divide also by this range of a normal distribution with variance 1.
-    comparison, min_rows, decimals, allow_coordinator_party
-        As of `Quantiles`.
+    comparison : {"summed", "mpc"}, default "summed"
+        How silos search for quantiles, as of `Quantiles`.
+    min_rows : int, default 10
+        How many values lie in the bracket of a quantile at least, as of `Quantiles`.
+    decimals : int or mapping of str to int, optional
+        How many decimals values have, as of `Quantiles`.
+    allow_coordinator_party : bool, default False
+        With "mpc" and two silos, let the coordinator be the third party.
 
     Attributes
     ----------
