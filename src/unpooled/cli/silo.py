@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from unpooled.cli import silo_studies
+from unpooled.cli import desks, silo_studies
 from unpooled.cli.commands import command, file_argument, file_option, group
 from unpooled.cli.silo_studies import Kit
 from unpooled.cli.terminal import console, say
@@ -201,6 +201,7 @@ for _command in (
     silo_studies.forget,
 ):
     command(app)(_command)
+command(app, "desk")(desks.silo_desk)
 
 
 def _own_name(kit: Path, interactive: bool) -> str:

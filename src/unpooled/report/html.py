@@ -10,16 +10,18 @@ anything.
 import inspect
 import os
 import reprlib
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
 
 from unpooled.federation.federation import Federation
 from unpooled.report.facts import Facts, facts_of
+from unpooled.report.page import environment
+from unpooled.report.statement import statement_of
 from unpooled.report.text.cautions import cautions
 from unpooled.report.text.costs_and_signatures import costs, seals, silos
 from unpooled.report.text.methods import methods
@@ -34,8 +36,7 @@ from unpooled.report.text.wording import (
     what_stayed,
 )
 from unpooled.report.versions import versions
-from unpooled.results.formats import byte_size, clean, counted, listed
-from unpooled.results.plots.svg import svg
+from unpooled.results.formats import byte_size, counted
 from unpooled.results.subjects import subject
 from unpooled.results.summary import Summary, summaries_of
 
@@ -48,6 +49,11 @@ def report(
     path: str | os.PathLike[str],
     *,
     title: str | None = None,
+    purpose: Any = None,
+    controllers: Any = None,
+    contact: Any = None,
+    legal_basis: Any = None,
+    retention: Any = None,
 ) -> Path:
     """Write a page on what was fitted, what left each silo, and the results.
 
@@ -61,6 +67,10 @@ def report(
         The HTML file to write; its folder is made if it is not there.
     title : str, optional
         The heading; by default what the last model does.
+    purpose, contact, legal_basis, retention : str, optional
+        What is printed for data protection, as the keys of these names in a study file.
+    controllers : str or sequence of str, optional
+        The organisations that are responsible for the data.
 
     Returns
     -------
@@ -72,7 +82,15 @@ def report(
     Nothing leaves a silo for the report. It has names of silos and columns, totals and
     fitted models, and no silo's own numbers.
     """
-    text = render(facts_of(model, federation, title))
+    given = {
+        "purpose": purpose,
+        "controllers": controllers,
+        "contact": contact,
+        "legal_basis": legal_basis,
+        "retention": retention,
+    }
+    facts = replace(facts_of(model, federation, title), statement=statement_of(given))
+    text = render(facts)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -111,23 +129,7 @@ def render(facts: Facts) -> str:
 
 @cache
 def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_readable,
-    )
-    environment.globals |= {"listed": listed, "counted": counted, "svg": svg}
-    return environment.get_template("template.html.jinja")
-
-
-def _readable(value: Any) -> Any:
-    """Clean every text on its way into the page, except markup of our own."""
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return clean(value)
-    return value
+    return environment().get_template("template.html.jinja")
 
 
 def _results(facts: Facts) -> list[tuple[int, Summary]]:

@@ -74,6 +74,9 @@ class RunState:
         The first round after each interruption.
     done : bool
         Whether the run is complete.
+    carried : dict of str to list of str
+        By party, columns of which one row carries half of a direction, or more, where
+        the party tells it.
     """
 
     study: str
@@ -91,6 +94,7 @@ class RunState:
     simulated: bool = True
     resumed: list[int] = field(default_factory=list)
     done: bool = False
+    carried: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> "RunState":
@@ -100,6 +104,7 @@ class RunState:
             content = json.loads(file.read_text("utf-8"))
             check_version(content, path, _VERSION)
             del content["version"], content["unpooled"]
+            content = {"carried": {}} | content  # an earlier version has none
             _check_fields(cls, content)
             # A step's name is part of a path.
             if not all(
@@ -153,14 +158,20 @@ class RunFolder:
         return folder
 
     @classmethod
-    def open(cls, path: Path) -> "RunFolder":
+    def open(cls, path: Path, *, mend: bool = True) -> "RunFolder":
         """Read the folder of a run; files that do not agree are a `StudyError`.
 
-        An incomplete last line of ledger or rounds is removed: the process ended while
-        it wrote the line.
+        Parameters
+        ----------
+        path : Path
+            The folder.
+        mend : bool, default True
+            Whether an incomplete last line of ledger or rounds, which a process wrote
+            when it ended, is removed from the file. Of a run that may still write, it
+            is only left out.
         """
         state = RunState.read(path)
-        ledger = Ledger.from_json(_whole_lines(path / "ledger.jsonl"))
+        ledger = Ledger.from_json(_whole_lines(path / "ledger.jsonl", mend=mend))
         ledger.verify()
         finished = ledger[: state.lines]
         if len(finished) < state.lines or (
@@ -170,7 +181,7 @@ class RunFolder:
                 f"{path / 'ledger.jsonl'} lacks lines that the run wrote, or has "
                 f"others. A run can be continued on its own ledger only."
             )
-        return cls(path, state, ledger, _rounds(path / "rounds.jsonl"))
+        return cls(path, state, ledger, _rounds(path / "rounds.jsonl", mend=mend))
 
     @property
     def next_round(self) -> int:
@@ -222,7 +233,7 @@ class RunFolder:
             for number, step in enumerate(self.state.finished)
         ]
 
-    def checkpointed(self, step: StudyStep, *, anew: bool) -> FederatedEstimator:
+    def checkpointed(self, step: StudyStep, *, followed: bool) -> FederatedEstimator:
         """Return a step's model, whose next fit continues from the last checkpoint.
 
         A long fit writes a checkpoint, the JSON file progress.json, after each part
@@ -230,15 +241,16 @@ class RunFolder:
 
         Parameters
         ----------
-        anew : bool
-            Begin anew in any case: silos that follow run a fit from its beginning.
+        followed : bool
+            Whether silos follow. They know what a part gave from the request after it,
+            which may not have come; so the last part is repeated.
         """
-        path = self.path / _CHECKPOINT
-        if anew:
-            path.unlink(missing_ok=True)
+        path, last = self.path / _CHECKPOINT, list[dict[str, Any]]()
 
         def write(reached: dict[str, Any]) -> None:
-            content = {"step": step.name, "reached": reached}
+            before = last.pop() if last else None
+            last.append(reached)
+            content = {"step": step.name, "reached": reached, "before": before}
             self.write(_CHECKPOINT, json.dumps(content, allow_nan=False))
 
         try:
@@ -248,7 +260,7 @@ class RunFolder:
                 # A finished step's checkpoint is still there if the process ended
                 # just before it was removed.
                 if content["step"] == step.name:
-                    reached = content["reached"]
+                    reached = content["before" if followed else "reached"]
             return step.estimator().continuing(reached, write)
         except (ValueError, TypeError, KeyError) as wrong:
             raise StudyError(
@@ -357,9 +369,10 @@ def check_free(path: Path) -> None:
         )
 
 
-def _rounds(path: Path) -> list[RoundRecord]:
+def _rounds(path: Path, *, mend: bool) -> list[RoundRecord]:
     try:
-        records = [json.loads(line) for line in _whole_lines(path).splitlines()]
+        lines = _whole_lines(path, mend=mend).splitlines()
+        records = [json.loads(line) for line in lines]
         for record in records:
             _check_fields(RoundRecord, record)
     except (ValueError, TypeError, RecursionError) as wrong:
@@ -390,10 +403,11 @@ def _append(path: Path, text: str) -> None:
         raise StudyError(f"Cannot write {path}: {wrong}.") from wrong
 
 
-def _whole_lines(path: Path) -> str:
-    """Return the JSON lines of a file, and cut an incomplete last line off the file.
+def _whole_lines(path: Path, *, mend: bool) -> str:
+    """Return the JSON lines of a file, without an incomplete last line.
 
-    A file that does not exist has no lines.
+    With `mend` that line is cut off the file, too. A file that does not exist has no
+    lines.
     """
     try:
         content = path.read_bytes()
@@ -406,8 +420,9 @@ def _whole_lines(path: Path) -> str:
         whole += b"\n" * bool(whole)
         # The line may be complete and lack its line break only: then it is kept.
         whole += last + b"\n" if _is_json(last) else b""
-        with replacing(path) as stream:
-            stream.write(whole)
+        if mend:
+            with replacing(path) as stream:
+                stream.write(whole)
     try:
         return (whole if last else content).decode("ascii")
     except UnicodeDecodeError as wrong:
