@@ -71,6 +71,12 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             'Let the silo set allow_row_level: to "parties" where only the parties '
             'open the release (scores="parties"), to true otherwise.',
         ),
+        "allow_order_statistics": (
+            "the search for a quantile would go on to fewer values than the silo's "
+            "policy requires, such as one person's",
+            "Choose min_rows as large as that of every silo's policy, or let the silo "
+            "set allow_order_statistics.",
+        ),
         "allow_roster_change": (
             "the silo's table was released before with another set of parties, and the "
             "difference of the two totals would be one party's own value",

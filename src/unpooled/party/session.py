@@ -239,6 +239,7 @@ class Session:
         policy = self._policy
         policy.check_parties(len(self.parties))
         policy.check_step(step, request.to, self.protection, request.chosen)
+        policy.check_limits(step, request.public)
         policy.check_alone(step, request.to, len(self.parties))
         label = [self._table.label] if "y" in step.reads and self._table.label else []
         policy.check_columns([*view.source_columns, *label])
