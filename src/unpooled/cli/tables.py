@@ -176,6 +176,7 @@ def show_plan(console: Console, study: "Study", plan: Plan) -> bool:
         f"{count(plan.rounds, 'round')}. Each of {count(len(plan.parties), 'silo')} "
         f"sends {size(plan.bytes)} and receives {size(plan.bytes_in)}. {plan.opened}",
         *map(Text, plan.notes),
+        *_ends(plan),
     )
     if not plan.refusals:
         return True
@@ -186,6 +187,23 @@ def show_plan(console: Console, study: "Study", plan: Plan) -> bool:
         *_refusals(plan),
     )
     return False
+
+
+def _ends(plan: Plan) -> list[RenderableType]:
+    """Return what the silos of a consortium answered about themselves."""
+    shown: list[RenderableType] = []
+    by_build: dict[str, list[str]] = {}
+    for party, build in plan.libraries.items():
+        by_build.setdefault(build, []).append(party)
+    for build, parties in by_build.items():
+        who = "all silos" if len(by_build) == 1 else ", ".join(parties)
+        shown.append(Text(printable(f"unpooled {build} at {who}."), "dim"))
+    for party, decision in plan.undecided.items():
+        waits = f"{party} waits for a person's approval: unpooled silo approve."
+        if decision == "denied":
+            waits = f"{party}: a person denied this study."
+        shown.append(Text(printable(waits), "bold red"))
+    return shown
 
 
 def _refusals(plan: Plan) -> list[RenderableType]:

@@ -211,6 +211,12 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the averages that neighbours computed are inconsistent",
             "Start the fit again, and check that all silos run the same version.",
         ),
+        "version": (
+            "another build of the library runs at the other end, and the study does "
+            "not list it",
+            "Install the same version of unpooled at all ends (`unpooled silo check` "
+            "shows the silo's), or list the other build under `versions` in [study].",
+        ),
         "wrong_roster": (
             "the study's parties are not the ones on this silo's roster",
             "Exchange public keys again, so that all silos pin the same roster.",
@@ -261,6 +267,10 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "approval": (
             "nobody at the silo has approved the study as it is now, or the step in it",
             "Let somebody there review the plan: `unpooled silo approve STUDY`.",
+        ),
+        "denied": (
+            "a person at the silo has denied the study",
+            "Talk to the silo; it can still approve: `unpooled silo approve STUDY`.",
         ),
         "delivery": (
             "the silo does not accept the file: it was not in the study, keeps no "

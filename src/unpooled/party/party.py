@@ -37,6 +37,7 @@ from unpooled.party.session import Session
 from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import View
 from unpooled.protocol.computing_party import STAGES
+from unpooled.protocol.library_build import library_build
 from unpooled.protocol.message import Bytes, Framed, Message, decode, digest, framed
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request, view_arrays
@@ -235,6 +236,7 @@ class Party:
         parties = tuple(roster)
         if header["roster"] != roster.digest():
             raise Refusal("wrong_roster")
+        self._studies.check_build(session_of(message)[0], header.get("library"))
         self.policy.check_parties(len(parties))
         self._check_partition(message)
         session, protection = session_of(message), header["protection"]
@@ -275,6 +277,7 @@ class Party:
             "signature": signature.hex(),
             "head": head,
             "pinned": agreement.pinned,
+            "library": library_build(),
             # The number of sealed lines shows a coordinator which replies it lost.
             "lines": self._studies.n_own_lines(session[0]),
         }, {}

@@ -36,6 +36,7 @@ from unpooled.party.steps.asked_step import AskedStep
 from unpooled.party.views.view import View
 from unpooled.protocol.answered import Answered
 from unpooled.protocol.ledger_lines import LINES_OF_A_REPLY, Lines
+from unpooled.protocol.library_build import allowed_builds, is_allowed, library_build
 from unpooled.protocol.message import Message, digest
 from unpooled.protocol.opened_numbers import Opened
 from unpooled.protocol.refusal import Refusal
@@ -345,7 +346,7 @@ class Studies:
         )
         study.ledger = ledger
         seals = [line.seals[party] for line in sealed]
-        return [[seal.sequence, seal.digest, seal.signature] for seal in seals]
+        return [[s.sequence, s.digest, s.signature, s.library] for s in seals]
 
     def check_refusals(self) -> None:
         """Refuse to answer once the silo has given as many refusals as it may."""
@@ -415,7 +416,18 @@ class Studies:
         approval = "not needed"
         if self._asks_people:
             approval = self._audit_log.study(study).approval
-        return {"kind": "announced", "approval": approval}, {}
+        # A coordinator of another build is refused when it joins: until then it learns
+        # which build this silo has, so that somebody can be told.
+        return {
+            "kind": "announced",
+            "approval": approval,
+            "library": library_build(),
+        }, {}
+
+    def check_build(self, study: str, build: object) -> None:
+        """Refuse a coordinator's build of the library that the study does not list."""
+        if not is_allowed(build, allowed_builds(self._audit_log.study(study).text)):
+            raise Refusal("version")
 
     def recall(self, message: Message) -> Answer:
         """Return the lines of a study from one on: for a coordinator that was killed.
@@ -498,6 +510,8 @@ def _append_sealed(
     """
     for sequence, (line, source) in enumerate(lines, first):
         content = digests[source]
-        signature = identity.sign(line.statement(party, sequence, content)).hex()
-        seal = Seal(identity.public.hex(), sequence, content, signature)
+        statement = line.statement(party, sequence, content, library_build())
+        signature = identity.sign(statement).hex()
+        key = identity.public.hex()
+        seal = Seal(key, sequence, content, signature, library_build())
         ledger.append(replace(line, parties=(party,)), {party: seal})
