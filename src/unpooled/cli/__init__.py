@@ -17,6 +17,7 @@ from unpooled.cli.commands import (
     about_run,
     command,
     file_argument,
+    file_option,
     folder_argument,
     folder_option,
     group,
@@ -197,6 +198,29 @@ def results(
 
     for one in steps_of_run(run):
         show_results(console(), one.step, one.summary)
+
+
+@command(app)
+def audit(
+    run: RunPath,
+    log: Annotated[
+        list[Path] | None,
+        file_option("--log", metavar="SQLITE", help="A copy of a silo's audit log."),
+    ] = None,
+    roster: Annotated[
+        Path | None,
+        file_option("--roster", help="The silos' public keys: local/roster.toml."),
+    ] = None,
+) -> None:
+    """Check ledger, seals, models and report of a run against each other and logs."""
+    from unpooled.cli.tables import show_checks
+    from unpooled.secure.keys.roster import Roster
+    from unpooled.study.audit import audit as checks_of
+
+    pinned = None if roster is None else Roster.from_file(roster)
+    checks = checks_of(run, roster=pinned, logs=log or [])
+    if not show_checks(console(), run, checks):
+        raise typer.Exit(1)
 
 
 def _execute(

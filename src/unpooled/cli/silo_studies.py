@@ -11,8 +11,10 @@ from unpooled.cli.commands import file_option, folder_option
 from unpooled.cli.terminal import console, count, say
 
 if TYPE_CHECKING:
+    from unpooled.ledger import Ledger
     from unpooled.party.memory.audit_log import AuditLog
     from unpooled.party.setup.silo_file import SiloFile
+    from unpooled.secure.keys.roster import Roster
 
 Kit = Annotated[Path, folder_option("--kit", metavar="DIR", help="The silo's kit.")]
 StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="A study's name.")]
@@ -65,11 +67,13 @@ def log(
     if not (verify or against):
         return
     # The public key that is pinned: the person who checks may not have the private one.
-    keys = [Roster.from_file(silo.roster)[silo.name], *_keys(former or [])]
+    roster = Roster.from_file(silo.roster)
+    keys = [roster[silo.name], *_keys(former or [])]
     journal.verify(keys)
     say(f"Verified: {len(journal.entries())} entries, none altered, all signed.")
     if against is not None:
         ledger = Ledger.from_json(against.read_text("utf-8"))
+        _verify_ledger(ledger, roster, silo.name, keys)
         missing = journal.check_against(ledger, silo.name) or "none"
         say(f"{against} agrees with this log, and lacks {missing} of its lines.")
 
@@ -220,6 +224,17 @@ def _keys(texts: list[str]) -> list[bytes]:
         return [bytes.fromhex(text) for text in texts]
     except ValueError:
         raise typer.BadParameter("A key is 64 hexadecimal digits.") from None
+
+
+def _verify_ledger(
+    ledger: "Ledger", roster: "Roster", own: str, keys: list[bytes]
+) -> None:
+    """Check chain and seals of a ledger, under the keys that this silo pins."""
+    for party in ledger.libraries:
+        if party not in roster:
+            _fail(f"The ledger has lines of {party}, which this silo does not pin.")
+    trusted = {party: (key,) for party, key in roster.items()}
+    ledger.verify(trusted | {own: tuple(keys)})
 
 
 def _unknown(study: str, journal: "AuditLog") -> None:

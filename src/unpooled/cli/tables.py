@@ -19,7 +19,10 @@ from unpooled.report.facts import declaration
 from unpooled.report.text.rounds import equal_rounds, round_numbers
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from unpooled.study import Study
+    from unpooled.study.audit import Checked
 
 PROTECTION = {
     "masked": "Masked sums: every number is seen only as a total over all silos.",
@@ -187,6 +190,18 @@ def show_plan(console: Console, study: "Study", plan: Plan) -> bool:
         *_refusals(plan),
     )
     return False
+
+
+def show_checks(console: Console, run: "Path", checks: "Sequence[Checked]") -> bool:
+    """Show the checks of a run; return whether all of them are good."""
+    grid = table("", "checked", "found")
+    for one in checks:
+        mark = Text("good", "green") if one.good else Text("WRONG", "bold red")
+        style = "" if one.good else "red"
+        grid.add_row(mark, printable(one.what), Text(printable(one.said), style))
+    part(console, f"Audit of {printable(str(run))}", "", grid)
+    console.print()
+    return all(one.good for one in checks)
 
 
 def _ends(plan: Plan) -> list[RenderableType]:
