@@ -12,7 +12,7 @@ from test_server_job import STEPS, study
 
 from server_end import ServerEnd
 from unpooled.coordinator.channel import LocalChannel
-from unpooled.errors import AggregationError, StudyError
+from unpooled.errors import AggregationError, ReleaseRefusedError, StudyError
 from unpooled.federation.nvflare.submission import Submission
 from unpooled.party.setup.silo_file import SiloFile
 from unpooled.study import Study
@@ -31,10 +31,17 @@ class Server:
         self.lost = False  # a job that ends without a result
         self.silent = False  # a job that never has anything to tell
         self.interrupts = 0  # how often Ctrl-C comes while the job is asked
+        self.dead = set()  # silos that the server counts as connected for a minute
 
     def get_system_info(self):
         clients = [type("Client", (), {"name": name})() for name in self.present]
         return type("Info", (), {"client_info": clients})()
+
+    def get_client_job_status(self, names):
+        return [
+            {"client_name": n, "status": "no_reply" if n in self.dead else "no_jobs"}
+            for n in names
+        ]
 
     def begin(self, asked):
         results = self.folder / f"results-{len(self.jobs)}"
@@ -229,3 +236,84 @@ def test_ctrl_c_stops_the_job_where_the_answer_is_yes(server, asked):
     assert server.stopped == ["job-1"]
     assert done.models
     assert STEPS in asked.text
+
+
+def test_a_silo_that_died_a_moment_ago_is_named_at_once(server, asked):
+    server.dead = {"va"}
+
+    with pytest.raises(AggregationError, match="Not connected to the server: va") as it:
+        asked.run(kit=server.kit)
+
+    assert it.value.rule == "absent"
+    assert not server.jobs
+
+
+def test_a_used_name_is_refused_at_once_and_nothing_is_written(server, asked, tmp_path):
+    asked.run(kit=server.kit)
+    jobs = len(server.jobs)
+
+    with pytest.raises(
+        StudyError, match=r"has a run of a study case-PCA already \(done"
+    ):
+        asked.run(tmp_path / "new" / "other", kit=server.kit)
+    assert not (tmp_path / "new").exists()
+    assert len(server.jobs) == jobs
+
+    # Another coordinator's kit does not know the name: the server does.
+    (server.kit / "studies" / "case-PCA.json").unlink()
+    with pytest.raises(StudyError, match="has a run of a study case-PCA already"):
+        asked.run(tmp_path / "new" / "other", kit=server.kit)
+    assert not (tmp_path / "new" / "other").exists()
+
+
+def test_a_run_waits_for_a_silo_and_for_approval(server, asked, monkeypatch):
+    local = server.silos["va"] / "silo.toml"
+    local.write_text(local.read_text().replace('"none"', '"each-study"'))
+    server.present -= {"hungary"}
+    reasons = []
+
+    def pause(seconds):
+        if len(reasons) == 1:
+            server.present |= {"hungary"}
+        if len(reasons) == 2:
+            silo = SiloFile.from_file(local)
+            log = silo.party().audit_log
+            log.decided("case-PCA", approved=True, steps=["*"], by="anne")
+
+    def waits(reason, left):
+        reasons.append(reason)
+
+    monkeypatch.setattr(submitting.time, "sleep", pause)
+    done = asked.run(kit=server.kit, wait=3600.0, waiting=waits)
+
+    assert done.ledger.verify()
+    assert [word in said for word, said in zip(
+        ("hungary", "approval"), reasons, strict=True
+    )] == [True, True]  # fmt: skip
+
+
+def test_a_study_that_was_denied_is_not_waited_for(server, asked):
+    local = server.silos["va"] / "silo.toml"
+    local.write_text(local.read_text().replace('"none"', '"each-study"'))
+    plan = asked.plan(kit=server.kit)
+    assert plan.undecided == {"va": "waiting"}
+    log = SiloFile.from_file(local).party().audit_log
+    log.decided("case-PCA", approved=False, by="anne")
+    assert asked.plan(kit=server.kit).undecided == {"va": "denied"}
+
+    with pytest.raises(ReleaseRefusedError, match=r"va refused .*denied"):
+        asked.run(kit=server.kit, wait=3600.0)
+
+
+def test_a_run_does_not_wait_longer_than_it_may(server, asked, monkeypatch):
+    server.present -= {"va"}
+    clock = [0.0]
+    monkeypatch.setattr(submitting.time, "monotonic", lambda: clock[0])
+
+    def pause(seconds):
+        clock[0] += seconds
+
+    monkeypatch.setattr(submitting.time, "sleep", pause)
+    with pytest.raises(AggregationError, match="Not connected"):
+        asked.run(kit=server.kit, wait=100.0)
+    assert 100.0 <= clock[0] < 105.0

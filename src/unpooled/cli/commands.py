@@ -37,6 +37,18 @@ def about_run(folder: Path) -> None:
     _run_folder.set(folder)
 
 
+def duration(option: str, text: str) -> float:
+    """Return the seconds of a text such as 90s, 30m, 8h or 2d."""
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+    try:
+        seconds = float(text[:-1]) * units[text[-1:]]
+    except (KeyError, ValueError):
+        seconds = -1.0
+    if not 0.0 <= seconds < 1e9:
+        raise typer.BadParameter(f"{option} {text}: give a time such as 90s, 8h or 2d.")
+    return seconds
+
+
 def group(name: str, description: str) -> typer.Typer:
     """Return an empty group of commands."""
     return typer.Typer(

@@ -1,6 +1,6 @@
 """Checking replies: who signed each, which request it is for, and what it holds."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -104,14 +104,28 @@ def gather(
         replies.take(party, checking.result)
     missing = [party for party in requests if party not in replies.messages]
     if missing and replies.problem is None:
-        replies.problem = AggregationError(
-            f"{', '.join(missing)} did not answer {step}. A total is over the whole "
-            f"roster or it is not opened; run the fit again when every party is back.",
-            rule="out_of_order",
-        )
+        replies.problem = _absence(missing, channel.cut_off, step)
     order = [party for party in requests if party in replies.messages]
     replies.messages = {party: replies.messages[party] for party in order}
     return replies
+
+
+def _absence(
+    missing: Sequence[str], cut_off: Collection[str], step: str
+) -> AggregationError:
+    """Return the error of parties that did not reply, in the name of those at fault."""
+    at_fault = [party for party in missing if party not in cut_off]
+    who = f"{', '.join(at_fault)} did not answer {step}."
+    if not at_fault:
+        who = f"The exchange was ended before the parties answered {step}."
+    elif len(at_fault) < len(missing):
+        others = ", ".join(party for party in missing if party in cut_off)
+        who += f" The exchange with {others} was ended with it."
+    return AggregationError(
+        f"{who} A total is over the whole roster or it is not opened; run the fit "
+        f"again when every party is back.",
+        rule="absent",
+    )
 
 
 def replies_by_step(

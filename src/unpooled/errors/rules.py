@@ -277,6 +277,15 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "models, or the file is too large",
             "Deliver the model by other means.",
         ),
+        "absent": (
+            "a silo or the server is not connected, or did not answer in time",
+            "When all are connected again, continue with resume; with `--wait 8h` a "
+            "run waits for them.",
+        ),
+        "source_changed": (
+            "the silo's rows were changed while the study was running",
+            "Run the study again, and let the silo change its rows between studies.",
+        ),
         "two_parties": (
             "secure comparisons need three parties: of two, each would see all values",
             "Add a silo, let the coordinator compute as a declared third "

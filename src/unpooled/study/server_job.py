@@ -83,7 +83,10 @@ def coordinate(
     place: Path | None = None
     try:
         study = StudyFile.from_text(Path(str(content["file"])), str(content["text"]))
-        place = kit / "studies" / study.name
+        own = kit / "studies" / study.name
+        # Before the folder is among the results: an earlier run is not this one's.
+        _check_unused(study, own, str(content["do"]))
+        place = own
         with tempfile.TemporaryDirectory() as work:
             study = with_carried(study, content.get("models"), Path(work))
             _carry_out(
@@ -101,6 +104,14 @@ def coordinate(
             stream.write(json.dumps(outcome | news.answer({})).encode())
     except Exception:
         log.exception("The outcome cannot be written")
+
+
+def _check_unused(study: StudyFile, place: Path, action: str) -> None:
+    if action == "run" and (place / "state.json").exists():
+        raise StudyError(
+            f"The server has a run of a study {study.name} already. Continue that one "
+            f"(resume), or give this study another name."
+        )
 
 
 def _carry_out(
@@ -146,11 +157,6 @@ def _carry_out(
         planned(with_evaluation(study, plan, federation))
         return
     begun = (place / "state.json").exists()
-    if action == "run" and begun:
-        raise StudyError(
-            f"The server has a run of a study {study.name} already. Continue that one "
-            f"(resume), or give this study another name."
-        )
     # A job that failed early may leave an incomplete folder: the study is run anew.
     if not begun:
         shutil.rmtree(place, ignore_errors=True)

@@ -76,6 +76,8 @@ class Study(StudyFile):
         listener: Listener | None = None,
         planned: Callable[[Plan], None] | None = None,
         stop: Callable[[], bool] | None = None,
+        wait: float = 0.0,
+        waiting: Callable[[str, float], None] | None = None,
         follow: bool = False,
     ) -> Run:
         """Fit every step; write models, ledger, log and report into a folder.
@@ -95,6 +97,11 @@ class Study(StudyFile):
         stop : callable, optional
             With a kit, called after Ctrl-C: whether to stop the job. If it returns
             False the job continues at the server. Without it the job is stopped.
+        wait : float, default 0.0
+            With a kit, seconds to wait for silos that are absent, or where a person has
+            to approve the study. The study then goes on by itself.
+        waiting : callable, optional
+            Called with the reason of each wait, and the seconds that are left.
         follow : bool, default False
             Whether simulated silos follow, as of `unpooled.simulate`. Those of a
             consortium always do.
@@ -123,6 +130,8 @@ class Study(StudyFile):
             listener=listener,
             planned=planned,
             stop=stop,
+            wait=wait,
+            waiting=waiting,
         )
 
     def resume(
@@ -133,6 +142,8 @@ class Study(StudyFile):
         listener: Listener | None = None,
         planned: Callable[[Plan], None] | None = None,
         stop: Callable[[], bool] | None = None,
+        wait: float = 0.0,
+        waiting: Callable[[str, float], None] | None = None,
     ) -> Run:
         """Continue a run that ended before it was complete.
 
@@ -144,7 +155,7 @@ class Study(StudyFile):
         ----------
         folder : str or Path, optional
             Used in place of the folder that the study file names.
-        kit, listener, planned, stop : optional
+        kit, listener, planned, stop, wait, waiting : optional
             As in `run`.
         """
         if kit is None:
@@ -157,4 +168,6 @@ class Study(StudyFile):
             listener=listener,
             planned=planned,
             stop=stop,
+            wait=wait,
+            waiting=waiting,
         )
