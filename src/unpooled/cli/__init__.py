@@ -23,7 +23,7 @@ from unpooled.cli.commands import (
     folder_option,
     group,
 )
-from unpooled.cli.provisioning import provision, serve
+from unpooled.cli.provisioning import provision, prune, serve
 from unpooled.cli.silo import app as silo_commands
 from unpooled.cli.terminal import complain, console, say
 
@@ -289,4 +289,5 @@ def _confirm_stop(study: "Study", display: "Display") -> bool:
 
 command(app)(provision)
 command(app)(serve)
+command(app)(prune)
 app.add_typer(silo_commands)

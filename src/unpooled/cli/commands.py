@@ -26,6 +26,11 @@ folder_argument = functools.partial(typer.Argument, exists=True, file_okay=False
 folder_option = functools.partial(typer.Option, exists=True, file_okay=False)
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+# Of the commands that run a kit.
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", help="Log to log.txt in the kit only, which rotates."),
+]
 Command = Callable[..., None]
 
 # The folder of the run that the present command is about.

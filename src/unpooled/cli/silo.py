@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from unpooled.cli import silo_studies
-from unpooled.cli.commands import command, file_argument, file_option, group
+from unpooled.cli.commands import Quiet, command, file_argument, file_option, group
 from unpooled.cli.silo_studies import Kit
 from unpooled.cli.terminal import console, say
 
@@ -160,7 +160,11 @@ def check(kit: Kit = Path(), offline: Offline = False) -> None:
     """
     from unpooled.cli.silo_check import show_silo
     from unpooled.federation.nvflare.hardening import check_hardened
-    from unpooled.federation.nvflare.startup_kits import check_connection, expiry_of
+    from unpooled.federation.nvflare.startup_kits import (
+        check_connection,
+        expires_soon,
+        expiry_of,
+    )
     from unpooled.party.setup.silo_file import SiloFile
 
     silo = SiloFile.from_file(kit / "local" / "silo.toml")
@@ -170,16 +174,23 @@ def check(kit: Kit = Path(), offline: Offline = False) -> None:
     check_hardened(kit)
     say(f"Jobs can use this library's class only; the kit is valid until "
         f"{expiry_of(kit):%d %B %Y}.")  # fmt: skip
+    if warning := expires_soon(kit):
+        say(warning)
     address = check_connection(kit)
     silo.check_name(address.participant)
     say(f"The server {address.host}, port {address.port}, answers as it should.")
 
 
 @command(app)
-def start(kit: Kit = Path()) -> None:
+def start(kit: Kit = Path(), quiet: Quiet = False) -> None:
     """Take part in studies, in the foreground, until it is stopped."""
+    from unpooled.errors import StudyError
     from unpooled.federation.nvflare.hardening import check_hardened
-    from unpooled.federation.nvflare.startup_kits import address_of
+    from unpooled.federation.nvflare.startup_kits import (
+        address_of,
+        check_connection,
+        expires_soon,
+    )
     from unpooled.federation.nvflare.startup_kits import start as begin
     from unpooled.party.setup.silo_file import SiloFile
 
@@ -190,7 +201,17 @@ def start(kit: Kit = Path()) -> None:
     silo.rules()
     silo.pinned()
     check_hardened(kit)
-    begin(kit)
+    try:
+        check_connection(kit)
+    except StudyError as reason:
+        # Servers start later than silos at times; a wrong certificate stays wrong.
+        if reason.rule != "absent":
+            raise
+        say(f"{reason} Trying until it does.")
+    else:
+        if warning := expires_soon(kit):
+            say(warning)
+    begin(kit, quiet=quiet)
 
 
 for _command in (

@@ -220,11 +220,12 @@ class Party:
     def _refusal(self, request: str, message: Message, reason: Exception) -> Framed:
         if isinstance(reason, Refusal) and reason.detail:
             self.explained[reason.rule] = reason.detail
+        of = _of_study(message)
         if isinstance(reason, Refusal | UnpooledError):
             cause = "" if reason.__cause__ is None else f" ({reason.__cause__})"
-            log.info("%s refused a request: %s%s", self.name, reason, cause)
+            log.info("%s refused a request%s: %s%s", self.name, of, reason, cause)
         else:
-            log.error("%s failed on a request", self.name, exc_info=reason)
+            log.error("%s failed on a request%s", self.name, of, exc_info=reason)
         error, rule = crossing(reason)
         self._studies.refused(message.header, rule, message.digests)
         reply = {"kind": "refused", "error": error, "rule": rule}
@@ -255,6 +256,8 @@ class Party:
             self._studies.pinned_heads(roster),
         )
         study, head = self._studies.join(*session, parties)
+        who = ", ".join(parties)
+        log.info("%s joins the study %s, with %s", self.name, session[0], who)
         share_kept(self.name, session[0], study.kept)
         self._sessions[session] = Session(
             self.name,
@@ -542,6 +545,13 @@ class Party:
             known = self._following.pooled_rows(parties)
         columns = len(asked.view.source_columns)
         return pooled_rows(own, len(parties), self.partition, columns, known)
+
+
+def _of_study(message: Message) -> str:
+    """Return the study of a message for the log, where it names one."""
+    study = message.header.get("study")
+    named = isinstance(study, str) and NAME.fullmatch(study)
+    return f" of the study {study}" if named else ""
 
 
 def _goes_with_others(request: Request) -> bool:

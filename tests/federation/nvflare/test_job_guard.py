@@ -147,3 +147,15 @@ def test_a_refusal_that_cannot_be_written_is_one_too(app, guard):
     module(app)
 
     assert guard.validate(str(app)) == ("foreign_job", {})
+
+
+@pytest.mark.parametrize("name", ["../../evil", "", "a b", "x" * 101, "-x", None])
+def test_a_job_has_the_name_of_a_study(app, guard, name):
+    meta = app.parent / "meta.json"
+    content = json.loads(meta.read_text()) | {"name": name}
+    meta.write_text(json.dumps(content))
+
+    assert guard.validate(str(app)) == ("foreign_job", {})
+    assert refusals(guard) == [
+        ("refused", "", "a job with another name than a study has")
+    ]

@@ -6,6 +6,7 @@ Everything is written to the audit log before it has an effect, and outlives the
 where the log is a file.
 """
 
+import logging
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -42,6 +43,8 @@ from unpooled.protocol.opened_numbers import Opened
 from unpooled.protocol.refusal import Refusal
 from unpooled.secure.keys.agreement import Offer
 from unpooled.secure.keys.roster import Identity, Roster
+
+log = logging.getLogger("unpooled.party")
 
 Answer = tuple[dict[str, Any], dict[str, Array]]
 
@@ -412,6 +415,8 @@ class Studies:
             raise Refusal("malformed_message")
         if not text or len(text) > _MOST_TEXT:
             raise Refusal("malformed_message")
+        if self._audit_log.study(study).text != text:
+            log.info("The study %s is announced", study)
         self._audit_log.announced(study, text)
         approval = "not needed"
         if self._asks_people:

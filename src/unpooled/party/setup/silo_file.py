@@ -45,6 +45,7 @@ _KEYS = (
     "audit_pages",
     "models",
     "approval",
+    "keep_jobs_days",
 )
 
 
@@ -87,6 +88,8 @@ class SiloFile:
         The audit log.
     audit_pages : int or None
         Its largest size, in SQLite's pages of 4,096 bytes; beyond it nothing leaves.
+    keep_jobs_days : float or None
+        Days after which the folders of old jobs are deleted from the kit; None for 30.
     models : Path
         Folder for fitted models that studies delivered.
     approval : {"none", "each-study"}
@@ -112,6 +115,7 @@ class SiloFile:
     roster: Path
     audit: Path
     audit_pages: int | None
+    keep_jobs_days: float | int | None
     models: Path
     approval: str
 
@@ -119,6 +123,11 @@ class SiloFile:
     def from_file(cls, path: str | Path) -> "SiloFile":
         """Read a silo's file; a mistake is a `StudyError` with file and key."""
         path = Path(path).expanduser().absolute()
+        if not path.exists():
+            raise StudyError(
+                f"There is no file {path}: this silo is not set up. `unpooled silo "
+                f"init --kit KIT --source ROWS` writes it."
+            )
         top = Section.from_text(path.name, read_text(path))
         top.only(("silo",), "table")
         own = top.section("silo")
@@ -146,6 +155,7 @@ class SiloFile:
             roster=file("roster", "roster.toml"),
             audit=file("audit", "../state/audit.sqlite"),
             audit_pages=_pages(own),
+            keep_jobs_days=_days(own),
             models=file("models", "../state/models"),
             approval=own.text("approval", choices=("none", "each-study")) or "none",
         )
@@ -235,6 +245,13 @@ def _pages(own: Section) -> int | None:
     if pages is not None and pages < 1:
         own.fail("audit_pages", f"must be at least 1, not {pages}")
     return pages
+
+
+def _days(own: Section) -> float | int | None:
+    days = own.number("keep_jobs_days")
+    if days is not None and not 0.0 < days < 1e6:
+        own.fail("keep_jobs_days", f"must be above 0, not {days}")
+    return days
 
 
 def read_identity(path: Path) -> Identity:
