@@ -25,6 +25,7 @@ from unpooled.cli.commands import (
 )
 from unpooled.cli.provisioning import provision, prune, serve
 from unpooled.cli.silo import app as silo_commands
+from unpooled.cli.silo_keys import roster_app
 from unpooled.cli.terminal import complain, console, say
 
 if TYPE_CHECKING:
@@ -228,11 +229,9 @@ def audit(
 ) -> None:
     """Check ledger, seals, models and report of a run against each other and logs."""
     from unpooled.cli.tables import show_checks
-    from unpooled.secure.keys.roster import Roster
     from unpooled.study.audit import audit as checks_of
 
-    pinned = None if roster is None else Roster.from_file(roster)
-    checks = checks_of(run, roster=pinned, logs=log or [])
+    checks = checks_of(run, roster=roster, logs=log or [])
     if not show_checks(console(), run, checks):
         raise typer.Exit(1)
 
@@ -291,3 +290,4 @@ command(app)(provision)
 command(app)(serve)
 command(app)(prune)
 app.add_typer(silo_commands)
+app.add_typer(roster_app)

@@ -30,6 +30,7 @@ from unpooled.party.views.view import View
 from unpooled.protocol.library_build import library_build
 from unpooled.protocol.view_operations import Select
 from unpooled.secure.keys.roster import Roster
+from unpooled.secure.keys.spoken import spoken
 
 _MOST_CLASSES = 20
 # Columns whose cells are shown.
@@ -85,9 +86,10 @@ def show_silo(console: Console, silo: SiloFile) -> None:
     part(
         console,
         "The silos on the roster",
-        "Compare the digest with the other silos by phone.",
+        "Compare the words, or the digest, with the other silos by phone.",
         _roster(roster, silo.name),
         *_committee(roster),
+        Text(f"words {spoken(roster.digest())}"),
         Text(f"digest {roster.digest()}"),
         Text(
             f"digest of the rows {table_digest(rows, roster.digest().encode()[:64])}: "

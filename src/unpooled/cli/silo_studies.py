@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from unpooled.ledger import Ledger
     from unpooled.party.memory.audit_log import AuditLog
     from unpooled.party.setup.silo_file import SiloFile
-    from unpooled.secure.keys.roster import Roster
 
 Kit = Annotated[Path, folder_option("--kit", metavar="DIR", help="The silo's kit.")]
 StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="A study's name.")]
@@ -56,7 +55,7 @@ def log(
     from unpooled.cli.silo_log import show_log
     from unpooled.ledger import Ledger
     from unpooled.party.memory.audit_log import AuditLog
-    from unpooled.secure.keys.roster import Roster
+    from unpooled.party.setup.pinning import trusted_keys
 
     silo = _silo(kit)
     _check_has_log(silo)
@@ -66,14 +65,14 @@ def log(
     show_log(console(), journal, study, silo.rules(), decides=silo.approval != "none")
     if not (verify or against):
         return
-    # The public key that is pinned: the person who checks may not have the private one.
-    roster = Roster.from_file(silo.roster)
-    keys = [roster[silo.name], *_keys(former or [])]
+    # The public keys that are pinned: the person who checks may have no private one.
+    trusted = trusted_keys(silo.roster)
+    keys = [*trusted[silo.name], *_keys(former or [])]
     journal.verify(keys)
     say(f"Verified: {len(journal.entries())} entries, none altered, all signed.")
     if against is not None:
         ledger = Ledger.from_json(against.read_text("utf-8"))
-        _verify_ledger(ledger, roster, silo.name, keys)
+        _verify_ledger(ledger, trusted | {silo.name: tuple(keys)})
         missing = journal.check_against(ledger, silo.name) or "none"
         say(f"{against} agrees with this log, and lacks {missing} of its lines.")
 
@@ -226,15 +225,12 @@ def _keys(texts: list[str]) -> list[bytes]:
         raise typer.BadParameter("A key is 64 hexadecimal digits.") from None
 
 
-def _verify_ledger(
-    ledger: "Ledger", roster: "Roster", own: str, keys: list[bytes]
-) -> None:
+def _verify_ledger(ledger: "Ledger", trusted: dict[str, tuple[bytes, ...]]) -> None:
     """Check chain and seals of a ledger, under the keys that this silo pins."""
     for party in ledger.libraries:
-        if party not in roster:
+        if party not in trusted:
             _fail(f"The ledger has lines of {party}, which this silo does not pin.")
-    trusted = {party: (key,) for party, key in roster.items()}
-    ledger.verify(trusted | {own: tuple(keys)})
+    ledger.verify(trusted)
 
 
 def _unknown(study: str, journal: "AuditLog") -> None:

@@ -24,8 +24,10 @@ from unpooled.errors import StudyError, UnpooledError
 from unpooled.ledger import Ledger
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.studies import MODEL_SUFFIX
+from unpooled.party.setup.pinning import trusted_keys
 from unpooled.protocol.message import digest
 from unpooled.secure.keys.roster import Roster
+from unpooled.secure.keys.spoken import spoken
 from unpooled.study.reporting import facts_of_run
 from unpooled.study.run_folder import RunFolder, RunState, digest_of
 from unpooled.study.study_file import read_steps
@@ -56,7 +58,7 @@ class Checked:
 
 
 def audit(
-    path: str | Path, *, roster: Roster | None = None, logs: Sequence[Path] = ()
+    path: str | Path, *, roster: Path | None = None, logs: Sequence[Path] = ()
 ) -> list[Checked]:
     """Check the folder of a run; return all checks in their order.
 
@@ -64,8 +66,9 @@ def audit(
     ----------
     path : str or Path
         The folder.
-    roster : Roster, optional
-        The silos' public keys, from a source that is trusted. Without it the keys are
+    roster : Path, optional
+        A roster's file with the silos' public keys, present and former, from a source
+        that is trusted. Without it the keys are
         those in the ledger, which shows edits but not an invented ledger.
     logs : sequence of Path
         Copies of silos' audit logs (SQLite files).
@@ -91,7 +94,7 @@ def audit(
     def read_ledger() -> str:
         nonlocal ledger
         ledger = _ledger(path)
-        ledger.verify(None if roster is None else _of(roster, ledger))
+        ledger.verify(None if roster is None else _trusted(roster, ledger))
         return f"{len(ledger)} lines, chained, each sealed by its silos."
 
     if not check("Ledger", read_ledger):
@@ -113,28 +116,29 @@ def _ledger(path: Path) -> Ledger:
     return Ledger.from_json(text)
 
 
-def _of(roster: Roster, ledger: Ledger) -> Roster:
-    if unknown := sorted(set(ledger.libraries) - set(roster)):
+def _trusted(roster: Path, ledger: Ledger) -> dict[str, tuple[bytes, ...]]:
+    keys = trusted_keys(roster)
+    if unknown := sorted(set(ledger.libraries) - set(keys)):
         raise StudyError(f"The roster does not have {', '.join(unknown)}.")
-    return roster
+    return keys
 
 
-def _keys(ledger: Ledger, roster: Roster | None) -> str:
+def _keys(ledger: Ledger, roster: Path | None) -> str:
     keys: dict[str, set[str]] = {}
     for line in ledger:
         for party, seal in line.seals.items():
             keys.setdefault(party, set()).add(seal.key)
+    if roster is not None:
+        return "Those of the roster."
     if several := sorted(party for party, own in keys.items() if len(own) > 1):
         raise StudyError(
             f"{', '.join(several)} sealed lines under more than one key. Ask the silo "
             f"whether it made a new identity during the study."
         )
-    if roster is not None:
-        return "Those of the roster."
     pinned = Roster({party: bytes.fromhex(key) for party, (key,) in keys.items()})
     return (
         f"Those in the ledger. Compare the digest of their roster with the silos by "
-        f"phone: {pinned.digest()}"
+        f"phone: {spoken(pinned.digest())} ({pinned.digest()})"
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
 
+from unpooled.data.atomic_file import replacing
 from unpooled.data.row_filter import FILTER_KEYS, filter_keys
 from unpooled.data.sources.database_address import anchored, where_paths_start
 from unpooled.data.sources.file_format import FORMAT_KEYS, format_keys
@@ -23,6 +24,7 @@ from unpooled.party.following import Follow
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.party import Party
 from unpooled.party.rules.policy import Policy
+from unpooled.party.setup.locked_key import is_locked, locked, opened, password_here
 from unpooled.secure.keys.roster import Identity, Roster
 
 _KEYS = (
@@ -262,7 +264,7 @@ def read_identity(path: Path) -> Identity:
                 f"Others than its owner may read {path}. Make it private (chmod 600); "
                 f"if others were able to copy it, make a new key."
             )
-        return Identity(bytes.fromhex(path.read_text("ascii").strip()))
+        return Identity(opened(path.read_text("ascii").strip(), path))
     except (OSError, ValueError) as wrong:
         # Without the file's content: part of it may be the key.
         what = wrong.strerror if isinstance(wrong, OSError) else "it is no key"
@@ -270,6 +272,17 @@ def read_identity(path: Path) -> Identity:
             f"Cannot read the identity key {path}: {what}. `unpooled silo init` makes "
             f"one where there is none."
         ) from None
+
+
+def write_identity(path: Path, identity: Identity) -> None:
+    """Replace a private key; one that was encrypted stays so, by the same password."""
+    former = path.read_text("ascii") if path.exists() else ""
+    text = identity.private_bytes().hex()
+    if is_locked(former):
+        text = locked(identity.private_bytes(), password_here(path))
+    with replacing(path) as stream:
+        os.fchmod(stream.fileno(), 0o600)
+        stream.write(text.encode() + b"\n")
 
 
 def make_identity(path: Path) -> Identity:
