@@ -55,7 +55,7 @@ class CoordinatorEnd:
         workspace, context = collab.workspace, collab.fl_ctx
         job = Path(workspace.get_run_dir(context.get_job_id()))
         if not has_name_of_study(job):
-            # Nobody waits for its results: the silos refuse it.
+            # No submitter of ours waits for its results.
             raise ValueError("the job does not have the name of a study")
         kit = Path(collab.workspace.get_root_dir())
         try:

@@ -17,7 +17,7 @@ from typing import Any, final
 from nvflare.apis.app_validation import AppValidator
 
 from unpooled.federation.nvflare.housekeeping import kept_days, prune
-from unpooled.federation.nvflare.jobs import SILO_CONFIG, for_silo, has_name_of_study
+from unpooled.federation.nvflare.jobs import SILO_CONFIG, for_silo
 from unpooled.federation.nvflare.startup_kits import expires_soon
 
 log = logging.getLogger("unpooled.party")
@@ -90,8 +90,6 @@ def foreign_part(app: Path) -> str:
             return "a job with files of its own"
         if path.is_dir() and path != config.parent:
             return "a job with files of its own"
-    if not has_name_of_study(app.parent):
-        return "a job with another name than a study has"
     if json.loads(config.read_text("utf-8")) != for_silo():
         return "a job of other classes"
     return ""
