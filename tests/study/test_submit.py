@@ -6,11 +6,14 @@ The session stands in for NVFlare's alone: what it hands over is what
 
 import contextlib
 import threading
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from test_server_job import STEPS, study
+from typer.testing import CliRunner
 
 from server_end import ServerEnd
+from unpooled.cli import app
 from unpooled.coordinator.channel import LocalChannel
 from unpooled.errors import AggregationError, ReleaseRefusedError, StudyError
 from unpooled.federation.nvflare.submission import Submission
@@ -19,6 +22,7 @@ from unpooled.study import Study
 from unpooled.study import submit as submitting
 from unpooled.study.job_messages import News
 from unpooled.study.server_job import coordinate
+from unpooled.study.submitted import Submitted
 
 
 class Server:
@@ -317,3 +321,60 @@ def test_a_run_does_not_wait_longer_than_it_may(server, asked, monkeypatch):
     with pytest.raises(AggregationError, match="Not connected"):
         asked.run(kit=server.kit, wait=100.0)
     assert 100.0 <= clock[0] < 105.0
+
+
+class Jobs:
+    """A session whose server has jobs of three ages and states."""
+
+    def __init__(self):
+        now = datetime.now(UTC)
+        self.jobs = [
+            self.job("old", "heart", "FINISHED:COMPLETED", now - timedelta(days=40)),
+            self.job("young", "heart", "FINISHED:ABORTED", now - timedelta(days=2)),
+            self.job("runs", "heart", "RUNNING", now - timedelta(days=50)),
+            self.job("other", "lung", "RUNNING", now),
+        ]
+        self.stopped, self.deleted = [], []
+
+    def job(self, name, study, status, time):
+        text = time.isoformat()
+        return {"job_id": name, "job_name": study, "status": status,
+                "submit_time": text}  # fmt: skip
+
+    def list_jobs(self):
+        return self.jobs
+
+    def abort_job(self, job):
+        self.stopped.append(job)
+
+    def delete_job(self, job):
+        self.deleted.append(job)
+
+
+def test_the_coordinator_lists_stops_and_prunes_studies(tmp_path, monkeypatch):
+    jobs = Jobs()
+
+    @contextlib.contextmanager
+    def submission(kit, patience=15.0):
+        yield Submission(kit, jobs)
+
+    at = "unpooled.federation.nvflare.submission.submission"
+    monkeypatch.setattr(at, submission)
+    Submitted(study="heart", digest="", job="runs", state="failed", begun=True,
+              folder="runs/heart", reason="va refused it").write(tmp_path)  # fmt: skip
+
+    def said(*words):
+        done = CliRunner(env={"COLUMNS": "120"}).invoke(
+            app, ["studies", *words, "--kit", str(tmp_path)]
+        )
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    listed = said("list")
+    assert "heart: va refused it" in listed
+    assert all(job["job_id"] in listed for job in jobs.jobs)
+    assert "Stopped 1 job of the study heart" in said("stop", "heart")
+    assert jobs.stopped == ["runs"]
+    assert "Deleted 1 job at" in said("prune")
+    assert "Deleted 2 jobs at" in said("prune", "--older", "1d")
+    assert jobs.deleted == ["old", "old", "young"]

@@ -26,6 +26,7 @@ from unpooled.cli.commands import (
 from unpooled.cli.provisioning import provision, prune, serve
 from unpooled.cli.silo import app as silo_commands
 from unpooled.cli.silo_keys import roster_app
+from unpooled.cli.studies import app as studies_commands
 from unpooled.cli.terminal import complain, console, say
 
 if TYPE_CHECKING:
@@ -291,3 +292,4 @@ command(app)(serve)
 command(app)(prune)
 app.add_typer(silo_commands)
 app.add_typer(roster_app)
+app.add_typer(studies_commands)

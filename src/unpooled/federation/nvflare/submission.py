@@ -62,7 +62,7 @@ class Submission:
 
         Each has "job_id", "job_name", "status" and "submit_time".
         """
-        return list(self._session.list_jobs(detailed=True))
+        return list(self._session.list_jobs())
 
     def delete(self, job: str) -> None:
         """Have the server delete a job that has ended, and its results."""
