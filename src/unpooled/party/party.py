@@ -87,6 +87,8 @@ class Party:
     follow : Follow, optional
         With it the silo runs each study's program itself and answers nothing else. It
         may be left out only where coordinator and silos are one process.
+    notify : callable, optional
+        Called with an event ("waits", "announced", "finished") and a study's name.
 
     Attributes
     ----------
@@ -118,6 +120,7 @@ class Party:
         results: Path | None = None,
         cut_key: bytes | None = None,
         follow: Follow | None = None,
+        notify: Callable[[str, str], None] | None = None,
     ) -> None:
         self.name, self.policy, self.table = name, policy, table
         self.partition = partition
@@ -127,7 +130,9 @@ class Party:
         self._identity, self._roster = identity, roster
         self._plain = plain
         self.audit_log = audit_log = audit_log or AuditLog()
-        self._studies = Studies(policy, identity, audit_log, approval, models, cut_key)
+        self._studies = Studies(
+            policy, identity, audit_log, approval, models, cut_key, notify
+        )
         self._following = (
             None if follow is None else Following(follow, policy, audit_log)
         )

@@ -9,7 +9,7 @@ where the log is a file.
 import logging
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -76,6 +76,8 @@ class Studies:
         The folder of delivered models, one folder for each study.
     cut_key : bytes, optional
         The secret of the cuts; by default derived from the identity.
+    notify : callable, optional
+        Called with an event and a study's name, for people at the silo.
 
     Attributes
     ----------
@@ -93,6 +95,7 @@ class Studies:
         approval: str,
         models: Path | None,
         cut_key: bytes | None = None,
+        notify: Callable[[str, str], None] | None = None,
     ) -> None:
         if approval not in APPROVALS:
             raise StudyError(
@@ -104,6 +107,7 @@ class Studies:
             )
         self._policy, self._identity = policy, identity
         self._audit_log, self._models = audit_log, models
+        self._notify = notify or _notify_nobody
         self._asks_people = approval != "none"
         # Of this use alone, and the same after a restart.
         key = identity.derivation_secret(b"row digests")
@@ -415,12 +419,14 @@ class Studies:
             raise Refusal("malformed_message")
         if not text or len(text) > _MOST_TEXT:
             raise Refusal("malformed_message")
-        if self._audit_log.study(study).text != text:
-            log.info("The study %s is announced", study)
+        new = self._audit_log.study(study).text != text
         self._audit_log.announced(study, text)
         approval = "not needed"
         if self._asks_people:
             approval = self._audit_log.study(study).approval
+        if new:
+            log.info("The study %s is announced; approval: %s", study, approval)
+            self._notify("waits" if approval == "waiting" else "announced", study)
         # A coordinator of another build is refused when it joins: until then it learns
         # which build this silo has, so that somebody can be told.
         return {
@@ -468,7 +474,14 @@ class Studies:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with replacing(path) as stream:
             stream.write(content.data)
+        # The last of a study's models has all of them.
+        if name == "pipeline":
+            self._notify("finished", study)
         return {"kind": "delivered"}, {}
+
+
+def _notify_nobody(event: str, study: str) -> None:
+    """Do nothing: nobody asked for notices."""
 
 
 def forget_kept(audit_log: AuditLog, study: str, results: Path) -> None:

@@ -25,6 +25,7 @@ from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.party import Party
 from unpooled.party.rules.policy import Policy
 from unpooled.party.setup.locked_key import is_locked, locked, opened, password_here
+from unpooled.party.setup.notices import notifier
 from unpooled.secure.keys.roster import Identity, Roster
 
 _KEYS = (
@@ -48,6 +49,7 @@ _KEYS = (
     "models",
     "approval",
     "keep_jobs_days",
+    "notify",
 )
 
 
@@ -92,6 +94,8 @@ class SiloFile:
         Its largest size, in SQLite's pages of 4,096 bytes; beyond it nothing leaves.
     keep_jobs_days : float or None
         Days after which the folders of old jobs are deleted from the kit; None for 30.
+    notify : tuple of str
+        The command that is run with an event and a study's name; see `notices`.
     models : Path
         Folder for fitted models that studies delivered.
     approval : {"none", "each-study"}
@@ -118,6 +122,7 @@ class SiloFile:
     audit: Path
     audit_pages: int | None
     keep_jobs_days: float | int | None
+    notify: tuple[str, ...]
     models: Path
     approval: str
 
@@ -158,6 +163,7 @@ class SiloFile:
             audit=file("audit", "../state/audit.sqlite"),
             audit_pages=_pages(own),
             keep_jobs_days=_days(own),
+            notify=own.names("notify") or (),
             models=file("models", "../state/models"),
             approval=own.text("approval", choices=("none", "each-study")) or "none",
         )
@@ -239,6 +245,7 @@ class SiloFile:
             matches=self.matches,
             results=self.results,
             follow=follow,
+            notify=notifier(self.notify) if self.notify else None,
         )
 
 
