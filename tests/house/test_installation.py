@@ -28,7 +28,7 @@ for extra in ("pandas", "polars", "jaxtyping", "beartype", "pytest", "nvflare", 
     assert importlib.util.find_spec(extra) is None, extra
 """
 
-TOOLS = {"test", "lint", "docs"}
+TOOLS = {"test", "lint", "docs", "release"}
 
 
 def extras():
