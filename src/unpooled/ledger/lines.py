@@ -15,10 +15,12 @@ _OF_SEAL = ("key", "sequence", "digest", "signature")
 _SEALED = "study round step name shape dtype bytes visibility direction".split()
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
 def canonical(value: object) -> bytes:
     """Return the canonical JSON text of a value, for hashing and signing."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return text.encode()
+    return _CANONICAL.encode(value).encode()
 
 
 @final

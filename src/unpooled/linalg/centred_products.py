@@ -22,7 +22,7 @@ from unpooled.arrays import Array, Bool, Float
 from unpooled.linalg.moments import Rows
 
 # A centred slice that stays in the processor's cache while it is multiplied.
-_CACHE_BYTES = 2**22
+_CACHE_BYTES = 2**20
 # Raw squares may replace centred ones while they are at most this many times as large,
 # as in `unpooled.linalg.moments`.
 _RAW_RATIO = 8.0
@@ -113,9 +113,11 @@ def _stretches(
     X: Float[Array, "N p"], mean: Float[Array, " p"]
 ) -> Iterator[tuple[slice, Float[Array, "n p"]]]:
     step = max(_CACHE_BYTES // (8 * X.shape[1]), 256)
+    # One buffer: fresh pages for every slice would cost more than the centring.
+    buffer = np.empty((min(step, len(X)), X.shape[1]))
     for start in range(0, len(X), step):
         rows = slice(start, min(start + step, len(X)))
-        yield rows, X[rows] - mean
+        yield rows, np.subtract(X[rows], mean, out=buffer[: rows.stop - start])
 
 
 def _dense(part: Rows) -> Float[Array, "n q"]:

@@ -156,8 +156,8 @@ class Column:
         sums[0] = self.u.sum() / spread
         with np.errstate(over="ignore", invalid="ignore"):
             log_scale = self._reference.log_scale(lam)
-            psi = self.shifted(lam, log_scale)
-            slope = self._slope(lam, log_scale, psi) / spread
+            psi, slope = self._shifted_and_slope(lam, log_scale)
+            slope /= spread
             sums[1], sums[3] = psi.sum(axis=1), slope.sum(axis=1)
             sums[2] = np.einsum("kn,kn->k", psi, psi)
             sums[4] = np.einsum("kn,kn->k", psi, slope)
@@ -166,22 +166,21 @@ class Column:
             sums[1:, k] = 0.0, 0.0, 0.0, side * _SATURATED
         return sums
 
-    def _slope(
-        self,
-        lam: Float[Array, " k"],
-        log_scale: Float[Array, " k"],
-        psi: Float[Array, "k n"],
-    ) -> Float[Array, "k n"]:
-        slope = _quotient_slope(lam, self.u, -log_scale)
+    def _shifted_and_slope(
+        self, lam: Float[Array, " k"], log_scale: Float[Array, " k"]
+    ) -> tuple[Float[Array, "k n"], Float[Array, "k n"]]:
+        """Return ψ^ and ψ^' at each λ, both divided by e^log_scale."""
+        psi, slope = _quotient_and_slope(lam, self.u, -log_scale)
         if len(self._a):
             beta = np.array([self._reference.beta])
             log_factor = -lam * beta - log_scale
-            mirrored = _quotient_slope(2.0 - lam, self._a, log_factor)
+            mirrored, by_lam = _quotient_and_slope(2.0 - lam, self._a, log_factor)
+            below = -mirrored - _quotient(-lam, beta, -log_scale)
             # e^{-λβ} times the derivative of ψ(β), and the derivative of e^{-λβ}.
-            of_centre = _quotient_slope(lam, beta, log_factor)
-            of_factor = -beta * psi[:, self._negative]
-            slope[:, self._negative] = of_factor + mirrored - of_centre
-        return slope
+            of_centre = _quotient_and_slope(lam, beta, log_factor)[1]
+            psi[:, self._negative] = below
+            slope[:, self._negative] = -beta * below + by_lam - of_centre
+        return psi, slope
 
 
 def slope_sign(means: Float[Array, "5 q"]) -> Float[Array, " q"]:
@@ -337,23 +336,34 @@ def _quotient(
     return np.exp(np.maximum(t, 0.0) + log_factor[:, None]) * u * part
 
 
-def _quotient_slope(
+def _quotient_and_slope(
     lam: Float[Array, " k"], u: Float[Array, " n"], log_factor: Float[Array, " k"]
-) -> Float[Array, "k n"]:
-    """Return ``exp(log_factor)`` times the derivative of ``(e^{λu} - 1) / λ`` by λ.
+) -> tuple[Float[Array, "k n"], Float[Array, "k n"]]:
+    """Return ``exp(log_factor)`` times ``(e^{λu} - 1) / λ``, and its derivative by λ.
 
-    It is u² h(λu) with ``h(t) = (t e^t - e^t + 1) / t²``.
+    The derivative is u² h(λu) with ``h(t) = (t e^t - e^t + 1) / t²``.
     """
     t = lam[:, None] * u
     size = np.abs(t)
     e = np.expm1(-size)
-    # h(t) e^{-max(t, 0)}: (t + e) / t² for t > 0, (t (1 + e) - e) / t² for t < 0.
-    numerator = np.where(t > 0, t + e, t * (1.0 + e) - e)
-    part = np.divide(numerator, t * t, out=np.empty_like(t), where=size > _SMALL)
+    scaled = np.exp(np.maximum(t, 0.0) + log_factor[:, None]) * u
     small = size <= _SMALL
-    near = np.polynomial.polynomial.polyval(t[small], _SERIES)
-    part[small] = near * np.exp(-np.maximum(t[small], 0.0))
-    return np.exp(np.maximum(t, 0.0) + log_factor[:, None]) * u * u * part
+    with np.errstate(divide="ignore", invalid="ignore"):
+        part = -e / size
+        # h(t) e^{-max(t, 0)}: (t + e) / t² for t > 0, (t (1 + e) - e) / t² for t < 0.
+        by_lam = np.where(t > 0, t + e, t * (1.0 + e) - e)
+        by_lam /= t * t
+    part[size == 0.0] = 1.0
+    near = t[small]
+    series = np.full(len(near), _SERIES[-1])
+    for coefficient in _SERIES[-2::-1]:
+        series *= near
+        series += coefficient
+    by_lam[small] = series * np.exp(-np.maximum(near, 0.0))
+    by_lam *= u
+    by_lam *= scaled
+    part *= scaled
+    return part, by_lam
 
 
 def _inverse_quotient(lam: float, psi: Float[Array, " n"]) -> Float[Array, " n"]:

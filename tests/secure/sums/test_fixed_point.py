@@ -137,6 +137,19 @@ def test_limbs_carry_as_integers_do(a, b):
     assert (words == limbs(a - b)).all()
 
 
+@given(st.lists(st.integers(0, 2**256 - 1), min_size=1, max_size=6))
+@example([2**256 - 1] * 6)
+@example([2**64 - 1, 1])
+@example([2**32 - 1, 1, 2**255])
+def test_sums_of_many_arrays_carry_as_integers_do(numbers):
+    data = b"".join(number.to_bytes(32, "little") for number in numbers)
+    parts = np.frombuffer(data, np.uint64).reshape(len(numbers), 1, 4)
+
+    total = WideCode(2).summed(parts)
+
+    assert int.from_bytes(total.tobytes(), "little") == sum(numbers) % 2**256
+
+
 @CODES
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e308, -1e308])
 def test_what_has_no_word_is_refused(make, bad):

@@ -34,6 +34,8 @@ from unpooled.errors import AggregationError
 _WIDE_FRACTION = 128
 _WIDE_RANGE = 2.0**126
 _LIMBS = 4
+# Half a limb: the sum of so many halves does not overflow a word.
+_HALF, _LOW = np.uint64(32), np.uint64(2**32 - 1)
 # Bytes of guard words, at least.
 GUARD = 16
 # A party's part may exceed the bound on the total by rounding, since both are computed
@@ -77,6 +79,10 @@ class Code(abc.ABC):
         self, total: Shaped[Array, "..."], words: Shaped[Array, "..."]
     ) -> None:
         """Subtract `words` from `total` in the ring, in place."""
+
+    def summed(self, parts: Shaped[Array, "m ..."]) -> Shaped[Array, "..."]:
+        """Return the sum in the ring of the words of m arrays of equal shapes."""
+        return parts[0] if len(parts) == 1 else parts.sum(axis=0, dtype=parts.dtype)
 
     @abc.abstractmethod
     def shape(self, d: int) -> tuple[int, ...]:
@@ -165,6 +171,20 @@ class WideCode(Code):
     ) -> None:
         """Add the negation."""
         self.add(total, _negated(words))
+
+    def summed(self, parts: Shaped[Array, "m w 4"]) -> Shaped[Array, "w 4"]:
+        """Add half limbs of all arrays, and carry once."""
+        if len(parts) == 1:
+            return parts[0]
+        low = (parts & _LOW).sum(axis=0, dtype=np.uint64)
+        high = (parts >> _HALF).sum(axis=0, dtype=np.uint64)
+        total, carry = np.empty_like(parts[0]), np.zeros(len(low), np.uint64)
+        for limb in range(_LIMBS):
+            lower = low[:, limb] + carry
+            upper = high[:, limb] + (lower >> _HALF)
+            total[:, limb] = (lower & _LOW) | (upper << _HALF)
+            carry = upper >> _HALF
+        return total
 
     def shape(self, d: int) -> tuple[int, ...]:
         """Return (d + 1, 4)."""

@@ -25,7 +25,7 @@ Bonawitz et al., Practical Secure Aggregation for Privacy-Preserving Machine Lea
 CCS 2017, section 4, the masking with one-time pads.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import final
 
 import numpy as np
@@ -46,9 +46,6 @@ from unpooled.secure.sums.secure_sum import SecureSum
 # Bytes of key stream generated at a time, so that they stay in the cache until added.
 _CHUNK = 2**18
 _ZEROS = bytes(_CHUNK)
-
-# Adds words to others, or subtracts them, in place.
-_Apply = Callable[[Shaped[Array, "..."], Shaped[Array, "..."]], None]
 
 
 @final
@@ -84,11 +81,13 @@ class MaskedSum(SecureSum):
 
     def cover(self, words: Shaped[Array, "..."], code: Code, context: bytes) -> None:
         """Apply this party's masks for the context to words, in place."""
-        masks = [
-            (key, code.subtract if peer < self.party else code.add)
-            for peer, key in self._keys.items()
-        ]
-        _mask(words, code, masks, context)
+        _mask(
+            words,
+            code,
+            context,
+            added=[key for peer, key in self._keys.items() if peer > self.party],
+            subtracted=[key for peer, key in self._keys.items() if peer < self.party],
+        )
 
     def reveal(
         self, concealed: Iterable[Shaped[Array, "..."]], code: Code
@@ -111,7 +110,7 @@ class MaskedSum(SecureSum):
 
 def veil(words: Shaped[Array, "..."], code: Code, key: bytes, context: bytes) -> None:
     """Add, at one party, the mask that hides a total from the coordinator."""
-    _mask(words, code, [(key, code.add)], b"veil" + context)
+    _mask(words, code, b"veil" + context, added=[key])
 
 
 def unveil(
@@ -126,7 +125,7 @@ def unveiled(
 ) -> Shaped[Array, "..."]:
     """Return the words of a veiled total, without the veil."""
     words = total.copy()
-    _mask(words, code, [(key, code.subtract)], b"veil" + context)
+    _mask(words, code, b"veil" + context, subtracted=[key])
     return words
 
 
@@ -138,19 +137,39 @@ def key_stream(key: bytes, context: bytes, size: int) -> bytes:
 def _mask(
     words: Shaped[Array, "..."],
     code: Code,
-    masks: Sequence[tuple[bytes, _Apply]],
     context: bytes,
+    *,
+    added: Sequence[bytes] = (),
+    subtracted: Sequence[bytes] = (),
 ) -> None:
-    """Apply the masks of all keys to words, in place, one chunk after another."""
+    """Add the masks of some keys to words and subtract those of others, in place."""
     # Chunks hold complete numbers: 32 bytes, the widest one, divides their size.
     rows = _CHUNK // code.bytes_per_number
-    streams = [(key_cipher(key, context), apply) for key, apply in masks]
-    buffer = bytearray(min(_CHUNK, words.nbytes) + 15)
+    # The masks of short arrays are added up in a chunk before they are applied.
+    at_once = max(_CHUNK // max(words.nbytes, 1), 1)
+    signs = (added, code.add), (subtracted, code.subtract)
+    groups = [
+        ([key_cipher(key, context) for key in keys[first : first + at_once]], apply)
+        for keys, apply in signs
+        for first in range(0, len(keys), at_once)
+    ]
+    most = max((len(streams) for streams, _ in groups), default=0)
+    buffer = bytearray(most * min(_CHUNK, words.nbytes) + 15)
     for start in range(0, len(words), rows):
         part = words[start : start + rows]
-        for stream, apply in streams:
-            pad = _next_bytes(stream, part.nbytes, buffer)
-            apply(part, np.frombuffer(pad, words.dtype).reshape(part.shape))
+        for streams, apply in groups:
+            apply(part, code.summed(_pads(streams, part, buffer)))
+
+
+def _pads(
+    streams: Sequence[CipherContext], part: Shaped[Array, "..."], buffer: bytearray
+) -> Shaped[Array, "m ..."]:
+    """Return the next words of key streams for a chunk, in `buffer`."""
+    size, there = part.nbytes, memoryview(buffer)
+    for place, stream in enumerate(streams):
+        stream.update_into(_ZEROS[:size], there[place * size :])
+    pads = np.frombuffer(buffer, part.dtype, len(streams) * part.size)
+    return pads.reshape(len(streams), *part.shape)
 
 
 def key_cipher(key: bytes, context: bytes) -> CipherContext:
@@ -158,9 +177,3 @@ def key_cipher(key: bytes, context: bytes) -> CipherContext:
     stream_key = HKDFExpand(SHA256(), 32, context).derive(key)
     # The key is used for this stream only, so the counter may start anywhere.
     return Cipher(algorithms.AES(stream_key), modes.CTR(bytes(16))).encryptor()
-
-
-def _next_bytes(stream: CipherContext, size: int, buffer: bytearray) -> memoryview:
-    """Return the next bytes of a key stream, at most a chunk, in `buffer`."""
-    stream.update_into(_ZEROS[:size], buffer)
-    return memoryview(buffer)[:size]
