@@ -13,6 +13,8 @@ DEV := $(VENV)/.installed-dev
 # Two processes, half of the files each, of one thread: BLAS's would stand in their way.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 PARALLEL := -n 2 --dist worksteal
+# Data sets of the experiments.
+DATA ?= $(or $(UNPOOLED_DATA),../shared/data)
 # Every function that is annotated with a shape is entered by one of these tests.
 SHAPES := --jaxtyping-packages=unpooled,beartype.beartype \
     --ignore=tests/data/sources/test_dask_source.py
@@ -26,7 +28,11 @@ export NO_MKDOCS_2_WARNING = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
+<<<<<<< HEAD
 .PHONY: help demo install debian-packages test test-shapes test-slow test-federation test-long lint types notebooks docs release bench clean
+=======
+.PHONY: help demo install debian-packages experiments experiments-quick test test-shapes test-slow test-federation test-long lint types notebooks docs bench clean
+>>>>>>> main
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -77,6 +83,15 @@ release: $(DEV)  ## sdist and wheel, built twice, checked and installed, into di
 bench: $(DEV)  ## every script under benchmarks/, one after the other
 	@for script in $(sort $(wildcard benchmarks/*.py)); do \
 	    echo "== $$script"; $(BIN)/python "$$script" || exit; done
+
+# Both read the folder that UNPOOLED_DATA names; `experiments/fetch.py` makes one.
+experiments: $(DEV)  ## remake every committed table and figure of the papers, in hours
+	@for script in $(sort $(filter-out %/fetch.py %/compare.py,$(wildcard experiments/*.py))); do \
+	    echo "== $$script"; UNPOOLED_DATA="$(DATA)" $(BIN)/python "$$script" \
+	    $$(grep -q '"--data"' $$script && echo --data "$(DATA)") || exit; done
+
+experiments-quick: $(DEV)  ## run each on little data, and compare with committed tables
+	@OPENBLAS_NUM_THREADS=1 UNPOOLED_DATA="$(DATA)" $(BIN)/python experiments/compare.py
 
 clean:  ## remove what the targets made, except .venv and the folders of studies
 	rm -rf dist site report.html .hypothesis .pytest_cache .ruff_cache $(CORE) $(DEV)

@@ -23,17 +23,30 @@ import scipy.linalg
 import unpooled as up
 from unpooled.linalg.dgep import power_eigenvectors, top_eigenvectors
 from unpooled.linalg.generalized_eigen import inverse_root, largest_sine
+from unpooled.models.generalized_eigen.diagnosis import diagnosed
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 HERE = Path(__file__).resolve().parent
-PAPER_FDA = {"centred": 0.9706, "DGEP-SVD": 0.9000, "DGEP-PM": 0.9123}
+# Table 2: both classes in training, their mean, both in testing, their mean.
+PAPER_FDA = {
+    "centred": (1.0000, 1.0000, 1.0000, 0.9835, 0.9576, 0.9706),
+    "DGEP-SVD": (0.9600, 0.8943, 0.9271, 0.9407, 0.8593, 0.9000),
+    "DGEP-PM": (0.9578, 0.9075, 0.9326, 0.9505, 0.8741, 0.9123),
+}
 PAPER_CCA = {
     "Lymphoma": {1: 0.8429, 2: 0.8143, 4: 0.8286, 8: 0.8214},
     "SRBCT": {1: 0.6733, 2: 0.6444, 4: 0.6000, 8: 0.4667},
 }
+PAPER_CCA_TRAINING = {
+    "Lymphoma": {1: 1.0, 2: 0.9937, 4: 0.9875, 8: 0.9875},
+    "SRBCT": {1: 1.0, 2: 0.9826, 4: 0.8715, 8: 0.6076},
+}
+# Of Figure 4's pairs.
+CORRELATIONS = (0.95, 0.83, 0.62, 0.37, 0.20)
 ITERATIONS = 10
+SHARES = ["train C1", "train C2", "train", "test C1", "test C2", "test"]
 COLOURS = {"DGEP-SVD": "tab:green", "DGEP-PM": "tab:orange", "DCCA-PM": "tab:blue"}
 
 
@@ -47,10 +60,14 @@ def random_pair(d, rng):
 
 
 def dilated_pair(d, rng):
-    """Return the matrices of CCA of two random views of d / 2 columns each."""
-    h = d // 2
+    """Return the matrices of CCA of two random views of d / 2 columns each.
+
+    Their canonical correlations differ: of equal ones no single vector is the first.
+    """
+    h, r = d // 2, np.array(CORRELATIONS)
     rows = rng.standard_normal((4 * d, d))
-    rows[:, h : h + 5] += rows[:, :5]
+    other = slice(h, h + len(r))
+    rows[:, other] = r * rows[:, : len(r)] + np.sqrt(1.0 - r**2) * rows[:, other]
     S = rows.T @ rows
     B = scipy.linalg.block_diag(S[:h, :h], S[h:, h:])
     return S - B, B
@@ -68,6 +85,7 @@ def synthetic(d, counts, repeats, k=1):
         start = rng.standard_normal((d, k))
         for name, make in (("GEP", random_pair), ("CCA", dilated_pair)):
             A, B, M = np.zeros((3, d, d))
+            radii = []
             h = d // 2
             left, right = np.zeros((h, h)), np.zeros((d - h, d - h))
             for i in range(1, max(counts) + 1):
@@ -75,18 +93,20 @@ def synthetic(d, counts, repeats, k=1):
                 root = inverse_root(b, 0.0, pseudo=True)
                 m = root @ a @ root
                 A, B, M = A + a, B + b, M + m
+                radii.append((np.linalg.norm(a, 2), np.linalg.norm(b, 2)))
                 if name == "CCA":
                     own = squared(m, h)
                     left, right = left + own[0], right + own[1]
                 if i in counts:
-                    found += measured(name, i, A, B, M, (left, right), start)
+                    found += measured(name, i, A, B, M, (left, right), start, radii)
     return pd.DataFrame(found).groupby(["problem", "method", "N"]).mean()
 
 
-def measured(name, N, A, B, M, squares, start):
+def measured(name, N, A, B, M, squares, start, radii):
     k, d, h = start.shape[1], len(M), len(M) // 2
     root = inverse_root(B, 0.0, pseudo=True)
     exact = top_eigenvectors(root @ A @ root, k)
+    diagnosis = diagnosed(top_eigenvectors(M, k), M, A, B, np.array(radii), N)
     methods = {
         "DGEP-SVD": lambda: top_eigenvectors(M, k),
         "DGEP-PM": lambda: power_eigenvectors(lambda W: M @ W, start, ITERATIONS),
@@ -110,9 +130,9 @@ def measured(name, N, A, B, M, squares, start):
             )
         else:
             error = largest_sine(W, exact)
-        rows.append(
-            {"problem": name, "method": method, "N": N, "error": error, "s": seconds}
-        )
+        found = {"problem": name, "method": method, "N": N, "error": error}
+        bounds = {"sin θ": diagnosis.perturbation, "Theorem 1": diagnosis.bound}
+        rows.append(found | bounds | {"s": seconds})
     return rows
 
 
@@ -172,16 +192,18 @@ def fisher(data, repeats, m=5):
                     models[name] = model.fit(silos(m, order), kind)
                 for name, model in models.items():
                     error = largest_sine(model.scalings_, pooled.scalings_)
-                    right = midpoint_accuracy(model.scalings_[:, 0], X, y, train, test)
-                    found.append((split, _named(ridge), name, right, error))
+                    right = midpoint_accuracies(
+                        model.scalings_[:, 0], X, y, train, test
+                    )
+                    found.append((split, _named(ridge), name, *right, error))
             exact, whole = (
                 up.LinearDiscriminantAnalysis(shrinkage=0.1).fit(silos(n, order), kind)
                 for n in (m, 1)
             )
             error = largest_sine(unit(exact.scalings_), unit(whole.scalings_))
-            right = float(np.mean(exact.predict(X[test]) == y[test]))
-            found.append((split, "shrinkage 0.1", "exact", right, error))
-    columns = ["split", "roots", "method", "accuracy", "error"]
+            right = by_class(exact.predict(X) == y, y, train, test)
+            found.append((split, "shrinkage 0.1", "exact", *right, error))
+    columns = ["split", "roots", "method", *SHARES, "error"]
     return pd.DataFrame(found, columns=columns)
 
 
@@ -189,11 +211,20 @@ def unit(V):
     return V / np.linalg.norm(V, axis=0)
 
 
-def midpoint_accuracy(w, X, y, train, test):
+def midpoint_accuracies(w, X, y, train, test):
     """Classify by the side of the midpoint between the training classes' means."""
     means = [X[train][y[train] == c].mean(axis=0) @ w for c in (0, 1)]
-    above = X[test] @ w > np.mean(means)
-    return float(np.mean(above == (y[test] == int(means[1] > means[0]))))
+    above = X @ w > np.mean(means)
+    return by_class(above == (y == int(means[1] > means[0])), y, train, test)
+
+
+def by_class(right, y, train, test):
+    """Return the six figures that Table 2 has of a method."""
+    found = []
+    for rows in (train, test):
+        shares = [float(np.mean(right[rows][y[rows] == c])) for c in (0, 1)]
+        found += [*shares, float(np.mean(right[rows]))]
+    return found
 
 
 # --- Table 4 and Figure 5: CCA of expressions with classes ---------------------------
@@ -215,32 +246,35 @@ def gene_classes(data, repeats, counts=(1, 2, 4, 8), train_size=48):
                 ("shuffled", rng.permutation(train_size)),
                 ("sorted", np.argsort(y[train], kind="stable")),
             ):
-                for ridge in (None, 10.0):
+                silos = silos_of(own, indicators, m, order, label=False)
+                for k, ridge in ((1, None), (K - 1, None), (K - 1, 10.0)):
                     for name, options in (
                         ("DCCA-PM", {"solver": "dcca-power", "factors": True}),
                         ("DGEP-PM", {"solver": "dgep-power"}),
                     ):
-                        model = up.CCA(K - 1, ridge=ridge, random_state=0, **options)
-                        silos = silos_of(own, indicators, m, order, label=False)
+                        model = up.CCA(k, ridge=ridge, random_state=0, **options)
                         model.fit(silos, y=classes)
-                        right = nearest_accuracy(model.x_weights_, X, y, train, test)
-                        found.append((m, split, _named(ridge), name, right))
+                        right = nearest_accuracies(model.x_weights_, X, y, train, test)
+                        found.append((m, split, k, _named(ridge), name, *right))
                 exact = up.CCA(K - 1, regularisation=0.1)
-                exact.fit(silos_of(own, indicators, m, order, label=False), y=classes)
-                right = nearest_accuracy(exact.x_rotations_, X, y, train, test)
-                found.append((m, split, "regularisation 0.1", "exact", right))
-    columns = ["N", "split", "roots", "method", "accuracy"]
+                exact.fit(silos, y=classes)
+                for k in (1, K - 1):
+                    W = exact.x_rotations_[:, :k]
+                    right = nearest_accuracies(W, X, y, train, test)
+                    found.append((m, split, k, "regularisation 0.1", "exact", *right))
+    columns = ["N", "split", "k", "roots", "method", "training", "test"]
     return pd.DataFrame(found, columns=columns)
 
 
-def nearest_accuracy(W, X, y, train, test):
+def nearest_accuracies(W, X, y, train, test):
     """Classify by the nearest mean of a class among the projected training rows."""
     Z, means = X @ W, []
     for c in np.unique(y):
         own = Z[train][y[train] == c]
         means.append(own.mean(axis=0) if len(own) else np.full(W.shape[1], np.inf))
-    distances = np.linalg.norm(Z[test][:, None] - np.array(means), axis=2)
-    return float(np.mean(distances.argmin(axis=1) == y[test]))
+    distances = np.linalg.norm(Z[:, None] - np.array(means), axis=2)
+    right = distances.argmin(axis=1) == y
+    return float(np.mean(right[train])), float(np.mean(right[test]))
 
 
 def convergence(data, counts=(1, 2, 4, 8), train_size=48):
@@ -286,6 +320,12 @@ def _named(ridge):
     return "pseudo-inverse" if ridge is None else f"ridge {ridge:g}"
 
 
+def _ratio(figures):
+    """Return how much longer DCCA-PM takes than DGEP-PM."""
+    seconds = figures.loc["CCA"]["s"].groupby("method").mean()
+    return seconds["DCCA-PM"] / seconds["DGEP-PM"]
+
+
 def table(frame):
     """Return a data frame as a Markdown table."""
     flat = frame.reset_index()
@@ -303,36 +343,45 @@ def _cell(value):
 
 
 def summary(frame, by):
-    grouped = frame.groupby(by)["accuracy"].agg(["mean", "std"])
-    return grouped.rename(columns={"mean": "test accuracy", "std": "deviation"})
+    grouped = frame.groupby(by)[["training", "test"]].agg(["mean", "std"])
+    cells = {
+        which: [
+            f"{mean:.3f} ± {std:.3f}"
+            for mean, std in grouped[which].itertuples(index=False)
+        ]
+        for which in ("training", "test")
+    }
+    return pd.DataFrame(cells, index=grouped.index)
 
 
 def draw(figures, curves, path):
-    figure, axes = plt.subplots(1, 4, figsize=(16, 3.6), layout="constrained")
-    for axis, problem, title in (
-        (axes[0], "GEP", "Figure 3: random A, B"),
-        (axes[1], "CCA", "Figure 4: CCA form"),
+    figure, axes = plt.subplots(2, 4, figsize=(16, 7), layout="constrained")
+    for j, (problem, title) in enumerate(
+        (("GEP", "Figure 3: random A, B"), ("CCA", "Figure 4: CCA form"))
     ):
         for method, part in figures.loc[problem].groupby("method"):
             own = {"label": method, "color": COLOURS[method], "ms": 3}
-            axis.plot(part.reset_index()["N"], part["error"], "o-", **own)
-        axis.set(
-            xlabel="parties N", ylabel="sine of the angle", title=title, ylim=(0, 1.02)
-        )
-        axis.legend(frameon=False)
-    for axis, m in ((axes[2], 1), (axes[3], 4)):
-        for method in ("DGEP-PM", "DCCA-PM"):
+            line = part.reset_index()
+            axes[0, j].plot(line["N"], line["error"], "o-", **own)
+            axes[0, j + 2].plot(line["N"], 1e3 * line["s"], "o-", **own)
+        axes[0, j].set(ylabel="sine of the angle", title=title, ylim=(0, 1.02))
+        axes[0, j + 2].set(ylabel="server's milliseconds", title=title)
+        for axis in (axes[0, j], axes[0, j + 2]):
+            axis.set_xlabel("parties N")
+            axis.legend(frameon=False)
+    for axis, m in zip(axes[1], (1, 2, 4, 8), strict=True):
+        for method, style in (("DGEP-PM", "o-"), ("DCCA-PM", "s--")):
             curve = curves.xs((m, method), level=("N", "method"))
             own = {"label": method, "color": COLOURS[method], "ms": 3}
-            axis.plot(curve.index, curve, "o-", **own)
+            axis.plot(curve.index, curve, style, **own)
         axis.set(
             xlabel="iteration",
             ylabel="1 - objective / best",
-            ylim=(0, 1.02),
+            ylim=(-0.02, 1.02),
             title=f"Figure 5: Lymphoma, N = {m}",
         )
         axis.legend(frameon=False)
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=100)
 
 
 def main():
@@ -367,7 +416,7 @@ def main():
     fda = fisher((expressions, liver["y"].astype(int)), repeats["fda"])
     curves = convergence(genes["Lymphoma"])
     cca = {name: gene_classes(own, repeats["cca"]) for name, own in genes.items()}
-    out = HERE / "results"
+    out = Path(os.environ.get("UNPOOLED_RESULTS", HERE / "results"))
     out.mkdir(exist_ok=True)
     stem = "dgep-quick" if quick else "dgep"
     draw(small, curves, out / f"{stem}.png")
@@ -397,45 +446,73 @@ def report(stem, repeats, d, small, wide, large, fda, cca, curves, seconds):
         f"{ITERATIONS} iterations. Accuracies are mean and standard deviation.",
         f"![Figures 3, 4 and 5]({stem}.png)",
         "## Figures 3 and 4: error of one vector against one vector",
-        f"Independent random pairs, d = {d}, {repeats['synthetic']} repeats; sine of "
-        f"the angle to the exact first vector, and the server's seconds. The paper "
-        f"prints errors near zero: its published scripts compare full orthonormal "
-        f"bases, whose distance is zero whatever they are.",
+        f"**Figure 3 differs: the paper's errors near zero compare full bases.** Its "
+        f"published scripts take the angle between complete orthonormal bases, which "
+        f"is zero whatever they are; one vector against one vector is far off where "
+        f"A_i and B_i are independent, as the sums then have little in common. "
+        f"**Figure 4 reproduces for many parties:** DCCA-PM is nearer than DGEP-PM, "
+        f"whose two leading eigenvalues, ±σ_1, have no gap. d = {d}, "
+        f"{repeats['synthetic']} repeats; the pairs of Figure 4 have the correlations "
+        f"{', '.join(map(str, CORRELATIONS))}, as the first of equal ones is "
+        f"undefined. Bounds are those of `GeneralizedEigen.diagnose` for DGEP-SVD. "
+        f"That of the sin θ theorem holds wherever it is finite. **The paper's Theorem "
+        f"1 says nothing here:** its gap is between the spectra of M_0 and of the sum "
+        f"of the M_i, which is N times as large; they overlap, and the bound is "
+        f"infinite.",
         table(small),
-        f"Five vectors against five, d = {d}:",
+        "The paper: DCCA-PM takes eight times as long as DGEP-PM. The ratio of the "
+        f"server's times here, means over N: {_ratio(small):.1f}.",
+        f"Five vectors against five, d = {d}. Ten iterations of a power method do not "
+        f"find the fifth, of correlation {CORRELATIONS[-1]}; eigendecomposition does:",
         table(wide),
     ]
     if large is not None:
-        parts += ["One repeat with d = 1,000:", table(large)]
+        parts += ["One repeat with d = 1,000, the paper's:", table(large)]
+    printed = pd.DataFrame(PAPER_FDA, index=SHARES).T.rename_axis("the paper, GSE2187")
     parts += [
         "## Table 2: Fisher's discriminant, 5 servers",
-        f"Rat liver toxicity (64 × 3,116, low against high dose) in place of GSE2187, "
-        f"which could not be had; halves for training and test, {repeats['fda']} "
-        f"repeats. The paper, test accuracy on GSE2187: "
-        + ", ".join(f"{name} {value:.4f}" for name, value in PAPER_FDA.items())
-        + ". *Sorted*: servers have rows of one class after the other, so that most "
-        "have one class alone and nothing between classes. The threshold is the "
-        "midpoint between the training means along each method's own direction.",
-        table(summary(fda, ["split", "roots", "method"])),
+        f"**In part: other data.** Rat liver toxicity (64 × 3,116, low against high "
+        f"dose) stands for GSE2187 (288 × 8,656), which could not be had. One shot "
+        f"loses accuracy against the centred solution, as in the paper, and more of "
+        f"it: these silos have six or seven rows each. Halves for training and test, "
+        f"{repeats['fda']} repeats. *Sorted*: servers have rows of one class after the "
+        f"other, so that most have one class alone and nothing between classes. The "
+        f"threshold is the midpoint between the training means along each method's "
+        f"own direction; the printed one is W_c's for all methods, and weighs the "
+        f"difference of the means, which is no point between them.",
+        table(printed),
+        table(fda.groupby(["split", "roots", "method"])[SHARES].mean()),
         "Sine of the angle to the direction of the same model with all rows in one "
         "place; that of *exact* is rounding:",
         table(fda.groupby(["split", "roots", "method"])[["error"]].mean()),
         "## Table 4: CCA of expressions with class indicators",
-        f"{repeats['cca']} repeats of 48 training rows; K - 1 directions, nearest "
-        f"class mean. *exact* is CCA with (1 - c) S + c I within the views, c = 0.1, "
-        f"which gives one answer however many parties there are and however rows are "
-        f"split: what is left between its lines is rounding. The paper does not say "
-        f"how it classifies, nor how large its halves are, so levels differ.",
+        f"**Reproduced in level and decline on SRBCT with the paper's k = 1, but for "
+        f"training.** Section 5 sets k = 1, one direction; K - 1 separate K classes, "
+        f"and do far better. {repeats['cca']} repeats of 48 training rows (Table 3: "
+        f"48 / 14 and 48 / 15); nearest class mean, as the paper does not say how it "
+        f"classifies. Open: with N = 1 the paper trains perfectly and tests "
+        f"at .67; our one direction trains at less, and K - 1 directions do both near "
+        f"1: no reading that we tried fits both columns together. The paper's "
+        f"DGEP-PM with N = 1, at most .68 (Lymphoma) and .36 (SRBCT) on "
+        f"test rows, is not reproduced. *exact* is CCA with (1 - c) S + c I within "
+        f"the views, c = 0.1, which gives one answer however rows are split.",
     ]
     for name, found in cca.items():
-        paper = ", ".join(f"N = {m}: {v:.4f}" for m, v in PAPER_CCA[name].items())
+        paper = ", ".join(
+            f"N = {m}: {PAPER_CCA_TRAINING[name][m]:.4f} / {v:.4f}"
+            for m, v in PAPER_CCA[name].items()
+        )
         parts += [
             f"### {name}",
-            f"The paper's DCCA-PM, test accuracy: {paper}.",
-            table(summary(found, ["method", "roots", "split", "N"])),
+            f"The paper's DCCA-PM, training / test accuracy: {paper}.",
+            table(summary(found, ["k", "method", "roots", "split", "N"])),
         ]
     parts += [
         "## Figure 5: Lymphoma, distance of the objective from its best",
+        "**Differs at N = 2 and 8.** The paper: DCCA-PM converges fast, DGEP-PM "
+        "hardly. At N = 4 it is so. At N = 1 both stay where they start, since all "
+        "canonical correlations of 48 rows and 4,026 genes are 1 and any vector is "
+        "first; at N = 2 DGEP-PM comes nearer, and at N = 8 both arrive.",
         table(curves.unstack("iteration").iloc[:, [0, 1, 4, 9]].astype(float)),
     ]
     return "\n\n".join(parts) + "\n"

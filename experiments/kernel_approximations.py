@@ -9,6 +9,7 @@ largest relative error of the first five eigenvalues. Results go to experiments/
 """
 
 import argparse
+import os
 import platform
 import time
 from pathlib import Path
@@ -24,7 +25,7 @@ import unpooled as up
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(os.environ.get("UNPOOLED_RESULTS", Path(__file__).parent / "results"))
 PARTIES, FIRST = 3, 5
 
 

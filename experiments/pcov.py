@@ -8,6 +8,7 @@ paper's repository, written from its descriptions, and read the silos' rows in c
 """
 
 import argparse
+import os
 import platform
 import time
 from pathlib import Path
@@ -26,7 +27,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import unpooled as up
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(os.environ.get("UNPOOLED_RESULTS", Path(__file__).parent / "results"))
 K, SEED = 50, 42
 
 
@@ -323,6 +324,9 @@ sines; the paper's 0.01 is what an arccosine of a float32 cosine can see.
 
 ## Alignment, 5 silos (paper 7.2), with the baselines of the paper's repository
 
+**Reproduced.** CIFAR-10 is here, and in all tables below, 8,000 training rows of its
+50,000, the first 4,000 lossless and the others from JPEG copies.
+
 {angles}
 Ours is under masks, and nobody sees a silo's own mean or covariance. AP-COV leaves out
 the correction for the silos' means, AP-STACK sees only each silo's own components,
@@ -330,20 +334,25 @@ QR-PCA weights its parts by n / N a second time, and SUB-IT stops after 100 roun
 
 ## Number of silos (paper 7.3: MNIST, Dirichlet 0.1, 20 components)
 
+**Reproduced:** the angle does not grow with the number of silos.
+
 {clients}
 ## 5 nearest neighbours on the components (paper 7.5)
+
+**Reproduced on MNIST; not on CIFAR-10.** 8,000 rows of CIFAR-10.
 
 {accuracy}
 What must agree is federated against pooled. The paper's 89.4 % does not reproduce: raw
 pixels of CIFAR-10 with 50 components and 5 neighbours give 32 % on the 8,000 rows that
-are here, and 39 % on all 50,000 (JPEG copies). MNIST is {mnist} here, and 97.2 in the
-paper.
+are here. MNIST is {mnist} here, and 97.2 in the paper.
 
 ![MNIST](pcov_mnist_overlay.png)
 
 ![CIFAR-10](pcov_cifar10_overlay.png)
 
 ## Compression, 5 silos (paper 6.3)
+
+**Reproduced, and exact one round later.** 8,000 rows of CIFAR-10.
 
 {compression}
 MB is what one silo sends in all rounds, masks included; the paper sends 36 MB for

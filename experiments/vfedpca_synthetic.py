@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import scipy
 from scipy.sparse.linalg import svds
-from vfedpca import RESULTS, ROUNDS, exact, mean_of, table
+from vfedpca import RESULTS, ROUNDS, course, exact, table
 
 # Features, samples, and starts.
 SIZES = [(1_000, 200, 10), (5_000, 1_000, 10), (10_000, 2_000, 3), (20_000, 4_000, 1)]
@@ -50,7 +50,7 @@ def panel(axis: plt.Axes, X: np.ndarray, U: np.ndarray, starts: int, by: str) ->
     rows = []
     for value in PARTIES if by == "p" else ITERATIONS:
         m, L = (value, 10) if by == "p" else (3, value)
-        mean = mean_of(starts, X, m, L, U=U)
+        mean = course(starts, X, m, L, U=U).mean
         axis.plot(range(1, ROUNDS + 1), mean, "o-", ms=3, label=f"{by} = {value}")
         rows.append((m, L, f"{mean[0]:.3f}", f"{mean[-1]:.3f}", "", "", ""))
     return rows

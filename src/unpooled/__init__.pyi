@@ -17,9 +17,11 @@ from .federation.local import simulate as simulate
 from .federation.planning.dry_run import plan as plan
 from .federation.planning.plan import Plan as Plan
 from .ledger import Ledger as Ledger
+from .models.correlation.correlation import Correlation as Correlation
 from .models.discriminant.discriminant import (
     LinearDiscriminantAnalysis as LinearDiscriminantAnalysis,
 )
+from .models.factor_analysis.factor_analysis import FactorAnalysis as FactorAnalysis
 from .models.files.model_file import load as load
 from .models.files.model_file import save as save
 from .models.generalized_eigen.generalized_eigen import (
@@ -32,6 +34,7 @@ from .models.mmvfl.mmvfl import MMVFL as MMVFL
 from .models.model_selection.cross_validation import cross_validate as cross_validate
 from .models.model_selection.grid_search import GridSearchCV as GridSearchCV
 from .models.pca.pca import PCA as PCA
+from .models.preprocessing.centre_by_site import CentreBySite as CentreBySite
 from .models.preprocessing.imputer import SimpleImputer as SimpleImputer
 from .models.preprocessing.power import PowerTransformer as PowerTransformer
 from .models.preprocessing.rare_columns import RareColumns as RareColumns

@@ -12,7 +12,7 @@ import unpooled
 
 LAYERS = (
     "errors arrays ledger linalg data secure protocol results party coordinator "
-    "federation models metrics displays report study cli testing"
+    "federation models metrics displays report study desk cli testing"
 )
 RANK: dict[str, int] = {name: i for i, name in enumerate(LAYERS.split())}
 # `python -m unpooled` stands on the command.

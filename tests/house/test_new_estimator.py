@@ -10,7 +10,7 @@ import pytest
 
 import unpooled as up
 
-CORRELATION = '''"""Pearson correlations of rows that stay in their silos."""
+MATRIX = '''"""Pearson correlations of rows that stay in their silos."""
 
 from typing import Any, final
 
@@ -22,7 +22,7 @@ from unpooled.models.base import FederatedEstimator
 
 
 @final
-class Correlation(FederatedEstimator):
+class CorrelationMatrix(FederatedEstimator):
     """Pearson correlations of all columns.
 
     Attributes
@@ -52,7 +52,7 @@ import unpooled as up
 from unpooled.testing import check_estimator
 
 check_estimator(
-    up.Correlation(), pooled=lambda X, y: {"correlation_": np.corrcoef(X.T)}
+    up.CorrelationMatrix(), pooled=lambda X, y: {"correlation_": np.corrcoef(X.T)}
 )
 from unpooled.cli import app
 from typer.testing import CliRunner
@@ -63,22 +63,22 @@ for silo in "abc":
         f"{silo}.csv", index=False
     )
 parties = "".join(f"[parties.{s}]\\nsource = '{s}.csv'\\n" for s in "abc")
-steps = "[[steps]]\\nmodel = 'Correlation'\\n"
+steps = "[[steps]]\\nmodel = 'CorrelationMatrix'\\n"
 with open("study.toml", "w") as file:
     file.write(f"[study]\\nname = 'new'\\n{parties}{steps}")
 for words in (["plan", "study.toml"], ["run", "study.toml"], ["report", "runs/new"]):
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, (words, done.output, done.exception)
-model = up.load("runs/new/models/01-correlation.unpooled")
+model = up.load("runs/new/models/01-correlationmatrix.unpooled")
 assert model.correlation_.shape == (3, 3)
-assert "correlation.local_scatter" in open("runs/new/ledger.jsonl").read()
+assert "correlation_matrix.local_scatter" in open("runs/new/ledger.jsonl").read()
 
 spec = importlib.util.spec_from_file_location("tables", sys.argv[1])
 tables = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(tables)
-assert "`correlation.local_scatter`" in tables.releases()
-assert "| `Correlation` |" in tables.what_each_sees()
-assert "::: unpooled.Correlation" in tables.reference()
+assert "`correlation_matrix.local_scatter`" in tables.releases()
+assert "| `CorrelationMatrix` |" in tables.what_each_sees()
+assert "::: unpooled.CorrelationMatrix" in tables.reference()
 print("whole")
 """
 
@@ -89,7 +89,7 @@ def test_one_file_makes_an_estimator_of_the_library(tmp_path):
     hook = Path(__file__).parents[2] / "docs" / "hooks" / "generated_tables.py"
     copy = tmp_path / "src" / "unpooled"
     shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    (copy / "models" / "correlation.py").write_text(CORRELATION)
+    (copy / "models" / "correlation_matrix.py").write_text(MATRIX)
 
     done = subprocess.run(
         [sys.executable, "-c", USE, str(hook)],

@@ -35,7 +35,7 @@ def entries(thing, heading):
 def described(thing, heading):
     """Return name -> description of a section's entries."""
     found, names = {}, []
-    for line in sections(thing)[heading]:
+    for line in sections(thing).get(heading, []):
         if line and not line.startswith(" "):
             names = [name.strip() for name in line.split(" : ")[0].split(",")]
             found |= dict.fromkeys(names, "")

@@ -321,6 +321,11 @@ def cases() -> dict[str, Case]:
         "plssvd": _fit(up.PLSSVD(2), SIGNS, then=scaler),
         "plscanonical": _fit(up.PLSCanonical(3), SIGNS, then=scaler),
         "plsregression": _fit(up.PLSRegression(3), SIGNS, then=scaler),
+        "correlation": _fit(up.Correlation()),
+        "factors": _fit(up.FactorAnalysis(3), then=scaler),
+        "factors promax": _fit(
+            up.FactorAnalysis(3, rotation="promax", kaiser=True), then=scaler
+        ),
         "heterogeneity": _fit(up.Heterogeneity(3)),
         "scaler": _fit(scaler, then=up.PCA(2)),
         "generalized": _fit(

@@ -62,6 +62,8 @@ WAYS: dict[str, list[Way]] = {
         COLUMNS,
         Way({"criterion": "sumcor", "regularisation": 0.5}, "columns"),
     ],
+    "Correlation": [Way(), Way({"missing": "pairwise"})],
+    "FactorAnalysis": [Way(), Way({"n_components": 2, "rotation": "varimax"})],
     "GeneralizedEigen": [Way(PAIR), Way({**PAIR, "solver": "dgep-eigh"}, named=False)],
     "Heterogeneity": [Way(), Way({"multivariate": False})],
     "KernelPCA": [

@@ -13,6 +13,7 @@ from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.memory.hash_chain import Entry, now
 from unpooled.party.rules.policy import Policy
 from unpooled.report.facts import declaration
+from unpooled.report.text.log_events import event
 from unpooled.study.announcement import Announced
 
 _DECISIONS = {
@@ -119,7 +120,7 @@ def _events(entries: Sequence[Entry]) -> Any:
                 grid.add_row(when, Text(printable(nothing)), "0", company)
             left = []
         else:
-            grid.add_row(when, Text(printable(_event(entry)), "dim"), "", "")
+            grid.add_row(when, Text(printable(event(entry)), "dim"), "", "")
     return grid
 
 
@@ -134,47 +135,3 @@ def _released(line: dict[str, Any]) -> Text:
     meaning = meaning or f"{line['step']} {line['name']}"
     visibility = "" if line["visibility"] == "summed" else f", {line['visibility']}"
     return Text(printable(f"{meaning} ({shape(tuple(line['shape']))}{visibility})"))
-
-
-def _event(entry: Entry) -> str:
-    """Return a sentence for an entry of the log that is not about an array."""
-    record = entry.record
-    if entry.kind == "announced":
-        return "announced"
-    if entry.kind == "decided":
-        return f"{'approved' if record['approved'] else 'denied'} by {record['by']}"
-    if entry.kind == "joined":
-        return f"joined, with {', '.join(record['parties'])}"
-    if entry.kind == "delivered":
-        return f"received the model {record['name']} ({size(record['bytes'])})"
-    if entry.kind == "forgotten":
-        return f"forgotten, with {count(len(record['models']), 'model')}"
-    if entry.kind in ("table", "version"):
-        return "first answer about these rows"
-    if entry.kind == "charged":
-        return (
-            f"charged {record['step']} to the privacy budget (ρ = {record['rho']:.3g})"
-        )
-    if entry.kind == "heads":
-        return f"saw the audit logs of {count(len(record['heads']), 'silo')}"
-    if entry.kind in ("filling", "filled"):
-        columns = count(len(record["columns"]), "column")
-        return f"answered about {columns} with imputed cells"
-    if entry.kind == "setting":
-        columns = count(len(record["columns"]), "column")
-        return f"answered {record['step']} about {columns} for its one setting"
-    if entry.kind == "pardoned":
-        return f"earlier refusals forgotten by {record['by']}"
-    if entry.kind == "blocks":
-        how = f", stratified by {record['label']}" if record["label"] else ""
-        return printable(f"cut these rows into blocks for folds and splits{how}")
-    if entry.kind == "selected":
-        return f"answered about {count(len(record['blocks']), 'block')} of rows"
-    if entry.kind == "leverage":
-        most = f"at most {record['at_most']:.2f}"
-        if record["columns"]:
-            most = f"{record['at_least']:.2f} in {', '.join(record['columns'])}"
-        return f"largest leverage of a row: {most}"
-    if entry.kind == "refused":
-        return f"refused {record['asked']}: {record['rule']}"
-    return entry.kind

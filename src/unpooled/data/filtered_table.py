@@ -1,4 +1,8 @@
-"""A table with some of the rows of another: those that a silo's own file chooses."""
+"""A table with some of the rows of another.
+
+They are those that a silo's own file chooses, or those that are complete in the columns
+of a view.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -16,7 +20,7 @@ from unpooled.errors import DataError
 
 @final
 class FilteredTable(Table):
-    """The rows of a table that fulfil a condition, or that have a label, or both.
+    """The rows of a table that fulfil a condition, have a label, or are complete.
 
     They are found in one pass when the table is opened; later passes read the table
     underneath and leave the others out.
@@ -29,6 +33,8 @@ class FilteredTable(Table):
         Which rows stay.
     labelled : bool, default False
         Whether rows without a label are left out.
+    complete : sequence of str, optional
+        Columns; rows without a value in one of them are left out.
     of_part : bool, default False
         Whether the table is a part of a larger one, and may have none of the rows.
 
@@ -44,6 +50,7 @@ class FilteredTable(Table):
         condition: Condition | None = None,
         *,
         labelled: bool = False,
+        complete: Sequence[str] = (),
         of_part: bool = False,
     ) -> None:
         if labelled and table.label is None:
@@ -52,6 +59,7 @@ class FilteredTable(Table):
                 "has no label. Name the label, or leave the key out."
             )
         self._table, self._condition, self._labelled = table, condition, labelled
+        self._complete = tuple(complete)
         self.columns, self.named = table.columns, table.named
         self.label, self.ids = table.label, table.ids
         self.block_bytes = table.block_bytes
@@ -97,7 +105,7 @@ class FilteredTable(Table):
         """Apply work to the rows that are left of each part; see `Table.over_parts`."""
         # As a text: what reads it cannot be sent to another machine.
         text = None if self._condition is None else self._condition.text
-        again = partial(_filtered_part, work, text, self._labelled)
+        again = partial(_filtered_part, work, text, self._labelled, self._complete)
         return self._table.over_parts(again)
 
     def _sync(self) -> None:
@@ -108,7 +116,8 @@ class FilteredTable(Table):
         """Return the columns that the choice of rows reads."""
         of_condition = [] if self._condition is None else self._condition.columns
         label = [self._table.label] if self._labelled else []
-        return list(dict.fromkeys([*of_condition, *filter(None, label)]))
+        read = [*of_condition, *filter(None, label), *self._complete]
+        return list(dict.fromkeys(read))
 
     def _chosen(self, block: Block) -> Bool[Array, " n"]:
         chosen = np.ones(block.X.shape[0], bool)
@@ -116,6 +125,8 @@ class FilteredTable(Table):
             chosen &= self._condition.fulfilled(block.extra)
         if self._labelled and self._table.label is not None:
             chosen &= ~is_missing(block.extra[self._table.label])
+        for column in self._complete:
+            chosen &= ~is_missing(block.extra[column])
         return chosen
 
     def _left(self, blocks: Iterator[Block]) -> Iterator[Block]:
@@ -140,11 +151,35 @@ class FilteredTable(Table):
             yield empty  # a table has at least one block
 
 
+def complete_rows(table: Table, columns: Sequence[str]) -> Table:
+    """Return the rows with a value in each of some columns; the same table each time.
+
+    It is the table itself where no cell of these columns is missing.
+
+    Parameters
+    ----------
+    table : Table
+        Of any rows.
+    columns : sequence of str
+        Some of its columns.
+    """
+    key = tuple(sorted(columns))
+    if key not in table.complete:
+        left = FilteredTable(table, complete=key, of_part=True)
+        table.complete[key] = table if left.n_rows == table.n_rows else left
+    return table.complete[key]
+
+
 def _filtered_part(
     work: Callable[[Table], dict[str, Array]],
     text: str | None,
     labelled: bool,
+    complete: tuple[str, ...],
     part: Table,
 ) -> dict[str, Array]:
     condition = None if text is None else Condition.of(text)
-    return work(FilteredTable(part, condition, labelled=labelled, of_part=True))
+    return work(
+        FilteredTable(
+            part, condition, labelled=labelled, complete=complete, of_part=True
+        )
+    )

@@ -13,6 +13,7 @@ DataFrames and files larger than memory.
 
 import abc
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -55,6 +56,11 @@ class Table(abc.ABC):
     def roles(self) -> Roles:
         """The label and the ids, with no choice of feature columns."""
         return Roles(self.label, self.ids, also=self.also)
+
+    @cached_property
+    def complete(self) -> "dict[tuple[str, ...], Table]":
+        """Tables of its rows that are complete in some columns, as they were made."""
+        return {}
 
     @property
     @abc.abstractmethod

@@ -10,6 +10,8 @@ from unpooled.displays.canvas import figure_of, given
 from unpooled.displays.fitted import column_names, last_step, opened
 from unpooled.displays.loadings import weights_of_columns
 from unpooled.errors import DataError
+from unpooled.linalg.correlations import clustered_order
+from unpooled.models.correlation.correlation import Correlation
 from unpooled.models.discriminant.discriminant import LinearDiscriminantAnalysis
 from unpooled.models.parameter_checks import check_choice
 from unpooled.models.pca.column_measures import (
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 VALUES = ("loadings", "correlations", "covariances", "contributions", "cos2")
+VALUES += ("partial correlations",)
 
 
 @final
@@ -65,7 +68,7 @@ class HeatmapDisplay:
 
     @classmethod
     def from_estimator(
-        cls, model: Any, *, ax: Any = None, values: str = "loadings"
+        cls, model: Any, *, ax: Any = None, values: str | None = None
     ) -> "HeatmapDisplay":
         """Draw a matrix of a fitted model.
 
@@ -75,11 +78,14 @@ class HeatmapDisplay:
             Fitted.
         ax : Axes, optional
             To draw on; a new figure when omitted.
-        values : str, default "loadings"
+        values : str, optional
+            What is drawn: "loadings" when omitted, of a Correlation "correlations".
             "loadings": weights of columns in components, of the models that
             `LoadingsDisplay` draws. "correlations" and "covariances" between columns:
             of a PCA with all its components, over all rows, with denominator N - 1; of
-            a LinearDiscriminantAnalysis within classes, with denominators N_k.
+            a LinearDiscriminantAnalysis within classes, with denominators N_k. Of a
+            Correlation "correlations" and "partial correlations", with correlated
+            columns side by side.
             "contributions" and "cos2" of columns to components: of a PCA, as parts of
             1; see `unpooled.models.pca.column_measures`.
 
@@ -93,9 +99,16 @@ class HeatmapDisplay:
             When the model does not determine what is asked for, or the silos keep it.
             Nothing is asked of them.
         """
-        check_choice("values", values, VALUES)
         model = last_step(model)
         names = column_names(model)
+        of_pairs = isinstance(model, Correlation)
+        values = values or ("correlations" if of_pairs else "loadings")
+        check_choice("values", values, VALUES)
+        if of_pairs or values == "partial correlations":
+            R = _correlations(model, values, cls.__name__)
+            order = clustered_order(opened(model, "correlation_", cls.__name__))
+            names = [names[int(j)] for j in order]
+            return cls(R[np.ix_(order, order)], names, names).plot(ax=ax)
         if values in ("correlations", "covariances"):
             C = _covariances(model, cls.__name__)
             if values == "correlations":
@@ -114,6 +127,20 @@ class HeatmapDisplay:
         draw_heatmap(given(axes), self.values, self.rows, self.columns)
         self.ax_, self.figure_ = axes, axes.figure
         return self
+
+
+def _correlations(model: Any, values: str, display: str) -> Float[Array, "p p"]:
+    """Return the correlations that a Correlation found, partial or not."""
+    attributes = {
+        "correlations": "correlation_",
+        "partial correlations": "partial_correlation_",
+    }
+    if not isinstance(model, Correlation) or values not in attributes:
+        raise DataError(
+            f"{values!r} are not drawn of a {type(model).__name__}. A Correlation has "
+            f"{' and '.join(map(repr, attributes))}, and other models have the rest."
+        )
+    return opened(model, attributes[values], display)
 
 
 def _covariances(model: Any, display: str) -> Float[Array, "p p"]:

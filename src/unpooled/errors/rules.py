@@ -67,9 +67,10 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "allow_roster_change or roster_period_days.",
         ),
         "min_changed_rows": (
-            "too few rows have changed since the silo last answered this step",
-            "Wait until more rows have changed, or let the silo lower "
-            "min_changed_rows.",
+            "the rows, or those with a value in a column, differ in too few from "
+            "others that the silo answered about",
+            "Wait until more rows have changed, do not ask both about complete rows "
+            "and about all rows, or let the silo lower min_changed_rows.",
         ),
         "another_filling": (
             "few cells of a column are missing and they were imputed differently "

@@ -29,6 +29,7 @@ from unpooled.protocol.request import Veiled
 from unpooled.protocol.step import Step, named_for
 from unpooled.protocol.topology import Graph, graph_of
 from unpooled.protocol.view_operations import (
+    Complete,
     Derive,
     Operation,
     Rows,
@@ -380,6 +381,33 @@ class Federation:
         wanted = tuple([columns] if isinstance(columns, str) else columns)
         return self._view(Select(wanted), self.layout.selected(wanted))
 
+    def complete_rows(self) -> "Federation":
+        """Return a view of the rows that have a value in each column of this view.
+
+        Each silo leaves out its own incomplete rows; which these are never leaves it.
+        Where columns were imputed before, all rows are complete.
+
+        Raises
+        ------
+        DataError
+            On a column partition, and of a fold or a part of a split.
+
+        Notes
+        -----
+        The rows that are left are another table to the silo's rules. A silo does not
+        answer about two tables that differ in fewer than `min_changed_rows` rows, by
+        the first of them it answered about: by their difference these rows would be
+        known. So where a silo has a few incomplete rows, it answers either about its
+        complete rows or about all of them, and about the complete rows of one choice of
+        columns.
+        """
+        if self.partition != "rows":
+            raise DataError(
+                "On a column partition no silo knows which rows are complete; impute."
+            )
+        self._check_whole()
+        return self._view(Complete(), self.layout)
+
     def folds(
         self, n: int = 5, *, shuffle: bool = True, random_state: int | None = None
     ) -> "list[tuple[Federation, Federation]]":
@@ -522,7 +550,17 @@ class Federation:
                 return given
         return self.coordinator.seed()
 
+    def _check_whole(self) -> None:
+        """Refuse complete rows of a part, and parts of complete rows."""
+        if any(isinstance(one, Rows | Complete) for one in self.operations):
+            raise DataError(
+                "Folds and splits of complete rows are not made: their differences are "
+                "not blocks of rows. Impute missing cells, or use all rows at once."
+            )
+
     def _part(self, rows: Rows) -> "Federation":
+        if any(isinstance(one, Complete) for one in self.operations):
+            self._check_whole()
         return self._view(rows, self.layout.of_part(rows))
 
     def _view(self, operation: Operation, layout: Layout) -> "Federation":

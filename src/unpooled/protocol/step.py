@@ -70,7 +70,7 @@ class Step:
         and bind letters that no table knows, such as k.
     sparse : bool
         Whether X may be a SciPy array in CSR form; others get dense blocks.
-    fitted_by, by_column, affine : see `derived`
+    fitted_by, by_column, affine, own_rows : see `derived`
     polynomial : Polynomial or None, whose sign is learned of a compared step
     reuses : bool
         The silo keeps the totals, and runs the step on new rows only.
@@ -95,6 +95,7 @@ class Step:
     sparse: bool = False
     by_column: bool | str = False
     affine: bool = False
+    own_rows: bool = False
     polynomial: Polynomial | None = None
     reuses: bool = False
     between_two: bool = False
@@ -243,6 +244,7 @@ def derived(
     fitted_by: tuple[str, ...] = (),
     by_column: bool | str = False,
     affine: bool = False,
+    own_rows: bool = False,
 ) -> Callable[[Callable[..., Any]], Step]:
     """Declare a transform of rows that views apply inside the silo.
 
@@ -260,11 +262,15 @@ def derived(
         missing cells only.
     affine : bool, default False
         Each column is shifted and scaled, which leaves the leverage of rows as it is.
+    own_rows : bool, default False
+        On a row partition it reads what the silo kept of all of its own rows, and is
+        applied to all rows, never to a fold. Without it a transform that reads `kept`
+        is for column partitions alone.
     """
 
     def declare(function: Callable[..., Any]) -> Step:
         step = _declaring("derived", "rows", takes, {}, fitted_by)(function)
-        return replace(step, by_column=by_column, affine=affine)
+        return replace(step, by_column=by_column, affine=affine, own_rows=own_rows)
 
     return declare
 

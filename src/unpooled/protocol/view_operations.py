@@ -100,6 +100,20 @@ class Rows:
 
 @final
 @dataclass(frozen=True)
+class Complete:
+    """Keep the rows with a value in each of the columns that there are.
+
+    What is left is another table to a silo's rules: two tables that differ in a few
+    rows are not both answered about (`unpooled.party.rules.table_versions`).
+    """
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the operation as it travels."""
+        return {"operation": "complete"}
+
+
+@final
+@dataclass(frozen=True)
 class Derive:
     """Apply a fitted transform: a derived step with its public arguments.
 
@@ -159,7 +173,7 @@ class Recorded:
         return {}
 
 
-Operation = Select | Rows | Derive
+Operation = Select | Rows | Complete | Derive
 
 
 def numbers_kept(operations: Iterable[Operation]) -> tuple[int, ...]:
@@ -201,6 +215,8 @@ def operation_from_json(
         if not (0 <= rows.fold < max(rows.of, 1) <= 2**31 and 0 <= rows.share <= 1):
             raise ValueError("rows")
         return rows
+    if kind == "complete":
+        return Complete()
     if kind != "derive":
         raise ValueError("operation")
     public = {

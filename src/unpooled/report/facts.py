@@ -61,6 +61,12 @@ class Facts:
         basis and retention, as far as they are given.
     evaluation : Summary or None
         How the models did on rows that they were not fitted on, if that was asked for.
+    silo : str
+        The silo whose own log the ledger is; empty of a coordinator's ledger, which has
+        the lines of all silos.
+    rows_at_least : int
+        Rows that are certainly behind each total, where N is not known: of a silo's own
+        log, the silo's own.
     """
 
     title: str
@@ -76,6 +82,8 @@ class Facts:
     notes: list[str] = field(default_factory=list)
     statement: dict[str, str] = field(default_factory=dict)
     evaluation: Summary | None = None
+    silo: str = ""
+    rows_at_least: int = 0
 
     @property
     def n_rows(self) -> int | None:

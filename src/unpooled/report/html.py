@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
 
 from unpooled.federation.federation import Federation
 from unpooled.report.facts import Facts, facts_of
+from unpooled.report.page import environment
 from unpooled.report.text.cautions import cautions
 from unpooled.report.text.costs_and_signatures import costs, seals, silos
 from unpooled.report.text.methods import methods
@@ -34,8 +34,7 @@ from unpooled.report.text.wording import (
     what_stayed,
 )
 from unpooled.report.versions import versions
-from unpooled.results.formats import byte_size, clean, counted, listed
-from unpooled.results.plots.svg import svg
+from unpooled.results.formats import byte_size, counted
 from unpooled.results.subjects import subject
 from unpooled.results.summary import Summary, summaries_of
 
@@ -111,23 +110,7 @@ def render(facts: Facts) -> str:
 
 @cache
 def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_readable,
-    )
-    environment.globals |= {"listed": listed, "counted": counted, "svg": svg}
-    return environment.get_template("template.html.jinja")
-
-
-def _readable(value: Any) -> Any:
-    """Clean every text on its way into the page, except markup of our own."""
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return clean(value)
-    return value
+    return environment().get_template("template.html.jinja")
 
 
 def _results(facts: Facts) -> list[tuple[int, Summary]]:

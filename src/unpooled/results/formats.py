@@ -16,10 +16,10 @@ _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 def byte_size(n: int) -> str:
-    """Return a number of bytes as "9,999 bytes", "10.0 kB" or "2.5 MB"."""
+    """Return a number of bytes as "9,999 bytes", "10.0 kB" "2.5 MB" or "3.0 GB"."""
     if n < 1_000_000:
         return f"{n:,} bytes" if n < 10_000 else f"{n / 1e3:.1f} kB"
-    return f"{n / 1e6:,.1f} MB"
+    return f"{n / 1e6:,.1f} MB" if n < 1_000_000_000 else f"{n / 1e9:,.1f} GB"
 
 
 def listed(names: Sequence[str]) -> str:

@@ -24,7 +24,12 @@ from unpooled.study.evaluation import cross_validation_of
 from unpooled.study.further_results import further_calls
 from unpooled.study.pipeline import unfitted_steps
 from unpooled.study.statement import read_statement
-from unpooled.study.study_file import read_evaluate, read_steps, target_of
+from unpooled.study.study_file import (
+    StudyStep,
+    read_evaluate,
+    read_steps,
+    target_of,
+)
 
 # A silo does not know how many columns another silo has. The plan assumes so many that
 # no model refuses them as too few.
@@ -58,6 +63,76 @@ class Announced:
     statement: Mapping[str, str] = field(default_factory=dict)
 
 
+@final
+@dataclass(frozen=True)
+class Stated:
+    """What a study's text says, as it is read without rows and without a plan.
+
+    Attributes
+    ----------
+    parties : tuple of str
+        The silos, sorted.
+    partition : {"rows", "columns"}
+        What differs between silos.
+    protection : {"masked", "plain"}
+        How totals travel.
+    columns : tuple of str or None
+        The columns that it reads; None for all that silos offer.
+    label : str
+        The column of the label; empty where there is none.
+    steps : tuple of str
+        Each step with its parameters, as ``PCA(n_components = 2)``.
+    statement : mapping of str to str
+        Purpose, controllers, contact, legal basis and retention, as far as given.
+    """
+
+    parties: tuple[str, ...]
+    partition: str
+    protection: str
+    columns: tuple[str, ...] | None
+    label: str
+    steps: tuple[str, ...]
+    statement: Mapping[str, str]
+
+
+def stated(name: str, text: str) -> Stated:
+    """Return what an announced text says.
+
+    Raises
+    ------
+    StudyError
+        When the text is not that of a study of this name.
+    """
+    top, head = _head(name, text)
+    columns = head.names("columns")
+    return Stated(
+        parties=tuple(sorted(top.section("parties"))),
+        partition=head.text("partition", choices=("rows", "columns")) or "rows",
+        protection=head.text("secure_sum", choices=("masked", "plain")) or "masked",
+        columns=columns and tuple(columns),
+        label=head.text("label") or "",
+        steps=tuple(_written(step) for step in read_steps(top)),
+        statement=read_statement(head),
+    )
+
+
+def _written(step: StudyStep) -> str:
+    chosen = ", ".join(f"{key} = {value}" for key, value in step.parameters.items())
+    return f"{step.model}({chosen})"
+
+
+def _head(name: str, text: str) -> tuple[Section, Section]:
+    """Return an announced text and its table [study], which must be of this name."""
+    top = Section.from_text(f"the study {name}", text)
+    head = top.section("study")
+    if head.name("name") != name:
+        raise StudyError(
+            f"The text announced for the study {name} is that of the study "
+            f"{head.name('name')}. Deny it: unpooled silo deny {name}"
+        )
+    return top, head
+
+
 def read_announced(
     party: Party, name: str, text: str, roster: Roster | None = None
 ) -> Announced:
@@ -79,13 +154,7 @@ def read_announced(
         When the text is not that of a study of this name, or the study reads columns
         that the silo does not have.
     """
-    top = Section.from_text(f"the study {name}", text)
-    head = top.section("study")
-    if head.name("name") != name:
-        raise StudyError(
-            f"The text announced for the study {name} is that of the study "
-            f"{head.name('name')}. Deny it: unpooled silo deny {name}"
-        )
+    top, head = _head(name, text)
     steps = read_steps(top)
     dry = _dry_rounds(tuple(top.section("parties")), head, roster)
     label = head.text("label")

@@ -157,14 +157,20 @@ class RunFolder:
         return folder
 
     @classmethod
-    def open(cls, path: Path) -> "RunFolder":
+    def open(cls, path: Path, *, mend: bool = True) -> "RunFolder":
         """Read the folder of a run; files that do not agree are a `StudyError`.
 
-        An incomplete last line of ledger or rounds is removed: the process ended while
-        it wrote the line.
+        Parameters
+        ----------
+        path : Path
+            The folder.
+        mend : bool, default True
+            Whether an incomplete last line of ledger or rounds, which a process wrote
+            when it ended, is removed from the file. Of a run that may still write, it
+            is only left out.
         """
         state = RunState.read(path)
-        ledger = Ledger.from_json(_whole_lines(path / "ledger.jsonl"))
+        ledger = Ledger.from_json(_whole_lines(path / "ledger.jsonl", mend=mend))
         ledger.verify()
         finished = ledger[: state.lines]
         if len(finished) < state.lines or (
@@ -174,7 +180,7 @@ class RunFolder:
                 f"{path / 'ledger.jsonl'} lacks lines that the run wrote, or has "
                 f"others. A run can be continued on its own ledger only."
             )
-        return cls(path, state, ledger, _rounds(path / "rounds.jsonl"))
+        return cls(path, state, ledger, _rounds(path / "rounds.jsonl", mend=mend))
 
     @property
     def next_round(self) -> int:
@@ -394,9 +400,10 @@ def check_free(path: Path) -> None:
         )
 
 
-def _rounds(path: Path) -> list[RoundRecord]:
+def _rounds(path: Path, *, mend: bool) -> list[RoundRecord]:
     try:
-        records = [json.loads(line) for line in _whole_lines(path).splitlines()]
+        lines = _whole_lines(path, mend=mend).splitlines()
+        records = [json.loads(line) for line in lines]
         for record in records:
             _check_fields(RoundRecord, record)
     except (ValueError, TypeError, RecursionError) as wrong:
@@ -427,10 +434,11 @@ def _append(path: Path, text: str) -> None:
         raise StudyError(f"Cannot write {path}: {wrong}.") from wrong
 
 
-def _whole_lines(path: Path) -> str:
-    """Return the JSON lines of a file, and cut an incomplete last line off the file.
+def _whole_lines(path: Path, *, mend: bool) -> str:
+    """Return the JSON lines of a file, without an incomplete last line.
 
-    A file that does not exist has no lines.
+    With `mend` that line is cut off the file, too. A file that does not exist has no
+    lines.
     """
     try:
         content = path.read_bytes()
@@ -443,8 +451,9 @@ def _whole_lines(path: Path) -> str:
         whole += b"\n" * bool(whole)
         # The line may be complete and lack its line break only: then it is kept.
         whole += last + b"\n" if _is_json(last) else b""
-        with replacing(path) as stream:
-            stream.write(whole)
+        if mend:
+            with replacing(path) as stream:
+                stream.write(whole)
     try:
         return (whole if last else content).decode("ascii")
     except UnicodeDecodeError as wrong:

@@ -124,6 +124,24 @@ class Submission:
         self.ask(job, {"taken": True})
         return folder / "outcome.json"
 
+    def jobs(self, most: int = 20) -> list[dict[str, str]]:
+        """Return the last jobs at the server: "job", "name", "status" and "time"."""
+        try:
+            found = self._session.list_jobs(limit=most, reverse=True)
+        except Exception as wrong:
+            raise AggregationError(
+                f"The server does not list its jobs: {wrong}."
+            ) from wrong
+        keys = {
+            "job": "job_id",
+            "name": "job_name",
+            "status": "status",
+            "time": "submit_time",
+        }
+        return [
+            {name: str(job.get(key, "")) for name, key in keys.items()} for job in found
+        ]
+
     def stop(self, job: str) -> None:
         """Stop a job, unless it has ended."""
         with contextlib.suppress(Exception):

@@ -46,6 +46,7 @@ from unpooled.models.pca import (
     update,
 )
 from unpooled.models.pca.pca_results import pca_exhibits
+from unpooled.models.pca.rotated_loadings import RotatedLoadings, rotated_loadings
 from unpooled.models.pca.spectrum import (
     Iteration,
     Spectrum,
@@ -518,6 +519,34 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         projection = self._projection()
         scores = self._check_transformed(X, len(self.components_)) * projection["scale"]
         return scores @ self.components_ + self.mean_
+
+    def rotated_loadings(
+        self, rotation: str = "varimax", *, kaiser: bool = False
+    ) -> RotatedLoadings:
+        """Return the loadings after a rotation towards simple structure.
+
+        The model stays as it is: `components_` are orthonormal and in the order of
+        their variances, which a rotation ends.
+
+        Parameters
+        ----------
+        rotation : {"varimax", "promax"}, default "varimax"
+            Orthogonal, or with correlated components.
+        kaiser : bool, default False
+            Whether the rotation is of loadings with rows scaled to length 1 (Kaiser's
+            normalisation, as in SPSS and R).
+        """
+        check_is_fitted(self)
+        names = vars(self).get("feature_names_in_")
+        if names is None:
+            names = [f"x{j}" for j in range(self.n_features_in_)]
+        return rotated_loadings(
+            self.components_,
+            self.explained_variance_,
+            [str(name) for name in names],
+            rotation,
+            kaiser,
+        )
 
     def _projection(self) -> dict[str, Array]:
         """Return the public arguments of `projected`."""

@@ -239,9 +239,16 @@ class AuditLog:
             self._chain.append([("announced", study, {"text": text})])
 
     def decided(
-        self, study: str, *, approved: bool, steps: Sequence[str] = (), by: str = ""
+        self,
+        study: str,
+        *,
+        approved: bool,
+        steps: Sequence[str] = (),
+        by: str = "",
+        reason: str = "",
+        text: str | None = None,
     ) -> None:
-        """Write what a person decided about the study's present text.
+        """Write what a person decided about a study's text.
 
         Parameters
         ----------
@@ -251,15 +258,22 @@ class AuditLog:
             Steps that may run in it, with ``*`` as wildcard.
         by : str
             Who decided.
+        reason : str
+            Why, in the person's words.
+        text : str, optional
+            The text that the person read; the present one when omitted. A text that was
+            announced meanwhile waits for a decision of its own.
         """
-        text = self.study(study).text
-        if not text:
+        present = self.study(study).text
+        text = present if text is None else text
+        if not present:
             raise StudyError(
                 f"No study {study!r} was announced to this silo. Known are: "
                 f"{', '.join(self.studies()) or 'none'}."
             )
         record = {"approved": approved, "text": digest(text.encode())}
         record |= {"steps": list(steps), "by": by}
+        record |= {"reason": reason} if reason else {}
         self._chain.append([("decided", study, record)])
 
     def delivered(self, study: str, name: str, content: str, size: int) -> None:

@@ -241,8 +241,9 @@ class AuditState:
         The head of each other silo's log that was seen last, by the silo's key.
     notes : dict of str to list
         Other notes, of no study: the table's "blocks", which of them were "selected",
-        its "leverage", what was "followed"; and of earlier versions of the library the
-        table's "version", and how its cells were "filled".
+        its "leverage", by which columns rows were "complete", what was "followed"; and
+        of earlier versions of the library the table's "version", and how its cells were
+        "filled".
     """
 
     def __init__(self) -> None:
@@ -254,6 +255,7 @@ class AuditState:
         self.settings: dict[tuple[str, str], list[Setting]] = {}
         self.spent = 0.0
         kinds = ("version", "filled", "followed", "blocks", "selected", "leverage")
+        kinds += ("complete",)
         self.notes: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
         self.refusals, self.opened = Refusals(), OpenedNumbers()
         self.heads: set[str] = set()

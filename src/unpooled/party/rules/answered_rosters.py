@@ -1,6 +1,6 @@
 """For which parties a silo answered about its table, and when it last did."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import final
 
@@ -26,6 +26,11 @@ class AnsweredRosters:
             # It was compared with the earlier library's, or the silo allowed it.
             self._last.pop(UNKNOWN, None)
         self._last[table] = (tuple(parties), time)
+
+    @property
+    def last(self) -> Mapping[str, tuple[tuple[str, ...], str]]:
+        """By version of the table: for which parties, and when it was last answered."""
+        return dict(self._last)
 
     def others(
         self, parties: tuple[str, ...], now: str, days: float | None

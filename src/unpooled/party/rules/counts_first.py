@@ -39,8 +39,9 @@ class CountsFirst:
 
     def __init__(self, policy: Policy, partition: str) -> None:
         self._policy, self._alone = policy, partition == "columns"
-        # The silo's own counts, by view and by what they count.
-        self._own: dict[tuple[str, str], Array] = {}
+        # The silo's own counts of the last step that counted, by view and by what they
+        # count; a step may have several.
+        self._own: dict[tuple[str, str], dict[str, Array]] = {}
 
     def check_classes(
         self, step: Step, sizes: Callable[[], Sequence[tuple[int, int]]]
@@ -97,30 +98,34 @@ class CountsFirst:
         """
         # What a silo discloses, or has alone, no other silo adds to.
         alone = self._alone or step.verb not in ("summed", "compared")
+        counted: dict[str, dict[str, Array]] = {}
         for name, declared in step.declared.items():
             if declared.counts in ("cells", "classes"):
                 if name not in totals:
                     raise Refusal("declaration")
                 own = np.asarray(totals[name], dtype=float)
-                self._policy.check_own_cells(own.tolist())
+                self._policy.check_own_cells(own.ravel().tolist())
                 if alone:
                     self._judge(declared.counts, own)
-                self._own[view, declared.counts] = own
+                counted.setdefault(declared.counts, {})[name] = own
+        for what, own_of in counted.items():
+            self._own[view, what] = own_of
         for name, taken in step.takes.items():
             if taken.counts:
-                counted = self._own.get((view, taken.counts))
-                if counted is None:
+                if not (known := self._own.get((view, taken.counts))):
                     raise Refusal("out_of_order")
+                # Sums may take a single count under another name.
+                own = known.get(name, next(iter(known.values())))
                 told = np.asarray(public[name])
-                if told.shape != counted.shape:
+                if told.shape != own.shape:
                     raise Refusal("arguments")
-                if (told < counted).any():
+                if (told < own).any():
                     # Depends on rows, and counts among the refusals that do.
                     raise Refusal("public_bound")
                 self._judge(taken.counts, told)
 
     def _judge(self, what: str, counts: Array) -> None:
         if what == "classes":
-            self._policy.check_classes(counts.tolist())
+            self._policy.check_classes(counts.ravel().tolist())
         else:
-            self._policy.check_cells(counts.tolist())
+            self._policy.check_cells(counts.ravel().tolist())

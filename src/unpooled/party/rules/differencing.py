@@ -5,7 +5,8 @@ both (A+B+C, C+D+E and A+B+D+E give C twice). So each silo answers about its tab
 one set of parties only, whatever the study, the columns, the step or the public
 arguments, for ever or for a period that it chooses
 (`unpooled.party.rules.answered_rosters`). A table's totals before and after a few rows
-changed are refused too (`unpooled.party.rules.table_versions`), and so are two
+changed are refused too (`unpooled.party.rules.table_versions`), and so are those with
+and without a few incomplete rows (`unpooled.party.rules.complete_rows`), two
 imputations of a few cells (`unpooled.party.rules.imputed_cells`) and two settings of a
 step that is not additive (`unpooled.party.rules.one_setting`). Folds and splits need no
 rule here: they are unions of blocks (`unpooled.party.views.cut`), and so are their
@@ -20,6 +21,7 @@ from typing import final
 from unpooled.party.memory.audit_log import AuditLog, Note
 from unpooled.party.memory.hash_chain import now
 from unpooled.party.rules.answered_rosters import UNKNOWN
+from unpooled.party.rules.complete_rows import CompleteRows
 from unpooled.party.rules.imputed_cells import ImputedCells
 from unpooled.party.rules.one_setting import OneSetting
 from unpooled.party.rules.policy import Policy
@@ -47,6 +49,7 @@ class DifferencingRules:
         self._versions = TableVersions(key, audit_log)
         self._fillings = ImputedCells(key, audit_log)
         self._settings = OneSetting(audit_log)
+        self._complete = CompleteRows(audit_log)
 
     def check(self, policy: Policy, asked: AskedStep, parties: tuple[str, ...]) -> None:
         """Refuse a step that, with earlier answers, gives a few rows or one party.
@@ -76,6 +79,8 @@ class DifferencingRules:
         """Refuse rows that differ in a few from those of an earlier answer."""
         if isinstance(view, View):
             self._versions.check(policy, view.table)
+            whole = self._versions.names(policy, view.whole)
+            self._complete.check(policy, view, whole)
 
     def table_name(self, policy: Policy, asked: AskedStep) -> str:
         """Return the name of the version of the table that a step reads."""
@@ -89,4 +94,6 @@ class DifferencingRules:
             versions = self._versions.names(policy, view.table)
             notes += self._fillings.notes(policy, view, versions)
             notes += self._settings.notes(asked, versions)
+            whole = self._versions.names(policy, view.whole)
+            notes += self._complete.notes(policy, view, whole)
         return notes

@@ -131,6 +131,8 @@ def _bounds(step: Step) -> list[str]:
 
 def _selected_rows(view: Any) -> Any:
     try:
+        if any(one["operation"] == "complete" for one in view):
+            return view  # each choice of columns is a question about missing cells
         return [one for one in view if one["operation"] == "rows"]
     except (KeyError, TypeError):
         return view
@@ -141,6 +143,8 @@ def _selection(view: Any) -> Any:
     columns, width, rows = list[str](), 0, list[Any]()
     try:
         for operation in view:
+            if operation["operation"] == "complete":
+                return view
             if operation["operation"] == "rows":
                 rows.append(operation)
             elif operation["columns"]:

@@ -49,6 +49,11 @@ class OpenedNumbers:
         self._of_column: dict[str, float] = {}
         self._questions: set[str] = set()
 
+    @property
+    def of_column(self) -> Mapping[str, float]:
+        """Numbers of totals about each column, equal ones once."""
+        return dict(self._of_column)
+
     def see(self, columns: Iterable[str], record: Mapping[str, Any]) -> None:
         """Take in a round's entry, as `record_of` made it."""
         if record["question"] in self._questions:

@@ -15,6 +15,7 @@ from typing import Any, final
 import numpy as np
 
 from unpooled.arrays import Array, Bool, Float, UInt8
+from unpooled.data.filtered_table import complete_rows
 from unpooled.data.row_blocks import Block
 from unpooled.data.table import Table, rows_per_block
 from unpooled.errors import DataError
@@ -27,6 +28,7 @@ from unpooled.protocol.message import digest
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.step import Step, find_step
 from unpooled.protocol.view_operations import (
+    Complete,
     Derive,
     Operation,
     Rows,
@@ -73,7 +75,11 @@ class View:
     Attributes
     ----------
     table : Table
+        As given; where an operation keeps complete rows, the table of these.
+    whole : Table
         As given.
+    complete_in : list of str
+        Source columns that rows must have a value in; empty where they need none.
     columns : tuple of str
         The features, which are the columns of X.
     source_columns : tuple of str
@@ -97,8 +103,12 @@ class View:
         partition: str = "rows",
         cut: FindCut = shared_by_all,
     ) -> None:
-        self.table, self._kept, self._partition = table, kept, partition
-        self._find_cut = cut
+        self._kept, self._partition, self._find_cut = kept, partition, cut
+        self.whole, self.complete_in = table, list[str]()
+        self._complete = [o for o in operations if isinstance(o, Complete)]
+        if self._complete:
+            table, operations = self._of_complete_rows(table, operations)
+        self.table = table
         self._sums: Float[Array, " p"] | None = None
         self.filled_as: Mapping[str, float] = {}
         self.source_columns = tuple(table.columns)
@@ -108,7 +118,7 @@ class View:
             operations = operations[1:]
         # Rows are chosen first: no other operation looks at more than one of them.
         self._rows = [o for o in operations if isinstance(o, Rows)]
-        self._operations = [o for o in operations if not isinstance(o, Rows)]
+        self._operations = [o for o in operations if isinstance(o, Select | Derive)]
         self.cut = cut(table) if self._rows else None
         self.kept_blocks: tuple[int, ...] = ()
         self.n_rows = table.n_rows
@@ -129,6 +139,10 @@ class View:
     def transforms(self) -> list[str]:
         """The names of the derived steps in the chain."""
         return [o.step for o in self._operations if isinstance(o, Derive)]
+
+    @property
+    def _reads_kept(self) -> bool:
+        return any("kept" in find_step(name).reads for name in self.transforms)
 
     @property
     def is_filled(self) -> bool:
@@ -162,6 +176,7 @@ class View:
     def source(self) -> "View":
         """Return the same rows of the source columns, before any transform."""
         chain = [Select(self.source_columns), *self._rows]
+        # Its table has the complete rows already, where an operation keeps these.
         return View(self.table, chain, cut=self._find_cut)
 
     @property
@@ -201,20 +216,47 @@ class View:
                 # It reads the units that the scales before it made.
                 kept = operations[:place]
             kept.append(operation)
-        found = View(self.table, kept, self._kept, self._partition)
+        found = View(self.table, [*kept, *self._complete], self._kept, self._partition)
         found.fill_as(self.filled_as)
         return found
 
     def digest(self) -> str:
         """Return a name for the view: equal for equal operations on a table."""
-        return view_digest([Select(self.source_columns), *self._operations])
+        chain = [Select(self.source_columns), *self._complete, *self._operations]
+        return view_digest(chain)
+
+    def _of_complete_rows(
+        self, table: Table, operations: Sequence[Operation]
+    ) -> tuple[Table, list[Operation]]:
+        """Return the table of the complete rows, and the other operations."""
+        if self._partition == "columns" or any(isinstance(o, Rows) for o in operations):
+            # Blocks of two tables differ in rows that are no blocks.
+            raise Refusal("partition")
+        for place, operation in enumerate(operations):
+            if isinstance(operation, Complete):
+                left = [o for o in operations[:place] if not isinstance(o, Complete)]
+                before = View(table, left, self._kept)
+                # What was filled, or made of several columns, has no missing cells.
+                if not (before.is_filled or before.mixes):
+                    read = {*self.complete_in, *before.origins()}
+                    self.complete_in = sorted(read)
+                    table = complete_rows(self.whole, self.complete_in)
+        return table, [o for o in operations if not isinstance(o, Complete)]
+
+    def origins(self) -> list[str]:
+        """Return the source column of each column; empty where several are mixed."""
+        return self._origins()[-1]
 
     def _made(self, operation: Derive, columns: tuple[str, ...]) -> tuple[str, ...]:
         if bool(operation.columns) == (self._partition == "columns"):
             raise ValueError("a transform names its columns on row partitions alone")
-        if "kept" in find_step(operation.step).reads and self._partition == "rows":
-            # What a silo kept for its own columns is of no other silo's rows.
-            raise Refusal("partition")
+        step = find_step(operation.step)
+        if "kept" in step.reads and self._partition == "rows":
+            # What a silo kept for its own columns is of no other silo's rows. And what
+            # it subtracts from each row, times its rows in many parts, would be as many
+            # equations for it.
+            if not step.own_rows or self.cut is not None:
+                raise Refusal("partition")
         return operation.columns or columns
 
     def _known(self, columns: tuple[str, ...], operation: Select) -> tuple[str, ...]:
@@ -231,10 +273,10 @@ class View:
     ) -> dict[str, Array] | None:
         """Do additive work where the parts of the table lie; see `Table.over_parts`.
 
-        None where the table has no parts, where the view has some of its rows, and on
-        column partitions, where transforms read kept arrays.
+        None where the table has no parts, where the view has some of its rows, on
+        column partitions, and where a transform reads what the silo kept.
         """
-        if self.cut is not None or self._partition == "columns":
+        if self.cut is not None or self._partition == "columns" or self._reads_kept:
             return None
         operations = [Select(self.source_columns), *self._operations]
         on_part = partial(_on_part, work, operations, self.filled_as)
@@ -309,7 +351,7 @@ class View:
         return [(n, whole[x]) for (_, x), n in sizes.items()]
 
     def _origins(self) -> list[list[str]]:
-        """Return the source column of each column before each transform.
+        """Return the source column of each column before each transform, and at last.
 
         It is empty where several are mixed.
         """
@@ -325,7 +367,7 @@ class View:
                 origins = dict(zip(names, before, strict=True))
             else:
                 origins = {c: origins[c] for c in self._known(names, operation)}
-        return found
+        return [*found, list(origins.values())]
 
     @cached_property
     def fillings(self) -> dict[str, Filling]:
@@ -337,7 +379,7 @@ class View:
         done: dict[str, list[Any]] = {c: [] for c in self.source_columns}
         found = dict[str, Filling]()
         derived = [o for o in self._operations if isinstance(o, Derive)]
-        for operation, origins in zip(derived, self._origins(), strict=True):
+        for operation, origins in zip(derived, self._origins(), strict=False):
             step = find_step(operation.step)
             if not step.by_column:
                 break  # what is mixed has no missing cells

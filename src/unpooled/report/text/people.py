@@ -6,10 +6,9 @@ from typing import final
 
 from unpooled.ledger import Release
 from unpooled.report.facts import Facts, declaration
-from unpooled.report.text.what_follows import only_large_totals
+from unpooled.report.text.what_follows import only_large_totals, paired_columns
 from unpooled.report.text.wording import (
     meaning,
-    pairs_columns,
     per_person,
     shown_as_they_are,
 )
@@ -82,7 +81,7 @@ def people_answer(facts: Facts) -> Answer:
             f"few rows are behind the totals that rows can be reconstructed from them.",
             True,
         )
-    if facts.n_rows is None and any(pairs_columns(x) for x in out):
+    if facts.n_rows is None and facts.rows_at_least <= paired_columns(facts) > 0:
         return Answer(
             none,
             f"All that left was masked, as part of a total over all {m} silos. How "

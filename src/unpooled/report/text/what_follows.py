@@ -120,8 +120,14 @@ def only_large_totals(facts: Facts) -> bool:
     exposed = facts.protection != "masked" or shown_as_they_are(facts)
     if exposed or any(per_person(x) for x in lines):
         return False
-    p = max([x.shape[0] for x in lines if pairs_columns(x)], default=0)
+    p = paired_columns(facts)
     return N is None or N > max(p, len(facts.parties))
+
+
+def paired_columns(facts: Facts) -> int:
+    """Return the most columns of which a total over all pairs left."""
+    paired = [x.shape[0] for x in facts.lines("out") if pairs_columns(x)]
+    return max(paired, default=0)
 
 
 def _repeated(facts: Facts) -> list[str]:

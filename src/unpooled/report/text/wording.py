@@ -151,6 +151,7 @@ def sentence(facts: Facts, line: Release, times: int = 1) -> Sentence:
         return Sentence(f"{what}: {_numbers(line)}.", _kept(facts, line), source)
     way, opposite = ("from", "to") if line.direction == "out" else ("to", "from")
     silos = "each silo" if whole(facts, line) else listed(line.parties)
+    silos = "this silo" if facts.silo else silos
     if line.peers:
         silos += f" {opposite} {listed(line.peers)}"
     size = f"{_numbers(line)}, {byte_size(line.bytes)} {way} {silos}"
@@ -199,8 +200,11 @@ def _followed(line: Release) -> str:
 
 
 def whole(facts: Facts, line: Release) -> bool:
-    """Return whether every silo of the study sent or received an array."""
-    return set(line.parties) == set(facts.parties)
+    """Return whether every silo of the study sent or received an array.
+
+    A silo's own log has its own part of each, and rounds are of all silos or none.
+    """
+    return bool(facts.silo) or set(line.parties) == set(facts.parties)
 
 
 def shown_as_they_are(facts: Facts) -> bool:

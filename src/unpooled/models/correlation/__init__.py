@@ -1,0 +1,1 @@
+"""Correlations of columns over all silos."""

@@ -1,0 +1,105 @@
+"""Results of factor analysis: loadings, what is each column's own, correlations."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unpooled.results.exhibits import Column, Exhibit, Picture, Table
+from unpooled.results.fitted_attributes import columns_by
+from unpooled.results.formats import counted, number, per_cent, probability
+from unpooled.results.plots.heatmap import heatmap
+
+if TYPE_CHECKING:
+    from unpooled.models.factor_analysis.factor_analysis import FactorAnalysis
+
+_MOST_DRAWN = 40
+
+
+def factor_exhibits(model: "FactorAnalysis", columns: Sequence[str]) -> list[Exhibit]:
+    """Return the exhibits of a fitted factor analysis."""
+    exhibits = [_loadings(model, columns), _factors(model)]
+    if len(model.components_) > 1 and model.rotation == "promax":
+        exhibits.append(_correlations(model))
+    return exhibits
+
+
+def _loadings(model: "FactorAnalysis", columns: Sequence[str]) -> Exhibit:
+    k = len(model.components_)
+    own = np.sqrt(model.noise_variance_ / model.uniqueness_)
+    L = (model.components_ / own).T
+    heads = [Column(f"{i + 1}", "signed", f"factor_{i + 1}") for i in range(k)]
+    heads.append(Column("Uniqueness", "share"))
+    values = np.column_stack([L, model.uniqueness_])
+    tables = columns_by("loadings", columns, heads, values)
+    turned = f", after a {model.rotation} rotation" if model.rotation else ""
+    text = (
+        f"Loadings of the columns in {counted(k, 'factor')}, in units of the columns’ "
+        f"standard deviations{turned}. The uniqueness is the share of a column’s "
+        f"variance that the factors do not explain."
+    )
+    if model.heywood_:
+        text += (
+            f" Heywood cases: {', '.join(model.heywood_)}. Their uniqueness is at the "
+            f"smallest value allowed ({model.min_uniqueness:g}), which means that the "
+            f"number of factors does not suit them; look at fewer factors."
+        )
+    if len(columns) > _MOST_DRAWN:
+        return Exhibit("Loadings", text, tables)
+    j, i = np.unravel_index(np.abs(L).argmax(), L.shape)
+    picture = Picture(
+        "loadings",
+        "Loadings by factor",
+        f"Coloured cells of loadings, blue above zero and orange below. The largest is "
+        f"{number(float(L[j, i]))}, of {columns[int(j)]} in factor {int(i) + 1}. The "
+        f"numbers are in the table below.",
+        partial(heatmap, L, list(columns), [f"factor {i + 1}" for i in range(k)]),
+        ("loadings",),
+    )
+    return Exhibit("Loadings", text, tables, picture)
+
+
+def _factors(model: "FactorAnalysis") -> Exhibit:
+    shares = model.explained_variance_ratio_
+    rows = [
+        (f"{i + 1}", share, total)
+        for i, (share, total) in enumerate(zip(shares, np.cumsum(shares), strict=True))
+    ]
+    test = model.chi_square_
+    text = (
+        f"{counted(len(rows), 'factor')} and {model.n_samples_:,} rows. The test that "
+        f"so many factors suffice: χ² = {number(test['statistic'])} with "
+        f"{test['dof']} degrees of freedom"
+    )
+    if test["p_value"] is None:
+        text += ", so that it cannot be tested."
+    else:
+        shown = probability(test["p_value"])
+        text += f", p {shown if shown.startswith('<') else f'= {shown}'}."
+    if model.rotation == "promax":
+        text += " Shares of correlated factors overlap."
+    else:
+        text += f" Together they explain {per_cent(shares.sum())} of all variance."
+    table = Table(
+        "factors",
+        (
+            Column("Factor"),
+            Column("Share of variance", "share", bar=True),
+            Column("Cumulative share", "share"),
+        ),
+        rows,
+        items="factors",
+    )
+    tables = [table]
+    if model.rotation == "promax":
+        tables = table.excerpt(columns=range(2))
+    return Exhibit("Factors", text, tables)
+
+
+def _correlations(model: "FactorAnalysis") -> Exhibit:
+    k = len(model.factor_correlation_)
+    heads = [Column(f"{i + 1}", "signed", f"factor_{i + 1}") for i in range(k)]
+    rows = [(f"{i + 1}", *r) for i, r in enumerate(model.factor_correlation_.tolist())]
+    table = Table("factor_correlations", (Column("Factor"), *heads), rows)
+    return Exhibit("Correlations of the factors", "", [table])

@@ -1,0 +1,93 @@
+"""Rows that are left out for a missing cell: those with other cells must not be few.
+
+    column    a  b      sums over cells that are there:      a of all rows but 1
+    row 1     ·  ·      sums over complete rows:             a of all rows but 1 and 2
+    row 2     5  ·      their difference:                    5, the cell of row 2
+    row 3     1  2
+
+A silo answers about its complete rows and about all of them only where at least
+`min_changed_rows` are incomplete (`unpooled.party.rules.table_versions`). Sums of a
+column over the cells that are there, as an imputer asks for, leave out some of the same
+rows. The others are counted here, by column: where they are few, the silo answers about
+its complete rows or about all of them, whichever came first.
+"""
+
+from typing import final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from unpooled.data.filtered_table import complete_rows
+from unpooled.data.table import Table
+from unpooled.linalg.moments import observed_sums
+from unpooled.party.memory.audit_log import AuditLog, Note
+from unpooled.party.rules.policy import Policy
+from unpooled.party.views.view import View
+from unpooled.protocol.refusal import Refusal
+
+
+@final
+class CompleteRows:
+    """The choices of complete rows that a silo answered about.
+
+    Parameters
+    ----------
+    audit_log : AuditLog
+        Keeps the columns in which rows had to be complete.
+    """
+
+    def __init__(self, audit_log: AuditLog) -> None:
+        self._audit_log = audit_log
+        # Of a table of complete rows: by column, its cells in the rows left out.
+        self._others: WeakKeyDictionary[Table, dict[str, int]] = WeakKeyDictionary()
+
+    def check(self, policy: Policy, view: View, whole: list[str]) -> None:
+        """Refuse sums over complete rows next to such over observed cells, if telling.
+
+        Parameters
+        ----------
+        whole : list of str
+            Names of the versions of the silo's table, before rows were left out.
+        """
+        if view.complete_in:
+            answered = not self._audit_log.state().tables.keys().isdisjoint(whole)
+            if answered and self._few(policy, view.whole, view.complete_in):
+                raise Refusal("min_changed_rows")
+            return
+        for columns in self._noted(whole):
+            if not set(columns) <= set(view.whole.columns):
+                continue
+            few = self._few(policy, view.whole, columns)
+            if not few.isdisjoint(view.source_columns):
+                raise Refusal("min_changed_rows")
+
+    def notes(self, policy: Policy, view: View, whole: list[str]) -> list[Note]:
+        """Return what the log must say before an answer about a view leaves."""
+        columns = view.complete_in
+        if columns in self._noted(whole):
+            return []
+        if not columns or not self._few(policy, view.whole, columns):
+            return []
+        return [("complete", {"table": whole[0], "columns": columns})]
+
+    def _noted(self, whole: list[str]) -> list[list[str]]:
+        notes = self._audit_log.state().notes["complete"]
+        return [note["columns"] for note in notes if note["table"] in whole]
+
+    def _few(self, policy: Policy, table: Table, columns: list[str]) -> set[str]:
+        """Return the columns with a few cells in the rows that are left out."""
+        left = complete_rows(table, columns)
+        if left not in self._others:
+            self._others[left] = _cells_in_others(table, columns, left.n_rows)
+        found = self._others[left].items()
+        return {c for c, n in found if 0 < n < policy.min_changed_rows}
+
+
+def _cells_in_others(table: Table, columns: list[str], n: int) -> dict[str, int]:
+    """Return the cells of each column in incomplete rows, of which all but n are."""
+    there = np.zeros(len(columns), int)
+    for block in table.blocks(columns):
+        there += observed_sums(block.X)[0]
+    # In complete rows each column has a cell.
+    others = there - n
+    return dict(zip(columns, others.tolist(), strict=True))
