@@ -28,11 +28,7 @@ export NO_MKDOCS_2_WARNING = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: help demo install debian-packages test test-shapes test-slow test-federation test-long lint types notebooks docs release bench clean
-=======
-.PHONY: help demo install debian-packages experiments experiments-quick test test-shapes test-slow test-federation test-long lint types notebooks docs bench clean
->>>>>>> main
+.PHONY: help demo install debian-packages experiments experiments-quick test test-shapes test-slow test-federation test-long lint types notebooks docs release bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile

@@ -28,11 +28,7 @@ for extra in ("pandas", "polars", "jaxtyping", "beartype", "pytest", "nvflare", 
     assert importlib.util.find_spec(extra) is None, extra
 """
 
-<<<<<<< HEAD
-TOOLS = {"test", "lint", "docs", "release"}
-=======
-TOOLS = {"test", "lint", "docs", "experiments"}
->>>>>>> main
+TOOLS = {"test", "lint", "docs", "experiments", "release"}
 
 
 def extras():

@@ -23,12 +23,8 @@ from unpooled.cli.commands import (
     folder_option,
     group,
 )
-<<<<<<< HEAD
-from unpooled.cli.provisioning import provision, prune, serve
-=======
 from unpooled.cli.desks import desk
-from unpooled.cli.provisioning import provision, serve
->>>>>>> main
+from unpooled.cli.provisioning import provision, prune, serve
 from unpooled.cli.silo import app as silo_commands
 from unpooled.cli.silo_keys import roster_app
 from unpooled.cli.studies import app as studies_commands
@@ -294,11 +290,8 @@ def _confirm_stop(study: "Study", display: "Display") -> bool:
 
 command(app)(provision)
 command(app)(serve)
-<<<<<<< HEAD
 command(app)(prune)
-=======
 command(app)(desk)
->>>>>>> main
 app.add_typer(silo_commands)
 app.add_typer(roster_app)
 app.add_typer(studies_commands)

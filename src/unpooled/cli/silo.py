@@ -6,13 +6,8 @@ from typing import Annotated
 
 import typer
 
-<<<<<<< HEAD
-from unpooled.cli import silo_keys, silo_studies
+from unpooled.cli import desks, silo_keys, silo_studies
 from unpooled.cli.commands import Quiet, command, file_option, group
-=======
-from unpooled.cli import desks, silo_studies
-from unpooled.cli.commands import command, file_argument, file_option, group
->>>>>>> main
 from unpooled.cli.silo_studies import Kit
 from unpooled.cli.terminal import console, say
 
