@@ -341,7 +341,7 @@ class Jobs:
         return {"job_id": name, "job_name": study, "status": status,
                 "submit_time": text}  # fmt: skip
 
-    def list_jobs(self):
+    def list_jobs(self, limit, reverse):
         return self.jobs
 
     def abort_job(self, job):

@@ -39,7 +39,7 @@ def show(kit: Kit = Path()) -> None:
     part(window, "Studies of this kit", "", grid, *reasons)
     try:
         with submission(kit) as session:
-            jobs = session.jobs()
+            jobs = session.jobs(_MOST)
     except UnpooledError as reason:
         say(f"\n{reason}")
         return
@@ -60,9 +60,9 @@ def stop(
 
     with submission(kit) as session:
         running = [
-            str(job["job_id"])
-            for job in session.jobs()
-            if job.get("job_name") == study and not is_over(str(job.get("status")))
+            str(job["job"])
+            for job in session.jobs(_MOST)
+            if job["name"] == study and not is_over(str(job["status"]))
         ]
         for job in running:
             session.stop(job)
@@ -80,21 +80,23 @@ def prune(kit: Kit = Path(), older: Older = "30d") -> None:
     age = duration("--older", older)
     with submission(kit) as session:
         old = [
-            str(job["job_id"])
-            for job in session.jobs()
-            if is_over(str(job.get("status"))) and _age(job) > age
+            str(job["job"])
+            for job in session.jobs(_MOST)
+            if is_over(str(job["status"])) and _age(job) > age
         ]
         for job in old:
             session.delete(job)
     say(f"Deleted {count(len(old), 'job')} at the server.")
 
 
-_SHOWN = ("job_id", "job_name", "status", "submit_time")
+_SHOWN = ("job", "name", "status", "time")
+# Of the server's jobs, the last.
+_MOST = 1000
 
 
 def _age(job: dict[str, Any]) -> float:
     """Return the seconds since a job was submitted; 0 where that is not known."""
     try:
-        return time.time() - datetime.fromisoformat(str(job["submit_time"])).timestamp()
+        return time.time() - datetime.fromisoformat(str(job["time"])).timestamp()
     except (KeyError, ValueError):
         return 0.0

@@ -57,13 +57,6 @@ class Submission:
         silent = {r["client_name"] for r in replies if r["status"] == _SILENT}
         return connected - silent
 
-    def jobs(self) -> list[dict[str, Any]]:
-        """Return what the server knows of the jobs that it keeps, oldest first.
-
-        Each has "job_id", "job_name", "status" and "submit_time".
-        """
-        return list(self._session.list_jobs())
-
     def delete(self, job: str) -> None:
         """Have the server delete a job that has ended, and its results."""
         self._session.delete_job(job)
