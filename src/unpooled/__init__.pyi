@@ -6,6 +6,9 @@ from .data.partition import partition_columns as partition_columns
 from .data.partition import partition_rows as partition_rows
 from .data.sources.open_source import open_source as open_source
 from .displays.biplot import BiplotDisplay as BiplotDisplay
+from .displays.confusion_matrix import (
+    ConfusionMatrixDisplay as ConfusionMatrixDisplay,
+)
 from .displays.correlation_circle import (
     CorrelationCircleDisplay as CorrelationCircleDisplay,
 )

@@ -142,3 +142,41 @@ def test_a_plan_tells_the_rule_and_not_the_columns(caplog):
     assert "x0" not in str(plan).partition("max_leverage")[2]
     # The columns are in the log of the silo, which is in the same process here.
     assert "x1, x0" in caplog.text or "x0, x1" in caplog.text
+
+
+def standing_out(column: int = 0) -> dict[str, Array]:
+    """One row of b has a leverage of some 0.8."""
+    tables = {name: X.copy() for name, X in TABLES.items()}
+    tables["b"][PERSON, column] = 10.0
+    return tables
+
+
+@pytest.mark.parametrize("by_scatter", [False, True])
+def test_plan_and_report_warn_of_a_row_that_carries_half_of_a_direction(
+    by_scatter, monkeypatch, tmp_path
+):
+    if by_scatter:
+        monkeypatch.setattr(leverage, "_LEAST_WORK", 0)
+    federation = up.simulate(standing_out())
+    plan = up.plan(up.PCA(), federation)
+    assert (
+        "In b one row carries half or more of a direction of the columns 'x0'"
+        in str(plan)
+    )
+    model = up.PCA().fit(federation)
+    page = up.report(model, federation, tmp_path / "report.html").read_text("utf-8")
+    assert "One person stands out in some columns" in page
+    assert "One person" not in up.report(
+        up.PCA().fit(others := up.simulate(TABLES)), others, tmp_path / "other.html"
+    ).read_text("utf-8")
+
+
+def test_between_organisations_a_plan_names_such_columns_where_a_policy_allows_it():
+    for allowed in (False, True):
+        federation = up.simulate(
+            standing_out(), policy={"allow_disclosed": allowed, "max_leverage": 0.9}
+        )
+        # As of silos elsewhere.
+        vars(federation.coordinator)["simulated_carried"] = dict
+        said = "one row carries half" in str(up.plan(up.PCA(), federation))
+        assert said == allowed

@@ -5,12 +5,15 @@ the announced call, and then asks with other arguments, or tells other totals, t
 program has. Every attack here gave a row, or a silo's own part, before silos followed.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_array_equal
 
 import unpooled as up
 from cheating import asking, instead, telling
@@ -302,3 +305,26 @@ def test_control_a_silo_that_does_not_follow_answers_the_ridges():
     view = asking(alone, "discriminant.local_whitened", ridge=1.0)
 
     up.LinearDiscriminantAnalysis(1, solver="dgep-eigh", ridge=0.1).fit(view, "ill")
+
+
+def test_a_search_continues_from_a_state_that_was_followed_and_from_no_other():
+    """A made-up state would choose λ: totals at any λ tell the largest values."""
+    rng = np.random.default_rng(0)
+    tables = {name: np.exp(rng.standard_normal((60, 2))) for name in "abc"}
+    here = up.simulate(tables, follow=True, policy={"max_released_share": 5.0})
+
+    def power() -> up.PowerTransformer:
+        return up.PowerTransformer(comparison="summed")
+
+    states = list[dict[str, Any]]()
+    whole = power().continuing(None, states.append).fit(here)
+    moved = json.loads(json.dumps(states[2]))
+    moved["lo"][0] = (float.fromhex(moved["lo"][0]) + 1e-13).hex()
+    with pytest.raises(ReleaseRefusedError, match="model_not_followed"):
+        power().continuing(moved, states.append).fit(here)
+    n_lines = len(here.ledger)
+    again = power().continuing(states[2], states.append).fit(here)
+    assert_array_equal(again.lambdas_, whole.lambdas_)
+    asked = [x for x in here.ledger[n_lines:] if x.step == "power.local_slopes"]
+    batches = sum(x.name == "lam" and x.direction == "in" for x in asked)
+    assert batches == whole.n_iter_ - 2

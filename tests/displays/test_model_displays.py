@@ -11,6 +11,7 @@ from sklearn import decomposition
 from sklearn.datasets import load_iris
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis as PooledLDA
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
 from sklearn.pipeline import make_pipeline
 
 import unpooled as up
@@ -210,6 +211,69 @@ def test_heatmap_within_classes(lda):
     display = drawn_by(up.HeatmapDisplay, lda, values="correlations")
 
     assert_allclose(display.values, np.corrcoef(residuals.T), rtol=RTOL)
+
+
+@pytest.mark.parametrize("normalize", [None, "true", "pred", "all"])
+def test_a_confusion_matrix_is_scikit_learns(federation, lda, normalize):
+    predicted = PooledLDA().fit(X, SPECIES).predict(X)
+    expected = confusion_matrix(SPECIES, predicted, normalize=normalize)
+
+    display = up.ConfusionMatrixDisplay.from_estimator(
+        lda, federation, "species", normalize=normalize
+    )
+
+    assert_allclose(display.confusion_matrix, expected, rtol=1e-12)
+    assert display.display_labels == [0, 1, 2]
+    theirs = ConfusionMatrixDisplay(expected).plot()
+    drawn = [text.get_text() for text in display.ax_.texts]
+    if normalize is None:
+        assert drawn == [one.get_text() for one in theirs.text_.ravel()]
+    assert drawn == display.text_.ravel().tolist()
+    xlabels = [text.get_text() for text in display.ax_.get_xticklabels()]
+    assert xlabels == ["0", "1", "2"]
+    display.figure_.canvas.draw()
+
+
+def test_a_confusion_matrix_of_predictions_takes_labels_names_and_axes(federation, lda):
+    axes = plt.figure().add_subplot()
+    predicted = lda.predict(federation)
+
+    display = up.ConfusionMatrixDisplay.from_predictions(
+        "species",
+        predicted,
+        labels=[2, 1],
+        display_labels=["virginica", "versicolor"],
+        values_format=".1f",
+        ax=axes,
+    )
+
+    own = PooledLDA().fit(X, SPECIES).predict(X)
+    expected = confusion_matrix(SPECIES, own, labels=[2, 1])
+    assert display.confusion_matrix.tolist() == expected.tolist()
+    assert display.ax_ is axes
+    assert display.text_[0, 0] == f"{expected[0, 0]:.1f}"
+    heads = [text.get_text() for text in axes.get_yticklabels()]
+    assert heads == ["virginica", "versicolor"]
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda m, f: up.ConfusionMatrixDisplay.from_estimator(m, X, SPECIES),
+         "not LinearDiscriminantAnalysis and ndarray. For arrays in one place"),
+        (lambda m, f: up.ConfusionMatrixDisplay.from_estimator(m, f, "kind"),
+         "y='kind' is not the label"),
+        (lambda m, f: up.ConfusionMatrixDisplay.from_predictions("species", f),
+         "confusion_matrix takes the name of a label"),
+        (lambda m, f: up.ConfusionMatrixDisplay.from_estimator(m, f, normalize="row"),
+         "normalize='row'; choose"),
+        (lambda m, f: up.ConfusionMatrixDisplay(np.eye(2), display_labels="abc").plot(),
+         "3 classes has 3 rows and columns"),
+    ],
+)  # fmt: skip
+def test_a_confusion_matrix_refuses(federation, lda, draw, message):
+    with pytest.raises(DataError, match=message):
+        draw(lda, federation)
 
 
 # --- Their manner --------------------------------------------------------------------

@@ -8,6 +8,7 @@ from rich.console import Console
 from sklearn.pipeline import make_pipeline
 
 import unpooled as up
+from command_line import write_study
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.errors import ReleaseRefusedError
 from unpooled.federation import progress
@@ -123,3 +124,19 @@ def test_the_rehearsal_leaves_no_trace(federation):
         up.plan(up.PCA(2), federation).releases
     )
     np.testing.assert_array_equal(up.PCA(2).fit(federation).components_.shape, (2, 3))
+
+
+@pytest.mark.parametrize("verbose", [True, False])
+def test_a_study_shows_the_rounds_of_its_steps(tmp_path, capsys, verbose):
+    path = write_study(tmp_path)
+    study = up.Study.from_file(path)
+
+    run = study.run(verbose=verbose)
+
+    shown = capsys.readouterr().err
+    for model in run.models.values():
+        name = type(model).__name__
+        assert (f"{name}.fit: done after" in shown) == verbose
+    up.PCA(1).fit(study.federation(verbose=verbose).select(["age", "chol"]))
+    again = capsys.readouterr().err
+    assert ("PCA.fit: about 3 rounds" in again) == verbose

@@ -1,5 +1,7 @@
 """Rows cleared by their scatter, against the hat matrix."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -8,14 +10,19 @@ from hypothesis import strategies as st
 
 from unpooled.arrays import Array
 from unpooled.linalg.leverage import largest_leverage
-from unpooled.linalg.leverage_by_scatter import clears_rows
+from unpooled.linalg.leverage_by_scatter import leverage_by_scatter
 
 
 def clears(X: Array, limit: float, about: Array | float = 0.0, blocks: int = 3) -> bool:
     dense = scipy.sparse.csr_array(X).toarray()
     A = (dense - about).T @ (dense - about)
     parts = np.array_split(np.arange(X.shape[0]), blocks)
-    return clears_rows(A, lambda: (X[rows] for rows in parts), limit)
+    return clears_rows(A, lambda: (X[rows] for rows in parts), len(dense), limit)
+
+
+def clears_rows(A: Array, blocks: Any, n: int, limit: float) -> bool:
+    found = leverage_by_scatter(A, blocks, n, limit)
+    return found is not None and found.at_most <= limit
 
 
 def exact(X: Array) -> float:
@@ -70,13 +77,13 @@ def test_the_scatter_of_other_rows_clears_nothing():
     other[7] = 0.0
     A = other.T @ other
     assert clears(X, 0.95)
-    assert not clears_rows(A, lambda: iter([X]), 0.95)
-    assert not clears_rows(1.01 * X.T @ X, lambda: iter([X]), 0.95)
+    assert not clears_rows(A, lambda: iter([X]), len(X), 0.95)
+    assert not clears_rows(1.01 * X.T @ X, lambda: iter([X]), len(X), 0.95)
     # That of classes about their means is not one about a single point.
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((300, 6)), np.arange(300) % 3
     within = X - np.array([X[y == c].mean(axis=0) for c in range(3)])[y]
-    assert not clears_rows(within.T @ within, lambda: iter([X]), 0.95)
+    assert not clears_rows(within.T @ within, lambda: iter([X]), len(X), 0.95)
 
 
 def test_constant_columns_are_absent_and_nearly_constant_ones_are_not_cleared():
@@ -98,7 +105,36 @@ def test_what_cannot_be_judged_is_not_cleared():
     missing = X.copy()
     missing[3, 3] = np.nan
     assert not clears(missing, 0.95)
-    assert not clears_rows(X.T @ X, lambda: iter([missing]), 0.95)
+    assert not clears_rows(X.T @ X, lambda: iter([missing]), len(X), 0.95)
+
+
+@given(st.integers(0, 10**6), st.floats(0.05, 0.95))
+def test_a_leverage_above_the_limit_is_told_with_the_columns_that_carry_it(seed, limit):
+    X = table(seed)
+    X[3] += 20.0 * X.std(axis=0)
+    found = leverage_by_scatter(X.T @ X, lambda: iter([X]), len(X), limit)
+    largest = exact(X)
+    if found is None or found.at_most <= limit:
+        assert largest < limit + 1e-4
+        return
+    # Rounding is relative to the scatter's own metric, of which 1e-4 is accepted.
+    assert found.at_least <= largest <= found.at_most
+    assert found.at_most - found.at_least <= 0.0021
+    of_all = largest_leverage(lambda: iter([X]), *X.shape)
+    assert set(found.columns) & set(of_all.columns)
+
+
+def test_many_rows_are_cleared_by_few_projections_and_one_row_is_found():
+    rng = np.random.default_rng(11)
+    X = rng.standard_normal((6000, 20))
+    found = leverage_by_scatter(X.T @ X, lambda: iter([X]), len(X), 0.5)
+    assert found is not None
+    assert found.at_most == 0.5
+    X[4321, 7] = 90.0
+    found = leverage_by_scatter(X.T @ X, lambda: iter([X]), len(X), 0.5)
+    assert found is not None
+    assert abs(found.at_most - exact(X) - 0.001) < 1e-4
+    assert found.columns[0] == 7
 
 
 @pytest.mark.parametrize("rare", [1, 2, 30])

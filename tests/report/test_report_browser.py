@@ -151,6 +151,11 @@ def test_nothing_is_wider_than_the_screen(visit):
       .filter(e => e.getBoundingClientRect().right > innerWidth + 1)
       .map(e => e.outerHTML.slice(0, 80))"""
     assert page.evaluate(beyond) == []
+    # Tables of many columns do not scroll either: on a telephone a row is a block.
+    scrolling = """() => [...document.querySelectorAll('.scroll:has(> .wide)')]
+      .filter(e => e.scrollWidth > e.clientWidth + 1).length"""
+    if page.viewport_size["width"] == min(WIDTHS):
+        assert page.evaluate(scrolling) == 0
 
 
 def test_text_stands_out_from_what_is_behind_it(visit):

@@ -6,12 +6,14 @@ import re
 
 import numpy as np
 import pandas as pd
+import pytest
 from sklearn.pipeline import make_pipeline
 
 import unpooled as up
 from report_pages import Page, fitted, rows
 from unpooled.coordinator.step_call import RoundRecord
 from unpooled.data import heart_disease
+from unpooled.errors import DataError
 from unpooled.report.facts import facts_of
 from unpooled.report.html import render, report
 from unpooled.report.text.costs_and_signatures import costs
@@ -26,6 +28,43 @@ def test_page_is_well_formed_and_its_names_are_its_own(page):
         wanted |= set(value.split())
     assert wanted <= set(ids)
     assert "script" not in page.tags
+
+
+def test_a_report_from_python_has_a_statement_too(tmp_path):
+    X = np.random.default_rng(0).standard_normal((90, 3))
+    federation = up.simulate(up.partition_rows(X, 3))
+    model = up.PCA(2).fit(federation)
+
+    text = up.report(
+        model,
+        federation,
+        tmp_path / "report.html",
+        purpose="Do <they> vary together?",
+        controllers=["Hospital A", "Hospital B"],
+        contact="dpo@a.example",
+        legal_basis="Art. 9(2)(j) GDPR",
+        retention="ten years",
+    ).read_text()
+
+    assert '<p class="question">Do &lt;they&gt; vary together?</p>' in text
+    assert "<dt>Controllers</dt><dd>Hospital A; Hospital B</dd>" in text
+    for heading in ("Purpose", "Contact", "Legal basis", "Retention"):
+        assert f"<dt>{heading}</dt>" in text
+    assert "states no purpose" not in text
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"purpose": 3}, {"contact": " "}, {"controllers": []}, {"retention": ["a"]}],
+)
+def test_what_is_no_statement_is_refused(tmp_path, given):
+    X = np.random.default_rng(0).standard_normal((90, 3))
+    federation = up.simulate(up.partition_rows(X, 3))
+    model = up.PCA(2).fit(federation)
+
+    with pytest.raises(DataError, match=f"{next(iter(given))}=.* must be a text"):
+        up.report(model, federation, tmp_path / "report.html", **given)
+    assert not (tmp_path / "report.html").exists()
 
 
 def test_page_asks_for_nothing_outside(heart):

@@ -1,7 +1,7 @@
 """Studies of every estimator, whose silos follow the announced text alone."""
 
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from integration.matrix import CASES, RULES, text_of
 from integration.rows import WRITERS
@@ -55,3 +55,32 @@ def test_a_study_whose_job_died_is_continued(tmp_path, rounds):
     assert whole is not None
     ((_, model),), ((_, wanted),) = place.models()[-1:], whole.models()[-1:]
     assert_allclose(model.components_, wanted.components_, atol=1e-12)
+
+
+def test_a_search_whose_job_died_is_continued(tmp_path):
+    """Silos that follow continue from a state that they followed, and no other."""
+    server = ServerEnd(tmp_path)
+    text = text_of("PowerTransformer-summed")
+    server.dies_after(8)
+    outcome, _ = server.ask("run", text)
+    assert outcome["error"] is not None
+
+    server.dies_after(None)
+    outcome, place = server.ask("resume", text)
+
+    assert outcome["error"] is None
+    assert place is not None
+    (tmp_path / "other").mkdir()
+    other = ServerEnd(tmp_path / "other")
+    _, whole = other.ask("run", text)
+    assert whole is not None
+    ((_, model),), ((_, wanted),) = place.models()[-1:], whole.models()[-1:]
+    assert_array_equal(model.lambdas_, wanted.lambdas_, strict=True)
+    asked, needed = _batches(place), _batches(whole)
+    # The batch that died, and the one before it, again.
+    assert needed < asked <= needed + 2
+
+
+def _batches(place):
+    slopes = [x for x in place.ledger if x.step == "power.local_slopes"]
+    return sum(line.name == "lam" and line.direction == "in" for line in slopes)

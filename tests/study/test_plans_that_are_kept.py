@@ -1,5 +1,6 @@
 """A plan that says yes is kept: it finds the cells for which a fit would be refused."""
 
+import json
 import logging
 
 import numpy as np
@@ -13,6 +14,8 @@ from unpooled.federation.planning.dry_run import plan
 from unpooled.models.files.catalogue import estimators
 from ways import NAMES, WAYS, Way, rows
 from wire import silos
+
+HETEROGENEITY = '[[steps]]\nmodel = "Heterogeneity"\n'
 
 
 @pytest.fixture
@@ -277,3 +280,45 @@ def spoiled_silos(way, fault):
     made["s0"] = bad
     how = {"policy": up.Policy.open(), "partition": way.partition, "label": "kind"}
     return silos(made, random_state=0, **how)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "steps", "said"),
+    [
+        (("[100, 230]", "[1.0, 2.3]", "[90, 220]"), "", ", or run Heterogeneity."),
+        (("[100, 230]", "[1.0, 2.3]", None), HETEROGENEITY, "Convert it to one unit."),
+        (("[100, 230]", "[90, 210]", "[0, 300]"), "", None),
+        (("[100, 230]", None, None), "", None),
+    ],
+)
+def test_a_plan_says_where_declared_ranges_do_not_overlap(
+    tmp_path, ranges, steps, said
+):
+    """By the study's text alone: the ranges are declared, and rows are not compared."""
+    for silo, limits in zip("abc", ranges, strict=True):
+        low, high = (150, 200) if limits is None else json.loads(limits)
+        rows = np.linspace(low, high, 30)
+        polars.DataFrame({"Height": rows, "x": rows**2 % 7}).write_csv(
+            tmp_path / f"{silo}.csv"
+        )
+    parties = "".join(
+        f'[parties.{silo}]\nsource = "{silo}.csv"\n'
+        + ("" if limits is None else f"plausible = {{ Height = {limits} }}\n")
+        for silo, limits in zip("abc", ranges, strict=True)
+    )
+    path = tmp_path / "study.toml"
+    path.write_text(
+        f'[study]\nname = "heights"\n{parties}{steps}'
+        f'[[steps]]\nmodel = "StandardScaler"\n'
+    )
+
+    notes = [one for one in up.Study.from_file(path).plan().notes if "Height" in one]
+
+    if said is None:
+        assert notes == []
+        return
+    [note] = notes
+    assert note.startswith("Height differs between silos more than chance explains")
+    assert "a: 100 to 230" in note
+    assert "b: 1 to 2.3" in note
+    assert note.endswith(said)

@@ -1,13 +1,21 @@
 """[evaluate] in a study file: planned, run, resumed, followed, shown, kept as JSON."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
+import sklearn.cross_decomposition
+import sklearn.discriminant_analysis
+import sklearn.metrics
+import sklearn.model_selection
+from numpy.testing import assert_allclose
 from sklearn.pipeline import make_pipeline
 
 import unpooled as up
 from command_line import call
 from integration.matrix import text_of as case_text
+from pooled_folds import pooled_folds, pooled_rows
 from server_end import ServerEnd
 from small_study import SILOS, killed, quick_disk, text_of, write
 from unpooled.errors import DataError, StudyError
@@ -19,6 +27,9 @@ __all__ = ["quick_disk", "write"]
 STEPS = ["SimpleImputer", "LinearDiscriminantAnalysis"]
 HEAD = 'columns = ["a", "b", "c", "d"]\nrandom_state = 0'
 EVALUATE = '[evaluate]\ncv = 3\nscoring = ["accuracy", "neg_log_loss"]\n'
+EVALUATED = "[evaluate]\ncv = 3\n"
+# Columns without missing cells.
+COMPLETE = 'columns = ["a", "c", "d"]\nrandom_state = 0'
 # Silos of forty rows, with blocks of ten: three fits are half of their numbers.
 # With blocks of one row no filling of cells is remembered, which a resumed one forgets.
 POLICY = "max_released_share = 10.0\nmin_rows = 1"
@@ -50,6 +61,94 @@ def test_scores_are_those_of_the_same_folds_in_python(write):
     assert heads == ["Score", "Mean", "SD", "Fold 1", "Fold 2", "Fold 3"]
     assert table.rows[0][3:] == tuple(run.evaluation.scores["accuracy"])
     assert (run.folder / "results" / "evaluation" / "scores.csv").exists()
+
+
+def test_scores_that_suit_a_classifier_are_those_of_scikit_learn(write):
+    """No score is named: accuracies, AUC, and the matrix that they come from.
+
+    All cells are there, so that each training part gives scikit-learn's own fit.
+    """
+    study = write(
+        text(EVALUATED, study=COMPLETE, steps=["LinearDiscriminantAnalysis"], party="")
+    )
+    study_without = replace(study, cv=0)
+    run = study.run()
+
+    judged, federation = run.evaluation, study.federation()
+    assert judged is not None
+    X, y = pooled_rows(federation)
+    folds = pooled_folds(federation, 3)
+    theirs = sklearn.discriminant_analysis.LinearDiscriminantAnalysis()
+    expected = sklearn.model_selection.cross_validate(
+        theirs, X, y, cv=folds, scoring=["accuracy", "balanced_accuracy", "roc_auc"]
+    )
+    assert list(judged.scores) == ["accuracy", "balanced_accuracy", "roc_auc"]
+    for name in ("accuracy", "balanced_accuracy"):
+        assert_allclose(judged.scores[name], expected[f"test_{name}"], rtol=1e-12)
+    # Of the area the bound that comes with it is promised.
+    for ours, area, bound in zip(
+        judged.scores["roc_auc"],
+        expected["test_roc_auc"],
+        judged.score_errors["roc_auc"],
+        strict=True,
+    ):
+        assert abs(ours - area) <= bound
+    predicted = sklearn.model_selection.cross_val_predict(theirs, X, y, cv=folds)
+    matrix = sklearn.metrics.confusion_matrix(y, predicted)
+    assert judged.classes == ["x", "y"]
+    assert judged.confusion_matrix == matrix.tolist()
+    tables = judged.summary().tables
+    assert [row[1:3] for row in tables["confusion_matrix"].rows] == [
+        tuple(row) for row in matrix.tolist()
+    ]
+    pooled = tables["pooled_scores"].column("share")
+    assert_allclose(
+        np.array(pooled, float),
+        [
+            sklearn.metrics.accuracy_score(y, predicted),
+            sklearn.metrics.balanced_accuracy_score(y, predicted),
+            np.mean(y == "x"),
+        ],
+        rtol=1e-12,
+    )
+    fit, rounds = study_without.plan().rounds, len({line.round for line in run.ledger})
+    assert rounds == study.plan().rounds
+    # Three fits and their scores share their messages.
+    assert rounds - fit <= 3 * fit
+
+
+def test_scores_that_suit_a_regression_are_those_of_each_response(write):
+    regression = '[[steps]]\nmodel = "PLSRegression"\ny = ["c", "d"]\n'
+    # Four columns, two of them predicted, of ten rows.
+    policy = "max_released_share = 10.0\nmax_feature_ratio = 1.0"
+    options = {"study": COMPLETE, "steps": [], "party": "", "policy": policy}
+    study = write(text(EVALUATED, **options) + f"{regression}n_components = 1\n")
+    judged = study.run().evaluation
+
+    federation = study.federation()
+    assert judged is not None
+    X, _ = pooled_rows(federation)
+    assert federation.feature_names == ("a", "c", "d")
+    first, second = np.hsplit(X.to_numpy(), [1])
+    shares, errors = [], []
+    for train, test in pooled_folds(federation, 3):
+        theirs = sklearn.cross_decomposition.PLSRegression(1)
+        predicted = theirs.fit(first[train], second[train]).predict(first[test])
+        scored = second[test], predicted
+        shares.append(sklearn.metrics.r2_score(*scored, multioutput="raw_values"))
+        mse = sklearn.metrics.mean_squared_error(*scored, multioutput="raw_values")
+        errors.append(np.sqrt(mse))
+    assert_allclose(judged.scores["r2"], np.mean(shares, axis=1), rtol=1e-9)
+    responses = judged.summary().tables["responses"]
+    assert responses.column("response") == ["c", "d"]
+    for key, values in (("r2", shares), ("rmse", errors)):
+        wanted = np.mean(values, axis=0)
+        assert_allclose(np.array(responses.column(key), float), wanted, rtol=1e-9)
+    scores = judged.summary().tables["scores"]
+    # Shown without the sign that makes greater values better.
+    assert scores.rows[1][0] == "root_mean_squared_error"
+    assert scores.rows[1][1] > 0
+    assert "smaller is better" in scores.note
 
 
 def test_the_plan_has_the_evaluation(write):
@@ -94,7 +193,7 @@ def test_silos_follow_the_evaluation_of_an_announced_text(tmp_path):
     assert outcome["error"] is None
     assert place is not None
     scores = json.loads((place.path / "evaluation.json").read_text())["scores"]
-    assert len(scores["score"]) == 4
+    assert len(scores["accuracy"]) == 4
 
 
 def test_silos_follow_an_evaluation_whose_job_died(tmp_path):

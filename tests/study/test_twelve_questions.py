@@ -190,6 +190,12 @@ def test_9_how_well_does_it_classify_new_patients(runs):
         folds = [float(score[f"fold_{k + 1}"]) for k in range(5)]
         assert_allclose(float(score["mean"]), np.mean(folds), rtol=RTOL)
     # Better than "always 0", whose accuracy is the largest class's share, 44.7 %.
+    pooled = rows(results, "evaluation/pooled_scores")
+    share = float(pooled["Share of the largest class, 0"]["share"])
+    assert share == pytest.approx(411 / 920)
+    matrix = rows(results, "evaluation/confusion_matrix")
+    assert sum(int(matrix["0"][f"predicted_{k}"]) for k in range(5)) == 411
+    assert "Always naming the largest class, 0, would be right for 44.7 %" in text
     assert 0.5 < float(found["accuracy"]["mean"]) < 0.65
     assert 0.25 < float(found["balanced_accuracy"]["mean"]) < 0.45
     assert "Scores on new rows" in text

@@ -131,6 +131,10 @@ class Coordinator(RoundRunner):
         self.policies: Mapping[str, Mapping[str, Any]] | None = None
         # Of simulated parties: (party, rule) -> their own numbers behind a refusal.
         self.explain: Callable[[str, str], str] | None = None
+        # Of silos that tell it, and of simulated ones: columns of which one row carries
+        # half of a direction, or more.
+        self.told_carried: dict[str, tuple[str, ...]] = {}
+        self.simulated_carried: Callable[[], dict[str, tuple[str, ...]]] = dict
         self._telling = Telling()
         self._round = first_round - 1
         self._session, self._seed, self._depth = "", 0, 0
@@ -140,6 +144,11 @@ class Coordinator(RoundRunner):
         self._comparisons: Comparisons | None = None
         self._sum: SecureSum = MaskedSum() if protection == "masked" else PlainSum()
         self._relay = Relay()
+
+    @property
+    def carried(self) -> dict[str, tuple[str, ...]]:
+        """By party, the columns of which one row carries half of a direction."""
+        return self.told_carried | self.simulated_carried()
 
     def enter(self, call: Callable[[], Call] | None = None) -> None:
         """Begin a fit; its first round will agree on fresh keys."""

@@ -154,6 +154,8 @@ class RoundRunner(abc.ABC):
         Whether answers are placeholders and nothing leaves a silo.
     n_rows : int
         In a plan, what stands for the number of rows of all silos.
+    n_classes : int
+        In a plan, the fewest classes that a label is taken to have.
     follows : bool
         Whether every silo repeats each call by itself, and is told what it needs.
     needs : Needs
@@ -169,6 +171,7 @@ class RoundRunner(abc.ABC):
     planned: bool
     follows: bool
     n_rows: int = 0
+    n_classes: int = 2
     needs: Needs = Needs()
 
     @abc.abstractmethod

@@ -36,6 +36,8 @@ class Telling:
         # What the steps of the last round gave, and those of an earlier call's last.
         self._last: list[Told] = []
         self._ended: list[Told] = []
+        # Whether a request is out that not every silo answered.
+        self._open = False
 
     def begin(self, call: Call) -> None:
         """Begin a call: decompositions are recorded from now on."""
@@ -50,7 +52,11 @@ class Telling:
             return
         self._recording.__exit__(None, None, None)
         self._recording = None
-        if self._last:
+        if self._open:
+            # A refusal ended the call. Silos have no use for the rest of it: they
+            # begin the next one anew, and would wait for this one's further rounds.
+            self._calls, self._open = self._calls[:-1], False
+        elif self._last:
             self._ended = self._with_hints(self._last)
         self._last, self._hints = [], []
 
@@ -61,7 +67,7 @@ class Telling:
         last = self._last
         if not last and self._hints:
             last = [Told(session=session, round=0, step=step)]
-        told = (*self._ended, *self._with_hints(last))
+        told, self._open = (*self._ended, *self._with_hints(last)), True
         return {"calls": tuple(self._calls), "told": told}
 
     def _with_hints(self, last: list[Told]) -> list[Told]:
@@ -74,6 +80,7 @@ class Telling:
     def was_told(self) -> None:
         """Note that every silo took what was due."""
         self._calls, self._ended, self._last = [], [], []
+        self._open = False
         self._hints.clear()
 
     def tell(

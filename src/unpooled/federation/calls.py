@@ -6,7 +6,7 @@ from typing import Any
 
 from unpooled.arrays import Array
 from unpooled.errors import DataError
-from unpooled.protocol.following import Call
+from unpooled.protocol.following import REACHED, Call
 
 # By name, since models stand above the federation.
 RECORDS = "unpooled.models.files.model_record"
@@ -37,9 +37,13 @@ def call_of(
     arrays = dict[str, Array]()
     layout = federation.layout
     by_rows = layout.partition == "rows"
+    record = record_for(model, method, layout.partition, arrays)
+    reached = model.continues_from() if method == "fit" else None
+    if reached is not None:
+        record[REACHED] = reached
     return Call(
         method=method,
-        model=record_for(model, method, layout.partition, arrays),
+        model=record,
         arrays=arrays,
         arguments=dict(arguments),
         view=tuple(operation.as_json() for operation in federation.operations),

@@ -30,7 +30,14 @@ from unpooled.ledger import Ledger
 from unpooled.linalg.settled import Hint
 from unpooled.linalg.settled import told as told_decompositions
 from unpooled.party.following import Outcome, StudyText
-from unpooled.protocol.following import SIGNS, Call, Expected, Told, model_digest
+from unpooled.protocol.following import (
+    REACHED,
+    SIGNS,
+    Call,
+    Expected,
+    Told,
+    model_digest,
+)
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request
 from unpooled.protocol.step import home_of
@@ -146,6 +153,11 @@ class RunningCall:
         Its own columns.
     seed : int
         The session's seed.
+
+    Attributes
+    ----------
+    reached : list of mapping
+        States of a search from which a later fit may continue, in their order.
     """
 
     def __init__(
@@ -174,7 +186,11 @@ class RunningCall:
         )
         records = importlib.import_module(RECORDS)
         record = {**call.model, "fitted": dict(call.model.get("fitted", {}))}
+        reached = record.pop(REACHED, None)
         self._model = records.model_of(record, lambda name: call.arrays[name].copy())
+        self.reached = list[Mapping[str, Any]]()
+        if call.method == "fit":
+            self._model.continuing(reached, self.reached.append)
         self._partition = federation.partition
         self._call, self._done = call, False
         run = _Run(self._runner, self._model, federation, call)

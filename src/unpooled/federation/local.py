@@ -211,6 +211,11 @@ def in_one_process(
         follows=follow,
     )
     coordinator.explain = lambda party, rule: members[party].explained.get(rule, "")
+    coordinator.simulated_carried = lambda: {
+        name: columns
+        for name, member in members.items()
+        if (columns := member.noteworthy_columns)
+    }
     coordinator.policies = {name: rules.as_dict() for name, rules in policies.items()}
     federation = Federation(
         coordinator,

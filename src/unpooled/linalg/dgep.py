@@ -19,7 +19,8 @@ from unpooled.linalg.settled import orthonormal_basis
 # As a paper cites it, for the methods of the models that use the algorithms.
 DGEP = (
     "Lv K, Sun Z, He F, Huang X, Yang J. One-shot distributed generalized eigenvalue "
-    "problem (DGEP): concept, algorithm and experiments. 2022."
+    "problem (DGEP): concept, algorithm and experiments. Applied Sciences 2022; 12: "
+    "5128."
 )
 
 

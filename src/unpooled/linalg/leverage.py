@@ -178,26 +178,22 @@ class _Base:
 
     def mapped(self, rows: Float[Array, "b p"]) -> Float[Array, "b q"]:
         """Return ``[1, X] R⁻¹``, whose squared row norms are leverages in the base."""
-        return _solved(self._R, self._columns(rows).T, trans="T").T
+        return triangular_solution(self._R, self._columns(rows).T, trans="T").T
 
     def shares(self, rows: Float[Array, "b p"]) -> Float[Array, " b"]:
         """Return the leverages of rows of the base among its rows."""
-        parts = [_squares(self.mapped(part)) for part in _slices(rows)]
+        parts = [row_squares(self.mapped(part)) for part in _slices(rows)]
         return np.minimum(np.concatenate([np.zeros(0), *parts]), 1.0)
 
     def lines(self, directions: Float[Array, "q k"]) -> "_Lines":
         """Return ``mapped(rows) @ directions`` as a linear function of rows."""
-        W = _solved(self._R, directions)
+        W = triangular_solution(self._R, directions)
         weights = W[1:] / self._scale[:, None]
         return _Lines(weights, self._one * W[0] - self._fill @ weights, self._fill)
 
     def heaviest(self, direction: Float[Array, " q"]) -> Int[Array, " l"]:
         """Return the columns with large weights in a direction of mapped rows."""
-        weights = _solved(self._R, direction)[1:]
-        # In units of each column's spread, those at a tenth of the heaviest.
-        order = np.argsort(-np.abs(weights), kind="stable")
-        size = np.abs(weights)[order]
-        return order[size >= 0.1 * size.max(initial=0.0)]
+        return heaviest(triangular_solution(self._R, direction[:, None])[1:, 0])
 
 
 @final
@@ -213,7 +209,7 @@ class _Lines:
         """Return their values of each row."""
         values = rows @ self.weights
         if np.isnan(values).any():
-            dense = _dense(rows)
+            dense = dense_rows(rows)
             values = np.where(np.isnan(dense), self.fill, dense) @ self.weights
         return values + self.offset
 
@@ -245,19 +241,36 @@ def _not_cleared(
         # With g in the base, a row outside has at most g / (1 + g).
         most = np.full(block.shape[0], limit / (1.0 - limit))
         most[places[first:last] - start] = limit
-        high = np.flatnonzero(_squares(lines.of(block)) > share * most)
+        high = np.flatnonzero(row_squares(lines.of(block)) > share * most)
         for part in np.split(high, range(_SLICE, len(high), _SLICE)):
-            exact = _squares(base.mapped(_dense(block[part])))
+            exact = row_squares(base.mapped(dense_rows(block[part])))
             found.append(start + part[exact > most[part]])
         start = stop
     return np.concatenate(found)
 
 
-def _solved(R: Array, B: Array, trans: str = "N") -> Array:
+def triangular_solution(
+    R: Float[Array, "q q"],
+    B: Float[Array, "q k"],
+    *,
+    trans: str = "N",
+    lower: bool = False,
+) -> Float[Array, "q k"]:
+    """Return ``R⁻¹ B``, or ``R⁻ᵀ B`` with `trans` "T"."""
     # SciPy takes long to import, and simulations need it only here.
     from scipy.linalg import solve_triangular
 
-    return solve_triangular(R, B, trans=trans, check_finite=False)
+    return solve_triangular(R, B, trans=trans, lower=lower, check_finite=False)
+
+
+def heaviest(weights: Float[Array, " p"]) -> Int[Array, " l"]:
+    """Return the columns with large weights, in units of each column's spread.
+
+    Those at a tenth of the heaviest, that one first.
+    """
+    order = np.argsort(-np.abs(weights), kind="stable")
+    size = np.abs(weights)[order]
+    return order[size >= 0.1 * size.max(initial=0.0)]
 
 
 def _all(
@@ -274,7 +287,7 @@ def _chosen(
     for block in blocks:
         stop = start + block.shape[0]
         first, last = np.searchsorted(places, [start, stop])
-        parts.append(_dense(block[places[first:last] - start]))
+        parts.append(dense_rows(block[places[first:last] - start]))
         start = stop
     return np.concatenate(parts)
 
@@ -284,9 +297,11 @@ def _slices(rows: Float[Array, "n p"]) -> Iterator[Float[Array, "m p"]]:
     return (rows[start : start + step] for start in range(0, len(rows), step))
 
 
-def _squares(rows: Float[Array, "n k"]) -> Float[Array, " n"]:
+def row_squares(rows: Float[Array, "n k"]) -> Float[Array, " n"]:
+    """Return the squared norms of rows."""
     return np.einsum("ij,ij->i", rows, rows)
 
 
-def _dense(part: Rows) -> Float[Array, "n q"]:
+def dense_rows(part: Rows) -> Float[Array, "n q"]:
+    """Return dense or CSR rows as dense ones."""
     return part.toarray() if hasattr(part, "toarray") else part

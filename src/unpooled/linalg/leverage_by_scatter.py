@@ -1,164 +1,277 @@
-"""Clearing rows of large leverages by a scatter matrix of theirs that exists already.
+"""The largest leverage of rows by a scatter matrix of theirs that exists already.
 
     h_i = 1/n + (x_i - m) S⁻¹ (x_i - m)ᵀ,   m, S: mean of the n rows, scatter about it
 
 A silo that forms a scatter for a release has the expensive part:
 
-    A        given, the scatter about any one point μ:  A = S + n (m - μ)(m - μ)ᵀ
-    pass 1   S v for one direction v ── A v - S v tells μ ──> S = L Lᵀ
-    pass 2   ‖(x_i - m) L⁻ᵀ Ωᵀ‖² with few rows in Ω: random projections of all rows;
-             the rows that these do not clear have their leverage computed
+    A          given, the scatter about any one point μ:  A = S + d dᵀ,  d = √n (m - μ)
+    reading 1  m, and S v for one direction v ── A v - S v tells d ──> S = L Lᵀ
+    reading 2  W = L⁻ᵀ Ωᵀ, few random columns ── ‖(x_i - m) W‖² of all rows;
+               rows that these do not clear are projected on more columns;
+               what is left has its leverage computed
 
-Pass 2 costs 2 n p k operations for k projections, 2 k / p of what the scatter took. It
-also proves S: the projected rows have the cross-product matrix Ω Ωᵀ if, and for random
-Ω only if, S is the scatter of these very rows.
+Reading 2 costs 2 n p k operations for k projections, 2 k / p of what the scatter took.
+It also proves S: the projected rows have the cross-product matrix Ω Ωᵀ if, and for
+random Ω only if, S is the scatter of these very rows.
+
+**Why no row above the limit is cleared.** With Gaussian Ω the projected squared norm of
+a row is its own times χ² over its k degrees of freedom. So it falls below the share
+`_SHARES[k]` of its own once in 2.5e9 times, and rows are cleared only where it is at
+most that share of the limit, less what rounding may hide.
+
+References
+----------
+Drineas, Magdon-Ismail, Mahoney and Woodruff, Fast approximation of matrix coherence and
+statistical leverage, JMLR 13, 2012, Algorithm 1: the random projections. Their sketch
+of the rows is the factor of the scatter itself here, whose error is none.
 """
 
 from collections.abc import Callable, Iterator
+from typing import final
 
 import numpy as np
 
-from unpooled.arrays import Array, Bool, Float
+from unpooled.arrays import Array, Bool, Float, Int
+from unpooled.linalg.leverage import (
+    Leverage,
+    dense_rows,
+    heaviest,
+    row_squares,
+    triangular_solution,
+)
 from unpooled.linalg.moments import Rows
 
-# Projections of all rows, then of those that are not cleared. The squared norm of a
-# projected row falls below this share of the true one with a probability of 4e-10 (χ²
-# over its degrees of freedom), so that both together miss a row once in 1e9 times.
-_STAGES = ((32, 0.12), (128, 0.41))
-# A leverage so close to the limit is left to the exact method.
+# Numbers of projections, and the share of its true value below which a projected norm,
+# squared, falls with a probability of 4e-10: a quantile of χ² over degrees of freedom.
+_SHARES = {16: 0.0323, 24: 0.0779, 32: 0.1233, 64: 0.2616, 128: 0.4116}
+_MOST = 128
+# Projections are enough where the mean leverage is this share of what they clear.
+_MEAN = 0.4
+# Rounding of a leverage. One so close to a limit is left to another method.
 _MARGIN = 1e-3
 # Relative error of S in its own metric, which is that of leverages. The projections see
-# at least 0.12 of it, so that leverages are wrong by less than the margin. Columns that
-# nearly depend on each other show here, too: rounding is large in this metric.
+# at least a share of it, so that leverages are wrong by less than the margin. Columns
+# that nearly depend on each other show here, too: rounding is large in this metric.
 _TOLERANCE = 1e-4
 # A column whose squares about the mean are below this share of those about another
 # point has lost its digits, unless it is constant.
 _LOST = 1e-10
-# Rows that are mapped at once: they stay in the processor's cache.
-_CACHE_NUMBERS = 2**18
+# Multiplications of a product up to which BLAS copies no operand: half of the time.
+_UNCOPIED = 10**6
+# Numbers of rows that stay in the processor's cache; of rows that are mapped at once.
+_CACHE_NUMBERS, _PART_NUMBERS = 2**16, 2**20
 
 
-def clears_rows(
-    A: Float[Array, "p p"], blocks: Callable[[], Iterator[Rows]], limit: float
-) -> bool:
-    """Whether every row's leverage is known to be below a limit.
+def leverage_by_scatter(
+    A: Float[Array, "p p"],
+    blocks: Callable[[], Iterator[Rows]],
+    n: int,
+    limit: float,
+) -> Leverage | None:
+    """Return the largest leverage, or that it is below a limit.
 
     Parameters
     ----------
     A : (p, p) array
-        Believed to be the scatter of the rows about one point. If it is something
-        else, no row is cleared.
+        Believed to be the scatter of the rows about one point.
     blocks : callable
         Returns all rows once more, in blocks of dense or CSR rows of p columns.
+    n : int
+        Number of rows.
     limit : float
-        Above 0 and at most 1.
+        Above 0 and at most 1. Leverages below it are not told apart.
 
     Returns
     -------
-    bool
-        False where it is not known: a row is above the limit or within 0.001 of it,
-        cells are missing, or columns are linear combinations of others or nearly so.
-        True is wrong with a probability of 1e-9 for each row above the limit.
+    Leverage or None
+        None where it is not known: A is something else, cells are missing, or columns
+        are linear combinations of others or nearly so. "At most the limit" is wrong
+        with a probability of 1e-9 for each row above it.
     """
     if not np.isfinite(A).all():
-        return False
+        return None
     rng = np.random.default_rng(0)
-    n, m, S = _about_mean(A, blocks, rng.standard_normal(len(A)))
-    squares = S.diagonal()
-    lost = squares <= _LOST * np.maximum(A.diagonal(), n * m**2)
+    m, S = _about_mean(A, blocks(), rng)
+    if not (np.isfinite(m).all() and np.isfinite(S).all()):
+        return None
+    lost = S.diagonal() <= _LOST * np.maximum(A.diagonal(), n * m**2)
     if lost.any() and not _are_constant(blocks(), lost):
-        return False
-    there = ~lost
-    scale = np.sqrt(squares[there])
+        return None
     try:
-        S = S if there.all() else S[np.ix_(there, there)]
-        L = np.linalg.cholesky(S / scale / scale[:, None])
+        whitening = _Whitening(S, m, ~lost)
     except np.linalg.LinAlgError:
-        return False
+        return None
+    # Of a row's leverage less 1/n.
+    clear = max(limit - _MARGIN - 1.0 / n, 0.0)
+    wanted = len(A) / n / _MEAN
+    enough = [k for k, share in _SHARES.items() if share * clear >= wanted]
+    projections = _Projections(whitening, min(enough, default=_MOST), clear, rng)
+    largest, columns = 0.0, np.zeros(0, int)
+    for rows in projections.not_cleared(blocks()):
+        Y = whitening.of_rows(rows)
+        squares = row_squares(Y)
+        if squares.max() > largest:
+            largest = float(squares.max())
+            columns = whitening.heaviest(Y[squares.argmax()])
+    if not projections.error <= _TOLERANCE:
+        return None
+    largest += 1.0 / n
+    if largest + _MARGIN <= limit:
+        return Leverage(0.0, limit, np.zeros(0, int))
+    return Leverage(max(largest - _MARGIN, 0.0), min(largest + _MARGIN, 1.0), columns)
 
-    def mapped(directions: Float[Array, "k q"]) -> Float[Array, "p k"]:
-        weights = np.zeros((len(A), len(directions)))
-        weights[there] = _solved(L, directions.T, trans="T") / scale[:, None]
+
+@final
+class _Whitening:
+    """The map under which columns with a given scatter are orthonormal.
+
+    Parameters
+    ----------
+    S : (p, p) array
+        The scatter about m.
+    m : (p,) array
+        The mean.
+    there : (p,) array of bool
+        Columns that are not constant.
+
+    Raises
+    ------
+    LinAlgError
+        Where columns depend on each other.
+    """
+
+    def __init__(
+        self, S: Float[Array, "p p"], m: Float[Array, " p"], there: Bool[Array, " p"]
+    ) -> None:
+        S = S if there.all() else S[np.ix_(there, there)]
+        self.mean, self._there, self._scale = m, there, np.sqrt(S.diagonal())
+        self._L = np.linalg.cholesky(S / self._scale / self._scale[:, None])
+        self.width = len(self._L)
+
+    def weights(self, directions: Float[Array, "k l"]) -> Float[Array, "p k"]:
+        """Return W with ``(X - m) W = whitened(X) directionsᵀ``."""
+        solved = triangular_solution(self._L, directions.T, lower=True, trans="T")
+        weights = np.zeros((len(self._there), len(directions)))
+        weights[self._there] = solved / self._scale[:, None]
         return weights
 
-    draws = [rng.standard_normal((k, len(L))) / np.sqrt(k) for k, _ in _STAGES]
-    (first, low), (second, high) = [
-        (mapped(omega), share * (limit - _MARGIN - 1.0 / n))
-        for omega, (_, share) in zip(draws, _STAGES, strict=True)
-    ]
-    products = np.zeros((len(draws[0]),) * 2)
-    for part in _parts(blocks()):
-        Z = part @ first - m @ first
-        products += Z.T @ Z
-        near = part[~(_squares(Z) <= low)]
-        near = near[~(_squares(near @ second - m @ second) <= high)]
-        if near.shape[0]:
-            Y = (_dense(near)[:, there] - m[there]) / scale
-            if not _squares(_solved(L, Y.T).T).max() < limit - _MARGIN - 1.0 / n:
-                return False
-    error = np.linalg.norm(products - draws[0] @ draws[0].T)
-    return bool(error <= _TOLERANCE)
+    def of_rows(self, rows: Rows) -> Float[Array, "n l"]:
+        """Return rows whitened: their squared norms are leverages less 1/n."""
+        Y = (dense_rows(rows) - self.mean)[:, self._there] / self._scale
+        return triangular_solution(self._L, Y.T, lower=True).T
+
+    def heaviest(self, direction: Float[Array, " l"]) -> Int[Array, " q"]:
+        """Return the columns with large weights in a direction of whitened rows."""
+        solved = triangular_solution(self._L, direction[:, None], lower=True, trans="T")
+        return np.flatnonzero(self._there)[heaviest(solved[:, 0])]
+
+
+@final
+class _Projections:
+    """Random projections of whitened rows, by which most of them are cleared.
+
+    Parameters
+    ----------
+    whitening : _Whitening
+        Of the rows.
+    k : int
+        Number of projections of every row.
+    clear : float
+        Rows with whitened squared norms up to this one may be cleared.
+    """
+
+    def __init__(
+        self, whitening: _Whitening, k: int, clear: float, rng: np.random.Generator
+    ) -> None:
+        draws = [
+            rng.standard_normal((k, whitening.width)) / np.sqrt(k)
+            for k in sorted({k, _MOST})
+        ]
+        self._W = [whitening.weights(omega) for omega in draws]
+        self._shifts = [whitening.mean @ W for W in self._W]
+        self._bounds = [_SHARES[len(omega)] * clear for omega in draws]
+        # What the projected rows' cross-product matrix lacks yet.
+        self._lacking = draws[0] @ draws[0].T
+
+    def not_cleared(self, blocks: Iterator[Rows]) -> Iterator[Rows]:
+        """Yield rows that may be above the limit."""
+        stages = list(zip(self._W, self._shifts, self._bounds, strict=True))
+        (W, shift, bound), later = stages[0], stages[1:]
+        for part in _parts(blocks, _PART_NUMBERS):
+            Z = _product(part, W)
+            Z -= shift
+            self._lacking -= Z.T @ Z
+            # Not by its opposite: where a cell is missing, no comparison holds.
+            high = ~(row_squares(Z) <= bound)
+            if not high.any():
+                continue
+            near = part[high]
+            for W_more, shift_more, bound_more in later:
+                near = near[~(row_squares(near @ W_more - shift_more) <= bound_more)]
+            if near.shape[0]:
+                yield near
+
+    @property
+    def error(self) -> float:
+        """By how much the scatter of the rows that were read differs from S."""
+        return float(np.linalg.norm(self._lacking))
 
 
 def _about_mean(
     A: Float[Array, "p p"],
-    blocks: Callable[[], Iterator[Rows]],
-    random: Float[Array, " p"],
-) -> tuple[int, Float[Array, " p"], Float[Array, "p p"]]:
-    """Return the number of rows, their mean, and A about it."""
+    blocks: Iterator[Rows],
+    rng: np.random.Generator,
+) -> tuple[Float[Array, " p"], Float[Array, "p p"]]:
+    """Return the mean of the rows, and A about it."""
     # In every column's own units. Two power steps turn the direction to that of a far
     # point, where across it few digits would be left.
     unit = np.sqrt(np.where(A.diagonal() > 0, A.diagonal(), 1.0))
-    v = random / unit
+    v = rng.standard_normal(len(A)) / unit
     for _ in range(2):
         v = (A @ v) / unit**2
-    n, total, along, image, sum_u = 0, np.zeros(len(A)), None, np.zeros(len(A)), 0.0
-    for part in _parts(blocks()):
+    n, sums, along, sum_u = 0, np.zeros((len(A), 2)), None, 0.0
+    for part in _parts(blocks, _CACHE_NUMBERS):
+        weights = np.ones((part.shape[0], 2))
         u = part @ v
         # About the first rows: squares of large offsets would swallow the others.
         along = u.mean() if along is None else along
-        u -= along
+        np.subtract(u, along, out=weights[:, 1])
         n += len(u)
-        total += part.T @ np.ones(len(u))
-        image += part.T @ u
-        sum_u += u.sum()
-    m = total / max(n, 1)
-    # With d = √n (m - μ): A v - S v = d (d v).
-    beyond = A @ v - (image - m * sum_u)
+        sums += part.T @ weights
+        sum_u += weights[:, 1].sum()
+    m = sums[:, 0] / max(n, 1)
+    # A v - S v = d (d v).
+    beyond = A @ v - (sums[:, 1] - m * sum_u)
     square = float(v @ beyond)
     if not square > 0.0:
-        return n, m, A
+        return m, A
     d = beyond / np.sqrt(square)
-    return n, m, A - np.outer(d, d)
+    return m, A - np.outer(d, d)
 
 
 def _are_constant(blocks: Iterator[Rows], columns: Bool[Array, " p"]) -> bool:
     first: Array | None = None
-    for part in _parts(blocks):
-        values = _dense(part[:, np.flatnonzero(columns)])
+    for part in _parts(blocks, _PART_NUMBERS):
+        values = dense_rows(part[:, np.flatnonzero(columns)])
         first = values[0] if first is None else first
         if not (values == first).all():
             return False
     return True
 
 
-def _parts(blocks: Iterator[Rows]) -> Iterator[Rows]:
+def _parts(blocks: Iterator[Rows], numbers: int) -> Iterator[Rows]:
     for block in blocks:
-        step = max(_CACHE_NUMBERS // max(block.shape[1], 1), 64)
+        step = max(numbers // max(block.shape[1], 1), 32)
         for start in range(0, block.shape[0], step):
             yield block[start : start + step]
 
 
-def _squares(rows: Float[Array, "n k"]) -> Float[Array, " n"]:
-    return np.einsum("ij,ij->i", rows, rows)
-
-
-def _dense(part: Rows) -> Float[Array, "n q"]:
-    return part.toarray() if hasattr(part, "toarray") else part
-
-
-def _solved(L: Array, B: Array, trans: str = "N") -> Array:
-    # SciPy takes long to import, and simulations need it only here.
-    from scipy.linalg import solve_triangular
-
-    return solve_triangular(L, B, lower=True, trans=trans, check_finite=False)
+def _product(rows: Rows, W: Float[Array, "p k"]) -> Float[Array, "n k"]:
+    """Return ``rows @ W``."""
+    if hasattr(rows, "indptr"):
+        return rows @ W
+    Z = np.empty((len(rows), W.shape[1]))
+    step = max(_UNCOPIED // max(W.size, 1), 8)
+    for start in range(0, len(rows), step):
+        np.matmul(rows[start : start + step], W, out=Z[start : start + step])
+    return Z

@@ -58,6 +58,8 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
     _silos: Federation | None = None
     # Those of them that the silos have disclosed.
     _disclosed: tuple[str, ...] = ()
+    # Names of the scores by which a study judges it on new rows.
+    _scored_by: tuple[str, ...] = ()
     # Steps of other files that this model runs under its own name, such as
     # "pca.local_total"; a module stands for all steps that it declares.
     _steps: tuple[Step | ModuleType, ...] = ()
@@ -125,6 +127,10 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
         """Return whether a column that is constant over all silos makes a fit fail."""
         return False
 
+    def _n_planned(self) -> int:
+        """Return how many classes a plan assumes, which does not know their names."""
+        return 2
+
     def _forget(self) -> None:
         """Drop all fitted attributes; parameters and the state of a search stay."""
         for name in (*fitted_names(self), "_silos", "_disclosed"):
@@ -146,6 +152,13 @@ class FederatedEstimator(BaseEstimator, abc.ABC):
             be repeated.
         """
         return self
+
+    def continues_from(self) -> Mapping[str, Any] | None:
+        """Return the state that the next fit continues from; None from the beginning.
+
+        Silos that follow the fit continue from it too.
+        """
+        return None
 
     def _inputs(self, federation: Federation, y: Any) -> Federation:
         """Return the view of the columns that `transform` takes."""

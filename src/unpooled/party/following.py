@@ -22,7 +22,14 @@ from unpooled.errors import UnpooledError
 from unpooled.ledger import canonical
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.rules.policy import Policy
-from unpooled.protocol.following import SIGNS, Call, Expected, Told, model_digest
+from unpooled.protocol.following import (
+    REACHED,
+    SIGNS,
+    Call,
+    Expected,
+    Told,
+    model_digest,
+)
 from unpooled.protocol.message import digest, signed_by
 from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request, Veiled
@@ -38,8 +45,9 @@ from unpooled.secure.sums.total_check import check_total
 
 log = logging.getLogger("unpooled.party")
 
-# Kind of the audit log's notes about calls that were followed to their end.
-FOLLOWED = "followed"
+# Kinds of the audit log's notes: calls that were followed to their end, and states of
+# searches from which a stopped call may be continued.
+FOLLOWED, SEARCHED = "followed", "searched"
 
 
 @final
@@ -62,6 +70,9 @@ class Outcome:
 @runtime_checkable
 class Program(Protocol):
     """A call that is run in the silo, from one request to the next."""
+
+    # States of a search from which a later fit may continue, as the call reached them.
+    reached: list[Mapping[str, Any]]
 
     def advance(self, told: Sequence[Told]) -> Sequence[Expected]:
         """Go on with what the steps of the last round gave, if there was one.
@@ -333,13 +344,36 @@ class Following:
         if running.last:
             self._check_told(running.last, told)
             running.last = ()
-            running.expected = running.program.advance(told)
+            running.expected = self._advanced(request.study, running, told)
         elif not running.expected:
-            running.expected = running.program.advance(told)
+            running.expected = self._advanced(request.study, running, told)
         pairs = list(zip(running.expected, requests, strict=False))
         whole = len(running.expected) == len(requests)
         if not (whole and all(_is_same(*pair) for pair in pairs)):
             raise Refusal("not_followed")
+
+    def _advanced(
+        self, study: str, running: _Running, told: Sequence[Told]
+    ) -> Sequence[Expected]:
+        """Return the steps of the next round; note from where a later fit may go on."""
+        program, call = running.program, running.call
+        expected = program.advance(told)
+        for reached in program.reached:
+            self._audit_log.note(SEARCHED, self._searched(study, call, reached))
+        program.reached.clear()
+        return expected
+
+    def _searched(
+        self, study: str, call: Call, reached: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the note of a state that the search of a call reached."""
+        return {
+            "study": study,
+            "forgotten": self._audit_log.study(study).forgotten,
+            "call": digest(canonical(_asked(call, {"method": call.method}))),
+            "view": digest(canonical(list(call.view))),
+            "reached": digest(canonical(dict(reached))),
+        }
 
     def _check_told(self, last: Sequence[AnsweredRound], told: Sequence[Told]) -> None:
         """Refuse anything but what a round gave, and note how many rows it counted."""
@@ -356,6 +390,8 @@ class Following:
         *silent, call = request.calls
         for one in silent:
             self._check_call(request.study, one, session)
+            if one.model.get(REACHED) is not None:
+                raise Refusal("not_followed")
             program = self._program(one, request, session)
             if program.advance(()):
                 raise Refusal("not_followed")
@@ -415,6 +451,12 @@ class Following:
         notes = self._known()
         self._check_view(call, notes)
         self._check_model(call, notes)
+        reached = call.model.get(REACHED)
+        if reached is not None:
+            # A stopped search continues where it was when this silo followed it.
+            searched = self._searched(study, call, reached)
+            if searched not in self._audit_log.notes(SEARCHED):
+                raise Refusal("model_not_followed")
         text = self._audit_log.study(study).text
         if text:
             announced = self._follow.text(text)

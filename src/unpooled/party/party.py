@@ -335,7 +335,9 @@ class Party:
         """Return the rule that would refuse a planned step; empty where none would.
 
         With a rule about cells come the names of the columns that have them, and for a
-        model that takes no constant column those that are constant here.
+        model that takes no constant column those that are constant here. A silo that
+        allows its own values to be seen names the columns of which one row carries half
+        of a direction.
         """
         header = message.header
         complete, varying = header.get("complete", False), header.get("varying", False)
@@ -377,7 +379,14 @@ class Party:
             # It tells of the rows as a refusal does, and is counted as one.
             self._studies.refused(header, CONSTANT, message.digests, of_table=True)
         said = {"kind": "planned", "rule": "", "columns": []}
+        if self.policy.allow_disclosed and self.noteworthy_columns:
+            said["carried"] = list(self.noteworthy_columns)
         return said | ({"constant": constant} if varying else {}), {}
+
+    @property
+    def noteworthy_columns(self) -> tuple[str, ...]:
+        """Columns of which one row carries half of a direction, or more."""
+        return self._studies.noteworthy_columns
 
     def _match(self, message: Message) -> Answer:
         if self.partition != "columns":

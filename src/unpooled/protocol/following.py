@@ -24,6 +24,8 @@ from unpooled.protocol.view_operations import Operation, array_digest, view_dige
 
 # The array of signs in a reply of a party that computes.
 SIGNS = "negative"
+# In a model's record: the state of a stopped search that a fit continues.
+REACHED = "reached"
 _MODEL, WORDS, _HINT = "model.", "told.", "hint."
 
 

@@ -78,9 +78,10 @@ class Step:
         Some entries of the totals are a single silo's, so they are for two silos that
         open them by themselves: each has the other's value anyway.
     settings : tuple of str
-        Public arguments of which a silo answers one setting only, because the step is
-        not additive: each setting would be one more point of a curve that has the
-        silo's own values in it. "settings.beta" is an entry of a mapping.
+        Public arguments of which a silo answers one setting only: the step is not
+        additive, so that each setting would be one more point of a curve that has the
+        silo's own values in it, or totals of two settings subtract to those of a few
+        rows. "settings.beta" is an entry of a mapping.
     """
 
     name: str

@@ -12,13 +12,11 @@ from typing import Any
 
 
 class _Report(ModuleType):
-    def __call__(
-        self, model: Any, federation: Any, path: Any, *, title: str | None = None
-    ) -> Path:
+    def __call__(self, model: Any, federation: Any, path: Any, **options: Any) -> Path:
         """Write the report; see `unpooled.report.html.report`."""
         from unpooled.report.html import report
 
-        return report(model, federation, path, title=title)
+        return report(model, federation, path, **options)
 
 
 sys.modules[__name__].__class__ = _Report

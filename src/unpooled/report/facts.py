@@ -59,6 +59,8 @@ class Facts:
     statement : dict of str to str
         What the study says of itself, by heading: purpose, controllers, contact, legal
         basis and retention, as far as they are given.
+    carried : dict of str to tuple of str
+        By silo, columns of which one row carries half of a direction, or more.
     evaluation : Summary or None
         How the models did on rows that they were not fitted on, if that was asked for.
     silo : str
@@ -82,6 +84,7 @@ class Facts:
     notes: list[str] = field(default_factory=list)
     statement: dict[str, str] = field(default_factory=dict)
     evaluation: Summary | None = None
+    carried: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     silo: str = ""
     rows_at_least: int = 0
 
@@ -142,6 +145,7 @@ def facts_of(model: Any, federation: Any, title: str | None = None) -> Facts:
         feature_names=federation.feature_names,
         policies=policies and {name: dict(policies[name]) for name in policies},
         notes=[SIMULATED] if local else [],
+        carried=getattr(coordinator, "carried", {}),
     )
 
 

@@ -10,6 +10,7 @@ anything.
 import inspect
 import os
 import reprlib
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,7 @@ import jinja2
 from unpooled.federation.federation import Federation
 from unpooled.report.facts import Facts, facts_of
 from unpooled.report.page import environment
+from unpooled.report.statement import statement_of
 from unpooled.report.text.cautions import cautions
 from unpooled.report.text.costs_and_signatures import costs, seals, silos
 from unpooled.report.text.methods import methods
@@ -47,6 +49,11 @@ def report(
     path: str | os.PathLike[str],
     *,
     title: str | None = None,
+    purpose: Any = None,
+    controllers: Any = None,
+    contact: Any = None,
+    legal_basis: Any = None,
+    retention: Any = None,
 ) -> Path:
     """Write a page on what was fitted, what left each silo, and the results.
 
@@ -60,6 +67,10 @@ def report(
         The HTML file to write; its folder is made if it is not there.
     title : str, optional
         The heading; by default what the last model does.
+    purpose, contact, legal_basis, retention : str, optional
+        What is printed for data protection, as the keys of these names in a study file.
+    controllers : str or sequence of str, optional
+        The organisations that are responsible for the data.
 
     Returns
     -------
@@ -71,7 +82,15 @@ def report(
     Nothing leaves a silo for the report. It has names of silos and columns, totals and
     fitted models, and no silo's own numbers.
     """
-    text = render(facts_of(model, federation, title))
+    given = {
+        "purpose": purpose,
+        "controllers": controllers,
+        "contact": contact,
+        "legal_basis": legal_basis,
+        "retention": retention,
+    }
+    facts = replace(facts_of(model, federation, title), statement=statement_of(given))
+    text = render(facts)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")

@@ -6,10 +6,10 @@ It runs after the fit, as one call that the announced text makes.
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -19,8 +19,8 @@ from unpooled.federation.federation import Federation
 from unpooled.federation.planning.dry_run import plan
 from unpooled.federation.planning.plan import Plan
 from unpooled.models.model_selection.cross_validation import CrossValidation
-from unpooled.results.exhibits import Column, Exhibit, Table
 from unpooled.results.summary import Summary
+from unpooled.study.evaluation_results import evaluation_exhibits
 from unpooled.study.pipeline import unfitted_pipeline
 from unpooled.study.study_file import StudyFile, StudyStep, target_of
 
@@ -41,43 +41,36 @@ class Evaluation:
         By the name of the score, one number for each fold; greater is better.
     y : str, list of str or None
         The label, or the columns that are predicted.
+    score_errors : dict of str to list of float
+        Of scores that are computed from binned counts: the most by which those of the
+        rows can differ, for each fold.
+    classes : list
+        The c classes of `confusion_matrix`; empty where no accuracy is scored.
+    confusion_matrix : list of list of int
+        Entry [i][j] counts rows of class i that were predicted as class j by the model
+        that was not fitted on them: those of all folds, added.
+    responses : dict of str to dict of str to list of float
+        By the name of the score, each predicted column's own; of regressions.
     """
 
     cv: int
     scores: Mapping[str, list[float]]
     y: str | list[str] | None
+    score_errors: Mapping[str, list[float]] = field(default_factory=dict)
+    classes: list[Any] = field(default_factory=list)
+    confusion_matrix: list[list[int]] = field(default_factory=list)
+    responses: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)
 
     def summary(self) -> Summary:
-        """Return its table: each score's mean, standard deviation and folds.
-
-        The standard deviation has the denominator cv, as in scikit-learn's results.
-        """
-        folds = [Column(f"Fold {k + 1}", "number") for k in range(self.cv)]
-        table = Table(
-            "scores",
-            [Column("Score"), Column("Mean", "number"), Column("SD", "number"), *folds],
-            [
-                (name, mean, deviation, *values)
-                for name, mean, deviation, values in self._rows()
-            ],
-            note="Greater is better. SD: standard deviation over the folds.",
-        )
-        text = (
-            f"All steps were fitted {self.cv} times, each time without one fold of the "
-            f"rows, and judged on that fold."
-        )
+        """Return its tables: scores by fold, and what they were computed from."""
         title = f"Cross-validation with {self.cv} folds"
-        return Summary(title, [Exhibit("Scores on new rows", text, [table])])
-
-    def _rows(self) -> Iterator[tuple[str, float, float, list[float]]]:
-        for name, values in self.scores.items():
-            yield name, float(np.mean(values)), float(np.std(values)), values
+        return Summary(title, evaluation_exhibits(self))
 
     def write(self, folder: Path) -> Path:
         """Write it as JSON into a run's folder; return the path."""
         content = {"version": _VERSION, **asdict(self)}
-        content["mean"] = {name: mean for name, mean, _, _ in self._rows()}
-        content["std"] = {name: deviation for name, _, deviation, _ in self._rows()}
+        content["mean"] = {n: float(np.mean(own)) for n, own in self.scores.items()}
+        content["std"] = {n: float(np.std(own)) for n, own in self.scores.items()}
         path = folder / FILE
         with replacing(path) as stream:
             stream.write((json.dumps(content, indent=1) + "\n").encode())
@@ -91,13 +84,34 @@ class Evaluation:
             return None
         try:
             content = json.loads(path.read_text("utf-8"))
-            scores = {
-                str(name): [float(value) for value in values]
-                for name, values in content["scores"].items()
-            }
-            return cls(cv=int(content["cv"]), scores=scores, y=content["y"])
+            return cls(
+                cv=int(content["cv"]),
+                scores=_lists(content["scores"]),
+                y=content["y"],
+                # A run of an earlier version has only scores.
+                score_errors=_lists(content.get("score_errors", {})),
+                classes=list(content.get("classes", ())),
+                confusion_matrix=_counts(content),
+                responses={
+                    str(name): _lists(of_responses)
+                    for name, of_responses in content.get("responses", {}).items()
+                },
+            )
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as wrong:
             raise StudyError(f"{path} is not an evaluation: {wrong}.") from wrong
+
+
+def _lists(content: Mapping[str, Any]) -> dict[str, list[float]]:
+    return {str(k): [float(value) for value in own] for k, own in content.items()}
+
+
+def _counts(content: Mapping[str, Any]) -> list[list[int]]:
+    """Return the confusion matrix, which has a row and a column for each class."""
+    c = len(content.get("classes", ()))
+    rows = [[int(n) for n in row] for row in content.get("confusion_matrix", ())]
+    if [len(row) for row in rows] != [c] * c:
+        raise ValueError("classes and confusion_matrix do not go together")
+    return rows
 
 
 def cross_validation(study: StudyFile) -> CrossValidation:
@@ -110,15 +124,29 @@ def cross_validation_of(
 ) -> CrossValidation:
     """Return the cross-validation of steps, as a study and a silo both make it."""
     names = list(scoring) if isinstance(scoring, tuple) else scoring
-    return CrossValidation(unfitted_pipeline(steps, "rows"), cv=cv, scoring=names)
+    return CrossValidation(
+        unfitted_pipeline(steps, "rows"), cv=cv, scoring=names, details=True
+    )
 
 
 def evaluate(study: StudyFile, federation: Federation) -> Evaluation:
     """Cross-validate the steps of a study on its first view."""
     target = target_of(study.steps, study.label)
     found = cross_validation(study).fit(federation, target)
-    scores = {name: own[0].tolist() for name, own in found.test_scores_.items()}
-    return Evaluation(cv=study.cv, scores=scores, y=target)
+    counted = "confusion_" in vars(found)
+    targets = [target] if isinstance(target, str) else list(target or ())
+    return Evaluation(
+        cv=study.cv,
+        scores={name: own[0].tolist() for name, own in found.test_scores_.items()},
+        y=target,
+        score_errors={n: own.tolist() for n, own in found.score_errors_.items()},
+        classes=found.classes_.tolist() if counted else [],
+        confusion_matrix=found.confusion_.tolist() if counted else [],
+        responses={
+            name: dict(zip(targets, own.T.tolist(), strict=True))
+            for name, own in vars(found).get("response_scores_", {}).items()
+        },
+    )
 
 
 def with_evaluation(study: StudyFile, planned: Plan, federation: Federation) -> Plan:

@@ -8,6 +8,7 @@ and the Pipeline of a study has those that transform, and its last.
 
 import copy
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -18,6 +19,7 @@ from unpooled.federation.federation import Federation
 from unpooled.federation.planning.dry_run import plan
 from unpooled.federation.planning.plan import Plan
 from unpooled.models.base import FederatedEstimator
+from unpooled.study.declared_ranges import notes_on_ranges
 from unpooled.study.further_results import add_further_results, further_calls
 from unpooled.study.study_file import StudyFile, StudyStep, target_of
 
@@ -193,6 +195,7 @@ def plan_fit(
 ) -> Plan:
     """Return the plan of fitting steps of a study on a federation."""
     try:
-        return plan(unfitted_steps(steps, study.label), federation)
+        planned = plan(unfitted_steps(steps, study.label), federation)
     except DataError as wrong:
         raise DataError(f"{study.path.name}, [[steps]]: {wrong}") from wrong
+    return replace(planned, notes=(*planned.notes, *notes_on_ranges(study, steps)))

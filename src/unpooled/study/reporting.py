@@ -60,6 +60,7 @@ def facts_of_run(place: RunFolder) -> "Facts":
         evaluation=judged.summary() if judged is not None else None,
         policies={party: _limits(rules) for party, rules in state.policies.items()}
         or None,
+        carried={party: tuple(names) for party, names in state.carried.items()},
         notes=[
             *[SIMULATED] * state.simulated,
             *_updates(place),

@@ -24,6 +24,7 @@ from unpooled.federation.federation import Federation
 from unpooled.federation.local import note_common_rows
 from unpooled.federation.matching import agree_on_rows
 from unpooled.federation.planning.plan import Plan
+from unpooled.federation.progress import CallProgress
 from unpooled.ledger import Ledger
 from unpooled.models.files.model_file import save
 from unpooled.party.memory.kept_arrays import KeptStore
@@ -97,10 +98,12 @@ def run(
     planned: Planned | None = None,
     assemble: Assemble | None = None,
     follow: bool = False,
+    verbose: bool | None = False,
 ) -> Run:
     """Run a study into an empty folder; see `Study.run`.
 
-    `assemble` makes the federation; by default all parties are simulated.
+    `assemble` makes the federation; by default all parties are simulated. `verbose` is
+    that of `unpooled.simulate`.
     """
     path = study.folder if folder is None else Path(folder).expanduser()
     check_free(path)
@@ -128,6 +131,7 @@ def run(
         place.log(f"Started study {study.name}.")
         # The same objects: what the coordinator appends, the folder records.
         place.ledger, place.rounds = coordinator.ledger, coordinator.records
+        CallProgress(coordinator, verbose)
         return _fit_rest(study, place, federation, parties, listener)
 
 
@@ -138,8 +142,9 @@ def resume(
     listener: Listener | None = None,
     planned: Planned | None = None,
     assemble: Assemble | None = None,
+    verbose: bool | None = False,
 ) -> Run:
-    """Continue a run; see `Study.resume`, and `run` for `assemble`."""
+    """Continue a run; see `Study.resume`, and `run`."""
     path = study.folder if folder is None else Path(folder).expanduser()
     if not path.exists():
         raise StudyError(f"There is no run in {path} to resume. Run the study first.")
@@ -168,6 +173,7 @@ def resume(
         if rest or (study.cv and Evaluation.read(place.path) is None):
             place.state.resumed.append(place.next_round)
             place.write_state()
+        CallProgress(coordinator, verbose)
         place.log(f"Resumed; finished before: {', '.join(place.state.finished)}.")
         return _fit_rest(study, place, federation, parties, listener)
 
@@ -216,6 +222,8 @@ def _fit_rest(
             _let_silos_write(study, place, coordinator)
         models = place.models()
         save(pipeline_of(models, study.partition), place.path / "pipeline.unpooled")
+        carried = coordinator.carried
+        place.state.carried |= {name: list(of) for name, of in carried.items()}
         if study.report:
             write_report(place)
         write_results(place, pictures=study.report)
@@ -231,7 +239,7 @@ def _fitted(
     step: StudyStep, place: RunFolder, view: Federation, label: str | None
 ) -> Any:
     """Return the model of a step, fitted or updated."""
-    model: Any = place.checkpointed(step, anew=view.coordinator.follows)
+    model: Any = place.checkpointed(step, followed=view.coordinator.follows)
     if step.update is not None:
         return model.update(view)
     model.fit(view, target_of([step], label))

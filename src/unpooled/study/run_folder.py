@@ -78,6 +78,9 @@ class RunState:
         The first round after each interruption.
     done : bool
         Whether the run is complete.
+    carried : dict of str to list of str
+        By party, columns of which one row carries half of a direction, or more, where
+        the party tells it.
     """
 
     study: str
@@ -95,6 +98,7 @@ class RunState:
     simulated: bool = True
     resumed: list[int] = field(default_factory=list)
     done: bool = False
+    carried: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> "RunState":
@@ -104,6 +108,7 @@ class RunState:
             content = json.loads(file.read_text("utf-8"))
             check_version(content, path, _VERSION)
             del content["version"], content["unpooled"]
+            content = {"carried": {}} | content  # an earlier version has none
             _check_fields(cls, content)
             # A step's name is part of a path.
             if not all(
@@ -232,7 +237,7 @@ class RunFolder:
             for number, step in enumerate(self.state.finished)
         ]
 
-    def checkpointed(self, step: StudyStep, *, anew: bool) -> FederatedEstimator:
+    def checkpointed(self, step: StudyStep, *, followed: bool) -> FederatedEstimator:
         """Return a step's model, whose next fit continues from the last checkpoint.
 
         A long fit writes a checkpoint, the JSON file progress.json, after each part
@@ -240,15 +245,16 @@ class RunFolder:
 
         Parameters
         ----------
-        anew : bool
-            Begin anew in any case: silos that follow run a fit from its beginning.
+        followed : bool
+            Whether silos follow. They know what a part gave from the request after it,
+            which may not have come; so the last part is repeated.
         """
-        path = self.path / _CHECKPOINT
-        if anew:
-            path.unlink(missing_ok=True)
+        path, last = self.path / _CHECKPOINT, list[dict[str, Any]]()
 
         def write(reached: dict[str, Any]) -> None:
-            content = {"step": step.name, "reached": reached}
+            before = last.pop() if last else None
+            last.append(reached)
+            content = {"step": step.name, "reached": reached, "before": before}
             self.write(_CHECKPOINT, json.dumps(content, allow_nan=False))
 
         try:
@@ -258,7 +264,7 @@ class RunFolder:
                 # A finished step's checkpoint is still there if the process ended
                 # just before it was removed.
                 if content["step"] == step.name:
-                    reached = content["reached"]
+                    reached = content["before" if followed else "reached"]
             return step.estimator().continuing(reached, write)
         except (ValueError, TypeError, KeyError) as wrong:
             raise StudyError(

@@ -11,18 +11,8 @@ They are part of the text that is announced to silos, and are printed in the rep
 library does nothing with them.
 """
 
-from collections.abc import Mapping
-
 from unpooled.data.toml import Section
-
-# Keys of [study], with the words by which they are printed.
-HEADINGS: Mapping[str, str] = {
-    "purpose": "Purpose",
-    "controllers": "Controllers",
-    "contact": "Contact",
-    "legal_basis": "Legal basis",
-    "retention": "Retention",
-}
+from unpooled.report.statement import HEADINGS, statement_of
 
 
 def read_statement(head: Section) -> dict[str, str]:
@@ -38,10 +28,11 @@ def read_statement(head: Section) -> dict[str, str]:
     StudyError
         When a value is not a text, or `controllers` neither a text nor a list of texts.
     """
-    found = {}
-    for key, heading in HEADINGS.items():
-        several = key == "controllers" and isinstance(head.content.get(key), list)
-        text = "; ".join(head.names(key) or ()) if several else head.text(key)
-        if text:
-            found[heading] = " ".join(text.split())
-    return found
+    return statement_of(
+        {
+            key: head.names(key)
+            if key == "controllers" and isinstance(head.content.get(key), list)
+            else head.text(key)
+            for key in HEADINGS
+        }
+    )

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
+from unpooled.coordinator.coordinator import Coordinator
 from unpooled.federation.federation import Federation
 from unpooled.federation.planning.plan import Plan
+from unpooled.federation.progress import CallProgress
 from unpooled.study import run, submit
 from unpooled.study.evaluation import with_evaluation
 from unpooled.study.pipeline import plan_fit, unfitted_pipeline
@@ -36,9 +38,18 @@ class Study(StudyFile):
         Number of folds that the steps are judged on, and names of scores.
     """
 
-    def federation(self) -> Federation:
-        """Open every party's source in this process; see `unpooled.simulate`."""
-        return simulated_federation(self)[0]
+    def federation(self, *, verbose: bool | None = None) -> Federation:
+        """Open every party's source in this process; see `unpooled.simulate`.
+
+        Parameters
+        ----------
+        verbose : bool, optional
+            Whether calls on the federation show their rounds, as of `simulate`.
+        """
+        federation = simulated_federation(self)[0]
+        assert isinstance(federation.coordinator, Coordinator)
+        CallProgress(federation.coordinator, verbose)
+        return federation
 
     def pipeline(self) -> Any:
         """Return the steps as a scikit-learn Pipeline that is not fitted.
@@ -79,6 +90,7 @@ class Study(StudyFile):
         wait: float = 0.0,
         waiting: Callable[[str, float], None] | None = None,
         follow: bool = False,
+        verbose: bool | None = None,
     ) -> Run:
         """Fit every step; write models, ledger, log and report into a folder.
 
@@ -105,6 +117,11 @@ class Study(StudyFile):
         follow : bool, default False
             Whether simulated silos follow, as of `unpooled.simulate`. Those of a
             consortium always do.
+        verbose : bool, optional
+            Whether every fit shows its rounds on standard error, as of
+            `unpooled.simulate`: by default in a terminal or notebook, where it takes
+            more than two seconds and there is no `listener`. With a kit only the
+            listener is called.
 
         Returns
         -------
@@ -121,7 +138,12 @@ class Study(StudyFile):
         """
         if kit is None:
             return run.run(
-                self, folder, listener=listener, planned=planned, follow=follow
+                self,
+                folder,
+                listener=listener,
+                planned=planned,
+                follow=follow,
+                verbose=_shown(verbose, listener),
             )
         return submit.run_over(
             self,
@@ -144,6 +166,7 @@ class Study(StudyFile):
         stop: Callable[[], bool] | None = None,
         wait: float = 0.0,
         waiting: Callable[[str, float], None] | None = None,
+        verbose: bool | None = None,
     ) -> Run:
         """Continue a run that ended before it was complete.
 
@@ -155,11 +178,17 @@ class Study(StudyFile):
         ----------
         folder : str or Path, optional
             Used in place of the folder that the study file names.
-        kit, listener, planned, stop, wait, waiting : optional
+        kit, listener, planned, stop, wait, waiting, verbose : optional
             As in `run`.
         """
         if kit is None:
-            return run.resume(self, folder, listener=listener, planned=planned)
+            return run.resume(
+                self,
+                folder,
+                listener=listener,
+                planned=planned,
+                verbose=_shown(verbose, listener),
+            )
         return submit.run_over(
             self,
             Path(kit),
@@ -171,3 +200,8 @@ class Study(StudyFile):
             wait=wait,
             waiting=waiting,
         )
+
+
+def _shown(verbose: bool | None, listener: Listener | None) -> bool | None:
+    """Return `verbose`; a caller with a listener shows the rounds itself."""
+    return False if verbose is None and listener is not None else verbose

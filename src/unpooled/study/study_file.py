@@ -460,6 +460,12 @@ def _read_model(section: Section) -> type[FederatedEstimator]:
     return kind
 
 
+def _those_with(method: str) -> str:
+    """Return the names of the estimators that have a method."""
+    able = [name for name, kind in estimators().items() if hasattr(kind, method)]
+    return ", ".join(able)
+
+
 def _read_update(
     section: Section, kind: type[FederatedEstimator], folder: Path
 ) -> Path | None:
@@ -467,9 +473,8 @@ def _read_update(
     if file is None:
         return None
     if not hasattr(kind, "update"):
-        able = [name for name, kind in estimators().items() if hasattr(kind, "update")]
         section.fail("update", f"a {kind.__name__} cannot be updated; models that can "
-                     f"are {', '.join(able)}")  # fmt: skip
+                     f"are {_those_with('update')}")  # fmt: skip
     for key in section:
         if key not in ("model", "name", "update"):
             section.fail(key, "an update keeps the parameters of the fitted model; "
@@ -501,9 +506,8 @@ def _read_select(
     if percent is None:
         return None
     if not (by_columns and hasattr(kind, "select")):
-        able = [name for name, kind in estimators().items() if hasattr(kind, "select")]
         section.fail("select", f"columns are selected on a column partition, by "
-                     f"{', '.join(able)}; leave it out")  # fmt: skip
+                     f"{_those_with('select')}; leave it out")  # fmt: skip
     if not 0.0 < percent <= 100.0:
         section.fail("select", f"is a percentage of each silo's columns, above 0 and "
                      f"at most 100, not {percent}")  # fmt: skip

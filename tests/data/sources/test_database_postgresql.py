@@ -1,6 +1,8 @@
 """Tables in PostgreSQL: types, schemas, lost connections, a study of three kinds."""
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.decomposition import PCA
@@ -54,6 +56,59 @@ def test_postgresql_types(server):
     for name, values in expected.items():
         table = open_source(f"{server}&table=rows", columns=["f4"], label=name)
         assert_array_equal(whole(table, extra=[name])[1][name], values)
+
+
+@pytest.mark.parametrize(
+    ("where", "kept"),
+    [
+        ("age >= 18", lambda f: f[f.age >= 18]),
+        ("not age >= 18 or ward == 'north'",
+         lambda f: f[(f.age.notna() & ~(f.age >= 18)) | (f.ward == "north")]),
+        ("ward in ['south', 'east'] and n <= 2.5",
+         lambda f: f[f.ward.isin(["south", "east"]) & (f.n <= 2.5)]),
+        ("seen >= '2021-01-01'", lambda f: f[f.seen >= "2021-01-01"]),
+    ],
+)  # fmt: skip
+def test_postgresql_rows_that_fulfil_a_condition(server, where, kept):
+    """The same rows that pandas keeps, of NULL cells, text, numeric and date columns.
+
+    The condition's columns need not be features, and every pass leaves out the others.
+    """
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(10, 30, 50).astype(float),
+            "n": rng.integers(0, 10, 50) / 2,
+            "ward": rng.choice(["north", "south", "east"], 50).astype(object),
+            "seen": pd.to_datetime("2020-06-01")
+            + pd.to_timedelta(range(0, 500, 10), "D"),
+        }
+    )
+    frame.loc[::7, "age"] = np.nan
+    frame.loc[::11, "ward"] = None
+    frame = frame.sort_values("n", kind="stable", ignore_index=True)
+    write(server, "visits", pa.Table.from_pandas(frame.assign(id=range(50))))
+
+    source = f"{server}&query=SELECT *, n * 2 AS twice FROM visits ORDER BY id"
+    table = open_source(source, columns=["n", "twice"], label="ward", where=where)
+
+    expected = kept(frame)
+    assert 0 < len(expected) < 50
+    for _ in range(2):
+        X, extra = whole(table, extra=["ward"])
+        assert_array_equal(X, np.column_stack([expected.n, 2 * expected.n]))
+        found = [None if one is None else str(one) for one in extra["ward"]]
+        assert found == [None if pd.isna(one) else one for one in expected.ward]
+    assert table.n_rows == len(expected)
+
+
+def test_postgresql_refuses_a_condition_on_no_column(server):
+    run(server, "CREATE TABLE rows AS SELECT 1.5 AS a")
+
+    with pytest.raises(DataError, match="'b'"):
+        open_source(f"{server}&table=rows", where="b > 1")
+    with pytest.raises(DataError, match="No row of the source"):
+        open_source(f"{server}&table=rows", where="a > 2")
 
 
 def test_postgresql_schemas(server):

@@ -143,3 +143,25 @@ def test_mistakes_are_refused_by_name():
     with pytest.raises(DataError, match="refit='f1' is none of the scores"):
         up.GridSearchCV(model, {"shrinkage": [0.1]}, refit="f1").fit(federation, "kind")
     assert clone(up.GridSearchCV(model, {"shrinkage": [0.1]})).cv == 5
+
+
+@pytest.mark.parametrize(
+    "grid",
+    [
+        {"lda__shrinkage": [0.1, 0.5]},
+        {"lda__shrinkage": [0.1, 0.5], "scale__with_std": [True, False]},
+        [{"lda__n_components": [1, 2]}, {"scale__with_mean": [False]}],
+    ],
+)
+def test_a_plan_has_the_rounds_that_a_search_takes(grid):
+    """Whether candidates share totals or not, and with the fit of the best one."""
+    federation = federated()
+    search = up.GridSearchCV(pipelines()[0], grid, cv=3)
+
+    planned = up.plan(search, federation, "kind")
+    assert len(federation.ledger) == 0
+    search.fit(federation, "kind")
+
+    assert planned.rounds == len({line.round for line in federation.ledger})
+    steps = {line.step for line in planned.releases}
+    assert steps == {line.step for line in federation.ledger}

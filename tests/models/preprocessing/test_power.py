@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import pytest
+import scipy.stats
 import sklearn.decomposition
 import sklearn.impute
 import sklearn.preprocessing
@@ -238,6 +239,48 @@ def test_a_plan_tells_what_a_fit_of_moderate_columns_would_ask(rows):
     assert {tuple(one) for one in told} >= {
         tuple(one) for one in asked if one[0] not in ("lam", "column")
     }
+
+
+def test_skewness_before_and_after_is_that_of_pooled_rows(rows):
+    """Equal to SciPy's on the pooled rows; cells are missing, a column is constant."""
+    X = rows.copy()
+    X[::9, 0] = np.nan
+    X[:, 1] = 3.0
+    silos = {"one": X[:1], "few": X[1:12], "rest": X[12:]}
+    federation = simulate(silos, policy=Policy.open(), follow=True)
+
+    with pytest.warns(UserWarning, match="Constant columns"):
+        model = summed(skewness=True).fit(federation)
+
+    pooled = [scipy.stats.skew(x[~np.isnan(x)]) for x in np.delete(X, 1, axis=1).T]
+    after = np.delete(model.transform(X), 1, axis=1).T
+    pooled_after = [scipy.stats.skew(x[~np.isnan(x)]) for x in after]
+    # Means travel with twelve digits, in units of which a deviation has some ten.
+    assert_allclose(np.delete(model.skewness_, 1), pooled, rtol=1e-9, atol=1e-9)
+    assert_allclose(
+        np.delete(model.transformed_skewness_, 1), pooled_after, rtol=1e-9, atol=1e-9
+    )
+    assert np.isnan(model.skewness_[1])
+    assert np.isnan(model.transformed_skewness_[1])
+    table = model.summary().tables["columns"]
+    assert table.column("skewness_before")[0] == model.skewness_[0]
+    assert "Skewness is 0 for a symmetric column" in table.note
+    with pytest.warns(UserWarning, match="Constant columns"):
+        other = summed(skewness=True, standardize=False).fit(federation)
+    assert_array_equal(other.transformed_skewness_, model.transformed_skewness_)
+    steps = [line.step for line in federation.ledger]
+    assert {"power.local_sums", "power.local_squares"} < set(steps)
+    assert steps[-1] == "power.local_third_powers"
+
+
+def test_skewness_is_opened_only_where_it_is_asked_for(rows):
+    federation = simulate(partition_rows(rows, 3), policy=Policy.open())
+
+    model = summed().fit(federation)
+
+    assert not hasattr(model, "skewness_")
+    assert "power.local_third_powers" not in {one.step for one in federation.ledger}
+    assert "skewness=True" in model.summary().tables["columns"].note
 
 
 @pytest.mark.parametrize("name", ["wine", "diabetes", "breast_cancer"])

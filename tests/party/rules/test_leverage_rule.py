@@ -156,13 +156,14 @@ def by_scatter(monkeypatch):
 
 def test_a_scatter_that_is_released_clears_the_rows_once(by_scatter, monkeypatch):
     cleared = []
-    real = leverage.clears_rows
+    real = leverage.leverage_by_scatter
 
-    def counted(*args: Any) -> bool:
-        cleared.append(real(*args))
-        return cleared[-1]
+    def counted(*args: Any) -> Any:
+        found = real(*args)
+        cleared.append(found is not None and found.at_most <= 0.95)
+        return found
 
-    monkeypatch.setattr(leverage, "clears_rows", counted)
+    monkeypatch.setattr(leverage, "leverage_by_scatter", counted)
     monkeypatch.delattr(leverage, "largest_leverage")
     here = silos()
     scaled = up.StandardScaler().fit(here.federation).transform(here.federation)

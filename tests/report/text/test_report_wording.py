@@ -1,13 +1,17 @@
 """What the report says of every array that left, came in or stayed."""
 
+import importlib
+import pkgutil
+
 import numpy as np
 import pandas as pd
 
 import unpooled as up
 from report_pages import facts, rows
+from unpooled import models
 from unpooled.ledger import Ledger, Release
 from unpooled.models.files.catalogue import estimators
-from unpooled.protocol.step import home_of, steps_of, summed
+from unpooled.protocol.step import Step, home_of, steps_of, summed
 from unpooled.report.facts import facts_of
 from unpooled.report.html import Facts
 from unpooled.report.text.cautions import cautions
@@ -201,3 +205,33 @@ def test_step_without_a_meaning_is_named():
 
     said = sentence(some, some.ledger[0])
     assert said.text.startswith(f"The array “total” of the step {nameless.name}: 4 ")
+
+
+# What a statistician calls an array; a reader who is none is told what it is made of.
+TERMS = (
+    "covariance", "determinant", "eigenvalue", "eigenvector", "frobenius", "gram ",
+    "inner product", "matrix", "residual", "sample size", "scatter", "sum of squares",
+)  # fmt: skip
+
+
+def test_every_term_of_what_leaves_is_said_in_plain_words_too():
+    """The plain phrase stands in parentheses behind the term, or the reverse."""
+    modules = [
+        importlib.import_module(found.name)
+        for found in pkgutil.walk_packages(models.__path__, f"{models.__name__}.")
+    ]
+    steps = {
+        step.name: step
+        for module in modules
+        for step in vars(module).values()
+        if isinstance(step, Step)
+    }
+    assert len(steps) > 100
+    bare = {
+        f"{step.name}.{name}": declared.meaning
+        for step in steps.values()
+        for name, declared in step.leaves.items()
+        if any(term in f"{declared.meaning.lower()} " for term in TERMS)
+        and "(" not in declared.meaning
+    }
+    assert bare == {}

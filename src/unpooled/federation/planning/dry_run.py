@@ -300,6 +300,8 @@ def _answers(
             if rule := str(reply.header.get("rule", "")):
                 columns = _names(reply.header.get("columns", []))
                 refusals.append(((party, request.step, rule), columns))
+            if carried := _names(reply.header.get("carried", [])):
+                coordinator.told_carried[party] = carried
         constant = [
             _names(reply.header.get("constant", []))
             for reply in replies.messages.values()
@@ -310,10 +312,22 @@ def _answers(
                 f"Constant in every silo: {listing(everywhere)}. Unless its values "
                 f"differ between silos, {model} finds no solution: leave it out."
             )
+    notes += [
+        carried_note(party, columns) for party, columns in coordinator.carried.items()
+    ]
     return _Answers(
         refusals=list(dict.fromkeys(refusals)),
         notes=list(dict.fromkeys(notes)),
         latency=latency if math.isfinite(latency) else 0.0,
+    )
+
+
+def carried_note(party: str, columns: Sequence[str]) -> str:
+    """Return the warning that one row carries much of a direction of columns."""
+    return (
+        f"In {party} one row carries half or more of a direction of the columns "
+        f"{listing(columns)}: their covariances tell much about that person. "
+        f"RareColumns leaves such columns out."
     )
 
 

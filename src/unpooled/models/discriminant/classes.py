@@ -165,7 +165,7 @@ def agreed_classes(
     classes : sequence, optional
         The names, where they are known beforehand.
     n_planned : int
-        Number of classes that a plan assumes, which does not know it.
+        Number of classes that a plan assumes at least, which does not know it.
     least : int, default 2
         Fewest classes that there must be, where the names are not given.
 
@@ -180,6 +180,7 @@ def agreed_classes(
         salts = size + np.arange(size)
         cells = federation.sum(names_step, salts=salts)["cells"]
         if federation.coordinator.planned:
+            n_planned = max(n_planned, federation.coordinator.n_classes)
             names = names_of(range(n_planned))
             rows = max(federation.coordinator.n_rows // n_planned, 1)
             return names, np.full(n_planned, float(rows))

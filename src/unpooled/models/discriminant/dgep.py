@@ -35,8 +35,9 @@ from unpooled.models.generalized_eigen.matrix_pairs import discriminant_factors
 from unpooled.protocol.step import disclosed, release, summed
 
 _WHITENED = (
-    "between-class scatter matrix of the silo's own classes, whitened by its own "
-    "within-class scatter matrix"
+    "between-class scatter matrix of the silo's own classes (products of every two "
+    "columns' deviations of the class means), whitened by its own within-class scatter "
+    "matrix"
 )
 
 

@@ -319,6 +319,7 @@ class LinearDiscriminantAnalysis(
     coef_: Float[Array, "q p"]
     intercept_: Float[Array, " q"]
 
+    _scored_by = ("accuracy", "balanced_accuracy", "roc_auc")
     _steps = (
         *(classes, within_scatter, ledoit_wolf, dgep),
         *(moments.local_squares, moments.local_scatter),
@@ -562,7 +563,6 @@ class LinearDiscriminantAnalysis(
             return diagnosis_of(federation, pair, {}, self.scalings_, M)
 
     def _n_planned(self) -> int:
-        """Return how many classes a plan assumes, which does not know their names."""
         return (self.n_components or 1) + 1 if self.priors is None else len(self.priors)
 
     def _check_parameters(self) -> None:

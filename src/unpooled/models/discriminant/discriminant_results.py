@@ -14,14 +14,17 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
 from unpooled.results.fitted_attributes import MOST_ACROSS, columns_by
-from unpooled.results.formats import left_out, listed, number, per_cent
+from unpooled.results.formats import counted, left_out, listed, number, per_cent
 from unpooled.results.plots import charts, class_plots
+from unpooled.results.plots.drawing import short
 
 if TYPE_CHECKING:
     from unpooled.models.discriminant.discriminant import LinearDiscriminantAnalysis
 
 _MOST_CURVES = 8  # classes along one direction
 _MOST_PANELS = 3  # directions whose correlations are drawn side by side
+_MOST_COEFFICIENTS = 5  # classes whose coefficients are drawn side by side
+_TITLE = 12  # letters of a class above its panel
 
 
 def discriminant_exhibits(
@@ -384,7 +387,42 @@ def _decisions(model: "LinearDiscriminantAnalysis", columns: Sequence[str]) -> E
         coef.T,
         first=("(intercept)", *intercept),
     )
-    return Exhibit("Decision functions", text, tables)
+    if (covariance := vars(model).get("covariance_")) is None:
+        return Exhibit("Decision functions", text, tables)
+    # Per standard deviation within classes: sizes can be compared between columns.
+    per_deviation = coef * np.sqrt(np.diag(covariance))
+    tables += columns_by(
+        "standardised_coefficients",
+        columns,
+        heads,
+        per_deviation.T,
+        caption="Per standard deviation of the column within classes",
+        place="files",
+    )
+    titles = [f"{names[1]} / {names[0]}"] if len(names) == 2 else names
+    shown = min(len(titles), _MOST_COEFFICIENTS)
+    order = np.argsort(-np.abs(per_deviation).max(axis=0), kind="stable")[:MOST_ROWS]
+    text += (
+        " The bars are coefficients per standard deviation of the column within "
+        "classes, so that their lengths can be compared; the files have their numbers."
+    )
+    if shown < len(titles) or len(order) < len(columns):
+        text += f" Drawn are {counted(shown, 'class', 'classes')} and the "
+        text += f"{counted(len(order), 'column')} with the largest."
+    picture = Picture(
+        "coefficients",
+        "Coefficients of the decision functions",
+        f"Bars of coefficients per standard deviation within classes; the largest is "
+        f"that of {columns[int(order[0])]}. The numbers are in the files.",
+        partial(
+            charts.loadings,
+            per_deviation[:shown][:, order],
+            [columns[int(j)] for j in order],
+            [short(title, _TITLE) for title in titles[:shown]],
+        ),
+        ("standardised_coefficients",),
+    )
+    return Exhibit("Decision functions", text, tables, picture)
 
 
 def _class_means(

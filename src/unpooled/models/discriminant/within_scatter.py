@@ -40,8 +40,8 @@ from unpooled.protocol.step import public, release, stays, summed
     },
     squares=release(
         "p",
-        meaning="each column's squared deviations from its class means, added, with a "
-        "weight for each class",
+        meaning="within-class sum of squares of each column (squared deviations from "
+        "its class means, added with a weight for each class)",
     ),
     scatter=stays(
         "p p",

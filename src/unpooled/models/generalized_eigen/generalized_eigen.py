@@ -55,8 +55,8 @@ SOLVERS = ("exact", "dgep-eigh", "dgep-power")
 
 
 @summed(
-    A=release("p p", symmetric=True, meaning="the matrix A of the problem"),
-    B=release("p p", symmetric=True, meaning="the matrix B of the problem"),
+    A=release("p p", symmetric=True, meaning="matrix A of the problem (A v = λ B v)"),
+    B=release("p p", symmetric=True, meaning="matrix B of the problem (A v = λ B v)"),
 )
 def local_pair(kept: Any) -> dict[str, Any]:
     """Release the matrices that the user's step kept."""
@@ -76,7 +76,13 @@ def local_whitened(kept: Any, *, ridge: float, pseudo: bool) -> dict[str, Any]:
     return {"M": root @ symmetric(kept["A"]) @ root}
 
 
-@disclosed(radii=release("2", meaning="the largest eigenvalues of the silo's A and B"))
+@disclosed(
+    radii=release(
+        "2",
+        meaning="the largest eigenvalues of the silo's A and B (the most by which each "
+        "stretches a direction)",
+    )
+)
 def local_radii(kept: Any) -> dict[str, Any]:
     """Disclose the spectral radii that are in the paper's bound."""
     return {"radii": np.array([np.linalg.norm(kept[name], 2) for name in ("A", "B")])}

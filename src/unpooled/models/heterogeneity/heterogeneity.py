@@ -116,10 +116,15 @@ def local_squares(
     ),
     logs=release(
         "",
-        meaning="log-determinants of the silos' covariance matrices, weighted by "
-        "degrees of freedom and added",
+        meaning="log-determinants of the silos' covariance matrices (how much each "
+        "silo's rows spread in all directions), weighted by degrees of freedom and "
+        "added",
     ),
-    singular=release("", meaning="how many silos have a singular covariance matrix"),
+    singular=release(
+        "",
+        meaning="how many silos have a singular covariance matrix (a column is "
+        "constant or follows from others)",
+    ),
 )
 def local_shifts(kept: Any, *, squares: Float[Array, " p"]) -> dict[str, Any]:
     """Release the scatter that was kept, the part of it between silos, and log|S_i|."""

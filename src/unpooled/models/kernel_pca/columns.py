@@ -46,7 +46,9 @@ _SUMS = public(
     by="party",
     takes={"chosen": _CHOSEN},
     squares=release(
-        "", meaning="sum of squares of all columns, about zero or about their means"
+        "",
+        meaning="total sum of squares (all columns' squared distances from zero or "
+        "from their means, in one number)",
     ),
     mean=stays("p", meaning="the means of the silo's own columns"),
     landmarks=stays("l p", meaning="the silo's own columns of the landmark rows"),
@@ -70,7 +72,9 @@ def own_landmarks(
 @summed(
     by="party",
     squares=release(
-        "", meaning="sum of squares of all columns, about zero or the fitted means"
+        "",
+        meaning="total sum of squares (all columns' squared distances from zero or "
+        "from the fitted means, in one number)",
     ),
 )
 def own_extent(X: Float[Array, "N p"], kept: Any, *, centred: bool) -> dict[str, Any]:
@@ -223,7 +227,11 @@ def own_map(
     by="party",
     settings=(),  # linear in the share
     takes={"size": "size k"},
-    eigenvalues=release("k", meaning="eigenvalues of the kernel matrix of all columns"),
+    eigenvalues=release(
+        "k",
+        meaning="eigenvalues of the kernel matrix of all columns (how much the people "
+        "differ along each component)",
+    ),
 )
 def own_values(kept: Any, *, share: float, size: int) -> dict[str, Any]:
     """Release the eigenvalues, which every silo knows, as a sum of equal parts."""
@@ -249,7 +257,11 @@ def own_coordinates(
 @disclosed(
     by="party",
     takes={"size": "size k", "width": "size l"},
-    vectors=release("N k", meaning="eigenvectors of the kernel matrix"),
+    vectors=release(
+        "N k",
+        meaning="eigenvectors of the kernel matrix (each person's place along each "
+        "component)",
+    ),
     offset=release("l", meaning="means of the kernel values, or of the features"),
     dual=release("l k", meaning="weights of kernel values, or of features, in scores"),
 )

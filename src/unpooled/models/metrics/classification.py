@@ -11,7 +11,7 @@ predicted as each class; one of its cells may be one person.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -133,6 +133,8 @@ def local_binned(
 
 @summed(
     takes={"count": public("b", _IN_BINS, counts="cells")},
+    # Sums between edges of other bins would subtract to those of a few people.
+    settings=("bins",),
     probability=release(
         "b", meaning="the probabilities of the rows in each bin, added"
     ),
@@ -144,13 +146,18 @@ def local_binned(
     ),
 )
 def local_binned_sums(
-    X: Float[Array, "n k"], *, count: Float[Array, " b"], decides: bool, last: bool
+    X: Float[Array, "n k"],
+    *,
+    count: Float[Array, " b"],
+    bins: int,
+    decides: bool,
+    last: bool,
 ) -> dict[str, Any]:
     """Add the probabilities of this silo's rows, bin by bin; bins have upper edges."""
     p = probability(X, decides=decides, last=last)
-    bin_of = bins_of(p, len(count), inclusive=True)
-    own = np.bincount(bin_of, minlength=len(count)).astype(float)
-    return {"probability": np.bincount(bin_of, p, minlength=len(count)), "own": own}
+    bin_of = bins_of(p, bins, inclusive=True)
+    own = np.bincount(bin_of, minlength=bins).astype(float)
+    return {"probability": np.bincount(bin_of, p, minlength=bins), "own": own}
 
 
 def probability(
@@ -207,22 +214,11 @@ def confusion_matrix(
     --------
     sklearn.metrics.confusion_matrix : its twin on rows in one place.
     """
-    if normalize not in (None, "true", "pred", "all"):
-        raise DataError(
-            f'normalize={normalize!r}; choose None, "true", "pred" or "all".'
-        )
+    check_normalize(normalize)
     given = None if labels is None else np.asarray(labels).tolist()
-    arguments = {"y_true": y_true, "labels": given, "normalize": normalize}
-    predictor_of("confusion_matrix", y_pred, PREDICT)
-    with measuring("confusion_matrix", y_pred, arguments):
-        found = _confusion(y_true, y_pred)
-    counts = found.of(given)
-    if normalize is None:
-        return counts
-    sums = counts.sum(
-        axis={"true": 1, "pred": 0, "all": None}[normalize], keepdims=True
-    )
-    return np.divide(counts, sums, out=np.zeros(counts.shape), where=sums > 0)
+    arguments = {"labels": given, "normalize": normalize}
+    found = _counted("confusion_matrix", y_true, y_pred, arguments)
+    return found.of(given).shares(normalize)
 
 
 def accuracy_score(y_true: Any, y_pred: Any, *, normalize: bool = True) -> float:
@@ -245,12 +241,9 @@ def accuracy_score(y_true: Any, y_pred: Any, *, normalize: bool = True) -> float
     --------
     sklearn.metrics.accuracy_score : its twin on rows in one place.
     """
-    arguments = {"y_true": y_true, "normalize": bool(normalize)}
-    predictor_of("accuracy_score", y_pred, PREDICT)
-    with measuring("accuracy_score", y_pred, arguments):
-        counts = _confusion(y_true, y_pred).counts
-    right = float(counts.trace())
-    return right / float(counts.sum()) if normalize else right
+    arguments = {"normalize": bool(normalize)}
+    found = _counted("accuracy_score", y_true, y_pred, arguments)
+    return found.accuracy if normalize else float(found.counts.trace())
 
 
 def balanced_accuracy_score(
@@ -275,15 +268,11 @@ def balanced_accuracy_score(
     --------
     sklearn.metrics.balanced_accuracy_score : its twin on rows in one place.
     """
-    arguments = {"y_true": y_true, "adjusted": bool(adjusted)}
-    predictor_of("balanced_accuracy_score", y_pred, PREDICT)
-    with measuring("balanced_accuracy_score", y_pred, arguments):
-        counts = _confusion(y_true, y_pred).counts
-    sizes = counts.sum(axis=1)
-    recalls = (counts.diagonal() / np.where(sizes > 0, sizes, 1))[sizes > 0]
-    score = float(np.mean(recalls))
-    if adjusted and len(recalls) > 1:
-        chance = 1.0 / len(recalls)
+    arguments = {"adjusted": bool(adjusted)}
+    found = _counted("balanced_accuracy_score", y_true, y_pred, arguments)
+    score, n_classes = found.balanced_accuracy, len(found.recalls)
+    if adjusted and n_classes > 1:
+        chance = 1.0 / n_classes
         score = (score - chance) / (1.0 - chance)
     return score
 
@@ -315,8 +304,7 @@ def log_loss(y_true: Any, y_pred: Any, *, normalize: bool = True) -> float:
     sklearn.metrics.log_loss : its twin on rows in one place.
     """
     arguments = {"y_true": y_true, "normalize": bool(normalize)}
-    by = predictor_of("log_loss", y_pred, PROBABILITIES)
-    with measuring("log_loss", y_pred, arguments):
+    with measuring("log_loss", y_pred, PROBABILITIES, arguments) as by:
         names, count = _true_classes(y_true, y_pred)
         fitted = names_of(by.model.classes_.tolist()).tolist()
         _check_known(names, fitted)
@@ -484,7 +472,9 @@ def calibration_curve(
     Released, as totals only: the sizes of the classes among these rows; how many rows
     of each class are in each bin; the sum of the probabilities in each bin. A silo
     sends the sums only if every bin has `min_rows` rows in all silos together, and
-    either none or `min_own_cells` in the silo itself, or none at all.
+    either none or `min_own_cells` in the silo itself, or none at all; and only for one
+    number of bins about a column, over all studies (`one_setting`): a single person may
+    stand between an edge of five bins and one of six.
 
     See Also
     --------
@@ -497,12 +487,14 @@ def calibration_curve(
         )
     arguments = {"y_true": y_true, "pos_label": _plain(pos_label), "n_bins": n_bins}
     _check_bins(n_bins)
-    by = predictor_of("calibration_curve", y_prob, PROBABILITIES)
-    positive, last = _positive("calibration_curve", by.model, pos_label)
-    with measuring("calibration_curve", y_prob, arguments):
+    metric = "calibration_curve"
+    positive, last = _positive(metric, y_prob, PROBABILITIES, pos_label)
+    with measuring(metric, y_prob, PROBABILITIES, arguments):
         binned, own = _binned(y_true, y_prob, positive, last, n_bins, inclusive=True)
         count = binned.sum(axis=0)
-        totals = y_prob.sum(local_binned_sums, count=count, decides=False, last=last)
+        totals = y_prob.sum(
+            local_binned_sums, count=count, bins=n_bins, decides=False, last=last
+        )
     some = count > 0
     mean = totals["probability"][some] / count[some]
     return binned[own].sum(axis=0)[some] / count[some], mean
@@ -510,46 +502,111 @@ def calibration_curve(
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Confusion:
-    """A confusion matrix over all classes, of the label or predicted."""
+class Confusion:
+    """How many rows of each class are predicted as each class.
+
+    Attributes
+    ----------
+    values : list
+        The c classes, of the label or predicted, sorted.
+    counts : (c, c) array
+        Entry (i, j) counts rows of class i that are predicted as class j.
+    """
 
     values: Sequence[Any]
     counts: Int[Array, "c c"]
 
-    def of(self, labels: Sequence[Any] | None) -> Int[Array, "c c"]:
-        """Return the matrix of some classes, or of those that occur."""
+    def of(self, labels: Sequence[Any] | None) -> "Confusion":
+        """Return the matrix of some classes in this order, or of those that occur."""
+        known = list(self.values)
         if labels is None:
             occurs = (self.counts.sum(axis=0) + self.counts.sum(axis=1)) > 0
-            return self.counts[np.ix_(occurs, occurs)]
-        known = list(self.values)
-        if not set(labels) & set(known):
+            labels = [
+                value for value, there in zip(known, occurs, strict=True) if there
+            ]
+        elif not set(labels) & set(known):
             raise DataError(f"No row is of the classes {list(labels)}.")
-        size = len(labels)
-        chosen = np.zeros((size, size), dtype=np.int64)
+        chosen = np.zeros((len(labels), len(labels)), dtype=np.int64)
         for i, true in enumerate(labels):
             for j, predicted in enumerate(labels):
                 if true in known and predicted in known:
                     place = known.index(true), known.index(predicted)
                     chosen[i, j] = self.counts[place]
-        return chosen
+        return Confusion(list(labels), chosen)
+
+    def shares(self, normalize: str | None) -> Float[Array, "c c"] | Int[Array, "c c"]:
+        """Return the counts, divided as scikit-learn's `normalize` says."""
+        if normalize is None:
+            return self.counts
+        axis = {"true": 1, "pred": 0, "all": None}[normalize]
+        sums = self.counts.sum(axis=axis, keepdims=True)
+        zeros = np.zeros(self.counts.shape)
+        return np.divide(self.counts, sums, out=zeros, where=sums > 0)
+
+    @property
+    def accuracy(self) -> float:
+        """The share of rows whose class is predicted rightly."""
+        return float(self.counts.trace()) / float(self.counts.sum())
+
+    @property
+    def recalls(self) -> Float[Array, " l"]:
+        """The share that is predicted rightly of each class that has rows."""
+        sizes = self.counts.sum(axis=1)
+        return self.counts.diagonal()[sizes > 0] / sizes[sizes > 0]
+
+    @property
+    def balanced_accuracy(self) -> float:
+        """The mean of `recalls`."""
+        return float(np.mean(self.recalls))
+
+    @property
+    def largest_share(self) -> float:
+        """The share of the largest class: the accuracy of always naming it."""
+        return float(self.counts.sum(axis=1).max()) / float(self.counts.sum())
 
 
-def _confusion(y_true: Any, y_pred: Federation) -> _Confusion:
-    """Return the confusion matrix; two rounds."""
-    by = y_pred.predicted_by
-    assert by is not None, "the metric has checked it"
-    names, count = _true_classes(y_true, y_pred)
-    fitted = names_of(by.model.classes_.tolist())
-    totals = y_pred.sum(
-        local_confusion, classes=names, count=count, predictions=len(fitted)
-    )
+def added_confusions(several: Sequence[Confusion]) -> Confusion:
+    """Return the counts of several sets of rows, such as all folds, added."""
+    values = sorted({value for one in several for value in one.values})
+    counts = np.zeros((len(values), len(values)), dtype=np.int64)
+    for one in several:
+        at = [values.index(value) for value in one.values]
+        counts[np.ix_(at, at)] += one.counts
+    return Confusion(values, counts)
+
+
+def confusion(y_true: Any, y_pred: Any) -> Confusion:
+    """Return what `confusion_matrix` opens, with the names of the classes."""
+    nothing = {"labels": None, "normalize": None}
+    return _counted("confusion_matrix", y_true, y_pred, nothing)
+
+
+def check_normalize(normalize: Any) -> None:
+    """Check a parameter `normalize` of confusion matrices."""
+    if normalize not in (None, "true", "pred", "all"):
+        raise DataError(
+            f'normalize={normalize!r}; choose None, "true", "pred" or "all".'
+        )
+
+
+def _counted(
+    metric: str, y_true: Any, y_pred: Any, arguments: Mapping[str, Any]
+) -> Confusion:
+    """Return the confusion matrix for a metric; two rounds."""
+    asked = {"y_true": y_true, **arguments}
+    with measuring(metric, y_pred, PREDICT, asked) as by:
+        names, count = _true_classes(y_true, y_pred)
+        fitted = names_of(by.model.classes_.tolist())
+        totals = y_pred.sum(
+            local_confusion, classes=names, count=count, predictions=len(fitted)
+        )
     every = names_of([*class_values(names).tolist(), *class_values(fitted).tolist()])
     position = {tuple(words): k for k, words in enumerate(every.tolist())}
     counts = np.zeros((len(every), len(every)), dtype=np.int64)
     rows = [position[tuple(words)] for words in names.tolist()]
     columns = [position[tuple(words)] for words in fitted.tolist()]
     counts[np.ix_(rows, columns)] = np.rint(totals["confusion"]).astype(np.int64)
-    return _Confusion(class_values(every).tolist(), counts)
+    return Confusion(class_values(every).tolist(), counts)
 
 
 def _true_classes(
@@ -578,9 +635,8 @@ def _roc(
     n_bins: int,
 ) -> RocCurve:
     _check_bins(n_bins)
-    by = predictor_of(metric, y_score, SCORES)
-    positive, last = _positive(metric, by.model, pos_label)
-    with measuring(metric, y_score, arguments):
+    positive, last = _positive(metric, y_score, SCORES, pos_label)
+    with measuring(metric, y_score, SCORES, arguments) as by:
         binned, own = _binned(y_true, y_score, positive, last, n_bins, inclusive=False)
     # From the highest scores down.
     right, wrong = binned[own][:, ::-1].sum(axis=0), binned[~own][:, ::-1].sum(axis=0)
@@ -624,9 +680,12 @@ def _binned(
     return np.rint(totals["binned"]), own
 
 
-def _positive(metric: str, model: Any, pos_label: Any) -> tuple[Any, bool]:
+def _positive(
+    metric: str, y_score: Any, methods: Sequence[str], pos_label: Any
+) -> tuple[Any, bool]:
     """Return the positive class, and whether it is the second of two."""
-    classes = model.classes_.tolist()
+    # Before the call begins: silos would refuse one that has no such class.
+    classes = predictor_of(metric, y_score, methods).model.classes_.tolist()
     if len(classes) != 2:
         raise DataError(
             f"{metric} is of two classes, and the model has {len(classes)}: "

@@ -73,8 +73,11 @@ def predictor_of(metric: str, y_pred: Any, methods: Sequence[str]) -> PredictedB
 
 @contextmanager
 def measuring(
-    metric: str, y_pred: Federation, arguments: Mapping[str, Any]
-) -> Iterator[None]:
+    metric: str,
+    y_pred: Any,
+    methods: Sequence[str],
+    arguments: Mapping[str, Any],
+) -> Iterator[PredictedBy]:
     """Hold one session for a metric's rounds, as a call of the model that predicted.
 
     Parameters
@@ -82,12 +85,19 @@ def measuring(
     metric : str
         Name of the metric.
     y_pred : Federation
-        Predictions.
+        What was passed to it as predictions; what is none is refused, as by
+        `predictor_of`.
+    methods : sequence of str
+        The methods whose results it takes.
     arguments : mapping of str to JSON value
         The metric's arguments beside the predictions.
+
+    Yields
+    ------
+    PredictedBy
+        Whose predictions these are.
     """
-    by = y_pred.predicted_by
-    assert by is not None, "predictor_of has refused other views"
+    by = predictor_of(metric, y_pred, methods)
     with by.view.calling(
         by.model,
         MEASURE,
@@ -95,4 +105,4 @@ def measuring(
         predicts=by.method,
         arguments=dict(arguments),
     ):
-        yield
+        yield by

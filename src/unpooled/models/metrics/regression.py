@@ -12,7 +12,7 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
-from unpooled.models.metrics.predictions import measuring, predictor_of
+from unpooled.models.metrics.predictions import measuring
 from unpooled.models.moments import complete
 from unpooled.protocol.step import public, release, summed
 
@@ -45,7 +45,7 @@ def local_residuals(X: Float[Array, "n p"], *, targets: int) -> dict[str, Any]:
 @summed(
     takes={"mean": public("k", "the mean of each column that is predicted")},
     squares=release(
-        "k", meaning="each column's squared deviations from its mean, added"
+        "k", meaning="sum of squares of each column (squared deviations from its mean)"
     ),
 )
 def local_deviations(
@@ -89,8 +89,7 @@ def r2_score(
     choices = ("uniform_average", "variance_weighted", "raw_values")
     _check_multioutput(multioutput, choices)
     arguments = {"y_true": _names(y_true), "multioutput": multioutput}
-    predictor_of("r2_score", y_pred, PREDICT)
-    with measuring("r2_score", y_pred, arguments):
+    with measuring("r2_score", y_pred, PREDICT, arguments):
         totals, view = _residuals(y_true, y_pred)
         mean = totals["total"] / totals["count"]
         squares = view.sum(local_deviations, mean=mean)["squares"]
@@ -138,8 +137,7 @@ def root_mean_squared_error(
     """
     _check_multioutput(multioutput, ("uniform_average", "raw_values"))
     arguments = {"y_true": _names(y_true), "multioutput": multioutput}
-    predictor_of("root_mean_squared_error", y_pred, PREDICT)
-    with measuring("root_mean_squared_error", y_pred, arguments):
+    with measuring("root_mean_squared_error", y_pred, PREDICT, arguments):
         totals, _ = _residuals(y_true, y_pred)
     roots = np.sqrt(totals["residual"] / totals["count"])
     return roots if multioutput == "raw_values" else float(np.average(roots))

@@ -147,8 +147,9 @@ def local_labels(
     takes={"classes": _CLASSES, "consensus": _CONSENSUS},
     objective=release(
         "",
-        meaning="the objective: squared residuals of all silos plus the penalties on "
-        "their weights",
+        meaning="the objective: squared residuals of all silos (squared distances of "
+        "weighted columns from pseudo-labels and labels) plus the penalties on their "
+        "weights",
     ),
     seconds=release("", meaning="the seconds that all silos’ last updates took"),
 )

@@ -10,20 +10,28 @@ Silos that follow run all of it as one call, so that they know the folds, the mo
 the scores that are asked for.
 """
 
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, final
 
 import numpy as np
 from sklearn.base import clone
 
-from unpooled.arrays import Array, Float
+from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
 from unpooled.federation.lock_step import LockStep
 from unpooled.models.base import FederatedEstimator
-from unpooled.models.model_selection.scoring import scorers
+from unpooled.models.metrics.classification import (
+    BinnedScore,
+    Confusion,
+    added_confusions,
+    confusion,
+)
+from unpooled.models.metrics.regression import r2_score, root_mean_squared_error
+from unpooled.models.model_selection.scoring import last_step, scorers, suited_scorers
 
 # The parameters of one candidate by name, as `set_params` takes them.
 Candidate = Mapping[str, Any]
@@ -51,6 +59,10 @@ class CrossValidation(FederatedEstimator):
         As of `Federation.folds`.
     random_state : int, optional
         As of `Federation.folds`.
+    details : bool, default False
+        For studies. Without `scoring`, take all scores that suit the model in place of
+        its own; and keep what the scores were computed from, for which nothing else is
+        opened.
 
     Attributes
     ----------
@@ -58,11 +70,27 @@ class CrossValidation(FederatedEstimator):
         By the name of the score; greater is better.
     train_scores_ : dict of str to (candidates, cv) array
         Only with `train_scores`.
+    score_errors_ : dict of str to (cv,) array
+        Only with `details`, as those that follow are, and of the first candidate. Of
+        scores that are computed from binned counts: the most by which the rows' own
+        score can differ.
+    classes_ : (c,) array
+        The classes of `confusion_`; only where accuracies are scored.
+    confusion_ : (c, c) array
+        Entry (i, j) counts rows of class i that a model that was not fitted on them
+        predicts as class j: the confusion matrices of all folds, added.
+    response_scores_ : dict of str to (cv, q) array
+        "r2" and "neg_root_mean_squared_error" of each predicted column, where they are
+        scored.
     """
 
     is_model = False
     test_scores_: dict[str, Float[Array, "m k"]]
     train_scores_: dict[str, Float[Array, "m k"]]
+    score_errors_: dict[str, Float[Array, " k"]]
+    confusion_: Int[Array, "c c"]
+    classes_: Shaped[Array, " c"]
+    response_scores_: dict[str, Float[Array, "k q"]]
 
     def __init__(
         self,
@@ -74,6 +102,7 @@ class CrossValidation(FederatedEstimator):
         train_scores: bool = False,
         shuffle: bool = True,
         random_state: int | None = None,
+        details: bool = False,
     ) -> None:
         self.estimator = estimator
         self.candidates = candidates
@@ -82,6 +111,7 @@ class CrossValidation(FederatedEstimator):
         self.train_scores = train_scores
         self.shuffle = shuffle
         self.random_state = random_state
+        self.details = details
 
     def _fit(self, federation: Federation, y: Any) -> None:
         scores = scorers(self.scoring)
@@ -94,6 +124,11 @@ class CrossValidation(FederatedEstimator):
             self.cv, shuffle=self.shuffle, random_state=self.random_state
         )
         candidates = [{}] if self.candidates is None else list(self.candidates)
+        if federation.coordinator.planned:
+            # The same number for all candidates: they share the totals of the classes.
+            federation.coordinator.n_classes = max(
+                _n_planned(self.estimator, candidate) for candidate in candidates
+            )
         # The folds of a candidate ask the same steps; candidates may not.
         rounds, models, fit_times = LockStep(federation), [], []
         for candidate in candidates:
@@ -102,6 +137,8 @@ class CrossValidation(FederatedEstimator):
             began = time.perf_counter()
             models.append(rounds.run(fits))
             fit_times.append(time.perf_counter() - began)
+        if self.details and self.scoring is None:
+            scores = suited_scorers([model for fold in models for model in fold])
         sides = {"test": 1, "train": 0} if self.train_scores else {"test": 1}
         asked = [
             (folds[k][side], partial(_scored, score, model, y))
@@ -110,14 +147,84 @@ class CrossValidation(FederatedEstimator):
             for of_candidate in models
             for k, model in enumerate(of_candidate)
         ]
+        details = _details(scores) if self.details else {}
+        asked += [
+            (test, partial(_scored, detail, model, y))
+            for detail in details.values()
+            for (_, test), model in zip(folds, models[0], strict=True)
+        ]
         began = time.perf_counter()
-        found = np.array(rounds.run(asked), dtype=float)
+        found = rounds.run(asked)
         # Neither is part of the result, which is the same at all ends.
         self._models, self._seconds = models, (fit_times, time.perf_counter() - began)
         shape = len(sides), len(scores), len(candidates), len(folds)
-        for values, side in zip(found.reshape(shape), sides, strict=True):
-            by_name = dict(zip(scores, map(np.array, values), strict=True))
+        n_scores = math.prod(shape)
+        values = np.array(found[:n_scores], dtype=float).reshape(shape)
+        for of_side, side in zip(values, sides, strict=True):
+            by_name = dict(zip(scores, map(np.array, of_side), strict=True))
             setattr(self, f"{side}_scores_", by_name)
+        if self.details:
+            by_fold = _in_parts(found[:n_scores], len(folds))[:: len(candidates)]
+            rest = _in_parts(found[n_scores:], len(folds))
+            self._keep_details(
+                # Scores of test rows come first.
+                dict(zip(scores, by_fold, strict=False)),
+                dict(zip(details, rest, strict=True)),
+            )
+
+    def _keep_details(
+        self, scores: Mapping[str, Sequence[Any]], details: Mapping[str, Sequence[Any]]
+    ) -> None:
+        """Set what the scores of the folds were computed from."""
+        self.score_errors_ = {
+            name: np.array([one.error for one in of_folds])
+            for name, of_folds in scores.items()
+            if all(isinstance(one, BinnedScore) for one in of_folds)
+        }
+        others = dict(details)
+        if (matrices := others.pop(_CONFUSION, None)) is not None:
+            pooled = added_confusions(matrices)
+            self.classes_ = np.array(pooled.values)
+            self.confusion_ = pooled.counts
+        if others:
+            self.response_scores_ = {n: np.array(v) for n, v in others.items()}
+
+
+def _in_parts(values: Sequence[Any], size: int) -> list[Sequence[Any]]:
+    return [values[start : start + size] for start in range(0, len(values), size)]
+
+
+def _confusion(model: Any, rows: Federation, y: Any) -> Confusion:
+    return confusion(y, model.predict(rows))
+
+
+def _r2_by_response(model: Any, rows: Federation, y: Any) -> Float[Array, " q"]:
+    return np.asarray(r2_score(y, model.predict(rows), multioutput="raw_values"))
+
+
+def _neg_rmse_by_response(model: Any, rows: Federation, y: Any) -> Float[Array, " q"]:
+    given = model.predict(rows)
+    return -np.asarray(root_mean_squared_error(y, given, multioutput="raw_values"))
+
+
+_CONFUSION = "confusion"
+
+
+def _details(scores: Iterable[str]) -> dict[str, Callable[..., Any]]:
+    """Return what can be had from the totals that scores open, by name."""
+    found: dict[str, Callable[..., Any]] = {}
+    if {"accuracy", "balanced_accuracy"} & set(scores):
+        found[_CONFUSION] = _confusion
+    if "r2" in scores:
+        found["r2"] = _r2_by_response
+    if "neg_root_mean_squared_error" in scores:
+        found["neg_root_mean_squared_error"] = _neg_rmse_by_response
+    return found
+
+
+def _n_planned(estimator: Any, candidate: Candidate) -> int:
+    model = last_step(clone(estimator).set_params(**candidate))
+    return model._n_planned() if isinstance(model, FederatedEstimator) else 2
 
 
 def _fitted(estimator: Any, candidate: Candidate, y: Any, train: Federation) -> Any:
@@ -126,11 +233,11 @@ def _fitted(estimator: Any, candidate: Candidate, y: Any, train: Federation) -> 
 
 
 def _scored(
-    score: Callable[[Any, Federation, Any], float],
+    score: Callable[[Any, Federation, Any], Any],
     model: Any,
     y: Any,
     rows: Federation,
-) -> float:
+) -> Any:
     return score(model, rows, y)
 
 
@@ -161,8 +268,9 @@ def cross_validate(
         Number of folds, from 2 to 20: those of ``X.folds(cv)``, which are unions of the
         blocks that each silo cuts its rows into, and stratified by the label.
     scoring : str or sequence of str, optional
-        "accuracy", "balanced_accuracy", "neg_log_loss", "roc_auc", "r2" or
-        "neg_root_mean_squared_error"; by default the model's own ``score``.
+        "accuracy", "balanced_accuracy", "neg_log_loss", "roc_auc", "r2",
+        "neg_root_mean_squared_error" or "log_likelihood" (of a PCA, the mean over the
+        rows); by default the model's own ``score``.
     return_train_score : bool, default False
         Also score each model on the rows that it was fitted on.
     return_estimator : bool, default False

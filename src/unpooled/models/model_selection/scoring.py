@@ -1,6 +1,6 @@
 """Scores by their names, as in scikit-learn: greater is better."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -23,7 +23,7 @@ Scorer = Callable[[Any, Federation, Any], float]
 def _own(model: Any, rows: Federation, y: Any) -> float:
     """Return the model's own score."""
     if not hasattr(model, "score"):
-        last = model[-1] if hasattr(model, "steps") else model
+        last = last_step(model)
         raise DataError(
             f"A {type(last).__name__} has no score. Name one: scoring= "
             f"{', '.join(SCORERS)}."
@@ -31,30 +31,62 @@ def _own(model: Any, rows: Federation, y: Any) -> float:
     return model.score(rows, y)
 
 
-def _targets(rows: Federation, y: Any) -> Any:
+def _targets(y: Any) -> Any:
     if y is None:
         raise DataError("Name the columns that are predicted: y=...")
     return y
+
+
+def _accuracy(model: Any, rows: Federation, y: Any) -> float:
+    return accuracy_score(y, model.predict(rows))
+
+
+def _balanced_accuracy(model: Any, rows: Federation, y: Any) -> float:
+    return balanced_accuracy_score(y, model.predict(rows))
+
+
+def _neg_log_loss(model: Any, rows: Federation, y: Any) -> float:
+    return -log_loss(y, model.predict_proba(rows))
+
+
+def _roc_auc(model: Any, rows: Federation, y: Any) -> float:
+    return roc_auc_score(y, model.predict_proba(rows))
+
+
+def _r2(model: Any, rows: Federation, y: Any) -> float:
+    return float(np.mean(r2_score(_targets(y), model.predict(rows))))
+
+
+def _neg_rmse(model: Any, rows: Federation, y: Any) -> float:
+    errors = root_mean_squared_error(_targets(y), model.predict(rows))
+    return -float(np.mean(errors))
+
+
+def _log_likelihood(model: Any, rows: Federation, y: Any) -> float:
+    last = last_step(model)
+    if not hasattr(last, "score_samples"):
+        raise DataError(f"A {type(last).__name__} gives rows no likelihood.")
+    return model.score(rows)
 
 
 # The score of the model itself: accuracy, R² or mean log-likelihood.
 OWN = "score"
 SCORERS: Mapping[str, Scorer] = MappingProxyType(
     {
-        "accuracy": lambda m, rows, y: accuracy_score(y, m.predict(rows)),
-        "balanced_accuracy": lambda m, rows, y: balanced_accuracy_score(
-            y, m.predict(rows)
-        ),
-        "neg_log_loss": lambda m, rows, y: -log_loss(y, m.predict_proba(rows)),
-        "roc_auc": lambda m, rows, y: float(roc_auc_score(y, m.predict_proba(rows))),
-        "r2": lambda m, rows, y: float(
-            np.mean(r2_score(_targets(rows, y), m.predict(rows)))
-        ),
-        "neg_root_mean_squared_error": lambda m, rows, y: (
-            -float(np.mean(root_mean_squared_error(_targets(rows, y), m.predict(rows))))
-        ),
+        "accuracy": _accuracy,
+        "balanced_accuracy": _balanced_accuracy,
+        "neg_log_loss": _neg_log_loss,
+        "roc_auc": _roc_auc,
+        "r2": _r2,
+        "neg_root_mean_squared_error": _neg_rmse,
+        "log_likelihood": _log_likelihood,
     }
 )
+
+
+def last_step(model: Any) -> Any:
+    """Return a model; of a Pipeline, its last step."""
+    return model[-1] if hasattr(model, "steps") else model
 
 
 def scorers(scoring: Any) -> dict[str, Scorer]:
@@ -81,3 +113,25 @@ def scorers(scoring: Any) -> dict[str, Scorer]:
         )
     found = {name: SCORERS[name] for name in names}
     return {OWN: found[scoring]} if isinstance(scoring, str) else found
+
+
+def suited_scorers(models: Sequence[Any]) -> dict[str, Scorer]:
+    """Return the scores that suit models, by name.
+
+    Parameters
+    ----------
+    models : sequence of estimator or Pipeline
+        Fitted, of the same kind.
+
+    Returns
+    -------
+    dict of str to callable
+        Those that the last step's class names in `_scored_by`; the area under the ROC
+        curve only where all models have two classes. The model's own score where it
+        names none.
+    """
+    lasts = [last_step(model) for model in models]
+    names = list(getattr(lasts[0], "_scored_by", ()))
+    if not all(len(getattr(last, "classes_", ())) == 2 for last in lasts):
+        names = [name for name in names if name != "roc_auc"]
+    return scorers(names or None)

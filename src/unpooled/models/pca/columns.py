@@ -50,7 +50,9 @@ _ROUNDING = 64 * float(np.finfo(float).eps)
 @summed(
     by="party",
     squares=release(
-        "", meaning="all columns' squared deviations from their means, in one number"
+        "",
+        meaning="total sum of squares (all columns' squared deviations from their "
+        "means, in one number)",
     ),
     mean=stays("p", meaning="the means of the silo's own columns"),
 )

@@ -97,8 +97,8 @@ def local_factor(kept: Any, *, rank: int) -> dict[str, Any]:
         "l l",
         symmetric=True,
         bound=Trace("squares"),
-        meaning="cross-product matrix of all rows along directions found from the "
-        "rounded totals",
+        meaning="cross-product matrix (products of every two coordinates, added over "
+        "all rows) along directions found from the rounded totals",
     ),
 )
 def local_projected(

@@ -287,6 +287,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
         "singular_values_",
         "noise_variance_",
     )
+    _scored_by = ("log_likelihood",)
     _steps = (
         *(moments.local_total, moments.local_squares, moments.local_scatter),
         *(krylov, columns, gossip, compression, private, update, likelihood),
@@ -334,7 +335,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             )
             works.append(
                 "Dwork C, Talwar K, Thakurta A, Zhang L. Analyze Gauss: optimal bounds "
-                "for privacy-preserving principal component analysis. STOC 2014."
+                "for privacy-preserving principal component analysis. STOC 2014: 11-20."
             )
         elif self.bits < 64 or self.rank is not None:
             found, exact = ", from a cross-product matrix of reduced precision", False
@@ -342,7 +343,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator)
             found = ", by block Krylov iterations among neighbouring silos"
             works.append(
                 "Ye H, Zhang T. DeEPCA: decentralized exact PCA with linear "
-                "convergence rate. Journal of Machine Learning Research 2021; 22."
+                "convergence rate. Journal of Machine Learning Research 2021; 22(238): "
+                "1-27."
             )
         return Citation(
             f"A principal component analysis of the covariance matrix was "

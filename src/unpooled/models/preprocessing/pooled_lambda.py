@@ -153,11 +153,14 @@ class Progress:
         The search for the columns that vary, narrowed by every finished batch.
     batches : int
         Number of finished batches.
+    before : mapping or None
+        The record before the last batch of this fit.
     """
 
     columns: Columns
     search: SignSearch
     batches: int = 0
+    before: Mapping[str, Any] | None = None
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Progress":
@@ -230,8 +233,9 @@ class Progress:
         ConvergenceError
             When the likelihood of a column rises to the largest λ tried.
         """
-        keep = keep or (lambda record: None)
-        keep(self.as_record())
+        reached = self.as_record()
+        if keep is not None:
+            keep(reached)
         varying = np.flatnonzero(self.columns.varying)
         while len(self.search.active):
             function, place = self.search.places()
@@ -243,7 +247,9 @@ class Progress:
                 slopes = 1.0 - np.exp(place)
             self.search.narrow(function, place, slopes)
             self.batches += 1
-            keep(self.as_record())
+            self.before, reached = reached, self.as_record()
+            if keep is not None:
+                keep(reached)
         if (beyond := varying[self.search.beyond]).size:
             names = [federation.feature_names[j] for j in beyond]
             raise ConvergenceError(
@@ -251,23 +257,10 @@ class Progress:
                 f"rises at the largest λ tried. Leave such columns out."
             )
 
-    def prove(self, federation: Federation, comparison: Comparison) -> None:
-        """Repeat the rounds by which silos check λ: counts, and signs at cells' ends.
-
-        Silos accept a λ that follows from the rounds of a single fit, and a resumed
-        search has most of its rounds in the fit that was stopped.
-        """
+    def check_rows(self, federation: Federation) -> None:
+        """Refuse to continue over other numbers of rows; silos judge them, too."""
         if not np.array_equal(pooled_count(federation), self.columns.count):
             raise DataError("Rows changed since the fit was stopped: fit anew.")
-        varying = np.flatnonzero(self.columns.varying)
-        ends = np.stack([self.search.lo, self.search.hi], axis=1)
-        function, side = np.nonzero(np.isfinite(ends))
-        if len(function):
-            place = ends[function, side]
-            slopes = comparison.slopes(
-                federation, self.columns, varying[function], place
-            )
-            self.search.narrow(function, place, slopes)
 
     def lambdas(self) -> Float[Array, " p"]:
         """Return λ of every column; 1 for constant ones."""

@@ -4,6 +4,8 @@
     λ            by batches of signs: `unpooled.models.preprocessing.pooled_lambda`
     last round   silos <── λ ──   silos ── sums of transformed values, squares ──> mean,
                                                                               variance
+    skewness     silos ── sums of x ──> mean, sums of squares ──> variance, then third
+                 powers of standardised values; only where it is asked for
 
 References
 ----------
@@ -43,6 +45,7 @@ from unpooled.models.preprocessing.reference_locations import (
     check_reference,
     declared_columns,
 )
+from unpooled.models.preprocessing.scaler import local_squares
 from unpooled.models.preprocessing.signs_by_totals import SignsByTotals
 from unpooled.models.preprocessing.signs_in_secret import SignsInSecret
 from unpooled.protocol.step import Step, derived, public, release, summed
@@ -86,6 +89,55 @@ def local_transformed(
     return {
         "total": np.nansum(values, axis=0),
         "squares": np.nansum(values**2, axis=0),
+    }
+
+
+@summed(
+    takes={"count": OBSERVED},
+    total=release("p", meaning="column sums over the cells that have a value"),
+)
+def local_sums(X: Float[Array, "n p"], *, count: Float[Array, " p"]) -> dict[str, Any]:
+    """Return the sums of the columns as they are."""
+    return {"total": np.nansum(X, axis=0)}
+
+
+@summed(
+    takes={
+        "count": OBSERVED,
+        "raw_mean": public("p", "the mean of each column over all silos"),
+        "raw_scale": public("p", "the standard deviation of each column"),
+        "lambdas": _LAMBDAS,
+        "centre": _CENTRE,
+        "spread": _SPREAD,
+        "mean": public("p", "the mean of each transformed column over all silos"),
+        "scale": public("p", "the standard deviation of each transformed column"),
+    },
+    before=release(
+        "p",
+        meaning="third powers of each column's standardised values, added",
+    ),
+    after=release(
+        "p",
+        meaning="third powers of each transformed column's standardised values, added",
+    ),
+)
+def local_third_powers(
+    X: Float[Array, "n p"],
+    *,
+    count: Float[Array, " p"],
+    raw_mean: Float[Array, " p"],
+    raw_scale: Float[Array, " p"],
+    lambdas: Float[Array, " p"],
+    centre: Float[Array, " p"],
+    spread: Float[Array, " p"],
+    mean: Float[Array, " p"],
+    scale: Float[Array, " p"],
+) -> dict[str, Any]:
+    """Return the sums of third powers of standardised values, before and after."""
+    values = shifted_table(X, lambdas, centre, spread)
+    return {
+        "before": np.nansum(((X - raw_mean) / raw_scale) ** 3, axis=0),
+        "after": np.nansum(((values - mean) / scale) ** 3, axis=0),
     }
 
 
@@ -160,6 +212,10 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         A centre and a scale for each column by name, in the units of the data, from a
         schema or the literature. A factor of 3 is near enough, which is checked. By
         default they are estimated, with two rounds of sums or three batches of signs.
+    skewness : bool, default False
+        Also open the skewness of each column before and after, for the results: in
+        three rounds more, sums of the columns, of their squared deviations, and of
+        third powers of standardised values.
 
     Attributes
     ----------
@@ -186,6 +242,12 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         `standardize`.
     shifted_scale_ : (p,) array
         Standard deviation of the same, with denominator N; only with `standardize`.
+    skewness_ : (p,) array
+        Third moment about the mean divided by the cube of the standard deviation, with
+        denominators N (`scipy.stats.skew`), of each column as it was; NaN for constant
+        columns. Only with `skewness`.
+    transformed_skewness_ : (p,) array
+        The same of the transformed columns; only with `skewness`.
     n_features_in_ : int
         p, the number of columns seen in `fit`.
     feature_names_in_ : (p,) array of str
@@ -214,6 +276,10 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
     With ``comparison="mpc"`` the signs of comparisons are opened too: they reveal
     centre and spread of φ coarsely, and the interval of λ.
 
+    With ``skewness=True``, as totals too: the sums of the columns, of their squared
+    deviations from the mean, and of third powers of standardised values, before and
+    after.
+
     With ``comparison="summed"`` more totals are released: the sum of φ and of its
     squared deviations from the mean; and for each candidate λ the sums of φ, of the
     transformed values, their squares, their derivatives by λ, and values times
@@ -233,7 +299,7 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
 
     _missing = True
     _ways = MappingProxyType({"comparison": ("mpc", "summed")})
-    _steps = (pooled_lambda, signs_by_totals, signs_in_secret)
+    _steps = (pooled_lambda, signs_by_totals, signs_in_secret, local_squares)
     # A search that was stopped, whether the next fit goes on with it, and the callback
     # of `continuing`; never saved.
     _progress: Progress | None = None
@@ -251,12 +317,14 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         tol: float = 2.0**-27,
         allow_coordinator_party: bool = False,
         reference: Any = None,
+        skewness: bool = False,
     ) -> None:
         self.standardize = standardize
         self.comparison = comparison
         self.tol = tol
         self.allow_coordinator_party = allow_coordinator_party
         self.reference = reference
+        self.skewness = skewness
 
     def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
         return power_exhibits(self, columns)
@@ -295,8 +363,13 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
                 f"Constant columns are left as they are (λ = 1): {', '.join(names)}.",
                 stacklevel=4,
             )
+        if not (self.standardize or self.skewness):
+            return
+        moments = self._transformed_moments(federation, columns)
         if self.standardize:
-            self._standardise(federation, columns)
+            self._standardise(columns, *moments)
+        if self.skewness:
+            self._set_skewness(federation, columns, *moments)
 
     def _takes_long(self, federation: Federation, seconds: float) -> str:
         """Return what to say before a fit that compares in secret."""
@@ -336,18 +409,52 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
             search = comparison.search(int(columns.varying.sum()), self.tol)
             self._progress = progress = Progress(columns, search)
         elif not federation.coordinator.planned:
-            progress.prove(federation, comparison)
+            progress.check_rows(federation)
         progress.run(federation, comparison, keep)
         self._progress = None
         return progress
 
-    def _standardise(self, federation: Federation, columns: Columns) -> None:
+    def _transformed_moments(
+        self, federation: Federation, columns: Columns
+    ) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
+        """Return means and variances of transformed columns about the reference."""
+        count = columns.count.astype(float)
+        totals = federation.sum(local_transformed, count=count, **self._reference())
+        mean = totals["total"] / count
+        return mean, np.maximum(totals["squares"] / count - mean**2, 0.0)
+
+    def _set_skewness(
+        self,
+        federation: Federation,
+        columns: Columns,
+        mean: Float[Array, " p"],
+        variance: Float[Array, " p"],
+    ) -> None:
+        """Set the skewness of the columns before and after; three rounds."""
+        count = columns.count.astype(float)
+        raw_mean = federation.sum(local_sums, count=count)["total"] / count
+        squares = federation.sum(local_squares, count=count, mean=raw_mean)["squares"]
+        flat = columns.constant | (variance == 0.0) | (squares == 0.0)
+        totals = federation.sum(
+            local_third_powers,
+            count=count,
+            raw_mean=raw_mean,
+            raw_scale=np.where(flat, 1.0, np.sqrt(squares / count)),
+            **self._reference(),
+            mean=mean,
+            scale=np.where(flat, 1.0, np.sqrt(variance)),
+        )
+        self.skewness_ = np.where(flat, np.nan, totals["before"] / count)
+        self.transformed_skewness_ = np.where(flat, np.nan, totals["after"] / count)
+
+    def _standardise(
+        self,
+        columns: Columns,
+        mean: Float[Array, " p"],
+        variance: Float[Array, " p"],
+    ) -> None:
         """Set means and standard deviations about the reference, and those of ψ."""
         reference = self._reference()
-        count = columns.count.astype(float)
-        totals = federation.sum(local_transformed, count=count, **reference)
-        mean = totals["total"] / count
-        variance = np.maximum(totals["squares"] / count - mean**2, 0.0)
         self.shifted_mean_ = mean
         self.shifted_scale_ = deviations(variance, columns.constant, reference)
         # ψ = factor ψ^ + origin.
@@ -378,6 +485,11 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         """
         if self._progress is None:
             raise DataError("No fit of this model was stopped in its search: use fit.")
+        before = self._progress.before
+        if federation.coordinator.follows:
+            # Silos know a batch's totals from the request after it, which may not have
+            # come: the last batch is asked again.
+            self._progress = None if before is None else Progress.from_record(before)
         self._resuming = True
         return self.fit(federation)
 
@@ -389,6 +501,11 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
         if reached is not None:
             self._progress, self._resuming = Progress.from_record(reached), True
         return self
+
+    def continues_from(self) -> Mapping[str, Any] | None:
+        """Return the search that the next fit continues; None if it begins anew."""
+        going_on = self._progress if self._resuming else None
+        return None if going_on is None else going_on.as_record()
 
     def transform(self, X: Any) -> Any:
         """Return transformed rows.

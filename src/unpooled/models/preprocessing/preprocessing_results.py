@@ -28,8 +28,13 @@ _STANDARDISED = (
     " Transformed columns are then standardised: their mean is subtracted, and they "
     "are divided by their standard deviation."
 )
+_NO_SKEWNESS = (
+    "Skewness before and after was not opened: skewness=True opens the sums of third "
+    "powers that it takes."
+)
 _SKEWNESS = (
-    "Skewness before and after was not opened: it would take the sums of third powers."
+    "Skewness is 0 for a symmetric column, above 0 where the larger values lie farther "
+    "from the mean; it has denominators n, and does not exist for a constant column."
 )
 _SCALED = (
     "A column’s mean is subtracted, and the column is divided by its scale: the "
@@ -165,7 +170,12 @@ def power_exhibits(model: "PowerTransformer", columns: Sequence[str]) -> list[Ex
     if count is not None:
         values[_N] = np.broadcast_to(count, lambdas.shape)
     kinds: Mapping[str, Kind] = {**_KINDS, "Usual transform nearby": "text"}
-    table = by_column("columns", columns, values, kinds, note=_SKEWNESS)
+    note = _NO_SKEWNESS
+    if (skewness := vars(model).get("skewness_")) is not None:
+        values["Skewness before"] = skewness
+        values["Skewness after"] = model.transformed_skewness_
+        note = _SKEWNESS
+    table = by_column("columns", columns, values, kinds, note=note)
     return [Exhibit(_HEADING, text, [table])]
 
 

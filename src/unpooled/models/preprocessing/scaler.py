@@ -106,7 +106,11 @@ def shown_sums(kept: Any) -> dict[str, Any]:
 
 
 @disclosed(
-    squares=release("p", meaning="each own column's squared deviations from its mean")
+    squares=release(
+        "p",
+        meaning="sum of squares of each of the silo's columns (squared deviations from "
+        "its mean)",
+    )
 )
 def shown_squares(kept: Any) -> dict[str, Any]:
     """Return the sums of squared deviations of the silo's own columns."""

@@ -136,6 +136,7 @@ class TwoViews(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstim
     n_samples_: int
     kept_: str
 
+    _scored_by = ("r2", "neg_root_mean_squared_error")
     _partitions = ("rows", "columns")
 
     def _inputs(self, federation: Federation, y: Any) -> Federation:

@@ -80,7 +80,9 @@ def local_gram(kept: Any, *, squares: Float[Array, " N"]) -> dict[str, Any]:
 @summed(
     by="party",
     squares=release(
-        "", meaning="the sum of squares of all whitened rows, over all silos"
+        "",
+        meaning="sum of squares of all whitened rows (squares of all entries, added "
+        "over rows and silos)",
     ),
 )
 def own_squares(kept: Any) -> dict[str, Any]:
@@ -98,8 +100,8 @@ def own_squares(kept: Any) -> dict[str, Any]:
     image=release(
         "N l",
         bound=Trace("squares"),
-        meaning="Gram matrix of people's whitened rows times public weights of people, "
-        "added over silos",
+        meaning="Gram matrix (products of every two people's whitened rows) times "
+        "public weights of people, added over silos",
     ),
 )
 def local_mixture(

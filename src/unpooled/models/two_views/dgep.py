@@ -37,7 +37,10 @@ VIEWS = {
     "x": public("k", "which columns belong to the first view"),
     "y": public("q", "which columns belong to the second view"),
 }
-_WHITENED = "covariances between the views, whitened by each silo's own within them"
+_WHITENED = (
+    "covariances between the views (products of every two columns of both views, added "
+    "and divided), whitened by each silo's own within them"
+)
 
 
 @summed(by="party", takes=VIEWS, K=release("k q", meaning=_WHITENED))

@@ -52,7 +52,11 @@ _OF_VIEWS = ("weights", "loadings", "rotations", "mean", "std")
 @summed(
     by="party",
     between_two=True,
-    norm=release("", meaning="the Frobenius norm of the first view, standardised"),
+    norm=release(
+        "",
+        meaning="Frobenius norm of the first view, standardised (root of the squares "
+        "of all its entries, added)",
+    ),
     size=stays("", until="fit", meaning="the Frobenius norm of the silo's own view"),
 )
 def local_length(

@@ -52,7 +52,9 @@ _ROUNDING, _TIED = 1e-12, 1e-6
     by="party",
     takes={"block": "size l"},
     squares=release(
-        "", meaning="the sum of squares of all whitened rows, over all silos"
+        "",
+        meaning="sum of squares of all whitened rows (squares of all entries, added "
+        "over rows and silos)",
     ),
     rows=stays("N p", until="fit", meaning="the silo's rows, whitened"),
     mean=stays("p", meaning="the mean of each of the silo's columns"),
@@ -116,9 +118,15 @@ def local_shared(
         ),
         "width": "size q",
     },
-    overlaps=release("q l", meaning="inner products of directions, added over silos"),
+    overlaps=release(
+        "q l",
+        meaning="inner products of directions (products of their entries, added over "
+        "columns and silos)",
+    ),
     products=release(
-        "q l", meaning="inner products of directions and their images, added"
+        "q l",
+        meaning="inner products of directions and their images (products of their "
+        "entries, added over columns and silos)",
     ),
     images=stays("p q", until="fit", meaning="images of the silo's directions"),
     seen=stays("N q", until="fit", meaning="coordinates of all silos' rows"),
@@ -150,9 +158,16 @@ def local_products(
         ),
         "theta": public("l", "the eigenvalues found so far"),
     },
-    overlap=release("q l", meaning="inner products of directions and residuals, added"),
+    overlap=release(
+        "q l",
+        meaning="inner products of directions and residuals (products of their "
+        "entries, added over columns and silos)",
+    ),
     squares=release(
-        "l l", symmetric=True, meaning="inner products of residuals, added"
+        "l l",
+        symmetric=True,
+        meaning="inner products of residuals (products of their entries, added over "
+        "columns and silos)",
     ),
     fresh=stays("p l", until="fit", meaning="the silo's part of the residuals"),
 )

@@ -16,12 +16,15 @@ from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
 from unpooled.results.fitted_attributes import MOST_ACROSS, by_component, columns_by
 from unpooled.results.formats import counted, left_out, listed
 from unpooled.results.plots import charts, importance_plots, scatter_plots
+from unpooled.results.plots.drawing import short
 
 if TYPE_CHECKING:
     from unpooled.models.two_views.cca import CCA
     from unpooled.models.two_views.pls import PartialLeastSquares
 
 _FEW = 6  # responses that a sentence names
+_MOST_RESPONSES = 4  # whose coefficients are drawn side by side
+_TITLE = 12  # letters of a response above its panel
 _EIGENVALUES = {
     "maxvar": "An eigenvalue is the number of parties where all their scores are the "
     "same, and 1 where they are uncorrelated (without a regularisation)",
@@ -200,7 +203,10 @@ def _coefficients(model: Any) -> list[Exhibit]:
         model.coef_.T,
         first=("(intercept)", *intercept),
     )
+    drawn, table = model.coef_, "coefficients"
     if (model.x_std_ != 1).any():
+        drawn = model.coef_ * model.x_std_ / model.y_std_[:, None]
+        table = "standardised_coefficients"
         text += (
             "Standardised coefficients are per standard deviation of the column, in "
             "standard deviations of the response: their sizes can be compared."
@@ -209,10 +215,30 @@ def _coefficients(model: Any) -> list[Exhibit]:
             "standardised_coefficients",
             names,
             [Column(name, "number", f"response_{name}") for name in responses],
-            (model.coef_ * model.x_std_ / model.y_std_[:, None]).T,
+            drawn.T,
             caption="Standardised",
         )
-    return [Exhibit("Coefficients", text.strip(), tables)]
+    shown = min(len(responses), _MOST_RESPONSES)
+    order = np.argsort(-np.abs(drawn[:shown]).max(axis=0), kind="stable")[:MOST_ROWS]
+    if shown < len(responses) or len(order) < len(names):
+        text += (
+            f" The picture has {counted(shown, 'response')} and the "
+            f"{counted(len(order), 'column')} with the largest."
+        )
+    picture = Picture(
+        "coefficients",
+        "Coefficients",
+        f"Bars of {table.replace('_', ' ')}; the largest is that of "
+        f"{names[int(order[0])]}. The numbers are in the table below.",
+        partial(
+            charts.loadings,
+            drawn[:shown][:, order],
+            [names[int(j)] for j in order],
+            [short(response, _TITLE) for response in responses[:shown]],
+        ),
+        (table,),
+    )
+    return [Exhibit("Coefficients", text.strip(), tables, picture)]
 
 
 def _weights(model: Any) -> list[Exhibit]:

@@ -47,7 +47,10 @@ _CHOICES = {
     "kernel": ("rbf", "sigmoid", "linear"),
     "project": ("features", "kernel"),
 }
-_EIGENVALUE = "the largest eigenvalue of the silo's own kernel matrix"
+_EIGENVALUE = (
+    "the largest eigenvalue of the silo's own kernel matrix (how much the people "
+    "differ along its first component)"
+)
 _VECTOR = "the first kernel direction of the silo's own columns"
 
 

@@ -241,9 +241,9 @@ class AuditState:
         The head of each other silo's log that was seen last, by the silo's key.
     notes : dict of str to list
         Other notes, of no study: the table's "blocks", which of them were "selected",
-        its "leverage", by which columns rows were "complete", what was "followed"; and
-        of earlier versions of the library the table's "version", and how its cells were
-        "filled".
+        its "leverage", by which columns rows were "complete", what was "followed", the
+        states of searches that were followed ("searched"); and of earlier versions of
+        the library the table's "version", and how its cells were "filled".
     """
 
     def __init__(self) -> None:
@@ -254,8 +254,8 @@ class AuditState:
         self.fillings: dict[tuple[str, str], Filling] = {}
         self.settings: dict[tuple[str, str], list[Setting]] = {}
         self.spent = 0.0
-        kinds = ("version", "filled", "followed", "blocks", "selected", "leverage")
-        kinds += ("complete",)
+        kinds = ("version", "filled", "followed", "searched", "blocks", "selected")
+        kinds += ("leverage", "complete")
         self.notes: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
         self.refusals, self.opened = Refusals(), OpenedNumbers()
         self.heads: set[str] = set()

@@ -251,6 +251,11 @@ class Studies:
         self._differencing.check(self._policy, asked, parties)
         self.cuts.check(asked, len(parties))
 
+    @property
+    def noteworthy_columns(self) -> tuple[str, ...]:
+        """Columns of which one row carries half of a direction, or more."""
+        return self._leverage.noteworthy
+
     def check_leverage(self, asked: AskedStep, scatter: Array | None = None) -> None:
         """Refuse pairs of columns of which one row carries a direction.
 

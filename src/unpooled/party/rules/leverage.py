@@ -12,15 +12,17 @@ matrix rows are cleared at little cost, and nothing leaves before.
 """
 
 import logging
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, final
 
 import numpy as np
 
 from unpooled.arrays import Array, Float
 from unpooled.data.table import Table
-from unpooled.linalg.leverage import largest_leverage
-from unpooled.linalg.leverage_by_scatter import clears_rows
-from unpooled.linalg.moments import unpack
+from unpooled.linalg.leverage import Leverage, largest_leverage
+from unpooled.linalg.leverage_by_scatter import leverage_by_scatter
+from unpooled.linalg.moments import Rows, unpack
 from unpooled.party.memory.audit_log import AuditLog
 from unpooled.party.rules.policy import Policy
 from unpooled.party.rules.row_digests import row_digests
@@ -34,7 +36,7 @@ _MOST_NAMES = 10
 # With more columns a step that forms no p × p matrix is left alone: leverage needs one.
 _MOST_FACTORISED = 4096
 # Multiplications n p² below which the exact leverage, which tells more, is cheap too.
-_LEAST_WORK = 2**28
+_LEAST_WORK = 2**24
 
 log = logging.getLogger("unpooled.party")
 
@@ -56,6 +58,9 @@ class LeverageRule:
         # Of the present table, by the digest of the view.
         self._decided: dict[str, dict[str, Any]] = {}
         self._table: Table | None = None
+        # Columns of the present table in whose directions one row has a leverage of
+        # `NOTEWORTHY` or more, though not so much that they are refused.
+        self.noteworthy: tuple[str, ...] = ()
 
     def check(
         self,
@@ -81,6 +86,9 @@ class LeverageRule:
             named = ", ".join(found["columns"])
             log.warning("one row carries a direction of the columns %s", named)
             raise Refusal("max_leverage")
+        if found["at_least"] >= NOTEWORTHY:
+            new = [name for name in found["columns"] if name not in self.noteworthy]
+            self.noteworthy = (*self.noteworthy, *new)
 
     def _of(
         self, asked_view: View, limit: float, scatter: Float[Array, "..."] | None
@@ -88,7 +96,7 @@ class LeverageRule:
         """Return the note of a view's leverage, computed unless it is known."""
         view = asked_view.up_to_scale()
         if view.table is not self._table:
-            self._decided, self._table = {}, view.table
+            self._decided, self._table, self.noteworthy = {}, view.table, ()
         asked = view.digest()
         found = self._decided.get(asked, {})
         if _decides(found, limit):
@@ -102,13 +110,13 @@ class LeverageRule:
             if key.items() <= note.items() and _decides(note, limit):
                 self._decided[asked] = note
                 return note
-        if scatter is not None and _is_cleared(asked_view, limit, scatter):
-            found = {**key, "at_least": 0.0, "at_most": limit, "columns": []}
-        else:
-            found = {**key, **_measured(view, limit)}
+        found = None
+        if scatter is not None:
+            found = _by_scatter(asked_view, limit, scatter)
+        found = {**key, **_note(view, found or _measured(view, limit))}
         self._audit_log.note("leverage", found)
         self._decided[asked] = found
-        if found["at_least"] > NOTEWORTHY:
+        if found["at_least"] >= NOTEWORTHY:
             named, most = ", ".join(found["columns"]), found["at_most"]
             log.info("one row has leverage %.2f in the columns %s", most, named)
         return found
@@ -146,22 +154,39 @@ def scatter_in(step: Step, view: View) -> str:
     return next(names, "")
 
 
-def _is_cleared(view: View, limit: float, scatter: Float[Array, "..."]) -> bool:
-    p = len(view.columns)
+def _by_scatter(
+    view: View, limit: float, scatter: Float[Array, "..."]
+) -> Leverage | None:
+    """Return what a scatter of the view's rows says; None where it does not decide."""
+    n, p = view.n_rows, len(view.columns)
     A = unpack(scatter, p) if scatter.shape == (p * (p + 1) // 2,) else scatter
     if A.shape != (p, p):
-        return False  # the step breaks its declaration, for which it is refused
-    blocks = lambda: (block.X for block in view.blocks(sparse=True))  # noqa: E731
-    return clears_rows(A, blocks, limit)
+        return None  # the step breaks its declaration, for which it is refused
+    found = leverage_by_scatter(A, partial(_rows, view), n, min(NOTEWORTHY, limit))
+    return found if found and _is_beside(found, limit) else None
+
+
+def _measured(view: View, limit: float) -> Leverage:
+    n, p = view.n_rows, len(view.columns)
+    found = largest_leverage(partial(_rows, view), n, p, min(NOTEWORTHY, limit))
+    if _is_beside(found, limit):
+        return found
+    return largest_leverage(partial(_rows, view), n, p, limit)
+
+
+def _rows(view: View) -> Iterator[Rows]:
+    return (block.X for block in view.blocks(sparse=True))
+
+
+def _is_beside(found: Leverage, limit: float) -> bool:
+    return found.at_least > limit or found.at_most <= limit
 
 
 def _decides(found: dict[str, Any], limit: float) -> bool:
     return bool(found) and (found["at_least"] > limit or found["at_most"] <= limit)
 
 
-def _measured(view: View, limit: float) -> dict[str, Any]:
-    blocks = lambda: (block.X for block in view.blocks(sparse=True))  # noqa: E731
-    found = largest_leverage(blocks, view.n_rows, len(view.columns), limit)
+def _note(view: View, found: Leverage) -> dict[str, Any]:
     columns = [view.columns[j] for j in found.columns[:_MOST_NAMES]]
     return {
         "at_least": found.at_least,

@@ -10,6 +10,10 @@ version of its table, over all studies, unless it allows its own values to be se
 
 Other columns of the same setting are another question; but the same columns and rows
 under another transform are the same one: a scaler in front is a ridge.
+
+An additive step may name settings too, such as the edges of bins: sums over the rows
+between two edges of two settings would be those of a few people. There a transform in
+front is no setting.
 """
 
 from typing import Any, final
@@ -65,14 +69,14 @@ class OneSetting:
         values = {n: v for n, v in values.items() if not isinstance(v, bool | str)}
         if not values or not isinstance(view, View):
             return None
-        function = step.function
+        function, additive = step.function, step.by == "rows" and "X" in step.reads
         return Setting(
             table=versions[0],
             # Models ask for a step under many names; this is that of its own module.
             step=f"{home_of(function.__module__)}.{function.__name__}",
             columns=tuple(sorted(view.source_columns)),
             rows=view.selection,
-            features=view.features,
+            features="" if additive else view.features,
             values=digest(canonical(values)),
         )
 

@@ -376,7 +376,7 @@ class View:
         The number is what a row gets in which every cell is missing, at the first
         transform that makes a number of it.
         """
-        done: dict[str, list[Any]] = {c: [] for c in self.source_columns}
+        done: dict[str, list[tuple[Derive, int]]] = {c: [] for c in self.source_columns}
         found = dict[str, Filling]()
         derived = [o for o in self._operations if isinstance(o, Derive)]
         for operation, origins in zip(derived, self._origins(), strict=False):
@@ -386,13 +386,13 @@ class View:
             values = self._of_nothing(operation, len(origins))
             for place, source in enumerate(origins):
                 before = done[source]
-                done[source] = [*before, [step.name, _own(operation, place)]]
+                done[source] = [*before, (operation, place)]
                 if source not in found and not np.isnan(values[place]):
                     found[source] = Filling(
                         chosen=not step.fitted_by,
-                        before=digest(canonical(before)) if before else "",
+                        before=digest(canonical(_records(before))) if before else "",
                         value=float(values[place]).hex(),
-                        former=_former(done[source], step),
+                        former=_former(_records(done[source]), step),
                     )
         return found
 
@@ -424,6 +424,14 @@ class IdColumn:
     def rows(self) -> Bool[Array, " N"]:
         """Return a mask of the table's rows, all of them."""
         return np.ones(self.n_rows, bool)
+
+
+def _records(done: Sequence[tuple[Derive, int]]) -> list[Any]:
+    """Return transforms of a column as JSON values, each with what it takes of it."""
+    return [
+        [find_step(operation.step).name, _own(operation, place)]
+        for operation, place in done
+    ]
 
 
 def _own(operation: Derive, place: int) -> list[Any]:

@@ -46,6 +46,7 @@ def cautions(facts: Facts) -> list[Caution]:
         *_about_single_silos(facts),
         *_about_refusals(facts),
         *_about_few_rows(facts),
+        *_about_single_rows(facts),
         *_about_filled_cells(facts),
         *_about_units(facts),
         *_about_rules(facts),
@@ -172,6 +173,19 @@ def _about_few_rows(facts: Facts) -> list[Caution]:
         )
         found.append(Caution("Many columns for few rows", text, N <= p))
     return found
+
+
+def _about_single_rows(facts: Facts) -> list[Caution]:
+    """Warn of rows of large leverage, as far as the silos tell of them."""
+    where = [f"{silo}: {listed(names[:10])}" for silo, names in facts.carried.items()]
+    if not where:
+        return []
+    text = (
+        f"One row carries half or more of a direction of these columns, so that "
+        f"covariances with them tell much about that person: {'; '.join(where)}. "
+        f"RareColumns leaves out columns in which few people differ from all others."
+    )
+    return [Caution("One person stands out in some columns", text)]
 
 
 def _about_filled_cells(facts: Facts) -> list[Caution]:

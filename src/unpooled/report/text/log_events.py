@@ -41,6 +41,8 @@ def event(entry: Entry) -> str:
         return f"cut these rows into blocks for folds and splits{how}"
     if entry.kind == "selected":
         return f"answered about {counted(len(record['blocks']), 'block')} of rows"
+    if entry.kind == "searched":
+        return "followed a search to a state from which it may continue"
     if entry.kind == "leverage":
         most = f"at most {record['at_most']:.2f}"
         if record["columns"]:

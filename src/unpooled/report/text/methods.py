@@ -44,7 +44,8 @@ def methods(facts: Facts) -> Methods:
         one = citation_of(model)
         sentences.append(f"{one.sentence.rstrip('.')}{cited(*one.references)}.")
     if facts.evaluation is not None:
-        sentences += [exhibit.text for exhibit in facts.evaluation.exhibits]
+        # The others say what came of it.
+        sentences.append(facts.evaluation.exhibits[0].text)
     sentences.append(_how(facts, cited))
     if agreement := _agreement(facts):
         sentences.append(agreement)

@@ -8,7 +8,7 @@ import numpy as np
 from unpooled.arrays import Array, Float
 from unpooled.results.plots.class_plots import ellipse
 from unpooled.results.plots.drawing import ACCENT, INK, SECOND, short
-from unpooled.results.plots.scatter_plots import beside
+from unpooled.results.plots.scatter_plots import write_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _REACH = 0.85  # of the way to the nearest edge, of the longest arrow
 _SMALL = 9.5  # type of the title
 _MARGIN = 1.18  # of the picture, around all that is drawn
+# A letter, a line, and the gap between an arrow and its name, as shares of the limit.
+_LETTER, _LINE, _GAP = 0.042, 0.085, 0.03
 
 
 def draw_biplot(
@@ -76,8 +78,9 @@ def draw_biplot(
                 short(name, 14), (x, y), (0, 6), textcoords="offset points",
                 ha="center", va="bottom", color=INK, weight="bold", parse_math=False,
             )  # fmt: skip
-    _draw_arrows(axes, scale * arrows, columns, _MARGIN * reach)
     limit = _MARGIN * reach
+    taken = _class_names(means, [short(name, 14) for name in names], limit)
+    _draw_arrows(axes, scale * arrows, columns, limit, taken)
     axes.set_xlim(-limit, limit)
     axes.set_ylim(-limit, limit)
     axes.set_aspect("equal", adjustable="box")
@@ -89,20 +92,30 @@ def draw_biplot(
     return scale
 
 
+def _class_names(
+    means: Float[Array, "c 2"], names: Sequence[str], limit: float
+) -> Float[Array, "c 4"]:
+    """Return the edges of the names above the means, and of the means."""
+    half = np.array([0.5 * _LETTER * limit * max(len(name), 2) for name in names])
+    x, y = means.T
+    up = (2 * _GAP + _LINE) * limit * np.array([bool(name) for name in names])
+    return np.column_stack([x - half, x + half, y - _GAP * limit, y + up])
+
+
 def _draw_arrows(
-    axes: "Axes", ends: Float[Array, "q 2"], columns: Sequence[str], limit: float
+    axes: "Axes",
+    ends: Float[Array, "q 2"],
+    columns: Sequence[str],
+    limit: float,
+    taken: Float[Array, "c 4"],
 ) -> None:
-    texts = [short(name, 12) for name in columns]
-    # A letter and a line, as shares of the picture's side.
-    widths = [0.042 * limit * len(text) for text in texts]
-    places = beside(ends, widths, 0.085 * limit, 0.03 * limit)
-    for (x, y), (u, v), text in zip(ends, places, texts, strict=True):
+    for x, y in ends:
         axes.annotate(
             "", (x, y), (0, 0), arrowprops={
                 "arrowstyle": "-|>", "color": SECOND, "linewidth": 1.1,
                 "shrinkA": 0, "shrinkB": 0, "mutation_scale": 8,
             },
         )  # fmt: skip
-        axes.plot([x, u], [y, v], color=SECOND, linewidth=0.6, alpha=0.6)
-        side = "left" if x >= 0 else "right"
-        axes.text(u, v, text, ha=side, va="center", color=SECOND, parse_math=False)
+    texts = [short(name, 12) for name in columns]
+    sizes = (_LETTER * limit, _LINE * limit, _GAP * limit)
+    write_names(axes, ends, texts, [SECOND] * len(texts), sizes, limit, taken)

@@ -12,7 +12,7 @@ import scipy.stats
 
 from unpooled.arrays import Array, Float
 from unpooled.results.plots.drawing import ACCENT, INK, SECOND, drawing, short
-from unpooled.results.plots.scatter_plots import beside
+from unpooled.results.plots.label_places import label_places, nearest_edge
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -180,9 +180,14 @@ def _name_means(
     # Pixels of the natural width, in which letters and lines have fixed sizes.
     pixels = axes.transData.transform(means)
     labels = [short(name, 14) for name in names]
-    turned = np.column_stack([np.abs(pixels[:, 0]) + 1.0, pixels[:, 1]])
-    places = beside(turned, [7.0 * len(label) for label in labels], 14.0, 8.0)
-    for label, at, mean, colour in zip(labels, places, means, colours, strict=True):
-        u, v = axes.transData.inverted().transform(at)
-        axes.plot([mean[0], u], [mean[1], v], color=INK, linewidth=0.5, alpha=0.5)
-        axes.text(u, v, label, ha="left", va="center", color=colour, parse_math=False)
+    widths, box = [7.0 * len(label) for label in labels], axes.get_window_extent()
+    picture = (box.x0, box.x1, box.y0, box.y1)
+    centres = label_places(pixels, widths, 14.0, 8.0, picture, arrows=False)
+    to_data = axes.transData.inverted().transform
+    for label, at, pixel, width, mean, colour in zip(
+        labels, centres, pixels, widths, means, colours, strict=True
+    ):
+        x, y = np.transpose([mean, to_data(nearest_edge(pixel, at, width, 8.0))])
+        axes.plot(x, y, color=INK, linewidth=0.5, alpha=0.5)
+        u, v = to_data(at)
+        axes.text(u, v, label, ha="center", va="center", color=colour, parse_math=False)

@@ -7,6 +7,7 @@ import numpy as np
 
 from unpooled.arrays import Array, Bool, Float
 from unpooled.results.plots.drawing import ACCENT, INK, SECOND, drawing, short
+from unpooled.results.plots.label_places import label_places, nearest_edge
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,7 +17,8 @@ _SIDE = 380
 # Of a name in the circle, whose radius is 1 and 143 pixels: a letter's width, a line's
 # height, and the gap between a point and its name.
 _LETTER, _LINE, _GAP = 0.048, 0.095, 0.03
-_TRIES = 24  # half lines that a name may move up or down
+_LIMIT = 1.15  # of the picture
+_LEADER = 1.5  # gaps from which on a name has a line to its point
 
 
 def correlation_circle(
@@ -51,67 +53,60 @@ def draw_correlation_circle(
     labels: tuple[str, str],
 ) -> None:
     """Draw the correlation circle on axes."""
-    _square(axes, np.full(2, -1.15), np.full(2, 1.15))
+    _square(axes, np.full(2, -_LIMIT), np.full(2, _LIMIT))
     _circle(axes, (0.0, 0.0), INK, 0.8)
     axes.axhline(0, color=INK, alpha=0.2, linewidth=0.8)
     axes.axvline(0, color=INK, alpha=0.2, linewidth=0.8)
     texts = [short(name, 12) for name in names]
-    places = beside(points, [_LETTER * len(text) for text in texts], _LINE, _GAP)
-    for (x, y), (u, v), text, is_first in zip(
-        points, places, texts, first, strict=True
-    ):
-        colour = ACCENT if is_first else SECOND
+    colours = [ACCENT if is_first else SECOND for is_first in first]
+    for (x, y), colour in zip(points, colours, strict=True):
         axes.plot([0, x], [0, y], color=colour, linewidth=1.2)
         axes.plot([x], [y], "o", color=colour, markersize=3.5)
-        axes.plot([x, u], [y, v], color=colour, linewidth=0.6, alpha=0.6)
-        ha = "left" if x >= 0 else "right"
-        axes.text(u, v, text, ha=ha, va="center", color=colour, parse_math=False)
+    write_names(axes, points, texts, colours, (_LETTER, _LINE, _GAP), _LIMIT)
     axes.set_xlabel(labels[0], color=INK, labelpad=6)
     axes.set_ylabel(labels[1], color=INK)
 
 
-def beside(
-    points: Float[Array, "p 2"], widths: Sequence[float], height: float, gap: float
-) -> Float[Array, "p 2"]:
-    """Return where labels begin: outwards of their points, and not overlapping.
+def write_names(
+    axes: "Axes",
+    points: Float[Array, "p 2"],
+    texts: Sequence[str],
+    colours: Sequence[str],
+    sizes: tuple[float, float, float],
+    limit: float,
+    taken: Float[Array, "t 4"] | None = None,
+) -> None:
+    """Write names beside points, and a thin line from each that is not next to its own.
 
     Parameters
     ----------
+    axes : Axes
+        To draw on, with equal scales.
     points : (p, 2) array
-        What is labelled. Labels of points with x of at least 0 run to the right, the
-        others to the left.
-    widths : sequence of float
-        Of the labels, in units of the points.
-    height : float
-        Of a line.
-    gap : float
-        Between a point and its label.
-
-    Returns
-    -------
-    (p, 2) array
-        The end of each label that is next to its point, at half its height. Points far
-        out keep their places first; a label moves up or down by half lines until it is
-        free.
+        Ends of arrows from the origin.
+    texts, colours : sequence of str
+        Of the points.
+    sizes : (float, float, float)
+        Width of a letter, height of a line, and the gap to a point, in their units.
+    limit : float
+        Of the picture, from -limit to limit in both directions.
+    taken : (t, 4) array, optional
+        As of `label_places`.
     """
-    sign = np.where(points[:, 0] >= 0, 1.0, -1.0)
-    places = points + np.column_stack([gap * sign, np.zeros(len(points))])
-    placed: list[tuple[float, float, float]] = []
-    for j in np.argsort(-np.linalg.norm(points, axis=1), kind="stable"):
-        x, y = places[j]
-        left, right = sorted((x, x + sign[j] * widths[j]))
-        near = [at for low, high, at in placed if low < right and left < high]
-        # Outwards first: there is more room.
-        outwards = 1.0 if y >= 0 else -1.0
-        for step in range(_TRIES + 1):
-            sides = (outwards, -outwards) if step else (0.0,)
-            tried = [y + side * step * height / 2 for side in sides]
-            free = [at for at in tried if all(abs(at - b) >= height for b in near)]
-            if free:
-                places[j, 1] = free[0]
-                break
-        placed.append((left, right, places[j, 1]))
-    return places
+    letter, line, gap = sizes
+    widths = [letter * len(text) for text in texts]
+    picture = (-limit, limit, -limit, limit)
+    centres = label_places(points, widths, line, gap, picture, taken)
+    for point, centre, width, text, colour in zip(
+        points, centres, widths, texts, colours, strict=True
+    ):
+        # Letters are lower than their line.
+        edge = nearest_edge(point, centre, width, 0.6 * line)
+        if np.linalg.norm(edge - point) > _LEADER * gap + 0.2 * line:
+            x, y = np.transpose([point, edge])
+            axes.plot(x, y, color=colour, linewidth=0.6, alpha=0.6)
+        u, v = centre
+        axes.text(u, v, text, ha="center", va="center", color=colour, parse_math=False)
 
 
 def _circle(

@@ -1,0 +1,171 @@
+"""Results of an evaluation: scores on new rows, and what they were computed from."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unpooled.arrays import Array, Float
+from unpooled.models.metrics.classification import Confusion
+from unpooled.results.exhibits import MOST_ROWS, Column, Exhibit, Picture, Table
+from unpooled.results.formats import listed, number, per_cent
+from unpooled.results.plots.confusion_plots import confusion_matrix
+
+if TYPE_CHECKING:
+    from unpooled.study.evaluation import Evaluation
+
+_NEGATED = "neg_"
+# What each score is, for people who have not met its name.
+_MEANINGS: Mapping[str, str] = {
+    "accuracy": "accuracy is the share of rows whose class is predicted correctly",
+    "balanced_accuracy": "balanced accuracy is the mean of that share over the classes",
+    "roc_auc": "roc_auc is the area under the receiver operating characteristic (AUC): "
+    "the share of pairs of rows, one of each class, whose probabilities are in the "
+    "right order",
+    "log_loss": "log_loss is the mean of the negative logarithm of the probability "
+    "that a row’s own class was given",
+    "r2": "r2 (R²) is the share of the responses’ variance that is predicted",
+    "root_mean_squared_error": "root_mean_squared_error (RMSE) is in the responses’ "
+    "own units",
+    "log_likelihood": "log_likelihood is the mean logarithm of the rows’ density under "
+    "the model",
+}
+
+
+def evaluation_exhibits(judged: "Evaluation") -> list[Exhibit]:
+    """Return the exhibits of an evaluation."""
+    exhibits = [_scores(judged)]
+    if judged.classes:
+        counts = np.array(judged.confusion_matrix, dtype=np.int64)
+        exhibits.append(_confusion(Confusion(judged.classes, counts)))
+    if judged.responses:
+        exhibits.append(_responses(judged))
+    return exhibits
+
+
+def _shown(name: str) -> tuple[str, int]:
+    """Return the name of a score without the sign that makes greater values better."""
+    return (name[len(_NEGATED) :], -1) if name.startswith(_NEGATED) else (name, 1)
+
+
+def _scores(judged: "Evaluation") -> Exhibit:
+    """Return each score's mean, standard deviation and folds.
+
+    The standard deviation has the denominator cv, as in scikit-learn's results.
+    """
+    rows, names, errors = [], [], []
+    for given, values in judged.scores.items():
+        name, sign = _shown(given)
+        own = sign * np.asarray(values)
+        rows.append((name, own.mean(), own.std(), *own))
+        names.append(name)
+        errors += [name] * (sign < 0)
+    notes = ["SD: standard deviation over the folds."]
+    if errors:
+        notes.append(f"Of {listed(errors)} smaller is better.")
+    if len(errors) < len(names):
+        notes.append("Greater is better." if not errors else "Of others greater is.")
+    for name, bounds in judged.score_errors.items():
+        notes.append(
+            f"{name} is computed from counts in bins: that of the rows of a fold "
+            f"differs by {number(max(bounds))} at most."
+        )
+    folds = [Column(f"Fold {k + 1}", "number") for k in range(judged.cv)]
+    table = Table(
+        "scores",
+        [Column("Score"), Column("Mean", "number"), Column("SD", "number"), *folds],
+        rows,
+        note=" ".join(notes),
+    )
+    text = (
+        f"All steps were fitted {judged.cv} times, each time without one fold of the "
+        f"rows, and judged on that fold."
+    )
+    meant = [_MEANINGS[name] for name in names if name in _MEANINGS]
+    if meant:
+        text += f" There, {listed(meant)}."
+    return Exhibit("Scores on new rows", text, [table])
+
+
+def _confusion(found: Confusion) -> Exhibit:
+    """Return the predictions of all folds together, by class."""
+    names, counts = [str(value) for value in found.values], found.counts
+    sizes = counts.sum(axis=1)
+    largest = names[int(sizes.argmax())]
+    right = int(counts.trace())
+    recalls = np.divide(counts.diagonal(), sizes, out=np.full(len(names), np.nan),
+                        where=sizes > 0)  # fmt: skip
+    measures = Table(
+        "pooled_scores",
+        (Column("Of all folds together", key="quantity"), Column("Share", "share")),
+        [
+            ("Accuracy", found.accuracy),
+            ("Balanced accuracy", found.balanced_accuracy),
+            (f"Share of the largest class, {largest}", found.largest_share),
+        ],
+    )
+    table = Table(
+        "confusion_matrix",
+        (
+            Column("Class"),
+            *(
+                Column(f"Predicted {name}", "count", f"predicted_{name}")
+                for name in names
+            ),
+            Column("Rows", "count"),
+            Column("Predicted correctly", "share"),
+        ),
+        list(zip(names, *counts.T, sizes, recalls, strict=True)),
+        items="classes",
+    )
+    text = (
+        f"Every row was predicted once, by the model that was not fitted on it. Of "
+        f"{int(sizes.sum()):,} rows {right:,} were predicted correctly: an accuracy of "
+        f"{per_cent(found.accuracy)}. Always naming the largest class, {largest}, "
+        f"would be right for {per_cent(found.largest_share)}. The balanced accuracy, "
+        f"the mean over the classes of the share that is predicted correctly, is "
+        f"{per_cent(found.balanced_accuracy)}; chance would give "
+        f"{per_cent(1 / len(found.recalls))}. The confusion matrix has a row for each "
+        f"class and a column for each predicted class."
+    )
+    if len(names) > MOST_ROWS:
+        return Exhibit("Predictions of new rows", text, [measures, table])
+    picture = Picture(
+        "confusion_matrix",
+        "Confusion matrix",
+        f"Cells of numbers of rows by class and predicted class, darker where the "
+        f"share of the class is larger; {right:,} are on the diagonal. The numbers are "
+        f"in the table below.",
+        partial(confusion_matrix, counts, found.shares("true"), names),
+        (table.name,),
+    )
+    return Exhibit("Predictions of new rows", text, [measures, table], picture)
+
+
+def _responses(judged: "Evaluation") -> Exhibit:
+    """Return the means over the folds of each response's scores."""
+    heads, cells = [Column("Response")], [list(next(iter(judged.responses.values())))]
+    titles = {"r2": "R²", "root_mean_squared_error": "RMSE"}
+    for given, of_responses in judged.responses.items():
+        name, sign = _shown(given)
+        values: Float[Array, "q k"] = sign * np.array(list(of_responses.values()))
+        key = titles[name].lower().replace("²", "2")
+        heads += [
+            Column(titles[name], "number", key, bar=name == "r2"),
+            Column(f"SD of {titles[name]}", "number", f"{key}_sd"),
+        ]
+        cells += [values.mean(axis=1), values.std(axis=1)]
+    table = Table(
+        "responses",
+        heads,
+        list(zip(*cells, strict=True)),
+        note="Means and standard deviations over the folds.",
+        items="responses",
+    )
+    text = (
+        "Each response on rows that the model was not fitted on: R² is the share of "
+        "its variance that is predicted, RMSE the root of the mean squared error in "
+        "its own units. R² is below 0 where the mean would predict better."
+    )
+    return Exhibit("Predictions of new rows", text, [table])
