@@ -29,8 +29,9 @@ def rules() -> str:
 def releases() -> str:
     """Return for each estimator a table of the arrays that its steps declare."""
     return "\n\n".join(
-        f"### `{name}`\n\n" + _table(_OF_RELEASES, _releases(estimator))
+        f"### `{name}`\n\n" + _table(_OF_RELEASES, rows)
         for name, estimator in estimators().items()
+        if (rows := _releases(estimator))
     )
 
 

@@ -21,6 +21,12 @@ from .federation.planning.dry_run import plan as plan
 from .federation.planning.plan import Plan as Plan
 from .ledger import Ledger as Ledger
 from .models.correlation.correlation import Correlation as Correlation
+from .models.correspondence.famd import FAMD as FAMD
+from .models.correspondence.mca import MCA as MCA
+from .models.description.describe import Describe as Describe
+from .models.description.describe import describe as describe
+from .models.description.quantiles import Quantiles as Quantiles
+from .models.description.quantiles import quantiles as quantiles
 from .models.discriminant.discriminant import (
     LinearDiscriminantAnalysis as LinearDiscriminantAnalysis,
 )
@@ -38,9 +44,25 @@ from .models.model_selection.cross_validation import cross_validate as cross_val
 from .models.model_selection.grid_search import GridSearchCV as GridSearchCV
 from .models.pca.pca import PCA as PCA
 from .models.preprocessing.centre_by_site import CentreBySite as CentreBySite
+from .models.preprocessing.column_transformer import (
+    ColumnTransformer as ColumnTransformer,
+)
+from .models.preprocessing.column_transformer import (
+    make_column_selector as make_column_selector,
+)
+from .models.preprocessing.column_transformer import (
+    make_column_transformer as make_column_transformer,
+)
+from .models.preprocessing.derived_columns import DerivedColumns as DerivedColumns
 from .models.preprocessing.imputer import SimpleImputer as SimpleImputer
+from .models.preprocessing.one_hot_encoder import OneHotEncoder as OneHotEncoder
+from .models.preprocessing.ordinal_encoder import OrdinalEncoder as OrdinalEncoder
 from .models.preprocessing.power import PowerTransformer as PowerTransformer
+from .models.preprocessing.quantile_transformer import (
+    QuantileTransformer as QuantileTransformer,
+)
 from .models.preprocessing.rare_columns import RareColumns as RareColumns
+from .models.preprocessing.robust_scaler import RobustScaler as RobustScaler
 from .models.preprocessing.scaler import StandardScaler as StandardScaler
 from .models.two_views.cca import CCA as CCA
 from .models.two_views.pls import PLSSVD as PLSSVD

@@ -236,7 +236,8 @@ def test_disclosure_page_lists_every_declared_release():
         }
         for name, rows in tables
     }
-    assert shown == wanted
+    # Some release nothing of their own.
+    assert shown == {name: rows for name, rows in wanted.items() if rows}
     assert all(
         f"| {name} |" in page.split("Every declared array")[0] for name in wanted
     )

@@ -45,6 +45,8 @@ class Case:
         Columns of the second view, for models of two.
     silos : tuple of str
         Who takes part.
+    categorical : tuple of str
+        Columns of categories, in the silos' files and in the study.
     """
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -53,6 +55,7 @@ class Case:
     head: str = ""
     y: tuple[str, ...] = ()
     silos: tuple[str, ...] = SILOS
+    categorical: tuple[str, ...] = ()
 
 
 IMPUTED = ("SimpleImputer",)
@@ -60,6 +63,10 @@ IMPUTED = ("SimpleImputer",)
 COARSE = {"PowerTransformer": ("tol = 0.05",)}
 # What is measured on effort, against the rest.
 SIGNS = ("thalach", "exang", "oldpeak")
+
+KINDS = ("cp", "restecg", "sex")
+CODED = {"head": f"columns = {list(KINDS)}", "categorical": KINDS}
+MIXED = {"head": f"columns = {['age', *KINDS]}", "categorical": KINDS}
 
 # By the model's name; for a second case of a model add "-what", as in "PCA-krylov".
 CASES: dict[str, Case] = {
@@ -82,6 +89,20 @@ CASES: dict[str, Case] = {
         IMPUTED,
         y=SIGNS,
     ),
+    "ColumnTransformer": Case(
+        {
+            "transformers": [
+                {"model": "StandardScaler", "columns": "numeric"},
+                {"model": "OneHotEncoder", "columns": "categorical"},
+            ]
+        },
+        **MIXED,
+    ),
+    "DerivedColumns": Case({"columns": {"log_age": "log(age)"}}, IMPUTED),
+    "FAMD": Case(**MIXED),
+    "MCA": Case(**CODED),
+    "OneHotEncoder": Case({"drop": "first"}, **CODED),
+    "OrdinalEncoder": Case(**CODED),
     "GeneralizedEigen": Case(
         {"n_components": 2, "pair": "pairs.local_canonical", "public": {"first": 6}},
         IMPUTED,
@@ -179,6 +200,7 @@ def text_of(name: str, sources: Mapping[str, Path] | None = None) -> str:
         'label = "num"',
         "timeout = 60",
         case.head,
+        *([f"categorical = {_toml(case.categorical)}"] if case.categorical else []),
         *([] if sources is None else ["[policy]", RULES[case.partition]]),
     ]
     for silo in case.silos:

@@ -16,28 +16,32 @@ def runs(consortium, tmp_path_factory):
     from integration.many import run_many
 
     found = {}
-    jobs = {(case.partition, case.silos) for case in CASES.values()}
-    for partition, silos in sorted(jobs):
+
+    def job(case):
+        return case.partition, case.silos, case.categorical
+
+    for partition, silos, categorical in sorted(set(map(job, CASES.values()))):
         texts = {
             name: text_of(name)
             for name, case in CASES.items()
-            if (case.partition, case.silos) == (partition, silos)
+            if job(case) == (partition, silos, categorical)
         }
         folder = tmp_path_factory.mktemp(f"by-{partition}")
         with contextlib.ExitStack() as changes:
             for silo in SILOS:
-                settle(changes, consortium, silo, partition)
+                settle(changes, consortium, silo, partition, categorical)
             found |= run_many(consortium.coordinator, silos, texts, folder)
     return found
 
 
-def settle(changes, consortium, silo, partition):
+def settle(changes, consortium, silo, partition, categorical):
     """Let a silo have the rows, or the columns, of the cases, and rules for them."""
     local = consortium.kit(silo) / "local"
     source = WRITERS[partition](silo, local)
     own = f'[silo]\nname = "{silo}"\nsource = "{source}"\nlabel = "num"\n'
     if partition == "columns":
         own += 'partition = "columns"\n'
+    own += f"categorical = {list(categorical)}\n" if categorical else ""
     changes.enter_context(consortium.changed(silo, "silo.toml", own))
     rules = RULES[partition]
     changes.enter_context(consortium.changed(silo, "policy.toml", rules))

@@ -174,7 +174,8 @@ def test_description_shows_allowed_columns_only():
     reply = knock(here, encode({"kind": "describe"}, {}))
     assert reply.header["columns"] == ["x0", "x2"]
     assert set(reply.header) == {
-        "party", "request", "kind", "columns", "named", "label", "partition", "rows",
+        "party", "request", "kind", "columns", "categorical", "named", "label",
+        "partition", "rows",
     }  # fmt: skip
     # On a row partition how many rows a silo has is its own business.
     assert reply.header["rows"] is None

@@ -11,6 +11,7 @@ import unpooled as up
 from wire import Silos, silos
 
 NAMES = list("abcdef")
+CATEGORICAL = ["site", "stage"]
 FIRST_VIEW, SECOND_VIEW = NAMES[:3], NAMES[3:]
 
 
@@ -23,6 +24,8 @@ class Way:
     y: Any = None
     parties: int = 3
     named: bool = True
+    # Which columns are fitted, where the silos have columns of categories too.
+    reads: str = ""
 
     def silos(self, **options: Any) -> Silos:
         if self.partition == "rows":
@@ -30,15 +33,29 @@ class Way:
         else:
             own = np.array_split(NAMES, self.parties)
             made = {f"s{i}": rows()[[*names, "kind"]] for i, names in enumerate(own)}
+        how = {}
+        if self.reads:
+            made = {name: with_categories(X, name) for name, X in made.items()}
+            how["categorical"] = CATEGORICAL
         if not self.named:
             made = {party: X[NAMES].to_numpy() for party, X in made.items()}
-        how = {"policy": up.Policy.open(), "partition": self.partition}
+        how |= {"policy": up.Policy.open(), "partition": self.partition}
         label = "kind" if self.named else None
         return silos(made, **how, label=label, **({"random_state": 0} | options))
 
     def fitted(self, model: Any, at: Silos) -> Any:
         parameters = {**type(model)().get_params(), **self.parameters}
-        return model.set_params(**parameters).fit(at.federation, self.y)
+        return model.set_params(**parameters).fit(self.view(at.federation), self.y)
+
+    def view(self, federation: up.Federation) -> up.Federation:
+        coded = self.reads == "categories"
+        return federation.select(CATEGORICAL) if coded else federation
+
+
+def with_categories(X: pd.DataFrame, silo: str) -> pd.DataFrame:
+    rng = np.random.default_rng(len(silo) + int(silo[1:]))
+    site = rng.choice(["north", "south", "east"], len(X))
+    return X.assign(site=site, stage=rng.integers(0, 3, len(X)))
 
 
 def rows(n: int = 30, seed: int = 0) -> pd.DataFrame:
@@ -52,6 +69,10 @@ COLUMNS = Way(partition="columns")
 PLS = [Way(y=SECOND_VIEW), Way(partition="columns", parties=2)]
 ONE_SHOT = {"ridge": 0.1, "random_state": 0}
 PAIR = {"pair": "pairs.local_canonical", "public": {"first": 3}}
+EACH_KIND = [
+    {"model": "StandardScaler", "columns": "numeric"},
+    {"model": "OneHotEncoder", "columns": "categorical", "min_frequency": 1},
+]
 VIEWS = [Way({"topology": t}, "columns") for t in ("server", "complete")]
 # Ways whose fitted attributes differ; each is tried after the one before it.
 WAYS: dict[str, list[Way]] = {
@@ -62,6 +83,9 @@ WAYS: dict[str, list[Way]] = {
         COLUMNS,
         Way({"criterion": "sumcor", "regularisation": 0.5}, "columns"),
     ],
+    "ColumnTransformer": [Way({"transformers": EACH_KIND}, reads="both")],
+    "DerivedColumns": [Way({"columns": {"ab": "a * b", "c_d": "c - d"}})],
+    "FAMD": [Way(reads="both")],
     "Correlation": [Way(), Way({"missing": "pairwise"})],
     "FactorAnalysis": [Way(), Way({"n_components": 2, "rotation": "varimax"})],
     "GeneralizedEigen": [Way(PAIR), Way({**PAIR, "solver": "dgep-eigh"}, named=False)],
@@ -76,10 +100,13 @@ WAYS: dict[str, list[Way]] = {
         Way({"scores": "coordinator"}, y="kind"),
         Way({"solver": "dgep-eigh", **ONE_SHOT}, y="kind"),
     ],
+    "MCA": [Way(reads="categories")],
     "MMVFL": [
         Way({"max_iter": 2, "tol": 0.0, "beta": 1.0}, "columns", "kind", n)
         for n in (2, 3)
     ],
+    "OneHotEncoder": [Way({"drop": "first"}, reads="categories")],
+    "OrdinalEncoder": [Way(reads="categories")],
     "PCA": [
         Way({"n_components": 2}),
         Way({"n_components": 2, "svd_solver": "krylov"}, named=False),

@@ -19,7 +19,10 @@ _OFFER = {"key", "signature", "head", "pinned", "lines", "library"}
 # The reply to each message that is not a step: its kind, and the fields of its header
 # beside those of every reply.
 _ANSWERS: Mapping[str, tuple[str, set[str]]] = {
-    "describe": ("described", {"columns", "named", "label", "partition", "rows"}),
+    "describe": (
+        "described",
+        {"columns", "categorical", "named", "label", "partition", "rows"},
+    ),
     "announce": ("announced", {"approval", "library"}),
     "deliver": ("delivered", set()),
     "recall": ("recalled", {"lines"}),

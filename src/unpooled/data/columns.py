@@ -56,7 +56,10 @@ class Roles:
     exclude : sequence of str
         Columns that are not features, in place of naming all that are.
     also : tuple of str
-        Columns of any type that are read with the features to choose rows.
+        Columns of any type that are read with the features: to choose rows, or as
+        categories.
+    categorical : tuple of str
+        Those of them that are categories, which text files give as they are written.
     """
 
     label: str | None = None
@@ -64,6 +67,7 @@ class Roles:
     columns: Sequence[str] | None = None
     exclude: Sequence[str] = ()
     also: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
 
     @property
     def others(self) -> list[str]:
@@ -107,8 +111,9 @@ class Roles:
                 f"{self.label!r} was named as both the label and the ids. Name two "
                 f"columns, or leave one out."
             )
+        others += self.categorical
         features = _features(names, others, self.columns, self.exclude, source)
-        if not features:
+        if not features and not self.categorical:
             raise DataError(
                 f"{source} has no feature columns (label: {self.label!r}, ids: "
                 f"{self.ids!r}). A study needs at least one column besides them."

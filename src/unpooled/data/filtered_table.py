@@ -61,7 +61,7 @@ class FilteredTable(Table):
         self._table, self._condition, self._labelled = table, condition, labelled
         self._complete = tuple(complete)
         self.columns, self.named = table.columns, table.named
-        self.label, self.ids = table.label, table.ids
+        self.label, self.ids, self.also = table.label, table.ids, table.also
         self.block_bytes = table.block_bytes
         blocks = [self._chosen(block) for block in table.blocks((), self._read())]
         self._kept: Bool[Array, " N"] = np.concatenate(blocks)

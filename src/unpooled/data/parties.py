@@ -22,6 +22,7 @@ def open_parties(
     block_mb: float | int | None = None,
     columns: Sequence[str] | None = None,
     exclude: Sequence[str] | None = None,
+    categorical: Sequence[str] | None = None,
 ) -> dict[str, Table]:
     """Open every party's source as a table.
 
@@ -34,7 +35,7 @@ def open_parties(
         The source of each party, as of `open_source`.
     partition : {"rows", "columns"}
         What is divided among the parties.
-    label, ids, block_mb, columns, exclude
+    label, ids, block_mb, columns, exclude, categorical
         As of `open_source`.
 
     Raises
@@ -43,10 +44,16 @@ def open_parties(
         When a source cannot be opened; the message names the silo.
     """
     if partition == "rows":
+        options = {"columns": columns, "exclude": exclude, "categorical": categorical}
         return {
-            name: _opened(name, source, label, ids, block_mb, columns, exclude)
+            name: _opened(name, source, label, ids, block_mb, **options)
             for name, source in parties.items()
         }
+    if categorical:
+        raise DataError(
+            "Columns of categories are read on a partition by rows only. On a column "
+            "partition let each silo encode its own columns as numbers."
+        )
     if columns is not None or exclude:
         raise DataError(
             "On a column partition every silo has columns of its own: leave out "
@@ -116,13 +123,10 @@ def _opened(
     label: str | None,
     ids: str | None,
     block_mb: float | int | None,
-    columns: Sequence[str] | None = None,
-    exclude: Sequence[str] | None = None,
+    **options: Any,
 ) -> Table:
-    options = {"label": label, "ids": ids, "block_mb": block_mb, "columns": columns}
-    options["exclude"] = exclude
     try:
-        return open_source(source, **options)
+        return open_source(source, label=label, ids=ids, block_mb=block_mb, **options)
     except DataError as wrong:
         raise DataError(f"Silo {name!r}: {wrong}") from wrong
 

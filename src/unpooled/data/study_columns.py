@@ -1,7 +1,7 @@
 """The columns of a study over rows: the same names at every party, in one order."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from unpooled.data.columns import listing
 from unpooled.errors import DataError
@@ -49,6 +49,36 @@ def agree_on_columns(columns_by_party: Mapping[str, Sequence[str]]) -> tuple[str
             rule="unknown_columns",
         )
     return first
+
+
+def agree_on_categorical(
+    columns: Sequence[str], categorical_of: Mapping[str, Collection[str]]
+) -> tuple[str, ...]:
+    """Return which of the studied columns hold categories, the same at every party.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        The columns studied.
+    categorical_of : mapping of str to a collection of str
+        The columns of categories of every party.
+
+    Raises
+    ------
+    DataError
+        Where a column holds categories at some parties and numbers at others.
+    """
+    somewhere = set().union(*categorical_of.values())
+    for name in columns:
+        without = [party for party, own in categorical_of.items() if name not in own]
+        if name in somewhere and without:
+            raise DataError(
+                f"Column {name!r} holds categories at some parties, and numbers at "
+                f"{listing(without)}. Name it as one of categories at all of them "
+                f"(categorical), or leave it out.",
+                rule="unknown_columns",
+            )
+    return tuple(name for name in columns if name in somewhere)
 
 
 def _expected(

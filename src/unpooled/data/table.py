@@ -38,7 +38,10 @@ class Table(abc.ABC):
     label, ids : str or None
         Columns that are not features.
     also : tuple of str
-        Columns of any type that are read to choose rows, and for nothing else.
+        Columns of any type that are read to choose rows, or as categories.
+    categorical : tuple of str
+        Feature columns whose cells are codes of categories (`unpooled.data.categories`)
+        and no numbers.
     named : bool
         False when the source had no names and the columns are called x0, x1, ...
     block_bytes : int or None
@@ -49,6 +52,7 @@ class Table(abc.ABC):
     label: str | None
     ids: str | None
     also: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
     named: bool
     block_bytes: int | None = None
 

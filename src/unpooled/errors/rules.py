@@ -46,6 +46,17 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Ask for fewer totals (fewer folds, fits or columns), or let the silo "
             "raise max_released_share.",
         ),
+        "categories": (
+            "a column holds categories, and the step computes with numbers",
+            "Encode the columns of categories first (unpooled.OneHotEncoder), or leave "
+            "them out with select.",
+        ),
+        "derived_cells": (
+            "a derived column has no value in some row: a cell that it reads is "
+            "missing, 0 below a fraction line, or not positive under a logarithm",
+            "Impute the columns first (unpooled.SimpleImputer), or leave such rows out "
+            "(where).",
+        ),
         "allow_disclosed": (
             "the step would disclose this silo's own value, not only a total",
             "Use a method that needs totals only, or let the silo set allow_disclosed.",
@@ -59,6 +70,12 @@ RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the release has one entry per row, that is, per person",
             'Let the silo set allow_row_level: to "parties" where only the parties '
             'open the release (scores="parties"), to true otherwise.',
+        ),
+        "allow_order_statistics": (
+            "the search for a quantile would go on to fewer values than the silo's "
+            "policy requires, such as one person's",
+            "Choose min_rows as large as that of every silo's policy, or let the silo "
+            "set allow_order_statistics.",
         ),
         "allow_roster_change": (
             "the silo's table was released before with another set of parties, and the "

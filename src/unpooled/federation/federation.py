@@ -10,7 +10,7 @@ applies to its own rows, lazily.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn, final
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from unpooled.arrays import Array
 from unpooled.coordinator.step_call import Needs, RoundRecord, RoundRunner, StepCall
-from unpooled.data.columns import check_known
+from unpooled.data.columns import check_known, listing
 from unpooled.errors import DataError
 from unpooled.federation.calls import call_of
 from unpooled.federation.layout import Layout
@@ -82,6 +82,8 @@ class Federation:
         of them that the party has.
     columns : tuple of str
         Likewise `feature_names`.
+    categorical : tuple of str
+        Those of them that hold categories, which encoders read.
     n_features : int
         Number of columns of the view.
     shape : (int or None, int)
@@ -134,6 +136,11 @@ class Federation:
     def feature_names(self) -> tuple[str, ...]:
         """Columns of the view, in the parties' order."""
         return self.layout.columns
+
+    @property
+    def categorical(self) -> tuple[str, ...]:
+        """Columns of the view that hold categories, in the view's order."""
+        return tuple(n for n in self.feature_names if n in self.layout.categorical)
 
     @property
     def columns_of(self) -> Mapping[str, tuple[str, ...]]:
@@ -302,6 +309,7 @@ class Federation:
         if step.verb != verb:
             raise DataError(f"{step.name} is declared {step.verb}, not {verb}.")
         step = named_for(self.model, step)
+        self._check_numbers(step)
         values = {name: _as_argument(value) for name, value in public.items()}
         call = StepCall(
             step=step,
@@ -494,6 +502,7 @@ class Federation:
         if step.verb != "derived":
             raise DataError(f"{step.name} is declared {step.verb}, not derived.")
         step = named_for(self.model, step)
+        self._check_numbers(step)
         for extent in self.layout.extents.values():
             extent.sizes(step, public)
         if (columns is None) != (self.partition == "columns"):
@@ -506,6 +515,62 @@ class Federation:
         layout = self.layout.renamed(names) if names else self.layout
         view = self._view(Derive(step.name, names, values, kept_of), layout)
         return view.asked_by("")
+
+    def with_part(self, columns: Sequence[str], part: "Federation") -> "Federation":
+        """Return the view with some columns replaced by what they were transformed to.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            Columns of this view.
+        part : Federation
+            ``self.select(columns)``, transformed.
+
+        Returns
+        -------
+        Federation
+            The other columns as they are, and behind them those of the part.
+        """
+        before = (*self.operations, Select(tuple(columns)))
+        further = part.operations[len(before) :]
+        same = [o.as_json() for o in part.operations[: len(before)]]
+        if same != [o.as_json() for o in before] or not further:
+            raise DataError("The part is no transform of these columns of the view.")
+        view, read = self, tuple(columns)
+        for operation in further:
+            if not isinstance(operation, Derive) or operation.of:
+                raise DataError(
+                    "A transform that selects columns, or transforms some of them, "
+                    "cannot be a part: apply it to the whole view."
+                )
+            operation = replace(operation, of=read)
+            left = operation.left(view.feature_names)
+            layout = view.layout.renamed(operation.columns, left)
+            view, read = view._view(operation, layout), operation.columns
+        return view.asked_by("")
+
+    def with_derived(
+        self, step: Step, of: Sequence[str], columns: Sequence[str], **public: Any
+    ) -> "Federation":
+        """Return the view with further columns, which a derived step makes of some.
+
+        Parameters
+        ----------
+        step : Step
+            Declared with `derived`.
+        of : sequence of str
+            The columns that it reads.
+        columns : sequence of str
+            Names of those that it makes.
+        **public
+            The step's keyword-only arguments.
+        """
+        part = self.asked_by(self.model).select(of).derive(step, columns, **public)
+        made = part.operations[len(part.operations) - 1]
+        assert isinstance(made, Derive)
+        operation = replace(made, of=tuple(of), adds=True)
+        layout = self.layout.renamed(operation.columns, self.feature_names)
+        return self._view(operation, layout).asked_by("")
 
     def asked_by(self, model: str) -> "Federation":
         """Return the same view, for the steps of another model.
@@ -549,6 +614,17 @@ class Federation:
             if given is not None:
                 return given
         return self.coordinator.seed()
+
+    def _check_numbers(self, step: Step) -> None:
+        """Raise where a step would take codes of categories for numbers."""
+        if self.categorical and {"X", "sums"} & set(step.reads):
+            raise DataError(
+                f"{listing(self.categorical)} hold categories, and {step.name} "
+                f"computes with numbers. Encode them first (unpooled.OneHotEncoder in "
+                f"unpooled.make_column_transformer), or leave them out: "
+                f"federation.select(exclude=[...]).",
+                rule="categories",
+            )
 
     def _check_whole(self) -> None:
         """Refuse complete rows of a part, and parts of complete rows."""

@@ -149,8 +149,8 @@ class RunningCall:
         How totals travel.
     party : str
         This silo.
-    columns : tuple of str
-        Its own columns.
+    columns, categorical : tuple of str
+        Its own columns, and those of them that hold categories.
     seed : int
         The session's seed.
 
@@ -170,6 +170,7 @@ class RunningCall:
         protection: str,
         party: str,
         columns: tuple[str, ...],
+        categorical: tuple[str, ...],
         seed: int,
     ) -> None:
         if call.method not in METHODS or {p for p, _ in call.columns} != set(parties):
@@ -178,7 +179,7 @@ class RunningCall:
         self._runner = _FollowingRunner(order, study, protection, seed)
         federation = Federation(
             self._runner,
-            layout=_layout(call, party, columns),
+            layout=_layout(call, party, columns, categorical),
             named=call.named,
             label=call.label,
             random_state=call.random_state,
@@ -286,10 +287,21 @@ class _Run:
         return made if isinstance(made, Federation) else None
 
 
-def _layout(call: Call, party: str, columns: tuple[str, ...]) -> Layout:
+def _layout(
+    call: Call, party: str, columns: tuple[str, ...], categorical: tuple[str, ...]
+) -> Layout:
     """Return the layout of a call's view, as far as this silo knows it."""
     if call.n_rows is None:
-        return Layout("rows", {name: tuple(map(str, of)) for name, of in call.columns})
+        by_party = {name: tuple(map(str, of)) for name, of in call.columns}
+        # What a transform makes is numbers, whatever it is called.
+        made = {
+            name
+            for record in call.view
+            if record["operation"] == "derive"
+            for name in record["columns"]
+        }
+        coded = frozenset(categorical) - made
+        return Layout("rows", by_party, categorical=coded)
     by_party = {
         name: columns
         if name == party

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import final
 
 from unpooled.arrays import Array
+from unpooled.data.columns import listing
 from unpooled.errors import DataError
 from unpooled.protocol.shared_blocks import (
     MOST_BLOCKS,
@@ -40,6 +41,8 @@ class Layout:
         split keeps some of them.
     numbers : tuple of int
         The blocks that folds and splits kept.
+    categorical : frozenset of str
+        The columns that hold codes of categories, on a row partition.
     """
 
     partition: str
@@ -49,11 +52,18 @@ class Layout:
     rows_of: Mapping[str, Array] = field(default_factory=dict, compare=False)
     sizes: Mapping[int, int] | None = None
     numbers: tuple[int, ...] = tuple(range(MOST_BLOCKS))
+    categorical: frozenset[str] = frozenset()
 
     @classmethod
-    def of_rows(cls, parties: Iterable[str], columns: Sequence[str]) -> "Layout":
+    def of_rows(
+        cls,
+        parties: Iterable[str],
+        columns: Sequence[str],
+        categorical: Iterable[str] = (),
+    ) -> "Layout":
         """Return the layout of a row partition: the same columns at every party."""
-        return cls("rows", dict.fromkeys(parties, tuple(columns)))
+        by_party = dict.fromkeys(parties, tuple(columns))
+        return cls("rows", by_party, categorical=frozenset(categorical))
 
     @classmethod
     def of_columns(
@@ -141,6 +151,21 @@ class Layout:
             )
         return replace(self, n_rows=n_rows, sizes=every, numbers=numbers)
 
-    def renamed(self, columns: tuple[str, ...]) -> "Layout":
-        """Return the layout with a transform's columns, on a row partition."""
-        return replace(self, columns_of=dict.fromkeys(self.columns_of, columns))
+    def renamed(self, columns: tuple[str, ...], left: tuple[str, ...] = ()) -> "Layout":
+        """Return the layout with a transform's columns, on a row partition.
+
+        Parameters
+        ----------
+        columns : tuple of str
+            What the transform makes.
+        left : tuple of str
+            The columns that stay as they are, before those that it makes.
+        """
+        if twice := sorted(set(left) & set(columns)):
+            raise DataError(
+                f"Columns that stay, and columns that a transform makes, have the same "
+                f"names: {listing(twice)}. Rename them, or leave the former out."
+            )
+        by_party = dict.fromkeys(self.columns_of, (*left, *columns))
+        coded = self.categorical.intersection(left)
+        return replace(self, columns_of=by_party, categorical=coded)

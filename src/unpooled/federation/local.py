@@ -17,7 +17,7 @@ from typing import Any
 from unpooled.coordinator.channel import LocalChannel
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.data.parties import open_parties
-from unpooled.data.study_columns import agree_on_columns
+from unpooled.data.study_columns import agree_on_categorical, agree_on_columns
 from unpooled.data.table import Table
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
@@ -50,6 +50,7 @@ def simulate(
     follow: bool = False,
     verbose: bool | None = None,
     distinct: bool = False,
+    categorical: Sequence[str] | None = None,
 ) -> Federation:
     """Make a federation whose parties all live in this process.
 
@@ -104,6 +105,10 @@ def simulate(
     distinct : bool, default False
         Whether two silos with the same rows, in whatever order, are an error. Digests
         of their rows are compared in this process, under a key that is drawn for it.
+    categorical : sequence of str, optional
+        On a row partition, feature columns whose cells are names of categories, of text
+        or of numbers (see `open_source`). Names of fewer rows of a silo than its policy
+        asks for (`min_own_cells`) are read as one category there, "other".
 
     Returns
     -------
@@ -132,6 +137,7 @@ def simulate(
         block_mb=block_mb,
         follow=follow,
         distinct=distinct,
+        categorical=categorical,
     )
     agree_on_rows(federation)
     note_common_rows(federation, members)
@@ -158,6 +164,7 @@ def in_one_process(
     block_mb: float | int | None = None,
     follow: bool = False,
     distinct: bool = False,
+    categorical: Sequence[str] | None = None,
 ) -> tuple[Federation, dict[str, Party]]:
     """Return the federation and its parties by name.
 
@@ -167,7 +174,7 @@ def in_one_process(
     ----------
     parties, partition, label, ids, secure_sum, policy, random_state, study
         As of `simulate`.
-    columns, exclude, aligned, block_mb, follow, distinct
+    columns, exclude, aligned, block_mb, follow, distinct, categorical
         As of `simulate`.
     ledger : Ledger, optional
         To be continued, from `first_round` on, when a study is resumed.
@@ -178,7 +185,9 @@ def in_one_process(
     parties = _by_name(parties)
     if isinstance(policy, Mapping):
         policy = {_named(key): rules for key, rules in policy.items()}
-    tables = open_parties(parties, partition, label, ids, block_mb, columns, exclude)
+    tables = open_parties(
+        parties, partition, label, ids, block_mb, columns, exclude, categorical
+    )
     if distinct:
         check_distinct(tables, secrets.token_bytes(32))
     policies = _policies(policy, tuple(tables))
@@ -300,7 +309,14 @@ def _policies(
 
 def _layout(tables: Mapping[str, Table], partition: str, matching: str) -> Layout:
     by_party = {name: table.columns for name, table in tables.items()}
+    coded = {name: table.categorical for name, table in tables.items()}
     if partition == "rows":
-        return Layout.of_rows(tables, agree_on_columns(by_party))
+        columns = agree_on_columns(by_party)
+        return Layout.of_rows(tables, columns, agree_on_categorical(columns, coded))
+    if any(coded.values()):
+        raise DataError(
+            "Columns of categories are read on a partition by rows only. On a column "
+            "partition let each silo encode its own columns as numbers."
+        )
     rows = {name: table.n_rows for name, table in tables.items()}
     return Layout.of_columns(by_party, rows, matching)

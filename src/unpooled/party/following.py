@@ -304,7 +304,7 @@ class Following:
             Of one round, as they came; the first one tells what the last round gave.
         **session
             What a program needs to know of the session: "parties", "protection",
-            "partition", "seed", and "columns", the silo's own.
+            "partition", "seed", and "columns" and "categorical", the silo's own.
         """
         try:
             self._check(requests, session)

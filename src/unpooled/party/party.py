@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, final
 
 from unpooled.arrays import Array
+from unpooled.data.categories import merging_rare
 from unpooled.data.table import Table
 from unpooled.errors import ReleaseRefusedError, UnpooledError, crossing
 from unpooled.ledger import canonical
@@ -122,7 +123,8 @@ class Party:
         follow: Follow | None = None,
         notify: Callable[[str, str], None] | None = None,
     ) -> None:
-        self.name, self.policy, self.table = name, policy, table
+        self.name, self.policy = name, policy
+        self.table = merging_rare(table, policy.min_own_cells)
         self.partition = partition
         self._results = results
         # Of simulated studies, which have a folder of their own.

@@ -34,6 +34,7 @@ from unpooled.protocol.refusal import Refusal
 from unpooled.protocol.request import Request, Veiled, view_arrays
 from unpooled.protocol.sizes import ViewSize
 from unpooled.protocol.step import Step, find_step
+from unpooled.protocol.view_operations import Derive
 from unpooled.protocol.wire_format import WireFormat
 from unpooled.secure.comparison.relayed_streams import Carry
 from unpooled.secure.keys.agreement import (
@@ -238,13 +239,19 @@ class Session:
         policy = self._policy
         policy.check_parties(len(self.parties))
         policy.check_step(step, request.to, self.protection, request.chosen)
+        policy.check_limits(step, request.public)
         policy.check_alone(step, request.to, len(self.parties))
         label = [self._table.label] if "y" in step.reads and self._table.label else []
         policy.check_columns([*view.source_columns, *label])
+        if view.coded and {"X", "sums"} & set(step.reads):
+            raise Refusal("categories")
         policy.check_rows(view.fewest_rows)
         if len(view.columns) > len(view.source_columns) and view.n_rows:
             # Of drawn features already the sums of many tell who is in the data.
             policy.check_made(len(view.columns), view.n_rows)
+        for operation in request.operations:
+            if isinstance(operation, Derive):
+                policy.check_groups(operation)
         check_inputs(step, request.operations)
         for declared in step.leaves.values():
             policy.check_features(declared, len(view.columns), view.n_rows)
@@ -330,6 +337,7 @@ class Session:
             "protection": self.protection,
             "party": self.party,
             "columns": self._table.columns,
+            "categorical": self._table.categorical,
             "seed": self.seed,
         }
 
@@ -393,6 +401,8 @@ class Session:
             return run_incrementally(step, view, request.view_digest, public, cache)
         label = self._table.label if "y" in step.reads else None
         inputs = {"kept": kept, "inbox": inbox, "party": self.party}
+        if "dictionary" in step.reads:
+            inputs["dictionary"] = getattr(self._table, "dictionary", {})
         return run_step(step, view, label, inputs, public)
 
     def _protected(

@@ -179,6 +179,24 @@ def lattice_steps(p: int) -> float:
 
 @final
 @dataclass(frozen=True)
+class Counts:
+    """Whole numbers below 2⁵³, such as counts of rows: exact for up to 512 parties."""
+
+    def divide(
+        self, values: Float[Array, "..."], public: Mapping[str, Any]
+    ) -> Float[Array, "..."]:
+        """Return shares of 2⁵³; a power of 2, so nothing is rounded."""
+        return np.asarray(values / 2.0**53)
+
+    def multiply(
+        self, units: Float[Array, "..."], public: Mapping[str, Any]
+    ) -> Float[Array, "..."]:
+        """Return the counts."""
+        return np.rint(units * 2.0**53)
+
+
+@final
+@dataclass(frozen=True)
 class Ceiling:
     """``|T| <= r`` in every entry, for a number r that all parties know.
 

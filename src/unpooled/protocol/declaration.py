@@ -48,6 +48,10 @@ class Declared:
         "classes", or with "names" classes whose names are mixed with their sizes. Empty
         where they are no counts. The silo refuses to go on where one person is alone in
         it: `unpooled.party.rules.counts_first`.
+    veiled : bool
+        Whether the parties alone open the total. A silo answers no request that would
+        open it elsewhere, and it is no number that was opened: what later steps release
+        of it is counted.
     """
 
     axes: str
@@ -60,6 +64,7 @@ class Declared:
     kept: bool = False
     until: str = "study"
     counts: str = ""
+    veiled: bool = False
 
     @cached_property
     def letters(self) -> tuple[str, ...]:
@@ -114,17 +119,23 @@ class Public:
         What the argument is, in a plain phrase for the report.
     counts : str
         Of counts over all silos, which an earlier round opened, what they count, as in
-        `Declared`. A silo judges them by its policy before it sends the step's sums.
+        `Declared`, or rows of each of the "groups" of categories that a transform makes
+        columns of. A silo judges them by its policy before it sends the step's sums.
+    least : str
+        Of a limit that the step keeps for the silo, the rule of its policy that the
+        limit may not be below: "min_rows" or "min_rows_per_class". With "min_rows" a
+        silo that allows order statistics takes any.
     """
 
     axes: str
     meaning: str = ""
     counts: str = ""
+    least: str = ""
 
 
-def public(axes: str, meaning: str, *, counts: str = "") -> Public:
+def public(axes: str, meaning: str, *, counts: str = "", least: str = "") -> Public:
     """Declare a public argument: ``takes={"mean": public("p", "the mean of ...")}``."""
-    return Public(axes, meaning, counts)
+    return Public(axes, meaning, counts, least)
 
 
 def release(
@@ -137,10 +148,19 @@ def release(
     noise: Noise | None = None,
     counts: str = "",
     repeats: int = 1,
+    veiled: bool = False,
 ) -> Declared:
     """Declare an array that leaves the silo; see `Declared`."""
     return Declared(
-        axes, meaning, symmetric, bound, bits, noise, counts=counts, repeats=repeats
+        axes,
+        meaning,
+        symmetric,
+        bound,
+        bits,
+        noise,
+        counts=counts,
+        repeats=repeats,
+        veiled=veiled,
     )
 
 

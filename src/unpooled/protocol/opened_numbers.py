@@ -3,7 +3,8 @@
 As many as travel count, of totals and of disclosed values; of a symmetric array its
 triangle. A sign of a secret comparison is a bit, 1/64 of a number. Other rules govern
 an entry for each person (`allow_row_level`), totals with noise (`privacy_budget`) and
-what neighbours exchange (`allow_disclosed`).
+what neighbours exchange (`allow_disclosed`). A total that is declared for the parties
+alone (`veiled`) is seen by nobody; what a later step opens of it is counted there.
 """
 
 import hashlib
@@ -102,7 +103,7 @@ def numbers_of_lines(lines: Iterable[Release]) -> tuple[float, int]:
 
 
 def _numbers(verb: str, declared: Declared, shape: tuple[int, ...]) -> float:
-    if verb == "exchanged" or declared.noise is not None:
+    if verb == "exchanged" or declared.noise is not None or declared.veiled:
         return 0.0
     count = declared.numbers(shape) / declared.repeats
     return count / _BITS if verb == "compared" else count

@@ -5,10 +5,12 @@
 
 The declaration is the only source for checking, policy, codes, ledger, plan, report and
 documentation. A step is a pure function of the silo's rows (`X`, `y`, and `sums`, of
-X's columns), of what was kept there (`kept`, the same names in every silo), of the
-party's name (`party`) and of public arguments (keyword-only), and returns one array per
-declared name. With ``by="rows"``, the default, it must be additive over rows: a silo
-may run it block by block, over files larger than memory, and add.
+X's columns; `cells` in place of `X` where columns may hold codes of categories, whose
+names are in the silo's `dictionary`), of what was kept there (`kept`, the same names in
+every silo), of the party's name (`party`) and of public arguments (keyword-only), and
+returns one array per declared name. With ``by="rows"``, the default, it must be
+additive over rows: a silo may run it block by block, over files larger than memory, and
+add.
 """
 
 import functools
@@ -49,7 +51,7 @@ _FORMER = {
     f"{LIBRARY}row_space": "span",
     f"{LIBRARY}two_views.base": "twoviews",
 }
-_READABLE = "X, inbox, kept, party, sums, y"
+_READABLE = "X, cells, dictionary, inbox, kept, party, sums, y"
 
 
 @final
@@ -386,7 +388,7 @@ def _with_settings(step: Step, settings: Sequence[str] | None) -> Step:
     if settings is not None:
         return replace(step, settings=tuple(settings))
     # An array that was kept is any function of the rows.
-    of_rows = bool({"X", "y"} & set(step.reads))
+    of_rows = bool({"X", "cells", "y"} & set(step.reads))
     of_kept = step.verb == "summed" and "kept" in step.reads
     if not (step.by == "party" if of_rows else of_kept):
         return step

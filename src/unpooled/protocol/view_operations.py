@@ -128,12 +128,25 @@ class Derive:
         Its arguments.
     kept_of : str
         The fit whose kept arrays it reads (`kept_address`); empty where it reads none.
+    of : tuple of str
+        The columns that it reads; the others stay as they are, before those that it
+        makes. Empty where it reads all.
+    adds : bool
+        Whether the columns that it reads stay too.
     """
 
     step: str
     columns: tuple[str, ...]
     public: Mapping[str, Any] = field(default_factory=dict)
     kept_of: str = ""
+    of: tuple[str, ...] = ()
+    adds: bool = False
+
+    def left(self, columns: Iterable[str]) -> tuple[str, ...]:
+        """Return which columns stay as they are."""
+        if not self.of:
+            return ()
+        return tuple(c for c in columns if self.adds or c not in self.of)
 
     def as_json(self) -> dict[str, Any]:
         """Return the operation as it travels; arrays by digest, sent on the side."""
@@ -149,7 +162,9 @@ class Derive:
             "columns": list(self.columns),
             "public": public,
         }
-        return record | ({"kept_of": self.kept_of} if self.kept_of else {})
+        record |= {"kept_of": self.kept_of} if self.kept_of else {}
+        record |= {"of": list(self.of)} if self.of else {}
+        return record | ({"adds": True} if self.adds else {})
 
     def arrays(self) -> dict[str, Array]:
         """Return the array arguments by name, sorted: JSON keeps no other order."""
@@ -229,7 +244,11 @@ def operation_from_json(
     if kept_of:
         split_address(kept_of)
     columns = tuple(map(str, record["columns"]))
-    return Derive(str(record["step"]), columns, public, kept_of)
+    of = tuple(map(str, record.get("of", ())))
+    adds = record.get("adds", False)
+    if type(adds) is not bool or (adds and not of):
+        raise ValueError("a transform that adds columns names those that it reads")
+    return Derive(str(record["step"]), columns, public, kept_of, of, adds)
 
 
 def view_digest(operations: Sequence[Operation]) -> str:

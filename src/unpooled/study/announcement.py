@@ -169,7 +169,8 @@ def read_announced(
             f"The study {name} reads columns that this silo does not have: "
             f"{', '.join(unknown[:10])}. Deny it: unpooled silo deny {name}"
         )
-    layout = Layout.of_rows(dry.parties, columns)
+    coded = set(party.table.categorical).intersection(columns)
+    layout = Layout.of_rows(dry.parties, columns, coded)
     if partition == "columns":
         matching = how_to_match(
             partition, head.text("ids"), head.flag("aligned", False)

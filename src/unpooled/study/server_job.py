@@ -24,8 +24,8 @@ from unpooled.coordinator.channel import Channel
 from unpooled.coordinator.coordinator import Coordinator
 from unpooled.coordinator.replies import check_builds
 from unpooled.data.atomic_file import replacing
-from unpooled.data.columns import check_known
-from unpooled.data.study_columns import agree_on_columns
+from unpooled.data.columns import check_known, listing
+from unpooled.data.study_columns import agree_on_categorical, agree_on_columns
 from unpooled.errors import (
     AggregationError,
     DataError,
@@ -241,7 +241,15 @@ def federation_of(study: StudyFile, coordinator: Coordinator) -> Federation:
         matching = how_to_match("columns", study.ids, study.aligned)
         layout = Layout.of_columns(ordered, _rows(replies), matching)
     else:
-        layout = Layout.of_rows(study.parties, _shared_columns(study, columns))
+        shared = _shared_columns(study, columns)
+        coded = agree_on_categorical(shared, _categorical(replies))
+        if undeclared := [name for name in study.categorical if name not in coded]:
+            raise DataError(
+                f"Study {study.name} names columns of categories that the silos have "
+                f"as numbers, or do not have: {listing(undeclared)}. Each silo's own "
+                f"file names its columns of categories (categorical)."
+            )
+        layout = Layout.of_rows(study.parties, shared, coded)
     return Federation(
         coordinator,
         layout=layout,
@@ -249,6 +257,17 @@ def federation_of(study: StudyFile, coordinator: Coordinator) -> Federation:
         label=study.label,
         random_state=study.random_state,
     )
+
+
+def _categorical(replies: Mapping[str, Message]) -> dict[str, list[str]]:
+    found = {party: reply.header["categorical"] for party, reply in replies.items()}
+    for party, names in found.items():
+        if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
+            raise AggregationError(
+                f"{party} did not send the names of its columns of categories.",
+                rule="malformed_message",
+            )
+    return found
 
 
 def _check_label(study: StudyFile, labels: Mapping[str, Any]) -> None:

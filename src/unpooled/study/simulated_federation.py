@@ -49,6 +49,7 @@ def simulated_federation(
                 ids=study.ids,
                 columns=study.columns,
                 exclude=(*study.exclude, *party.exclude),
+                categorical=study.categorical,
                 missing=party.missing,
                 plausible=party.plausible,
                 block_mb=party.block_mb,

@@ -1,13 +1,14 @@
 """The content of a study file (TOML), read and checked.
 
-[study]               name, partition, columns or exclude, label, ids, aligned,
-                      distinct, secure_sum, random_state, timeout, versions; and what
-                      the study says of itself for data protection, such as its purpose:
+[study]               name, partition, columns or exclude, categorical, label, ids,
+                      aligned, distinct, secure_sum, random_state, timeout, versions;
+                      and what the study says of itself, such as its purpose:
                       `unpooled.study.statement`
 [parties.<name>]      source, exclude, missing, plausible, where, unlabelled, block_mb,
                       policy, and the source's separator, decimal, encoding or sheet;
                       none over a consortium
 [policy]              rules of the parties that have none of their own
+[derived]             for each new column what it is made of: log_chol = "log(chol)"
 [[steps]]             model, name, y and the model's parameters; or model and update;
                       on a column partition disclose, select, score
 [evaluate]            cv, scoring
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, final
 
+from unpooled.data.derived_columns import Expression
 from unpooled.data.row_filter import FILTER_KEYS, filter_keys
 from unpooled.data.sources.database_address import anchored
 from unpooled.data.sources.file_format import FORMAT_KEYS, format_keys
@@ -33,10 +35,10 @@ from unpooled.protocol.library_build import library_build
 from unpooled.protocol.shared_blocks import MOST_BLOCKS
 from unpooled.study.statement import HEADINGS, read_statement
 
-_TABLES = ("study", "parties", "policy", "steps", "evaluate", "outputs")
+_TABLES = ("study", "parties", "policy", "derived", "steps", "evaluate", "outputs")
 _STUDY_KEYS = (
-    *"name partition columns exclude label ids aligned distinct secure_sum".split(),
-    *("random_state", "timeout", "versions"),
+    *"name partition columns exclude categorical label ids aligned distinct".split(),
+    *("secure_sum", "random_state", "timeout", "versions"),
     *HEADINGS,
 )
 _PARTY_KEYS = ("source", "exclude", "missing", "plausible", "block_mb", "policy")
@@ -168,6 +170,9 @@ class StudyFile:
         every party.
     exclude : tuple of str
         Columns of the parties' tables that are not studied.
+    categorical : tuple of str
+        Columns of categories at every party. Over a consortium each silo's own file
+        names them too.
     label, ids : str or None
         Columns that are never features. On a column partition rows are matched by the
         ids.
@@ -206,6 +211,7 @@ class StudyFile:
     partition: str
     columns: tuple[str, ...] | None
     exclude: tuple[str, ...]
+    categorical: tuple[str, ...]
     label: str | None
     ids: str | None
     aligned: bool
@@ -254,7 +260,7 @@ class StudyFile:
         name = head.name("name")
         partition = head.text("partition", choices=("rows", "columns")) or "rows"
         columns, exclude = head.names("columns"), head.names("exclude") or ()
-        for key in ("columns", "exclude"):
+        for key in ("columns", "exclude", "categorical"):
             if key in head and partition == "columns":
                 head.fail(key, "names columns that every silo has; on a column "
                           "partition each has its own, so leave it out, and name in "
@@ -272,6 +278,7 @@ class StudyFile:
             partition=partition,
             columns=columns,
             exclude=exclude,
+            categorical=head.names("categorical") or (),
             label=head.text("label"),
             ids=head.text("ids"),
             aligned=head.flag("aligned", False),
@@ -393,7 +400,7 @@ def read_steps(top: Section, folder: Path = Path()) -> tuple[StudyStep, ...]:
                  "each step")  # fmt: skip
     if not isinstance(tables, list) or not tables:
         top.fail("[[steps]]", 'needs at least one table with a key model = "..."')
-    steps: list[StudyStep] = []
+    steps = _derived_step(top, by_columns)
     for number, table in enumerate(tables, 1):
         section = Section(top.file, f"steps {number}", table)
         kind = _read_model(section)
@@ -417,6 +424,24 @@ def read_steps(top: Section, folder: Path = Path()) -> tuple[StudyStep, ...]:
             )
         )
     return _named(top, steps)
+
+
+def _derived_step(top: Section, by_columns: bool) -> list[StudyStep]:
+    """Return the step that [derived] stands for, before all others; none without it."""
+    if "derived" not in top:
+        return []
+    section = top.section("derived")
+    if by_columns:
+        top.fail("[derived]", "columns are derived on a partition by rows only")
+    if not section.content:
+        section.fail("", 'needs at least one column, such as log_a = "log(a)"')
+    for name, text in section.content.items():
+        try:
+            Expression.of(text)
+        except DataError as wrong:
+            section.fail(name, str(wrong).rstrip("."))
+    parameters = {"columns": dict(section.content)}
+    return [StudyStep(name="", model="DerivedColumns", parameters=parameters)]
 
 
 def read_evaluate(

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from unpooled.arrays import Array
 from unpooled.coordinator.step_call import RoundRunner, StepCall
+from unpooled.data.categories import category_code, category_name, coded
 from unpooled.errors import DataError, UnpooledError
 from unpooled.federation.federation import Federation
 from unpooled.federation.local import simulate
@@ -52,6 +53,7 @@ def check_estimator(
     exact: bool = True,
     rtol: float = _RTOL,
     ignore: Sequence[str] = (),
+    categorical: Sequence[str] = (),
     expected_failed_checks: Mapping[str, str] | None = None,
     generate_only: bool = False,
 ) -> "list[Check]":
@@ -87,6 +89,8 @@ def check_estimator(
         Largest difference of a number, relative to the largest in its array.
     ignore : sequence of str, optional
         Fitted attributes that may differ from fit to fit.
+    categorical : sequence of str, optional
+        Columns of X that hold categories, as of `unpooled.simulate`.
     expected_failed_checks : mapping of str to str, optional
         Names of checks that may fail, each with the reason.
     generate_only : bool, default False
@@ -117,6 +121,7 @@ def check_estimator(
         exact=exact,
         rtol=rtol,
         ignore=(*_ADDRESSES, *ignore),
+        categorical=tuple(categorical),
     )
     excused = dict(expected_failed_checks or {})
     if unknown := set(excused) - {function.__name__ for function in CHECKS}:
@@ -146,6 +151,7 @@ class Trial:
     exact: bool
     rtol: float
     ignore: tuple[str, ...]
+    categorical: tuple[str, ...] = ()
 
     @property
     def features(self) -> pd.DataFrame:
@@ -189,6 +195,8 @@ class Trial:
             pieces = [table[[*names, *carried]] for names in cut]
         silos = {f"silo{i}": piece for i, piece in enumerate(pieces, start=1)}
         options = {"policy": Policy.open(), "random_state": 0, **options}
+        if self.partition == "rows" and self.categorical:
+            options["categorical"] = self.categorical
         return simulate(
             silos,
             partition=self.partition,
@@ -356,14 +364,26 @@ def check_steps(trial: Trial) -> None:
     assert recorder.calls or not federation.ledger, "the steps went unnoticed"
     for call in recorder.calls:
         step, selection = call.step, call.operations[0]
-        from_rows = {"X", "y"} & set(step.reads) and "kept" not in step.reads
+        from_rows = {"X", "cells", "y"} & set(step.reads) and "kept" not in step.reads
         if not from_rows or step.polynomial is not None or len(call.operations) > 1:
             continue
         if any(isinstance(value, Veiled) for value in call.public.values()):
             continue
         assert isinstance(selection, Select)
-        rows = trial.frame[list(selection.columns)].to_numpy()
-        check_step(step, rows, trial.labels, **call.public)
+        rows, names = _cells(trial, selection.columns)
+        check_step(step, rows, trial.labels, dictionary=names, **call.public)
+
+
+def _cells(trial: Trial, columns: Sequence[str]) -> tuple[Array, Mapping[float, str]]:
+    """Return the rows as a silo's steps read them, and the names of its categories."""
+    cells = trial.frame[list(columns)].to_numpy(dtype=float, copy=True)
+    names = dict[float, str]()
+    for j, column in enumerate(columns):
+        if column in trial.categorical:
+            known = [category_name(cell) for cell in cells[:, j]]
+            names |= {category_code(name): name for name in known if name is not None}
+            cells[:, j] = coded(known)
+    return cells, names
 
 
 def check_policies(trial: Trial) -> None:

@@ -23,6 +23,7 @@ def check_step(
     kept: Mapping[str, Any] | None = None,
     inbox: Mapping[str, Any] | None = None,
     party: str = "silo",
+    dictionary: Mapping[float, str] | None = None,
     rtol: float = _ROUNDING,
     **public: Any,
 ) -> None:
@@ -45,6 +46,8 @@ def check_step(
         For a step that reads what the silo kept, or what its neighbours sent.
     party : str, default "silo"
         For a step that reads its party's name.
+    dictionary : mapping of float to str, optional
+        For a step that reads the names of categories by their codes.
     rtol : float, default 1e-9
         Largest difference of totals over two cuts of the rows, relative to the largest
         entry of the array.
@@ -61,8 +64,9 @@ def check_step(
     X = np.asarray(X, dtype=float)
     if X.ndim != 2 or len(X) < 6:
         raise ValueError("X needs two axes and at least six rows.")
-    inputs = {"X": X, "y": None if y is None else np.asarray(y)}
+    inputs = {"X": X, "cells": X, "y": None if y is None else np.asarray(y)}
     inputs |= {"kept": kept, "inbox": inbox, "party": party, "sums": None}
+    inputs |= {"dictionary": dictionary}
     given = {name: inputs[name] for name in step.reads}
     _check_words(step)
     sizes = step.sizes(X.shape[1], public) | {"n": len(X), "N": len(X)}
@@ -71,7 +75,7 @@ def check_step(
         _check_rows_alone(step, given, public, whole, rtol)
         return
     _check_shapes(step, sizes, whole)
-    if step.by == "rows" and {"X", "y"} & set(step.reads):
+    if step.by == "rows" and {"X", "cells", "y"} & set(step.reads):
         _check_additive(step, given, public, whole, rtol)
 
 
@@ -129,7 +133,8 @@ def _check_additive(
     rtol: float,
 ) -> None:
     scale = {name: np.zeros(np.shape(value)) for name, value in whole.items()}
-    for parts in _cuts(len(given["X"] if "X" in given else given["y"])):
+    rows = next(given[name] for name in ("X", "cells", "y") if name in given)
+    for parts in _cuts(len(rows)):
         totals: dict[str, Any] = {}
         for part in parts:
             found = step(**_rows_of(given, part), **public)
@@ -153,7 +158,7 @@ def _check_rows_alone(
     whole: Any,
     rtol: float,
 ) -> None:
-    n = len(given["X"])
+    n = len(given["X"] if "X" in given else given["cells"])
     assert np.ndim(whole) == 2, f"{step.name} is derived: it returns two axes."
     assert len(whole) == n, (
         f"{step.name} is derived: it takes rows and returns as many, with two axes."
@@ -174,7 +179,7 @@ def _cuts(n: int) -> Iterator[list[Array]]:
 
 
 def _rows_of(given: Mapping[str, Any], part: Sequence[int] | Array) -> dict[str, Any]:
-    rows = {"X", "y"}
+    rows = {"X", "cells", "y"}
     return {
         name: value[part] if name in rows and value is not None else value
         for name, value in given.items()

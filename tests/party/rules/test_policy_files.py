@@ -28,6 +28,7 @@ def test_defaults_fail_closed():
         "min_changed_rows": 10,
         "max_refusals": 3,
         "refusal_period_days": 30.0,
+        "allow_order_statistics": False,
         "require_privacy": False,
         "privacy_budget": 10.0,
         "privacy_delta": 1e-5,

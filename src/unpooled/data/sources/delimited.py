@@ -99,8 +99,9 @@ class DelimitedReader(Reader):
         kinds |= dict.fromkeys(roles.also, LABEL_KINDS)
         if roles.label is not None:
             kinds[roles.label] = LABEL_KINDS
+        # As numbers, ids and codes such as 007 would lose zeros.
+        kinds |= dict.fromkeys(roles.categorical, (pa.string(),))
         if roles.ids is not None:
-            # As numbers, ids such as 007 would lose zeros.
             kinds[roles.ids] = (pa.string(),)
         text: dict[str, str] = {}
         has_missing = dict.fromkeys(kinds, False)

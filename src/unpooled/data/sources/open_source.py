@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unpooled.arrays import Array
+from unpooled.data.categories import CategoricalTable
 from unpooled.data.columns import Roles
 from unpooled.data.filtered_table import FilteredTable
 from unpooled.data.plausible import check_plausible
@@ -60,6 +61,7 @@ def open_source(
     where: str | None = None,
     unlabelled: str | None = None,
     plausible: Mapping[str, Any] | None = None,
+    categorical: Sequence[str] | None = None,
 ) -> Table:
     """Open a silo's data as a table that is read in blocks of rows.
 
@@ -111,6 +113,11 @@ def open_source(
         For feature columns the range of plausible values, such as
         ``{"Height": [100, 230]}``: a cell outside is an error, which catches other
         units and codes for missing cells that nobody named.
+    categorical : sequence of str, optional
+        Feature columns whose cells are names of categories: text of any kind of source,
+        or numbers, which are then names too (1 and 1.0 are the name "1"). They stand
+        behind the other columns. Encoders and methods for categories read them, and no
+        others do.
 
     Returns
     -------
@@ -133,24 +140,61 @@ def open_source(
     if isinstance(source, Table):
         form.check_used("a table that is open already")
         table = _as_given(source, label, ids)
+        given = (columns, exclude, missing, block_mb, where, unlabelled, plausible)
+        if categorical or (table.categorical and any(given)):
+            raise DataError(
+                "Name columns of categories, and choose among the columns and rows of "
+                "such a table, where it is opened: open_source(source, categorical=[])."
+            )
         if columns is not None or exclude or missing or block_mb is not None:
             table = RecodedTable(
                 table, columns=columns, exclude=exclude or (), missing=missing
             )
     else:
-        also = () if condition is None else condition.columns
-        roles = Roles(label, ids, columns, exclude or (), also)
+        roles = _roles(label, ids, columns, exclude, categorical, condition)
         table = _open(source, roles, form)
+        categorical = roles.categorical
         table = RecodedTable(table, missing=missing) if missing else table
     if condition is not None or unlabelled is not None:
         table = FilteredTable(table, condition, labelled=unlabelled is not None)
     if plausible:
         check_plausible(table, plausible)
+    if categorical:
+        table = CategoricalTable(table, categorical)
     if block_mb is not None:
         if not block_mb > 0:
             raise DataError(f"block_mb={block_mb!r}; give a number of megabytes.")
         table.block_bytes = int(block_mb * 2**20)
     return table
+
+
+def _roles(
+    label: str | None,
+    ids: str | None,
+    columns: Sequence[str] | None,
+    exclude: Sequence[str] | None,
+    categorical: Sequence[str] | None,
+    condition: Condition | None,
+) -> Roles:
+    if isinstance(categorical, str):
+        raise DataError(
+            f"categorical={categorical!r} is one string; a list of names is needed. "
+            f"Write [{categorical!r}]."
+        )
+    named = list(dict.fromkeys(categorical or ()))
+    if taken := [name for name in named if name in (label, ids)]:
+        raise DataError(
+            f"{taken[0]!r} cannot be a column of categories and the label or the ids "
+            f"at once. A label may hold text as it is."
+        )
+    # Of a list or an `exclude` that many silos share, those that are features here.
+    left_out = set(exclude or ()) if columns is None else set(named) - set(columns)
+    named = [name for name in named if name not in left_out]
+    if columns is not None and not isinstance(columns, str):
+        columns = [name for name in columns if name not in named]
+    also = () if condition is None else condition.columns
+    also = tuple(dict.fromkeys([*also, *named]))
+    return Roles(label, ids, columns, exclude or (), also, tuple(named))
 
 
 def _open(source: Source, roles: Roles, form: FileFormat) -> Table:

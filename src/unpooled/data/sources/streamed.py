@@ -110,7 +110,7 @@ class StreamedTable(SlicedTable):
         self, columns: list[str], extra: list[str], rows: int
     ) -> Iterator[Block]:
         # Some sources need a column to count rows, even when none is requested.
-        wanted = [*columns, *extra] or [self.columns[0]]
+        wanted = [*columns, *extra] or [*self.columns, *self.also][:1]
         types = {name: self._survey.types[name] for name in wanted}
         try:
             # closing: a pass that is abandoned must not keep a file or a database open

@@ -30,6 +30,7 @@ import numpy as np
 from unpooled.arrays import Array, Float, Int, Shaped
 from unpooled.errors import DataError
 from unpooled.federation.federation import Federation
+from unpooled.linalg.lookup_table import names_in
 from unpooled.linalg.moments import column_sums
 from unpooled.models.moments import not_finite
 from unpooled.protocol.step import Step, public, release, stays, summed
@@ -320,22 +321,8 @@ def peeled(
     cells: Float[Array, "c 16"], salts: Int[Array, " c"]
 ) -> dict[tuple[int, ...], int] | None:
     """Return names with their counts; None where cells of several classes remain."""
-    rest, counts = cells.copy(), dict[tuple[int, ...], int]()
-    progress = True
-    while progress:
-        progress = False
-        for j in np.flatnonzero(rest[:, 0] > 0):
-            count, *sums = rest[j].tolist()
-            # Cells of this list may have changed when a class was subtracted.
-            if count <= 0 or any(total % count for total in sums):
-                continue
-            words = tuple(int(total // count) for total in sums)
-            if not _is_name(words) or j not in (cells_of_name := places(words, salts)):
-                continue
-            rest[cells_of_name] -= count * np.array([1, *words])
-            counts[words] = int(count)
-            progress = True
-    return counts if counts and not rest.any() else None
+    counts = names_in(cells, lambda words: places(words, salts), _is_name)
+    return counts or None
 
 
 def _is_name(words: tuple[int, ...]) -> bool:

@@ -410,6 +410,7 @@ class Studies:
         return {
             "kind": "described",
             "columns": list(filter(self._policy.allows_column, table.columns)),
+            "categorical": list(filter(self._policy.allows_column, table.categorical)),
             "named": table.named,
             "label": table.label,
             "partition": partition,

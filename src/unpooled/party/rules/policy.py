@@ -15,12 +15,15 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeVar, final
 
+import numpy as np
+
 from unpooled.data.toml import suggestion
 from unpooled.errors import StudyError
 from unpooled.protocol.declaration import ROW_AXES, Declared
 from unpooled.protocol.opened_numbers import SHARE
 from unpooled.protocol.refusal import Refusal
-from unpooled.protocol.step import Step
+from unpooled.protocol.step import Step, find_step
+from unpooled.protocol.view_operations import Derive
 
 _Kind = TypeVar("_Kind")
 
@@ -104,6 +107,9 @@ class Policy:
         of them is an answer. The same refusal of the same question counts once.
     refusal_period_days : float, default 30.0
         That period, by the silo's own clock.
+    allow_order_statistics : bool, default False
+        Whether a quantile may be a single person's value. Otherwise its search ends
+        where `min_rows` values are left about it.
     require_privacy : bool, default False
         Whether only differentially private totals may leave.
     privacy_budget : float, default 10.0
@@ -132,6 +138,7 @@ class Policy:
     min_changed_rows: int = 10
     max_refusals: int | float = 3
     refusal_period_days: float = 30.0
+    allow_order_statistics: bool = False
     require_privacy: bool = False
     privacy_budget: float = 10.0
     privacy_delta: float = 1e-5
@@ -158,6 +165,7 @@ class Policy:
             allow_roster_change=True,
             min_changed_rows=0,
             max_refusals=math.inf,
+            allow_order_statistics=True,
             privacy_budget=math.inf,
             allowed_steps=("*",),
         )
@@ -246,8 +254,25 @@ class Policy:
                 raise Refusal("allow_disclosed")
             if declared.level == "row" and not self._shows(step.verb, to, protection):
                 raise Refusal("allow_row_level")
+            if declared.veiled and to != "parties":
+                raise Refusal("declaration")
             if self.require_privacy and declared.noise is None:
                 raise Refusal("require_privacy")
+
+    def check_limits(self, step: Step, public: Mapping[str, Any]) -> None:
+        """Refuse a step that would keep a lower limit for the silo than its own."""
+        for name, taken in step.takes.items():
+            if not taken.least:
+                continue
+            asked, own = public.get(name), getattr(self, taken.least)
+            if isinstance(asked, bool) or not isinstance(asked, int | float):
+                raise Refusal("arguments")
+            if taken.least == "min_rows" and self.allow_order_statistics:
+                continue
+            # Turned round, so that what is no number is refused.
+            if not asked >= own:
+                order = taken.least == "min_rows"
+                raise Refusal("allow_order_statistics" if order else taken.least)
 
     def check_alone(self, step: Step, to: str, n_parties: int) -> None:
         """Refuse a total with entries of one silo, but between two that open it."""
@@ -319,6 +344,12 @@ class Policy:
         """Refuse a release by class where a class that is present has few rows."""
         if any(0 < count < self.min_rows_per_class for count in counts):
             raise Refusal("min_rows_per_class")
+
+    def check_groups(self, transform: Derive) -> None:
+        """Refuse a transform that makes columns of groups of few rows of all silos."""
+        for name, taken in find_step(transform.step).takes.items():
+            if taken.counts == "groups":
+                self.check_classes(np.asarray(transform.public[name]).tolist())
 
     def lists_step(self, name: str) -> bool:
         """Whether the silo named this step itself."""

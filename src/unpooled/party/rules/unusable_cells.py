@@ -116,7 +116,7 @@ class UnusableCells:
         if "y" in reads and label is not None:
             self._refuse(view, [label], UNLABELLED)
         # What a step kept of the rows, it kept after it had read them.
-        if {"X", "kept"} & set(reads):
+        if {"X", "cells", "kept"} & set(reads):
             self._refuse(view, view.source_columns, INFINITE)
             if complete and not view.is_filled:
                 self._refuse(view, view.source_columns, MISSING)

@@ -36,6 +36,7 @@ _KEYS = (
     "partition",
     "columns",
     "exclude",
+    "categorical",
     "missing",
     "plausible",
     "block_mb",
@@ -74,7 +75,9 @@ class SiloFile:
     columns : tuple of str or None
         The only columns that studies may read; None for all but `exclude`.
     exclude : tuple of str
-        Columns that no study may read, such as those that hold text.
+        Columns that no study may read, such as those that hold free text.
+    categorical : tuple of str
+        Columns of categories, such as text: see `open_source`.
     missing : mapping of str to list of float
         Per column, the cell values that mean missing.
     plausible : mapping of str to list of float
@@ -111,6 +114,7 @@ class SiloFile:
     partition: str
     columns: tuple[str, ...] | None
     exclude: tuple[str, ...]
+    categorical: tuple[str, ...]
     missing: Mapping[str, list[float]]
     plausible: Mapping[str, list[float]]
     block_mb: float | int | None
@@ -152,6 +156,7 @@ class SiloFile:
             partition=own.text("partition", choices=("rows", "columns")) or "rows",
             columns=own.names("columns"),
             exclude=own.names("exclude") or (),
+            categorical=own.names("categorical") or (),
             missing=own.codes("missing"),
             plausible=own.codes("plausible"),
             block_mb=own.number("block_mb"),
@@ -187,6 +192,7 @@ class SiloFile:
                 ids=self.ids,
                 columns=self.columns,
                 exclude=self.exclude,
+                categorical=self.categorical,
                 missing=self.missing,
                 plausible=self.plausible,
                 block_mb=self.block_mb,

@@ -37,6 +37,7 @@ max_released_share = 0.33   # numbers opened about a column, to its cells in all
 max_leverage = 0.95         # of one row, where pairs of features leave
 allow_disclosed = false     # this silo's own values, not only totals
 allow_row_level = false     # with an axis over people; "parties": for silos alone
+allow_order_statistics = false # quantiles that are one person's value
 allow_roster_change = false # totals again, over other silos
 # roster_period_days = 90   # after which the former may be; unset is never
 min_changed_rows = 10

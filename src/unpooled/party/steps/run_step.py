@@ -28,10 +28,11 @@ def run_step(
         column partitions, passes None.
     own : mapping of str to object
         Passed by name where the step reads it: "kept", the silo's kept arrays,
-        "inbox", those of its neighbours, and "party", its name.
+        "inbox", those of its neighbours, "party", its name, and "dictionary", the names
+        of its categories by their codes.
     """
     inputs = _read_by(step, own)
-    if not {"X", "sums", "y"} & set(step.reads):
+    if not {"X", "cells", "sums", "y"} & set(step.reads):
         return dict(step(**inputs, **public))
     if step.by == "party":
         return _on_all_rows(step, view, label, inputs, public)
@@ -105,7 +106,7 @@ def _on_all_rows(
 
 def _of_rows(step: Step, view: View, X: Any, y: Any) -> dict[str, Any]:
     sums = {"sums": view.sums(X)} if "sums" in step.reads else {}
-    return _read_by(step, {"X": X, "y": y}) | sums
+    return _read_by(step, {"X": X, "cells": X, "y": y}) | sums
 
 
 def _read_by(step: Step, arrays: Mapping[str, Any]) -> dict[str, Any]:

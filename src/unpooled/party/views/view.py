@@ -132,13 +132,35 @@ class View:
             if isinstance(operation, Select):
                 self.columns = self._known(self.columns, operation)
             else:
-                _check_arguments(operation, len(self.columns))
-                self.columns = self._made(operation, self.columns)
+                made = self._made(operation, self.columns)
+                _check_arguments(operation, len(operation.of or self.columns))
+                self.columns = made
 
     @property
     def transforms(self) -> list[str]:
         """The names of the derived steps in the chain."""
         return [o.step for o in self._operations if isinstance(o, Derive)]
+
+    @cached_property
+    def coded(self) -> tuple[str, ...]:
+        """The columns of the view that hold codes of categories.
+
+        Raises
+        ------
+        Refusal
+            "categories", where a transform takes codes for numbers.
+        """
+        coded, columns = set(self.table.categorical), self.source_columns
+        for operation in self._operations:
+            if isinstance(operation, Derive):
+                step, read = find_step(operation.step), operation.of or columns
+                if coded & set(read) and "cells" not in step.reads:
+                    raise Refusal("categories")
+                coded &= set(operation.left(columns))
+                columns = self._made(operation, columns)
+            else:
+                columns = self._known(columns, operation)
+        return tuple(column for column in columns if column in coded)
 
     @property
     def _reads_kept(self) -> bool:
@@ -146,8 +168,17 @@ class View:
 
     @property
     def is_filled(self) -> bool:
-        """Whether a transform in the chain gives a number to every missing cell."""
-        return any(find_step(name).by_column == "missing" for name in self.transforms)
+        """Whether transforms in the chain give a number to every missing cell."""
+        *read, left = self._origins()
+        derived = [o for o in self._operations if isinstance(o, Derive)]
+        filled = {
+            source
+            for operation, origins in zip(derived, read, strict=True)
+            for source in origins
+            if find_step(operation.step).by_column == "missing"
+        }
+        # What mixes columns has taken their missing cells.
+        return filled.issuperset(filter(None, left))
 
     @property
     def mixes(self) -> bool:
@@ -211,7 +242,7 @@ class View:
             elif isinstance(operation, Derive):
                 made, before = self._made(operation, columns), columns
                 columns = made
-                if find_step(operation.step).affine and made == before:
+                if find_step(operation.step).affine and set(made) == set(before):
                     continue
                 # It reads the units that the scales before it made.
                 kept = operations[:place]
@@ -257,7 +288,13 @@ class View:
             # equations for it.
             if not step.own_rows or self.cut is not None:
                 raise Refusal("partition")
-        return operation.columns or columns
+        if not operation.of:
+            return operation.columns or columns
+        self._known(columns, Select(operation.of))
+        made = (*operation.left(columns), *operation.columns)
+        if len(set(made)) != len(made):
+            raise LookupError("unknown_columns")
+        return made
 
     def _known(self, columns: tuple[str, ...], operation: Select) -> tuple[str, ...]:
         wanted = operation.columns
@@ -303,9 +340,13 @@ class View:
         origins = iter(self._origins())
         for operation in self._operations:
             if isinstance(operation, Derive):
-                columns = self._made(operation, columns)
                 stay = [self.filled_as.get(source, np.nan) for source in next(origins)]
-                blocks = _derived(operation, blocks, len(columns), self._kept, stay)
+                made = self._made(operation, columns)
+                if operation.of:
+                    blocks = _derived_of(operation, blocks, columns, self._kept, stay)
+                else:
+                    blocks = _derived(operation, blocks, len(made), self._kept, stay)
+                columns = made
             else:
                 chosen = self._known(columns, operation)
                 blocks = _selected(chosen, blocks, columns)
@@ -351,20 +392,23 @@ class View:
         return [(n, whole[x]) for (_, x), n in sizes.items()]
 
     def _origins(self) -> list[list[str]]:
-        """Return the source column of each column before each transform, and at last.
+        """Return the source column of each column that each transform reads.
 
-        It is empty where several are mixed.
+        It is empty where several are mixed. Those of the view's columns come last.
         """
         origins = dict(zip(self.source_columns, self.source_columns, strict=True))
         found = []
         for operation in self._operations:
             names = tuple(origins)
             if isinstance(operation, Derive):
-                found.append(list(origins.values()))
-                names = self._made(operation, names)
+                read = operation.of or names
+                found.append([origins[name] for name in read])
+                stay = operation.left(names)
+                made = self._made(operation, names)[len(stay) :]
                 mixed = not find_step(operation.step).by_column
-                before = [""] * len(names) if mixed else list(origins.values())
-                origins = dict(zip(names, before, strict=True))
+                before = [""] * len(made) if mixed else [origins[n] for n in read]
+                left = {n: origins[n] for n in stay}
+                origins = left | dict(zip(made, before, strict=True))
             else:
                 origins = {c: origins[c] for c in self._known(names, operation)}
         return [*found, list(origins.values())]
@@ -381,10 +425,12 @@ class View:
         derived = [o for o in self._operations if isinstance(o, Derive)]
         for operation, origins in zip(derived, self._origins(), strict=False):
             step = find_step(operation.step)
-            if not step.by_column:
-                break  # what is mixed has no missing cells
+            if not step.by_column or not any(origins):
+                continue  # what is mixed has no missing cells
             values = self._of_nothing(operation, len(origins))
             for place, source in enumerate(origins):
+                if not source:
+                    continue
                 before = done[source]
                 done[source] = [*before, (operation, place)]
                 if source not in found and not np.isnan(values[place]):
@@ -493,6 +539,23 @@ def _derived(
         if X.shape != (len(block.X), width):
             raise ValueError("a derived block does not fit its declaration")
         yield replace(block, X=X)
+
+
+def _derived_of(
+    operation: Derive,
+    blocks: Iterator[Block],
+    columns: Sequence[str],
+    kept: FindKept,
+    stay: Sequence[float],
+) -> Iterator[Block]:
+    """Apply a transform to some columns, and put what it makes behind the others."""
+    read = [columns.index(column) for column in operation.of]
+    left = [columns.index(column) for column in operation.left(columns)]
+    width = len(operation.columns)
+    for block in blocks:
+        part = iter([replace(block, X=np.ascontiguousarray(block.X[:, read]))])
+        (made,) = _derived(operation, part, width, kept, stay)
+        yield replace(block, X=np.hstack([block.X[:, left], made.X]))
 
 
 def _selected(

@@ -20,6 +20,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "max_leverage": "Largest leverage of one row, in totals over pairs of columns",
     "allow_disclosed": "May the silo’s own values be seen, not only totals?",
     "allow_row_level": "May arrays with entries for single people leave?",
+    "allow_order_statistics": "May a quantile be a single person’s value?",
     "allow_roster_change": "May totals be released again with other silos?",
     "roster_period_days": "Days until totals may be released with other silos",
     "min_changed_rows": "Fewest rows that must differ before totals are released again",

@@ -1,4 +1,4 @@
-"""Columns by their correlations with two scores: the correlation circle."""
+"""Columns and categories by two scores: correlation circle, map of categories."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -65,6 +65,38 @@ def draw_correlation_circle(
     write_names(axes, points, texts, colours, (_LETTER, _LINE, _GAP), _LIMIT)
     axes.set_xlabel(labels[0], color=INK, labelpad=6)
     axes.set_ylabel(labels[1], color=INK)
+
+
+def category_map(
+    points: Float[Array, "p 2"],
+    names: Sequence[str],
+    labels: tuple[str, str],
+) -> "Figure":
+    """Draw categories by their coordinates on two components, each with its name.
+
+    Parameters
+    ----------
+    points : (p, 2) array
+        Coordinates.
+    names : sequence of str
+        Of the categories.
+    labels : (str, str)
+        Names of the two components.
+    """
+    figure, axes = drawing(height=_SIDE, left=44, right=12, top=10, bottom=42)
+    reach = 1.35 * max(float(np.abs(points).max(initial=0.0)), 1e-9)
+    _square(axes, np.full(2, -reach), np.full(2, reach))
+    axes.axhline(0, color=INK, alpha=0.2, linewidth=0.8)
+    axes.axvline(0, color=INK, alpha=0.2, linewidth=0.8)
+    axes.plot(points[:, 0], points[:, 1], "o", color=ACCENT, markersize=3.5)
+    texts = [short(name, 18) for name in names]
+    # As in the circle, whose picture has another limit.
+    unit = reach / _LIMIT
+    sizes = (_LETTER * unit, _LINE * unit, _GAP * unit)
+    write_names(axes, points, texts, [INK] * len(texts), sizes, reach)
+    axes.set_xlabel(labels[0], color=INK, labelpad=6)
+    axes.set_ylabel(labels[1], color=INK)
+    return figure
 
 
 def write_names(

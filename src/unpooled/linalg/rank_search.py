@@ -1,0 +1,291 @@
+"""Search for the values of given ranks, from counts of the values below candidates.
+
+    lo ├─────┼──●──┼─────┼─────┤ hi    K candidates cut a bracket into K + 1 parts; the
+       counts below each of them       counts say in which part the value lies
+
+Counts that nobody sees are followed to the end, and of all parts about the value the
+narrowest with enough values is shown. Where signs are seen, parts are joined before,
+until each has no value or at least `least`. The lowest part has all values below it
+too, and the highest all above it. Candidates stand at equal distances of
+φ(x) = sgn(x) log(1 + |x|), so that one value of another order of magnitude does not
+make the brackets of all others wide; or, to find values to the last digit, at equal
+numbers of floating-point numbers.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from unpooled.arrays import Array, Bool, Float, Int, UInt64
+from unpooled.linalg.yeo_johnson import log_size
+
+# Relative width, on the scale of φ, of the bracket of a constant column.
+_NARROWEST = 2.0**-40
+_SIGN = np.uint64(1 << 63)
+
+
+@final
+@dataclass(frozen=True)
+class Brackets:
+    """Half-open intervals [lo, hi), each with the value of one rank.
+
+    Attributes
+    ----------
+    lo, hi : (l,) arrays
+        Ends.
+    below_lo, below_hi : (l,) arrays
+        How many values lie below them.
+    """
+
+    lo: Float[Array, " l"]
+    hi: Float[Array, " l"]
+    below_lo: Float[Array, " l"]
+    below_hi: Float[Array, " l"]
+
+    def part(self, which: Int[Array, " l"]) -> "Brackets":
+        """Return some of the brackets."""
+        own = (self.lo, self.hi, self.below_lo, self.below_hi)
+        return Brackets(*(values[which] for values in own))
+
+    def cuts(
+        self, K: int, unit: Float[Array, " l"], *, exact: bool
+    ) -> Float[Array, "l k"]:
+        """Return K ascending candidates in each bracket.
+
+        Parameters
+        ----------
+        K : int
+            How many.
+        unit : (l,) array
+            The multiples that values are of, between which candidates stand; 0 for any.
+        exact : bool
+            At equal numbers of floating-point numbers, rather than distances of φ.
+        """
+        share = np.arange(1, K + 1)
+        if exact:
+            lo, hi = _ordered(self.lo), _ordered(self.hi)
+            parts, rest = np.divmod(hi - lo, np.uint64(K + 1))
+            steps = share.astype(np.uint64)
+            places = parts[:, None] * steps
+            places += rest[:, None] * steps // np.uint64(K + 1)
+            return _float(lo[:, None] + places)
+        lo, hi = log_size(self.lo), log_size(self.hi)
+        at = size_of_log(lo[:, None] + (hi - lo)[:, None] * share / (K + 1))
+        step = np.where(unit > 0, unit, 1.0)[:, None]
+        between = (np.floor(at / step) + 0.5) * step
+        return np.where(unit[:, None] > 0, between, at)
+
+    def narrowed(
+        self,
+        at: Float[Array, "l k"],
+        below: Float[Array, "l k"],
+        rank: Float[Array, " l"],
+    ) -> "Brackets":
+        """Return the part of each bracket that has the rank, by the counts below."""
+        return self._part(at, below, rank, 1)
+
+    def widened(
+        self,
+        at: Float[Array, "l k"],
+        below: Float[Array, "l k"],
+        rank: Float[Array, " l"],
+        least: int,
+        so_far: "Brackets",
+    ) -> "Brackets":
+        """Return the narrowest part of each bracket with enough values.
+
+        Parts are cut in halves, quarters, ... by the K candidates, K + 1 a power of 2.
+
+        Parameters
+        ----------
+        so_far : Brackets
+            The narrowest with enough, where none of the parts has.
+        """
+        K = at.shape[1]
+        width = (K + 1) // 2
+        while width:
+            part = self._part(at, below, rank, width)
+            enough = part.below_hi - part.below_lo >= least
+            own, before = vars(part), vars(so_far)
+            chosen = {n: np.where(enough, own[n], before[n]) for n in own}
+            so_far, width = Brackets(**chosen), width // 2
+        return so_far
+
+    def _part(
+        self,
+        at: Float[Array, "l k"],
+        below: Float[Array, "l k"],
+        rank: Float[Array, " l"],
+        width: int,
+    ) -> "Brackets":
+        """Return the part that has the rank, of parts that join `width` others."""
+        edges = np.hstack([self.below_lo[:, None], below, self.below_hi[:, None]])
+        ends = np.hstack([self.lo[:, None], at, self.hi[:, None]])
+        rows = np.arange(len(rank))
+        lower = (below < rank[:, None]).sum(axis=1) // width * width
+        upper = lower + width
+        return Brackets(
+            ends[rows, lower],
+            ends[rows, upper],
+            edges[rows, lower],
+            edges[rows, upper],
+        )
+
+    def between(
+        self,
+        at: Float[Array, "l k"],
+        under: Bool[Array, "l k"],
+        over: Bool[Array, "l k"],
+    ) -> "Brackets":
+        """Return each bracket between candidates below its value and those above.
+
+        Counts below the ends stay as they are.
+        """
+        K, rows = at.shape[1], np.arange(len(at))
+        lower = np.where(under.any(axis=1), K - under[:, ::-1].argmax(axis=1), 0)
+        upper = np.where(over.any(axis=1), over.argmax(axis=1) + 1, K + 1)
+        ends = np.hstack([self.lo[:, None], at, self.hi[:, None]])
+        return Brackets(
+            ends[rows, lower], ends[rows, upper], self.below_lo, self.below_hi
+        )
+
+    def values(
+        self,
+        rank: Float[Array, " l"],
+        unit: Float[Array, " l"],
+        finest: Bool[Array, " l"],
+        *,
+        exact: bool,
+    ) -> tuple[Float[Array, " l"], Float[Array, " l"]]:
+        """Return the values of the ranks, and the most that each can be wrong by.
+
+        `finest` says which brackets could not be narrower.
+        """
+        if exact:
+            return self.lo, np.zeros(len(self.lo))
+        within = np.maximum(self.below_hi - self.below_lo, 1.0)
+        share = np.clip((rank - self.below_lo - 0.5) / within, 0.0, 1.0)
+        width = self.hi - self.lo
+        step = np.where(unit > 0, unit, 1.0)
+        # Of a bracket as wide as the unit all values are equal.
+        single = (unit > 0) & (width < 1.5 * unit)
+        middle = np.rint((self.lo + self.hi) / 2.0 / step) * step
+        value = np.where(single, middle, self.lo + share * width)
+        # Many values in a bracket that could not be narrower are mostly equal.
+        value = np.where(finest & ~single, roundest(self.lo, self.hi), value)
+        return value, np.where(single, 0.0, width)
+
+
+def first_brackets(
+    centre: Float[Array, " l"],
+    spread: Float[Array, " l"],
+    rank: Float[Array, " l"],
+    size: Float[Array, " l"],
+    n_values: Float[Array, " l"],
+    *,
+    exact: bool,
+) -> Brackets:
+    """Return intervals that have the values of the ranks, by Markov's inequality.
+
+    Of N values whose mean square distance of φ from the centre is at most s², at most
+    N s² / d² lie at a distance of d or more. As many as the rank lie at or below its
+    value, and the rest at or above it, so that it lies within s sqrt(N / k).
+
+    Parameters
+    ----------
+    centre, spread : (l,) arrays
+        Of φ, the place and s.
+    rank : (l,) array
+        From 1 for the smallest of the values that are ranked.
+    size : (l,) array
+        How many are ranked, of the N.
+    n_values : (l,) array
+        N.
+    exact : bool
+        Return all floating-point numbers: ends must not depend on the machine.
+    """
+    if exact:
+        most = np.full(len(rank), np.finfo(float).max)
+        return Brackets(-most, most, np.zeros(len(rank)), size)
+    s = np.maximum(spread, _NARROWEST * np.maximum(np.abs(centre), 1.0))
+    fewer = np.maximum(np.minimum(rank, size + 1.0 - rank), 1.0)
+    reach = s * np.sqrt(np.maximum(n_values, 1.0) / fewer)
+    lo, hi = size_of_log(centre - reach), size_of_log(centre + reach)
+    return Brackets(lo, hi, np.zeros(len(rank)), size)
+
+
+def roundest(lo: Float[Array, " l"], hi: Float[Array, " l"]) -> Float[Array, " l"]:
+    """Return of each interval [lo, hi) a number with the fewest decimal digits."""
+    largest = np.maximum(np.maximum(np.abs(lo), np.abs(hi)), 1e-290)
+    top = np.ceil(np.log10(largest))
+    found, open_ = np.where((lo <= 0) & (hi > 0), 0.0, lo), (lo > 0) | (hi <= 0)
+    for digits in range(17):
+        power = 10.0 ** np.abs(digits - top)
+        inverse = digits < top
+        scaled = np.ceil(np.where(inverse, lo / power, lo * power))
+        number = np.where(inverse, scaled * power, scaled / power)
+        inside = open_ & (number >= lo) & (number < hi)
+        found, open_ = np.where(inside, number, found), open_ & ~inside
+    return found
+
+
+def counts_below(x: Float[Array, " n"], at: Float[Array, "l k"]) -> Float[Array, "l k"]:
+    """Return how many of the values lie below each candidate; NaN count nowhere."""
+    ordered = np.sort(x[~np.isnan(x)])
+    return np.searchsorted(ordered, at, side="left").astype(float)
+
+
+def parted(counts: Float[Array, "l m"], least: int) -> Bool[Array, "l k"]:
+    """Return which ends of parts stay when parts are joined.
+
+    Parameters
+    ----------
+    counts : (l, K + 1) array
+        How many values each part has.
+    least : int
+        Joined parts have no value, or at least so many.
+
+    Returns
+    -------
+    (l, K) array of bool
+        For each but the last part whether its upper end stays.
+    """
+    if least <= 1:
+        return np.ones((len(counts), counts.shape[1] - 1), bool)
+    after = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1]
+    before = np.zeros(len(counts))
+    stays = np.zeros((len(counts), counts.shape[1] - 1), bool)
+    for j in range(stays.shape[1]):
+        before = before + counts[:, j]
+        rest = after[:, j + 1]
+        enough = (before == 0) | (before >= least)
+        stays[:, j] = enough & ((rest == 0) | (rest >= least))
+        before = np.where(stays[:, j], 0.0, before)
+    return stays
+
+
+def lerp(
+    low: Float[Array, "..."], high: Float[Array, "..."], share: Float[Array, "..."]
+) -> Float[Array, "..."]:
+    """Return what lies between two values, rounded as NumPy's quantiles are."""
+    difference = high - low
+    near = low + difference * share
+    return np.where(share >= 0.5, high - difference * (1.0 - share), near)
+
+
+def size_of_log(phi: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return x with φ(x), the inverse of `log_size`; finite."""
+    # Beyond 709 e^|φ| overflows.
+    return np.copysign(np.expm1(np.minimum(np.abs(phi), 709.0)), phi)
+
+
+def _ordered(x: Float[Array, "..."]) -> UInt64[Array, "..."]:
+    """Return whole numbers that are ordered as the floating-point numbers are."""
+    bits = np.ascontiguousarray(x).view(np.uint64)
+    return np.where(bits & _SIGN, ~bits, bits | _SIGN)
+
+
+def _float(places: UInt64[Array, "..."]) -> Float[Array, "..."]:
+    bits = np.where(places & _SIGN, places & ~_SIGN, ~places)
+    return np.ascontiguousarray(bits).view(np.float64)

@@ -1,0 +1,1 @@
+"""Components of categories: multiple correspondence analysis, and of mixed data."""

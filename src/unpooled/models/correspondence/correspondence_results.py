@@ -1,0 +1,170 @@
+"""Results of MCA and FAMD: inertia, a map of the categories, what makes a component."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unpooled.arrays import Array, Float
+from unpooled.results.exhibits import Column, Exhibit, Kind, Picture, Table
+from unpooled.results.formats import counted, per_cent
+from unpooled.results.plots import scatter_plots
+
+if TYPE_CHECKING:
+    from unpooled.models.correspondence.famd import FAMD
+    from unpooled.models.correspondence.mca import MCA
+
+# Of categories with names in a map, those that the two components show best.
+_MOST_DRAWN = 24
+_MAP = (
+    "Categories near each other are those of similar rows; categories far from the "
+    "centre are those of rows that differ most from the average row."
+)
+
+
+def mca_exhibits(model: "MCA", columns: Sequence[str]) -> list[Exhibit]:
+    """Return the exhibits of a fitted MCA."""
+    corrected = {
+        "Corrected eigenvalue (Benzécri)": ("number", model.benzecri_eigenvalues_),
+        "Share (Benzécri)": ("share", model.benzecri_ratio_),
+        "Share (Greenacre)": ("share", model.greenacre_ratio_),
+    }
+    text = (
+        f"The inertia (variance of the rows' coordinates) of {_kept(model)}. The share "
+        f"of the total understates a component, because the total has what each column "
+        f"has with itself alone; the corrected shares leave that out."
+    )
+    return [
+        _inertia(model, text, corrected),
+        _map(model, list(model.indicators_), "principal coordinates"),
+        *_measures(model, list(model.indicators_)),
+    ]
+
+
+def famd_exhibits(model: "FAMD", columns: Sequence[str]) -> list[Exhibit]:
+    """Return the exhibits of a fitted FAMD."""
+    text = f"The inertia (variance of the rows' coordinates) of {_kept(model)}."
+    names, p = list(model.variables_), model.n_numeric_
+    numeric = Table(
+        "correlations",
+        _heads("Column", "signed", len(model.eigenvalues_)),
+        _rows(names[:p], model.correlations_),
+        items="columns",
+    )
+    return [
+        _inertia(model, text, {}),
+        Exhibit(
+            "Numeric columns and components",
+            "The correlation of each numeric column with each component.",
+            [numeric],
+        ),
+        _map(model, names[p:], "barycentres: the means of the rows of each category"),
+        *_measures(model, names),
+    ]
+
+
+def _kept(model: Any) -> str:
+    total = float(np.sum(model.explained_inertia_ratio_))
+    k = len(model.eigenvalues_)
+    return (
+        f"{counted(k, 'component')}, {per_cent(total)} of the total inertia of "
+        f"{model.total_inertia_:.3g}, over {model.n_samples_:,} rows"
+    )
+
+
+def _inertia(
+    model: Any, text: str, further: dict[str, tuple[Kind, Float[Array, " k"]]]
+) -> Exhibit:
+    ratio = model.explained_inertia_ratio_
+    columns = (
+        Column("Component"),
+        Column("Eigenvalue", "number"),
+        Column("Share", "share", bar=True),
+        Column("Cumulative share", "share"),
+        *(Column(heading, kind) for heading, (kind, _) in further.items()),
+    )
+    values = [model.eigenvalues_, ratio, np.cumsum(ratio)]
+    values += [own for _, own in further.values()]
+    rows = [
+        (f"{i + 1}", *map(float, row))
+        for i, row in enumerate(zip(*values, strict=True))
+    ]
+    return Exhibit(
+        "Inertia", text, [Table("inertia", columns, rows, items="components")]
+    )
+
+
+def _map(model: Any, names: Sequence[str], what: str) -> Exhibit:
+    G = model.category_coordinates_
+    table = Table(
+        "category_coordinates",
+        _heads("Category", "number", G.shape[1]),
+        _rows(names, G),
+        items="categories",
+    )
+    text = f"The categories' coordinates ({what}). {_MAP}"
+    if G.shape[1] < 2:
+        return Exhibit("Map of the categories", text, [table])
+    shown = np.argsort(-np.sum(G[:, :2] ** 2, axis=1), kind="stable")[:_MOST_DRAWN]
+    labels = [
+        f"component {i + 1} ({per_cent(model.explained_inertia_ratio_[i])})"
+        for i in range(2)
+    ]
+    far = names[int(shown[0])]
+    picture = Picture(
+        "category_map",
+        "Map of the categories",
+        f"{counted(len(shown), 'category', 'categories')} as points by components 1 "
+        f"and 2. {far} is farthest from the centre. The numbers are in the table "
+        f"below.",
+        partial(
+            scatter_plots.category_map,
+            G[shown, :2],
+            [names[int(j)] for j in shown],
+            (labels[0], labels[1]),
+        ),
+        (table.name,),
+    )
+    return Exhibit("Map of the categories", text, [table], picture)
+
+
+def _measures(model: Any, names: Sequence[str]) -> list[Exhibit]:
+    k = len(model.eigenvalues_)
+    contributions = Table(
+        "contributions",
+        _heads("Column or category", "share", k),
+        _rows(names, model.contributions_),
+        items="columns and categories",
+    )
+    cos2 = Table(
+        "cos2",
+        _heads("Column or category", "share", k),
+        _rows(names, model.cos2_),
+        items="columns and categories",
+    )
+    return [
+        Exhibit(
+            "Contributions",
+            "The share of each category, or numeric column, in the inertia of each "
+            "component; the shares of a component add up to 100 %.",
+            [contributions],
+        ),
+        Exhibit(
+            "Quality of representation (cos²)",
+            "How much of each category's squared distance from the centre, or of a "
+            "column's variance, each component shows.",
+            [cos2],
+        ),
+    ]
+
+
+def _heads(first: str, kind: Kind, k: int) -> tuple[Column, ...]:
+    heads = [Column(f"{i + 1}", kind, f"component_{i + 1}") for i in range(k)]
+    return (Column(first), *heads)
+
+
+def _rows(
+    names: Sequence[str], values: Float[Array, "p k"]
+) -> list[tuple[str | float, ...]]:
+    return [(str(name), *own) for name, own in zip(names, values.tolist(), strict=True)]

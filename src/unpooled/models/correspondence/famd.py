@@ -1,0 +1,225 @@
+"""Factor analysis of mixed data: components of numbers and categories together.
+
+    round 1-  silos ── names and counts of categories ──> an indicator for each
+    rounds    silos ── N, means, squares, scatter of numbers and indicators ──> S
+    solve     D S/N D v = λ v  with  D = diag(1 / s_j) for numbers, 1 / sqrt(p_k) for
+              categories
+
+Numbers have variance 1, and a column of categories the inertia of its categories, so
+that neither kind outweighs the other.
+"""
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from unpooled.arrays import Array, Float
+from unpooled.data.columns import listing
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.models.base import FederatedEstimator, check_federation
+from unpooled.models.correspondence.correspondence_results import famd_exhibits
+from unpooled.models.correspondence.indicators import (
+    component_names,
+    component_scores,
+    fitted_encoder,
+    inertia,
+    pooled_moments,
+)
+from unpooled.models.moments import local_scatter, local_squares, local_total
+from unpooled.models.preprocessing.agreed_categories import local_categories
+from unpooled.models.preprocessing.one_hot_encoder import OneHotEncoder
+from unpooled.results.citations import Citation
+from unpooled.results.exhibits import Exhibit
+
+
+@final
+class FAMD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator):
+    """Factor analysis of mixed data: components of numbers and categories.
+
+    Parameters
+    ----------
+    n_components : int, default 2
+        Number of components kept, at most the numeric columns and the categories, less
+        the columns of categories.
+    min_frequency : int or float, default 5
+        Categories of fewer rows of all silos are one category; see `OneHotEncoder`.
+    missing : {"category", "refuse"}, default "category"
+        Whether missing cells of a column of categories are a category, or an error.
+        Numbers may not be missing: impute them first.
+
+    Attributes
+    ----------
+    eigenvalues_ : (k,) array
+        Variance of the rows' coordinates on each component, with denominator N, in
+        descending order.
+    explained_inertia_ratio_ : (k,) array
+        Their shares of the total inertia.
+    total_inertia_ : float
+        Of all components: the number of numeric columns, and for each column of
+        categories their number less 1.
+    variables_ : (p + J,) array of str
+        Names of the p numeric columns and of the J categories, "site_north".
+    n_numeric_ : int
+        p.
+    correlations_ : (p, k) array
+        Of numeric columns and components.
+    category_coordinates_ : (J, k) array
+        Barycentres, as FactoMineR's: the mean of the coordinates of a category's rows.
+    contributions_ : (p + J, k) array
+        Shares of numeric columns and categories in each component; columns add up to 1.
+    cos2_ : (p + J, k) array
+        Squared correlations; of categories the share of the barycentre's squared
+        distance from the centre.
+    mean_ : (p + J,) array
+        Means of the columns, and shares of the categories.
+    weights_ : (p + J, k) array
+        ``(columns and indicators - mean_) @ weights_`` are the coordinates of rows.
+    encoder_ : OneHotEncoder
+        Makes the indicators.
+    n_samples_ : int
+        N, the rows of all silos.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of str
+        Names of the columns, where the silos' tables have names.
+
+    Notes
+    -----
+    Released, as totals only: what `OneHotEncoder` releases; N, the sums of numeric
+    columns and counts of categories, and the scatter of columns and indicators, which
+    gives how many rows of all silos have any two categories. Never released: a row, or
+    any silo's own sum or count. Silos refuse a scatter of which a single row carries a
+    direction (`max_leverage`), and categories of few rows; counts of two categories
+    together may be small.
+
+    The sign of a component is chosen so that the largest weight is positive. Standard
+    deviations have the denominator N.
+
+    References
+    ----------
+    Pagès, Multiple Factor Analysis by Example Using R, CRC Press, 2014, chapter 3.
+    """
+
+    eigenvalues_: Float[Array, " k"]
+    explained_inertia_ratio_: Float[Array, " k"]
+    category_coordinates_: Float[Array, "j k"]
+    contributions_: Float[Array, "l k"]
+    cos2_: Float[Array, "l k"]
+    encoder_: OneHotEncoder
+
+    _missing = True
+    _steps = (
+        local_categories,
+        local_total,
+        local_squares,
+        local_scatter,
+        component_scores,
+    )
+
+    def __init__(
+        self,
+        n_components: Any = 2,
+        *,
+        min_frequency: Any = 5,
+        missing: Any = "category",
+    ) -> None:
+        self.n_components = n_components
+        self.min_frequency = min_frequency
+        self.missing = missing
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return famd_exhibits(self, columns)
+
+    def _citation(self) -> Citation:
+        return Citation(
+            "A factor analysis of mixed data was computed from the covariances of "
+            "numeric columns and indicators of categories over the rows of all silos.",
+            ("Pagès J. Multiple Factor Analysis by Example Using R. CRC Press, 2014.",),
+        )
+
+    def _fit(self, federation: Federation, y: Any) -> None:
+        coded = list(federation.categorical)
+        numbers = [n for n in federation.feature_names if n not in set(coded)]
+        if not coded or not numbers:
+            has = "numbers" if numbers else "categories"
+            model = "PCA after StandardScaler" if numbers else "MCA"
+            raise DataError(
+                f"All columns hold {has}, and FAMD takes both kinds: use {model}, or "
+                f"name columns of categories (simulate(..., categorical=[...]))."
+            )
+        categories = federation.select(coded)
+        self.encoder_ = fitted_encoder(categories, self.min_frequency, self.missing)
+        encoded = federation.with_part(coded, self.encoder_.transform(categories))
+        pooled = pooled_moments(check_federation(self, encoded))
+        p, J = len(numbers), len(pooled.names) - len(numbers)
+        mean = pooled.mean
+        if federation.coordinator.planned:
+            mean = np.full(len(mean), len(coded) / J)
+        variance = np.append(pooled.covariance.diagonal()[:p], mean[p:])
+        if constant := [
+            n for n, v in zip(numbers, variance, strict=False) if not v > 0
+        ]:
+            raise DataError(f"{listing(constant)} never varies; leave it out.")
+        scale = 1.0 / np.sqrt(variance)
+        C = pooled.covariance * scale * scale[:, None]
+        λ, V = inertia(C, self.n_components, p + J - len(coded))
+        kept = λ[: V.shape[1]]
+        self.n_samples_, self.n_numeric_, self.mean_ = pooled.N, p, mean
+        self.variables_ = np.array(pooled.names, dtype=object)
+        self.eigenvalues_ = kept
+        self.total_inertia_ = float(np.trace(C))
+        self.explained_inertia_ratio_ = kept / self.total_inertia_
+        self.weights_ = V * scale[:, None]
+        self.correlations_ = V[:p] * np.sqrt(kept)
+        self.category_coordinates_ = V[p:] * scale[p:, None] * kept
+        self.contributions_ = V**2
+        # Squared distances of barycentres, over all components that there are.
+        far = np.einsum("kj,kj->k", C[p:], C[p:]) / mean[p:]
+        far = np.where(far > 0, far, np.inf)
+        of_categories = self.category_coordinates_**2 / far[:, None]
+        self.cos2_ = np.vstack([self.correlations_**2, of_categories])
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.eigenvalues_)
+
+    def transform(self, X: Any) -> Any:
+        """Return the coordinates of rows on the components.
+
+        Parameters
+        ----------
+        X : data frame, (n, p) array-like or Federation
+            Rows with the columns that were fitted; for a federation the result is a
+            view of it.
+        """
+        check_is_fitted(self)
+        arguments = {"mean": self.mean_, "weights": self.weights_}
+        coded = [str(name) for name in self.encoder_.feature_names_in_]
+        if isinstance(X, Federation):
+            view = self._check_view(X)
+            part = self.encoder_.transform(view.select(coded))
+            encoded = check_federation(self, view.with_part(coded, part))
+            names = component_names("famd", self._n_features_out)
+            return encoded.derive(component_scores, names, **arguments)
+        known = getattr(self, "feature_names_in_", None)
+        every = (
+            [f"x{j}" for j in range(self.n_features_in_)] if known is None else known
+        )
+        names = [str(name) for name in every]
+        frame = hasattr(X, "columns") and set(names) <= set(X.columns)
+        rows = np.asarray(X[names] if frame else X, dtype=object)
+        if rows.ndim != 2 or rows.shape[1] != len(names):
+            raise ValueError(
+                f"X has shape {rows.shape}, but FAMD is expecting {len(names)} "
+                f"features as input."
+            )
+        is_coded = np.isin(names, coded)
+        numbers = rows[:, ~is_coded].astype(float)
+        if not np.isfinite(numbers).all():
+            raise ValueError("Input X contains NaN or infinity in a numeric column.")
+        indicators = self.encoder_.transform(rows[:, is_coded])
+        return component_scores(np.hstack([numbers, indicators]), **arguments)

@@ -1,0 +1,200 @@
+"""Multiple correspondence analysis of columns of categories.
+
+    round 1-  silos ── names and counts of categories ──> an indicator for each
+    rounds    silos ── N, means, squares, scatter of the indicators ──> S
+    solve     D S/N D v = λ v  with  D = diag(1 / sqrt(Q p_k))
+
+With Q columns and p_k the share of category k, S/N + p pᵀ is 1/N times the Burt table
+(counts of all pairs of categories), so that these are the principal inertias of the
+table of indicators.
+"""
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.models.base import FederatedEstimator, check_federation
+from unpooled.models.correspondence.correspondence_results import mca_exhibits
+from unpooled.models.correspondence.indicators import (
+    component_names,
+    component_scores,
+    fitted_encoder,
+    inertia,
+    pooled_moments,
+)
+from unpooled.models.moments import local_scatter, local_squares, local_total
+from unpooled.models.preprocessing.agreed_categories import local_categories
+from unpooled.models.preprocessing.one_hot_encoder import OneHotEncoder
+from unpooled.results.citations import Citation
+from unpooled.results.exhibits import Exhibit
+
+
+@final
+class MCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FederatedEstimator):
+    """Multiple correspondence analysis: components of categories.
+
+    Parameters
+    ----------
+    n_components : int, default 2
+        Number of components kept, at most the number of categories less that of
+        columns.
+    min_frequency : int or float, default 5
+        Categories of fewer rows of all silos are one category; see `OneHotEncoder`.
+    missing : {"category", "refuse"}, default "category"
+        Whether missing cells are a category of their column, or an error.
+
+    Attributes
+    ----------
+    eigenvalues_ : (k,) array
+        Principal inertias, in descending order: the variance of the rows' coordinates,
+        with denominator N.
+    explained_inertia_ratio_ : (k,) array
+        Their shares of the total inertia.
+    total_inertia_ : float
+        Of all components: categories over columns, less 1.
+    benzecri_eigenvalues_ : (k,) array
+        Benzécri's correction, ``(Q / (Q - 1) (λ - 1/Q))²``, and 0 for λ of at most 1/Q,
+        with Q columns.
+    benzecri_ratio_, greenacre_ratio_ : (k,) array
+        Their shares: of their sum over all components (Benzécri), and of the mean
+        inertia of the tables of two columns (Greenacre), which is not exceeded.
+    indicators_ : (J,) array of str
+        Names of the categories: "site_north".
+    proportions_ : (J,) array
+        Their shares of the rows.
+    category_coordinates_ : (J, k) array
+        Principal coordinates of the categories, as FactoMineR's: the mean of the
+        coordinates of their rows, divided by the root of the eigenvalue.
+    contributions_ : (J, k) array
+        Shares of the categories in each component's inertia; columns add up to 1.
+    cos2_ : (J, k) array
+        Squared cosines: share of a category's squared distance from the centre.
+    encoder_ : OneHotEncoder
+        Makes the indicators.
+    weights_ : (J, k) array
+        ``(indicators - proportions_) @ weights_`` are the coordinates of rows.
+    n_samples_ : int
+        N, the rows of all silos.
+    n_features_in_ : int
+        Q, the number of columns.
+    feature_names_in_ : (Q,) array of str
+        Names of the columns, where the silos' tables have names.
+
+    Notes
+    -----
+    Released, as totals only: what `OneHotEncoder` releases; N, how many rows each
+    category has, and the J × J scatter of the indicators, which gives how many rows of
+    all silos have any two categories. Never released: a row, or any silo's own count.
+    Silos refuse a scatter of which a single row carries a direction (`max_leverage`),
+    and categories of few rows; counts of two categories together may be small.
+
+    The sign of a component is chosen so that the largest weight is positive.
+
+    References
+    ----------
+    Greenacre, Correspondence Analysis in Practice, 3rd edition, CRC Press, 2017,
+    chapters 18 and 19; Benzécri, Sur le calcul des taux d'inertie dans l'analyse d'un
+    questionnaire, Les cahiers de l'analyse des données 4, 1979.
+    """
+
+    eigenvalues_: Float[Array, " k"]
+    explained_inertia_ratio_: Float[Array, " k"]
+    category_coordinates_: Float[Array, "j k"]
+    contributions_: Float[Array, "j k"]
+    cos2_: Float[Array, "j k"]
+    encoder_: OneHotEncoder
+
+    _missing = True
+    _steps = (
+        local_categories,
+        local_total,
+        local_squares,
+        local_scatter,
+        component_scores,
+    )
+
+    def __init__(
+        self,
+        n_components: Any = 2,
+        *,
+        min_frequency: Any = 5,
+        missing: Any = "category",
+    ) -> None:
+        self.n_components = n_components
+        self.min_frequency = min_frequency
+        self.missing = missing
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return mca_exhibits(self, columns)
+
+    def _citation(self) -> Citation:
+        return Citation(
+            "A multiple correspondence analysis was computed from the counts of all "
+            "pairs of categories over the rows of all silos.",
+            ("Greenacre M. Correspondence Analysis in Practice. 3rd edition. CRC "
+             "Press, 2017.",),
+        )  # fmt: skip
+
+    def _fit(self, federation: Federation, y: Any) -> None:
+        self.encoder_ = fitted_encoder(federation, self.min_frequency, self.missing)
+        view = check_federation(self, self.encoder_.transform(federation))
+        pooled, Q = pooled_moments(view), federation.n_features
+        p, J = pooled.mean, len(pooled.names)
+        if federation.coordinator.planned:
+            p = np.full(J, Q / J)
+        scale = 1.0 / np.sqrt(Q * p)
+        if J <= Q:
+            raise DataError("No column has two categories; there are no components.")
+        C = pooled.covariance * scale * scale[:, None]
+        λ, V = inertia(C, self.n_components, J - Q)
+        k = V.shape[1]
+        kept, roots = λ[:k], np.sqrt(λ[:k])
+        self.n_samples_, self.proportions_ = pooled.N, p
+        self.indicators_ = np.array(pooled.names, dtype=object)
+        self.eigenvalues_ = kept
+        self.total_inertia_ = float(np.trace(C))
+        self.explained_inertia_ratio_ = kept / self.total_inertia_
+        self._set_corrected(λ, k, Q)
+        self.weights_ = V * scale[:, None]
+        # Columns of categories have mass p_k / Q.
+        self.category_coordinates_ = V * (Q * scale)[:, None] * roots
+        self.contributions_ = V**2
+        # A category of all rows is in the centre, where every cosine is 0.
+        far = np.where(p < 1.0, (1.0 - p) / p, np.inf)
+        self.cos2_ = self.category_coordinates_**2 / far[:, None]
+
+    def _set_corrected(self, λ: Float[Array, " l"], k: int, Q: int) -> None:
+        """Set the corrected inertias, which leave out what each column has alone."""
+        with_others = Q / (Q - 1) if Q > 1 else 0.0
+        corrected = (with_others * np.maximum(λ - 1.0 / Q, 0.0)) ** 2
+        mean = with_others * (np.sum(λ**2) - self.total_inertia_ / Q)
+        self.benzecri_eigenvalues_ = corrected[:k]
+        self.benzecri_ratio_ = corrected[:k] / (corrected.sum() or 1.0)
+        self.greenacre_ratio_ = corrected[:k] / (mean if mean > 0 else 1.0)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.eigenvalues_)
+
+    def transform(self, X: Any) -> Any:
+        """Return the coordinates of rows on the components.
+
+        Parameters
+        ----------
+        X : (n, Q) array-like or Federation
+            Names of categories; for a federation the result is a view of it.
+        """
+        check_is_fitted(self)
+        arguments = {"mean": self.proportions_, "weights": self.weights_}
+        if isinstance(X, Federation):
+            view = self._check_view(X)
+            encoded = check_federation(self, self.encoder_.transform(view))
+            names = component_names("mca", self._n_features_out)
+            return encoded.derive(component_scores, names, **arguments)
+        return component_scores(self.encoder_.transform(X), **arguments)

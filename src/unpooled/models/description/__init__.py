@@ -1,0 +1,1 @@
+"""Descriptions of columns: quantiles, and the first table of a paper."""

@@ -1,0 +1,932 @@
+"""The first table of a paper: every column over all silos, by classes of a label.
+
+    round 1   silos ── names and sizes of the classes ──────────────────> opened
+    round 2   silos ── counts, sums, counts of categories ──> to the parties alone
+    round 3   silos ── squares about the means ────────────> to the parties alone
+    5 rounds  where quartiles are asked for: counts below candidates ──> likewise
+    round 4   silos ── which categories are frequent ───────────────────> opened
+    round 5   silos ── the table without what is withheld ──────────────> opened
+
+Counts are judged before anybody sees them. The totals are opened in the silos, whose
+programs all find the same table and withhold small counts, those that would give them
+back (`unpooled.linalg.small_cells`), and statistics of which they are part. The
+coordinator learns what is printed, and computes tests and standardised differences from
+that alone.
+
+References
+----------
+Yang and Dalton, A unified approach to measuring the effect size between two groups
+using SAS, SAS Global Forum 2012: standardised differences of categories.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import scipy.stats
+from sklearn.utils.validation import check_is_fitted
+
+from unpooled.arrays import Array, Float, Int, Shaped
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.linalg.group_tests import one_way
+from unpooled.linalg.moments import observed_sums, squared_deviations
+from unpooled.linalg.small_cells import withheld
+from unpooled.models.base import FederatedEstimator
+from unpooled.models.description import column_quantiles
+from unpooled.models.description.column_quantiles import (
+    BELOW,
+    BELOW_MEANING,
+    LEAST,
+    LOG_SQUARES,
+    LOG_TOTAL,
+    UNITS,
+    Search,
+    search_of,
+    shown,
+)
+from unpooled.models.description.describe_results import describe_exhibits
+from unpooled.models.description.quantiles import check_least, units_of
+from unpooled.models.discriminant.classes import (
+    NAMES,
+    OWN_SIZES,
+    SIZES_TOLD,
+    agreed_classes,
+    check_label,
+    class_codes,
+    class_sizes,
+    class_values,
+    local_names,
+)
+from unpooled.protocol.bounds import Counts
+from unpooled.protocol.step import public, release, summed
+from unpooled.results.citations import Citation
+from unpooled.results.exhibits import Exhibit
+
+# Codes of categories are whole numbers from 0 below this.
+_CODES = 64
+# Bits of a number that says which of the codes are frequent.
+_HALF = 32
+_WITHHELD = -1.0
+_QUARTILES = np.array([0.25, 0.5, 0.75])
+
+_GROUPS = public("size g", "how many groups of rows the table has, with all rows")
+_CATEGORICAL = public("s", "the columns whose values are codes of categories")
+_COUNT = public("g p", "how many values each column has in each group")
+_TOTAL = public("g p", "the sum of each column in each group")
+_SQUARES = public("g p", "the squared deviations of each column from the group's mean")
+_CELLS = public("g s m", "how many rows of each group have each code")
+_ROWS = public("g", "how many rows each group has")
+_FREQUENT = public("s v", "the codes of frequent categories, and -1 for others")
+_LEAST_OF_CLASS = public(
+    "", "the least count that the table shows", least="min_rows_per_class"
+)
+_VEILED: Mapping[str, Any] = {
+    "rows": release("g", meaning="how many rows each group has", veiled=True),
+    "count": release(
+        "g p", meaning="how many values each column has in each group", veiled=True
+    ),
+    "total": release(
+        "g p", meaning="the sum of each column in each group", veiled=True
+    ),
+    "cells": release(
+        f"g s {_CODES + 1}",
+        meaning="how many rows of each group have each code of a category",
+        bound=Counts(),
+        veiled=True,
+    ),
+    "log_total": release(
+        "p", meaning="the sum of each column's signed logarithms", veiled=True
+    ),
+}
+_VEILED_SQUARES: Mapping[str, Any] = {
+    "squares": release(
+        "g p",
+        meaning="the squared deviations of each column from the group's mean",
+        veiled=True,
+    ),
+    "log_squares": release(
+        "p",
+        meaning="the squared deviations of those logarithms from their mean, added",
+        veiled=True,
+    ),
+}
+_SEARCHED = {
+    "count": _COUNT,
+    "log_total": LOG_TOTAL,
+    "log_squares": LOG_SQUARES,
+    "below": BELOW,
+    "units": UNITS,
+    "least": LEAST,
+}
+
+
+@summed(takes={"groups": "size g", "categorical": _CATEGORICAL}, **_VEILED)
+def local_columns(
+    X: Float[Array, "n p"], *, groups: int, categorical: Int[Array, " s"]
+) -> dict[str, Any]:
+    """Count and add this silo's values, and count the codes of categories."""
+    return _columns(X, [slice(None)], categorical)
+
+
+@summed(
+    takes={
+        "groups": "size g",
+        "classes": NAMES,
+        "sizes": SIZES_TOLD,
+        "categorical": _CATEGORICAL,
+    },
+    own=OWN_SIZES,
+    **_VEILED,
+)
+def local_class_columns(
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    groups: int,
+    classes: Int[Array, "c w"],
+    sizes: Float[Array, " c"],
+    categorical: Int[Array, " s"],
+) -> dict[str, Any]:
+    """Do so class by class, and over all rows."""
+    codes = class_codes(y, classes)
+    own = class_sizes(codes, classes)
+    return {**_columns(X, _rows_of(codes, classes), categorical), "own": own}
+
+
+@summed(
+    takes={"count": _COUNT, "total": _TOTAL, "log_total": LOG_TOTAL},
+    **_VEILED_SQUARES,
+)
+def local_squares(
+    X: Float[Array, "n p"],
+    *,
+    count: Float[Array, "g p"],
+    total: Float[Array, "g p"],
+    log_total: Float[Array, " p"],
+) -> dict[str, Any]:
+    """Add squared deviations from the mean over all silos."""
+    return _squares(X, [slice(None)], count, total, log_total)
+
+
+@summed(
+    takes={"classes": NAMES, "count": _COUNT, "total": _TOTAL, "log_total": LOG_TOTAL},
+    **_VEILED_SQUARES,
+)
+def local_class_squares(
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    classes: Int[Array, "c w"],
+    count: Float[Array, "g p"],
+    total: Float[Array, "g p"],
+    log_total: Float[Array, " p"],
+) -> dict[str, Any]:
+    """Do so class by class, and over all rows."""
+    rows = _rows_of(class_codes(y, classes), classes)
+    return _squares(X, rows, count, total, log_total)
+
+
+@summed(
+    takes=_SEARCHED,
+    below=release("t l k", meaning=BELOW_MEANING, bound=Counts(), veiled=True),
+)
+def local_below(
+    X: Float[Array, "n p"],
+    *,
+    count: Float[Array, "g p"],
+    log_total: Float[Array, " p"],
+    log_squares: Float[Array, " p"],
+    units: Float[Array, " p"],
+    least: Any,
+    below: Float[Array, "t l k"],
+    level: int,
+) -> dict[str, Any]:
+    """Count this silo's values below the candidates of a level, and those before."""
+    search = _search(count, log_total, log_squares, units, least)
+    return {"below": search.own(X, [slice(None)], below, level)}
+
+
+@summed(
+    takes={"classes": NAMES, **_SEARCHED},
+    below=release("t l k", meaning=BELOW_MEANING, bound=Counts(), veiled=True),
+)
+def local_class_below(
+    X: Float[Array, "n p"],
+    y: Shaped[Array, " n"],
+    *,
+    classes: Int[Array, "c w"],
+    count: Float[Array, "g p"],
+    log_total: Float[Array, " p"],
+    log_squares: Float[Array, " p"],
+    units: Float[Array, " p"],
+    least: Any,
+    below: Float[Array, "t l k"],
+    level: int,
+) -> dict[str, Any]:
+    """Do so class by class, and over all rows."""
+    search = _search(count, log_total, log_squares, units, least)
+    rows = _rows_of(class_codes(y, classes), classes)
+    return {"below": search.own(X, rows, below, level)}
+
+
+@summed(
+    takes={"cells": _CELLS, "fewest": _LEAST_OF_CLASS},
+    settings=("fewest",),
+    frequent=release(
+        "s 2", meaning="which codes of categories enough rows have, as binary digits"
+    ),
+)
+def found_categories(
+    party: str, *, cells: Float[Array, "g s m"], fewest: Any, leader: str
+) -> dict[str, Any]:
+    """Return which categories have enough rows; others are put together."""
+    often = cells[-1, :, :_CODES] >= max(fewest, 1)
+    digits = often.reshape(len(often), 2, _HALF) @ np.exp2(np.arange(_HALF))
+    return {"frequent": digits * float(party == leader)}
+
+
+@summed(
+    takes={
+        "rows": _ROWS,
+        "count": _COUNT,
+        "total": _TOTAL,
+        "squares": _SQUARES,
+        "cells": _CELLS,
+        "categorical": _CATEGORICAL,
+        "frequent": _FREQUENT,
+        "fewest": _LEAST_OF_CLASS,
+        "least": LEAST,
+    },
+    settings=("fewest",),
+    size=release("g", meaning="how many rows each group has"),
+    missing=release("g p", meaning="how many rows have no value, where it is shown"),
+    mean=release("g p", meaning="the mean of each column, where it is shown"),
+    variance=release("g p", meaning="the variance of each column, where it is shown"),
+    shown_cells=release(
+        "g s v", meaning="how many rows have each category, where it is shown"
+    ),
+)
+def found_table(
+    party: str,
+    *,
+    rows: Float[Array, " g"],
+    count: Float[Array, "g p"],
+    total: Float[Array, "g p"],
+    squares: Float[Array, "g p"],
+    cells: Float[Array, "g s m"],
+    categorical: Int[Array, " s"],
+    frequent: Int[Array, "s v"],
+    fewest: Any,
+    least: Any,
+    leader: str,
+) -> dict[str, Any]:
+    """Return the table that follows from totals of all silos.
+
+    -1 stands for what is withheld; a variance is never negative, and where a variance
+    is withheld, so is the mean. All silos find the same table, and one sends it.
+    """
+    table = _Table.of(rows, count, cells, categorical, frequent, fewest)
+    mean, variance = table.moments(total, squares, least)
+    sends = float(party == leader)
+    return {
+        "size": sends * rows,
+        "missing": sends * table.missing,
+        "mean": sends * mean,
+        "variance": sends * variance,
+        "shown_cells": sends * table.cells,
+    }
+
+
+@summed(
+    takes={
+        "rows": _ROWS,
+        "cells": _CELLS,
+        "categorical": _CATEGORICAL,
+        "frequent": _FREQUENT,
+        "fewest": _LEAST_OF_CLASS,
+        **_SEARCHED,
+    },
+    settings=("fewest",),
+    quartiles=release("g p 3", meaning="the quartiles of each column, where shown"),
+    errors=release("g p 3", meaning="how wide the bracket of each quartile is"),
+)
+def found_quartiles(
+    party: str,
+    *,
+    rows: Float[Array, " g"],
+    count: Float[Array, "g p"],
+    cells: Float[Array, "g s m"],
+    categorical: Int[Array, " s"],
+    frequent: Int[Array, "s v"],
+    fewest: Any,
+    log_total: Float[Array, " p"],
+    log_squares: Float[Array, " p"],
+    units: Float[Array, " p"],
+    least: Any,
+    below: Float[Array, "t l k"],
+    leader: str,
+) -> dict[str, Any]:
+    """Return the quartiles that follow; -1 stands for the error of a withheld one."""
+    table = _Table.of(rows, count, cells, categorical, frequent, fewest)
+    search = _search(count, log_total, log_squares, units, least)
+    value, error = search.quantiles(search.reached(below), len(below))
+    hidden = table.groups | table.categorical
+    error = np.where(hidden[:, :, None], _WITHHELD, error)
+    sends = float(party == leader)
+    return {
+        "quartiles": sends * np.where(error < 0, 0.0, value),
+        "errors": sends * error,
+    }
+
+
+@final
+@dataclass(frozen=True)
+class _Table:
+    """What of a table is shown, by the counts over all silos.
+
+    Attributes
+    ----------
+    count : (g, p) array
+        How many values; the last group has all rows.
+    missing : (g, p) array
+        How many missing cells; -1 where withheld.
+    cells : (g, s, v) array
+        Counts of categories; -1 where withheld.
+    groups : (g, p) array of bool
+        Whether nothing is shown of a column in a group.
+    rounded : (p,) array of bool
+        Whether the number of values over all groups is withheld, so that means and
+        variances are rounded: their digits would give it back.
+    categorical : (p,) array of bool
+        Columns of categories, of which no mean is shown.
+    """
+
+    count: Float[Array, "g p"]
+    missing: Float[Array, "g p"]
+    cells: Float[Array, "g s v"]
+    groups: Any
+    rounded: Any
+    categorical: Any
+
+    @classmethod
+    def of(
+        cls,
+        rows: Float[Array, " g"],
+        count: Float[Array, "g p"],
+        cells: Float[Array, "g s m"],
+        categorical: Int[Array, " s"],
+        frequent: Int[Array, "s v"],
+        fewest: int,
+    ) -> "_Table":
+        g, p = count.shape
+        # Without classes the single group is all rows.
+        parts = slice(None) if g == 1 else slice(0, g - 1)
+        missing = rows[:, None] - count
+        by_category = _merged(cells, frequent)
+        hidden = np.zeros((g, p), bool)
+        rounded = np.zeros(p, bool)
+        shown_missing, shown_cells = missing.copy(), by_category.copy()
+        place = {int(j): i for i, j in enumerate(categorical.tolist())}
+        for j in range(p):
+            own = by_category[:, place[j]] if j in place else count[:, j : j + 1]
+            lines = np.hstack([own, missing[:, j : j + 1]])
+            groups, small = withheld(lines[parts].T, fewest)
+            if g > 1:
+                hidden[:-1, j] = groups
+            rounded[j] = small[-1] or (j not in place and bool(small.any()))
+            lines = np.where(hidden[:, j : j + 1], _WITHHELD, lines)
+            lines[-1] = np.where(small, _WITHHELD, lines[-1])
+            shown_missing[:, j] = lines[:, -1]
+            if j in place:
+                shown_cells[:, place[j]] = lines[:, :-1]
+        is_category = np.isin(np.arange(p), categorical)
+        return cls(count, shown_missing, shown_cells, hidden, rounded, is_category)
+
+    def moments(
+        self, total: Float[Array, "g p"], squares: Float[Array, "g p"], least: int
+    ) -> tuple[Float[Array, "g p"], Float[Array, "g p"]]:
+        """Return means and variances, with denominator n - 1, of what is shown."""
+        n = np.maximum(self.count, 1.0)
+        mean = total / n
+        variance = np.maximum(squares, 0.0) / np.maximum(n - 1.0, 1.0)
+        # With a number of cells that is withheld, digits would tell it: the mean of
+        # whole numbers is a fraction with this denominator.
+        deviation = np.sqrt(variance)
+        step = _coarse(deviation)
+        rounded = np.zeros(mean.shape, bool)
+        rounded[-1] = self.rounded
+        mean = np.where(rounded, np.rint(mean / step) * step, mean)
+        deviation = np.where(rounded, np.rint(deviation / step) * step, deviation)
+        few = self.count < 2
+        few[-1] |= self.count[-1] < least
+        hidden = self.groups | self.categorical | few
+        return (
+            np.where(hidden, 0.0, mean),
+            np.where(hidden, _WITHHELD, np.where(rounded, deviation**2, variance)),
+        )
+
+
+@final
+class Describe(FederatedEstimator):
+    """The first table of a paper, over all silos and by the classes of a label.
+
+    Parameters
+    ----------
+    by : str, optional
+        The label, by whose classes columns are described; a study's label when
+        omitted, and no classes where there is none.
+    categorical : sequence of str, optional
+        Columns whose values are codes of categories, whole numbers from 0 to 63. Codes
+        that fewer than `min_rows_per_class` rows have, and other values, are put
+        together.
+    quartiles : bool, default True
+        Search for quartiles too, with six more rounds.
+    decimals : int or mapping of str to int, optional
+        How many decimals values have, as of `Quantiles`.
+    min_rows : int, default 10
+        How many values lie in the bracket of a quartile, and behind a mean over all
+        rows, at least. No silo takes fewer than its own `min_rows`.
+    min_rows_per_class : int, default 5
+        The least count, but for 0, that is shown. No silo takes fewer than its own
+        `min_rows_per_class`.
+
+    Attributes
+    ----------
+    groups_ : list of str
+        Names of the classes, and "all" at the end.
+    size_ : (g,) array
+        Number of rows of each group.
+    n_, n_missing_ : (g, p) arrays
+        Numbers of values and of missing cells; NaN where withheld.
+    mean_, std_ : (g, p) arrays
+        Means and standard deviations (denominator n - 1); NaN for categories and where
+        withheld. Over all rows they are rounded to about an eighth of the standard
+        deviation where the number of values is withheld.
+    quartiles_ : (3, g, p) array
+        First quartiles, medians and third quartiles; NaN where withheld. Only with
+        `quartiles`.
+    quartile_errors_ : (3, g, p) array
+        The most that each can differ from that of the pooled rows.
+    category_codes_ : (s, v) array of int
+        Codes of the categories of each categorical column; -1 at the end for all
+        others.
+    category_counts_ : (g, s, v) array
+        Numbers of rows; NaN where withheld.
+    p_value_ : (p,) array
+        Of the test that `tests_` names; NaN where anything of the column is withheld.
+    tests_ : list of str
+        "Welch’s t-test", "one-way analysis of variance", "chi-squared", or "".
+    pairs_ : list of list of str
+        Pairs of classes.
+    smd_ : (l, p) array
+        Standardised difference of the second class of each pair from the first, with
+        the mean of both variances; of categories, Yang and Dalton's. NaN where anything
+        of the column is withheld.
+    columns_, categorical_ : list of str
+        Names of all columns, and of those of categories.
+    n_features_in_ : int
+        p, the number of columns.
+    feature_names_in_ : (p,) array of str
+        Their names, where the silos' tables have names.
+
+    Raises
+    ------
+    DataError
+        When `by` is not the label, or `categorical` names no column.
+
+    Notes
+    -----
+    Released: names and sizes of the classes; which codes of categories enough rows
+    have; and the numbers of the table: sizes of the groups, missing cells, means,
+    variances, quartiles with the widths of their brackets, and counts of categories.
+    Withheld before anybody sees them are counts below `min_rows_per_class` other than
+    0, everything about the column in these groups, and as much more as keeps what
+    follows from the rest at or above this number; a column of which anything is
+    withheld has no p-value and no standardised difference.
+
+    The silos' programs open, and nobody else does: the totals from which the table
+    follows, before anything is withheld (counts, sums and squares by group, counts of
+    codes, and of values below candidates for quartiles; sum and squares of the signed
+    logarithms). Never released: a row, a minimum or maximum, or any silo's own count.
+
+    A silo answers for one `min_rows_per_class` in each version of its table: two tables
+    that withhold different counts would give some of them back.
+    """
+
+    _missing = True
+    _steps = (local_names,)
+    groups_: list[str]
+    columns_: list[str]
+    categorical_: list[str]
+    size_: Float[Array, " g"]
+    n_: Float[Array, "g p"]
+    n_missing_: Float[Array, "g p"]
+    mean_: Float[Array, "g p"]
+    std_: Float[Array, "g p"]
+    quartiles_: Float[Array, "3 g p"]
+    quartile_errors_: Float[Array, "3 g p"]
+    category_codes_: Int[Array, "s v"]
+    category_counts_: Float[Array, "g s v"]
+    p_value_: Float[Array, " p"]
+    smd_: Float[Array, "l p"]
+    tests_: list[str]
+    pairs_: list[list[str]]
+
+    def __init__(
+        self,
+        by: Any = None,
+        *,
+        categorical: Any = (),
+        quartiles: bool = True,
+        decimals: Any = None,
+        min_rows: int = 10,
+        min_rows_per_class: int = 5,
+    ) -> None:
+        self.by = by
+        self.categorical = categorical
+        self.quartiles = quartiles
+        self.decimals = decimals
+        self.min_rows = min_rows
+        self.min_rows_per_class = min_rows_per_class
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return describe_exhibits(self)
+
+    def _citation(self) -> Citation:
+        tests = [one for one in dict.fromkeys(self.tests_) if one]
+        tested = f" Classes were compared by {', '.join(tests)}." if tests else ""
+        return Citation(
+            f"Columns were described by means and standard deviations, "
+            f"{'medians and quartiles, ' if self.quartiles else ''}and counts; counts "
+            f"below {self.min_rows_per_class} were withheld.{tested}",
+            (
+                "Yang D, Dalton JE. A unified approach to measuring the effect size "
+                "between two groups using SAS. SAS Global Forum 2012.",
+            ),
+        )
+
+    def _fit(self, federation: Federation, y: Any) -> None:
+        names = federation.feature_names
+        fewest, least = check_least(self.min_rows_per_class), check_least(self.min_rows)
+        units = units_of(self.decimals, names)
+        self.columns_, self.categorical_ = list(names), self._categorical(names)
+        categorical = np.array([names.index(c) for c in self.categorical_], np.int64)
+        by_class, groups = self._classes(federation)
+        sums = federation.sum(
+            local_class_columns if by_class else local_columns,
+            to="parties",
+            groups=len(groups),
+            categorical=categorical,
+            **by_class,
+        )
+        rows, count, total, cells, log_total = (
+            sums[name] for name in ("rows", "count", "total", "cells", "log_total")
+        )
+        by_class.pop("sizes", None)
+        squares = federation.sum(
+            local_class_squares if by_class else local_squares,
+            to="parties",
+            count=count,
+            total=total,
+            log_total=log_total,
+            **by_class,
+        )
+        leader = federation.parties[0]
+        frequent = np.full((0, 1), -1)
+        if len(categorical):
+            found = federation.sum(
+                found_categories, cells=cells, fewest=fewest, leader=leader
+            )
+            frequent = _codes_of(found["frequent"])
+        told = {
+            "rows": rows,
+            "count": count,
+            "cells": cells,
+            "categorical": categorical,
+            "frequent": frequent,
+            "fewest": fewest,
+            "least": least,
+            "leader": leader,
+        }
+        table = federation.sum(
+            found_table, total=total, squares=squares["squares"], **told
+        )
+        self.groups_, self.category_codes_ = groups, frequent
+        self._set_table(table)
+        self.p_value_ = np.full(len(names), np.nan)
+        self.tests_ = [""] * len(names)
+        if self.quartiles:
+            searched = {
+                "count": count,
+                "log_total": log_total,
+                "log_squares": squares["log_squares"],
+                "units": units,
+                "least": least,
+            }
+            below = self._below(federation, searched, by_class)
+            found = federation.sum(found_quartiles, **(told | searched), below=below)
+            errors = found["errors"]
+            self.quartiles_ = np.moveaxis(shown(found["quartiles"], errors), -1, 0)
+            self.quartile_errors_ = np.moveaxis(shown(errors, errors), -1, 0)
+        if not federation.coordinator.planned:
+            self._compare_classes()
+
+    def _classes(self, federation: Federation) -> tuple[dict[str, Any], list[str]]:
+        """Return the arguments of steps by class, and the names of all groups."""
+        if self.by is None and federation.label is None:
+            return {}, ["all"]
+        check_label(federation, self.by)
+        words, sizes = agreed_classes(federation, local_names, None, 2, least=1)
+        names = [str(value) for value in class_values(words).tolist()]
+        return {"classes": words, "sizes": sizes}, [*names, "all"]
+
+    def _categorical(self, names: Sequence[str]) -> list[str]:
+        given = [self.categorical] if isinstance(self.categorical, str) else None
+        chosen = list(self.categorical or ()) if given is None else given
+        if unknown := [name for name in chosen if name not in names]:
+            raise DataError(f"categorical names {unknown}, which are no columns.")
+        return [name for name in names if name in chosen]
+
+    def _below(
+        self,
+        federation: Federation,
+        searched: Mapping[str, Any],
+        by_class: Mapping[str, Any],
+    ) -> Any:
+        """Return counts below candidates of all levels, for the parties alone."""
+        step = local_class_below if by_class else local_below
+        g, p = len(self.groups_), federation.n_features
+        below: Any = column_quantiles.no_counts(g, p, 3, searched["least"])
+        for level in range(len(below)):
+            told = {**searched, **by_class, "below": below, "level": level}
+            below = federation.sum(step, to="parties", **told)["below"]
+        return below
+
+    def _set_table(self, table: Mapping[str, Array]) -> None:
+        self.size_ = table["size"]
+        self.n_missing_ = shown(table["missing"], table["missing"])
+        self.n_ = self.size_[:, None] - self.n_missing_
+        self.mean_ = shown(table["mean"], table["variance"])
+        self.std_ = np.sqrt(shown(table["variance"], table["variance"]))
+        cells = table["shown_cells"]
+        self.category_counts_ = shown(cells, cells)
+
+    def _compare_classes(self) -> None:
+        """Set tests and standardised differences, from what the table shows."""
+        classes, p = self.groups_[:-1], len(self.columns_)
+        pairs = list(itertools.combinations(range(len(classes)), 2))
+        self.pairs_ = [[classes[i], classes[k]] for i, k in pairs]
+        self.smd_ = np.full((len(pairs), p), np.nan)
+        if len(classes) < 2:
+            return
+        place = {name: i for i, name in enumerate(self.categorical_)}
+        for j, name in enumerate(self.columns_):
+            if np.isnan(self.n_missing_[:, j]).any():
+                continue
+            if name in place:
+                counts = self.category_counts_[:, place[name]]
+                if not np.isnan(counts).any():
+                    self._compare_categories(j, counts[:-1], pairs)
+            elif not np.isnan(self.std_[:-1, j]).any():
+                self._compare_means(j, pairs)
+
+    def _compare_means(self, j: int, pairs: Sequence[tuple[int, int]]) -> None:
+        n, mean, std = self.n_[:-1, j], self.mean_[:-1, j], self.std_[:-1, j]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            self.smd_[:, j] = [
+                (mean[k] - mean[i]) / np.sqrt((std[i] ** 2 + std[k] ** 2) / 2.0)
+                for i, k in pairs
+            ]
+        if not (std > 0).any():
+            return
+        if len(n) == 2:
+            test = scipy.stats.ttest_ind_from_stats(
+                mean[0], std[0], n[0], mean[1], std[1], n[1], equal_var=False
+            )
+            self.tests_[j], self.p_value_[j] = "Welch’s t-test", test.pvalue
+            return
+        N = n.sum()
+        between = (n * (mean - n @ mean / N) ** 2).sum()
+        total = between + ((n - 1.0) * std**2).sum()
+        test = one_way(np.array([between]), np.array([total]), len(n), round(float(N)))
+        self.tests_[j] = "one-way analysis of variance"
+        self.p_value_[j] = test.p_value[0]
+
+    def _compare_categories(
+        self,
+        j: int,
+        counts: Float[Array, "c v"],
+        pairs: Sequence[tuple[int, int]],
+    ) -> None:
+        counts = counts[:, counts.any(axis=0)]
+        if not counts.any(axis=1).all():
+            return
+        shares = counts / counts.sum(axis=1, keepdims=True)
+        self.smd_[:, j] = [_distance(shares[i], shares[k]) for i, k in pairs]
+        if counts.shape[1] > 1:
+            test = scipy.stats.chi2_contingency(counts, correction=False)
+            self.tests_[j], self.p_value_[j] = "chi-squared", test.pvalue
+
+    def to_frame(self) -> Any:
+        """Return the table as a long pandas data frame, with all digits.
+
+        Returns
+        -------
+        DataFrame
+            A row for each column, category (missing for numbers) and group, with "n",
+            "missing", "mean", "sd", "q1", "median", "q3", "count", "share", "test" and
+            "p". What is withheld is missing.
+        """
+        return self.summary().to_frame("description")
+
+    def to_markdown(self) -> str:
+        """Return the table as it is printed, in Markdown."""
+        head, *rows = self._printed()
+        lines = [head, ["---"] * len(head), *rows]
+        return "\n".join(
+            "| " + " | ".join(c.replace("|", "\\|") for c in line) + " |"
+            for line in lines
+        )
+
+    def to_latex(self) -> str:
+        """Return the table as it is printed, as a LaTeX tabular."""
+        head, *rows = [list(map(_escaped, line)) for line in self._printed()]
+        body = [" & ".join(line) + r" \\" for line in rows]
+        return "\n".join(
+            [
+                rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}",
+                r"\hline",
+                " & ".join(head) + r" \\",
+                r"\hline",
+                *body,
+                r"\hline",
+                r"\end{tabular}",
+            ]
+        )
+
+    def _printed(self) -> list[list[str]]:
+        check_is_fitted(self)
+        exhibit = describe_exhibits(self)[0]
+        (table,) = [one for one in exhibit.tables if one.place != "files"]
+        return [[c.heading for c in table.columns], *(list(r) for r in table.shown)]
+
+
+def describe(
+    federation: Federation,
+    by: str | None = None,
+    *,
+    categorical: Sequence[str] = (),
+    quartiles: bool = True,
+    decimals: Any = None,
+    min_rows: int = 10,
+    min_rows_per_class: int = 5,
+) -> Describe:
+    """Return the first table of a paper, over all silos and by classes of a label.
+
+    Parameters
+    ----------
+    federation : Federation
+        By rows; cells may be missing.
+    by : str, optional
+        The federation's label, which is taken when omitted.
+    categorical : sequence of str, optional
+        Columns of categories; this and what follows are as of `Describe`, which this
+        fits, and which says what is released.
+    quartiles : bool, default True
+        Search for quartiles too.
+    decimals : int or mapping of str to int, optional
+        How many decimals values have.
+    min_rows : int, default 10
+        How many values lie in the bracket of a quartile at least.
+    min_rows_per_class : int, default 5
+        The least count, but for 0, that is shown.
+
+    Returns
+    -------
+    Describe
+        Prints as a table; with `to_frame`, `to_markdown` and `to_latex`.
+    """
+    return Describe(
+        by,
+        categorical=categorical,
+        quartiles=quartiles,
+        decimals=decimals,
+        min_rows=min_rows,
+        min_rows_per_class=min_rows_per_class,
+    ).fit(federation)
+
+
+def _rows_of(codes: Int[Array, " n"], classes: Int[Array, "c w"]) -> list[Any]:
+    """Return masks of the rows of each class, and all rows."""
+    return [*(codes == k for k in range(len(classes))), slice(None)]
+
+
+def _columns(
+    X: Float[Array, "n p"], groups: Sequence[Any], categorical: Int[Array, " s"]
+) -> dict[str, Any]:
+    if np.isinf(X).any():
+        raise DataError("Input X contains infinity.", rule="infinite_values")
+    sums = [observed_sums(X[rows]) for rows in groups]
+    cells = np.zeros((len(groups), len(categorical), _CODES + 1))
+    for i, rows in enumerate(groups):
+        for k, j in enumerate(categorical.tolist()):
+            cells[i, k] = _counted(X[rows, j])
+    return {
+        "rows": np.array([float(len(X[rows])) for rows in groups]),
+        "count": np.array([count for count, _ in sums]),
+        "total": np.array([total for _, total in sums]),
+        "cells": cells,
+        "log_total": column_quantiles.log_sums(X)[1],
+    }
+
+
+def _counted(x: Float[Array, " n"]) -> Float[Array, " m"]:
+    """Return how many values are each code, and how many none."""
+    x = x[~np.isnan(x)]
+    is_code = (x >= 0) & (x < _CODES) & (x == np.floor(x))
+    codes = np.where(is_code, x, _CODES).astype(np.int64)
+    return np.bincount(codes, minlength=_CODES + 1).astype(float)
+
+
+def _squares(
+    X: Float[Array, "n p"],
+    groups: Sequence[Any],
+    count: Float[Array, "g p"],
+    total: Float[Array, "g p"],
+    log_total: Float[Array, " p"],
+) -> dict[str, Any]:
+    mean = total / np.maximum(count, 1.0)
+    squares = [squared_deviations(X[rows], mean[i]) for i, rows in enumerate(groups)]
+    log_squares = column_quantiles.log_squares(X, count[-1], log_total)
+    return {"squares": np.array(squares), "log_squares": log_squares}
+
+
+def _coarse(deviation: Float[Array, "g p"]) -> Float[Array, "g p"]:
+    """Return 1, 2 or 5 times a power of 10, within 1/20 and 1/8 of a deviation.
+
+    The mean of n whole numbers, known to this, is that of many sums of them: even one
+    in n, which makes the smallest deviation, 1 / sqrt(n), leaves sqrt(n) / 20.
+    """
+    eighth = np.maximum(deviation / 8.0, 1e-300)
+    power = 10.0 ** np.floor(np.log10(eighth))
+    leading = np.where(
+        eighth >= 5 * power, 5.0, np.where(eighth >= 2 * power, 2.0, 1.0)
+    )
+    return np.where(deviation > 0, leading * power, 1.0)
+
+
+def _search(
+    count: Float[Array, "g p"],
+    log_total: Float[Array, " p"],
+    log_squares: Float[Array, " p"],
+    units: Float[Array, " p"],
+    least: int,
+) -> Search:
+    """Return the search for quartiles; the last group has all rows."""
+    return search_of(
+        count,
+        count[-1],
+        log_total,
+        log_squares,
+        probabilities=_QUARTILES,
+        units=units,
+        least=least,
+    )
+
+
+def _merged(
+    cells: Float[Array, "g s m"], frequent: Int[Array, "s v"]
+) -> Float[Array, "g s v"]:
+    """Return counts of frequent codes, and of all others at the first -1."""
+    merged = np.zeros((len(cells), *frequent.shape))
+    for k, codes in enumerate(frequent.tolist()):
+        own = [code for code in codes if code >= 0]
+        others = np.setdiff1d(np.arange(_CODES + 1), own)
+        merged[:, k, : len(own)] = cells[:, k, own]
+        merged[:, k, len(own)] = cells[:, k, others].sum(axis=-1)
+    return merged
+
+
+def _codes_of(digits: Float[Array, "s 2"]) -> Int[Array, "s v"]:
+    """Return frequent codes of each column, with -1 for all others after them."""
+    bits = (digits.astype(np.int64)[:, :, None] >> np.arange(_HALF)) & 1
+    found = [np.flatnonzero(row).tolist() for row in bits.reshape(len(bits), -1)]
+    width = max(map(len, found)) + 1
+    return np.array([[*own, *[-1] * (width - len(own))] for own in found], np.int64)
+
+
+def _distance(first: Float[Array, " v"], second: Float[Array, " v"]) -> float:
+    """Return Yang and Dalton's standardised difference of shares of categories."""
+    a, b = first[1:], second[1:]
+    spread = (np.diag(a) - np.outer(a, a) + np.diag(b) - np.outer(b, b)) / 2.0
+    try:
+        return float(np.sqrt((b - a) @ np.linalg.solve(spread, b - a)))
+    except np.linalg.LinAlgError:
+        return float("nan")
+
+
+def _escaped(text: str) -> str:
+    return "".join("\\" + c if c in "&%$#_{}" else c for c in text)

@@ -1,0 +1,194 @@
+"""The first table of a paper: as people read it, and long with all digits."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unpooled.results.exhibits import Column, Exhibit, Table
+from unpooled.results.formats import number, per_cent, probability
+
+if TYPE_CHECKING:
+    from unpooled.models.description.describe import Describe
+
+_WITHHELD = "–"
+_LONG = (
+    Column("Column"),
+    Column("Category", "setting"),
+    Column("Group"),
+    Column("Rows", "count"),
+    Column("n", "count"),
+    Column("Missing", "count"),
+    Column("Mean", "number"),
+    Column("SD", "number"),
+    Column("Q1", "number"),
+    Column("Median", "number"),
+    Column("Q3", "number"),
+    Column("Largest error of a quartile", "number", "quartile_error"),
+    Column("Count", "count"),
+    Column("Share", "share"),
+    Column("Test"),
+    Column("p-value", "p-value", "p"),
+)
+
+
+def describe_exhibits(model: "Describe") -> list[Exhibit]:
+    """Return the exhibits of a fitted description."""
+    least = model.min_rows_per_class
+    quartiles = ", median [quartiles]" if "quartiles_" in vars(model) else ""
+    text = (
+        f"Mean (SD){quartiles} of numbers, n (%) of categories, over the rows of all "
+        f"silos; missing cells are left out, and counted where there are any. "
+        f"{_WITHHELD} stands for what is withheld: counts below {least} other than 0, "
+        f"everything about the column in such a group, and what would give it back."
+    )
+    if model.pairs_:
+        text += (
+            " A column of which anything is withheld has no p-value and no "
+            "standardised difference (SMD)."
+        )
+    if quartiles:
+        text += (
+            f" Quartiles are interpolated between at least {model.min_rows} values."
+            if model.min_rows > 1
+            else ""
+        )
+    tables = [_printed(model), _long(model)]
+    if model.pairs_:
+        tables.append(_differences(model))
+    return [Exhibit("Description of the columns", text, tables)]
+
+
+def _printed(model: "Describe") -> Table:
+    """Return the table as it is printed."""
+    order = [len(model.groups_) - 1, *range(len(model.groups_) - 1)]
+    heads = [Column("Column")]
+    for i in order:
+        name = model.groups_[i]
+        heads.append(
+            Column(f"{name} (n = {model.size_[i]:,.0f})", "text", f"group_{i}")
+        )
+    compared = len(model.pairs_) > 0
+    if compared:
+        heads += [Column("p-value"), Column("Test"), Column("Largest SMD")]
+    rows = []
+    for j, name in enumerate(model.columns_):
+        for k, (label, cells) in enumerate(_lines(model, j, name)):
+            row = [label, *(cells[i] for i in order)]
+            if compared:
+                p, smd = model.p_value_[j], np.abs(model.smd_[:, j])
+                tested = k == 0 and model.tests_[j] != ""
+                differs = k == 0 and not np.isnan(smd).all()
+                row += [
+                    probability(p) if tested else "",
+                    model.tests_[j] if tested else "",
+                    f"{np.nanmax(smd):.2f}" if differs else "",
+                ]
+            rows.append(row)
+    return Table("table_1", heads, rows, items="lines", most=None, place="pages")
+
+
+def _lines(model: "Describe", j: int, name: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the lines of a column, each with a cell for every group."""
+    groups = range(len(model.groups_))
+    if name in model.categorical_:
+        place = model.categorical_.index(name)
+        for k, code in enumerate(model.category_codes_[place].tolist()):
+            counts = model.category_counts_[:, place, k]
+            if code < 0 and not _others(model, place)[k]:
+                continue
+            label = f"{name} = {'other' if code < 0 else code}, n (%)"
+            yield label, [_share(counts[i], model.n_[i, j]) for i in groups]
+    else:
+        mean, sd = model.mean_[:, j], model.std_[:, j]
+        yield (
+            f"{name}, mean (SD)",
+            [_cell(f"{number(mean[i])} ({number(sd[i])})", sd[i]) for i in groups],
+        )
+        if "quartiles_" in vars(model):
+            own = model.quartiles_[:, :, j]
+            errors = model.quartile_errors_[:, :, j]
+            low, middle, high = [
+                [_known(own[q, i], errors[q, i]) for i in groups] for q in range(3)
+            ]
+            cells = [
+                _cell(f"{middle[i]} [{low[i]}, {high[i]}]", errors[:, i].sum())
+                for i in groups
+            ]
+            yield f"{name}, median [quartiles]", cells
+    missing = model.n_missing_[:, j]
+    if np.isnan(missing).any() or missing.any():
+        shares = [_share(missing[i], model.size_[i]) for i in groups]
+        yield f"{name}, missing, n (%)", shares
+
+
+def _others(model: "Describe", place: int) -> list[bool]:
+    """Return of each category whether to show it: others only where there are any."""
+    codes = model.category_codes_[place].tolist()
+    first = codes.index(-1)
+    counts = model.category_counts_[:, place, first]
+    there = bool(np.isnan(counts[-1]) or counts[-1] > 0)
+    return [code >= 0 or (k == first and there) for k, code in enumerate(codes)]
+
+
+def _known(value: float, error: float) -> str:
+    """Return a number without the digits that its error makes worthless."""
+    if np.isnan(error) or not error:
+        return number(value)
+    step = 10.0 ** np.floor(np.log10(error))
+    return number(float(np.rint(value / step) * step))
+
+
+def _cell(text: str, value: float) -> str:
+    return _WITHHELD if np.isnan(value) else text
+
+
+def _share(count: float, of: float) -> str:
+    if np.isnan(count):
+        return _WITHHELD
+    if np.isnan(of) or not of:
+        return f"{count:,.0f}"
+    return f"{count:,.0f} ({per_cent(count / of)})"
+
+
+def _long(model: "Describe") -> Table:
+    """Return a row for each column, category and group."""
+    rows: list[list[Any]] = []
+    quartiles = vars(model).get("quartiles_")
+    for j, name in enumerate(model.columns_):
+        test, p = model.tests_[j] or None, model.p_value_[j]
+        for i, group in enumerate(model.groups_):
+            n = model.n_[i, j]
+            about = [model.size_[i], n, model.n_missing_[i, j]]
+            if name not in model.categorical_:
+                own = [None] * 4
+                if quartiles is not None:
+                    errors = model.quartile_errors_[:, i, j]
+                    own = [*quartiles[:, i, j], errors.max()]
+                moments = [model.mean_[i, j], model.std_[i, j]]
+                rows.append([name, None, group, *about, *moments, *own] + [None] * 2)
+                rows[-1] += [test, p]
+                continue
+            place = model.categorical_.index(name)
+            codes = model.category_codes_[place].tolist()
+            for k, show in enumerate(_others(model, place)):
+                if not show:
+                    continue
+                label = "other" if codes[k] < 0 else codes[k]
+                count = model.category_counts_[i, place, k]
+                share = count / n if n else None
+                cells = [name, label, group, *about, *[None] * 6, count, share]
+                rows.append([*cells, test, p])
+    return Table("description", _LONG, rows, place="files")
+
+
+def _differences(model: "Describe") -> Table:
+    """Return the standardised difference of each pair of classes, by column."""
+    heads = (Column("Column"), Column("Class"), Column("Other class"))
+    rows = [
+        (name, *pair, model.smd_[i, j])
+        for j, name in enumerate(model.columns_)
+        for i, pair in enumerate(model.pairs_)
+    ]
+    head = Column("Standardised difference", "signed", "smd")
+    return Table("differences", (*heads, head), rows, place="files")

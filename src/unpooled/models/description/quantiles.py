@@ -1,0 +1,441 @@
+"""Quantiles of all columns over all silos, in NumPy's linear convention.
+
+    comparison="summed"
+      rounds 1 and 2   silos ── counts, sums and squares of φ ──> to the parties alone
+      5 rounds         silos ── counts below candidates ────────> to the parties alone
+      last round       silos ── the quantiles that follow ──────> opened
+    comparison="mpc"
+      32 rounds        counts, and by comparisons centre and spread of φ
+      8 batches        by comparisons: which parts of a bracket have enough values, and
+                       in which of these a quantile lies
+
+φ(x) = sgn(x) log(1 + |x|). `unpooled.models.description.column_quantiles` has the
+search by totals, `quantile_comparisons` that by comparisons.
+
+References
+----------
+Marchand et al., SecureFedYJ, NeurIPS 2022: a search by
+signs, there of λ and here of ranks.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, final
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.models.base import FederatedEstimator
+from unpooled.models.description import column_quantiles, quantile_comparisons
+from unpooled.models.description.column_quantiles import (
+    BELOW,
+    BELOW_MEANING,
+    LEAST,
+    LOG_COUNT,
+    LOG_SQUARES,
+    LOG_TOTAL,
+    PROBABILITIES,
+    UNITS,
+    search_of,
+    shown,
+)
+from unpooled.models.description.quantiles_results import quantiles_exhibits
+from unpooled.models.preprocessing import pooled_lambda, signs_in_secret
+from unpooled.models.preprocessing.pooled_lambda import check_finite
+from unpooled.protocol.bounds import Counts
+from unpooled.protocol.step import release, summed
+from unpooled.results.citations import Citation
+from unpooled.results.exhibits import Exhibit
+
+COMPARISONS = ("summed", "mpc")
+# Steps of other modules that comparisons in secret take.
+OF_COMPARISONS = (pooled_lambda.local_count, signs_in_secret, quantile_comparisons)
+_EVERYBODY = (slice(None),)
+_SEARCHED = {
+    "count": LOG_COUNT,
+    "total": LOG_TOTAL,
+    "squares": LOG_SQUARES,
+    "below": BELOW,
+    "probabilities": PROBABILITIES,
+    "units": UNITS,
+    "least": LEAST,
+}
+
+
+@summed(
+    count=release("1 p", meaning="how many values each column has", veiled=True),
+    total=release(
+        "p", meaning="the sum of each column's signed logarithms", veiled=True
+    ),
+)
+def local_log_sums(X: Float[Array, "n p"]) -> dict[str, Any]:
+    """Count this silo's values, and add their φ."""
+    check_finite(X)
+    count, total = column_quantiles.log_sums(X)
+    return {"count": count[None], "total": total}
+
+
+@summed(
+    takes={"count": LOG_COUNT, "total": LOG_TOTAL},
+    squares=release(
+        "p",
+        meaning="the squared deviations of those logarithms from their mean, added",
+        veiled=True,
+    ),
+)
+def local_log_squares(
+    X: Float[Array, "n p"], *, count: Float[Array, "1 p"], total: Float[Array, " p"]
+) -> dict[str, Any]:
+    """Add squared deviations of φ from its mean over all silos."""
+    return {"squares": column_quantiles.log_squares(X, count[0], total)}
+
+
+@summed(
+    takes=_SEARCHED,
+    below=release("t l k", meaning=BELOW_MEANING, bound=Counts(), veiled=True),
+)
+def local_below(
+    X: Float[Array, "n p"],
+    *,
+    count: Float[Array, "1 p"],
+    total: Float[Array, " p"],
+    squares: Float[Array, " p"],
+    probabilities: Float[Array, " r"],
+    units: Float[Array, " p"],
+    least: Any,
+    inward: bool,
+    below: Float[Array, "t l k"],
+    level: int,
+) -> dict[str, Any]:
+    """Count this silo's values below the candidates of a level, and those before."""
+    search = search_of(
+        count,
+        count[0],
+        total,
+        squares,
+        probabilities=probabilities,
+        units=units,
+        least=least,
+        inward=inward,
+    )
+    return {"below": search.own(X, _EVERYBODY, below, level)}
+
+
+@summed(
+    takes=_SEARCHED,
+    value=release("p r", meaning="the quantiles of each column over all silos"),
+    error=release("p r", meaning="how wide the bracket of each quantile is"),
+)
+def found_quantiles(
+    party: str,
+    *,
+    count: Float[Array, "1 p"],
+    total: Float[Array, " p"],
+    squares: Float[Array, " p"],
+    probabilities: Float[Array, " r"],
+    units: Float[Array, " p"],
+    least: Any,
+    inward: bool,
+    below: Float[Array, "t l k"],
+    leader: str,
+) -> dict[str, Any]:
+    """Return the quantiles that follow from totals of all silos.
+
+    All silos find the same ones, and one of them sends them.
+    """
+    search = search_of(
+        count,
+        count[0],
+        total,
+        squares,
+        probabilities=probabilities,
+        units=units,
+        least=least,
+        inward=inward,
+    )
+    value, error = search.quantiles(search.reached(below), len(below))
+    sends = float(party == leader)
+    return {"value": sends * value[0], "error": sends * error[0]}
+
+
+# All that a model of another file lists to find quantiles.
+STEPS = (
+    local_log_sums,
+    local_log_squares,
+    local_below,
+    found_quantiles,
+    *OF_COMPARISONS,
+)
+
+
+@final
+class Quantiles(FederatedEstimator):
+    """Quantiles of every column over all silos.
+
+    Parameters
+    ----------
+    probabilities : sequence of float, default (0.25, 0.5, 0.75)
+        Of the quantiles, from 0 to 1.
+    comparison : {"summed", "mpc"}, default "summed"
+        How silos search. "summed" adds counts below candidates, and the totals are
+        opened in the silos alone, whose programs find the same brackets. "mpc" opens no
+        count to anybody: silos compare in secret, which needs three silos or more and
+        the extra `mpc`, and takes seconds to minutes.
+    min_rows : int, default 10
+        How many values at least lie in the final bracket of a quantile, and at or
+        beyond it on either side. No silo takes fewer than its own `min_rows`, unless
+        its policy allows order statistics. With 1 the search ends at the values
+        themselves, and quantiles are those of NumPy.
+    decimals : int or mapping of str to int, optional
+        How many decimals values have, of all columns or by column. The search then ends
+        at a single value, where at least `min_rows` cells have it.
+    allow_coordinator_party : bool, default False
+        With "mpc" and two silos, let the coordinator be the third party.
+
+    Attributes
+    ----------
+    quantiles_ : (r, p) array
+        NaN where fewer than `min_rows` values lie at or beyond a quantile.
+    errors_ : (r, p) array
+        The most that a quantile can differ from that of the pooled rows, for the bounds
+        of its bracket: 0 where it is a value.
+    probabilities_ : (r,) array
+        Of the quantiles.
+    columns_ : list of str
+        Names of the columns.
+    n_features_in_ : int
+        p, the number of columns.
+    feature_names_in_ : (p,) array of str
+        Their names, where the silos' tables have names.
+
+    Notes
+    -----
+    Released: the quantiles, and how wide their brackets are. With
+    ``comparison="summed"`` also totals that silos' programs open and nobody else: for
+    each column the number of values, the sum of φ(x) = sgn(x) log(1 + abs(x)) and of
+    its squared deviations, and counts below 35 candidates for each of the two values
+    that a quantile lies between. With ``comparison="mpc"`` instead: for each column the
+    number of values, and signs that reveal centre and spread of φ coarsely, which parts
+    of a bracket have `min_rows` values or none, and the bracket of the quantile. Never
+    released: a row, a minimum or maximum, or any silo's own count.
+
+    Where to search is found without a largest value: of N values whose φ has mean m and
+    standard deviation s, one of rank k lies within s sqrt(N / k) of m (Markov's
+    inequality; k counts from the nearer end). One outlier moves these little, because φ
+    is a logarithm. Brackets shrink to 2^-12 of that or less (2^-15 from totals), unless
+    fewer than `min_rows` values would be left. Within its bracket a quantile is
+    interpolated; in one that could not be narrower it is the number with the fewest
+    digits, since values of which so many lie so close are mostly equal.
+
+    Missing cells are left out.
+
+    See Also
+    --------
+    numpy.nanquantile : its twin on pooled rows, method "linear".
+    """
+
+    _missing = True
+    _ways = MappingProxyType({"comparison": COMPARISONS})
+    _steps = OF_COMPARISONS
+    quantiles_: Float[Array, "r p"]
+    errors_: Float[Array, "r p"]
+    probabilities_: Float[Array, " r"]
+    columns_: list[str]
+
+    def __init__(
+        self,
+        probabilities: Any = (0.25, 0.5, 0.75),
+        *,
+        comparison: str = "summed",
+        min_rows: int = 10,
+        decimals: Any = None,
+        allow_coordinator_party: bool = False,
+    ) -> None:
+        self.probabilities = probabilities
+        self.comparison = comparison
+        self.min_rows = min_rows
+        self.decimals = decimals
+        self.allow_coordinator_party = allow_coordinator_party
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return quantiles_exhibits(self)
+
+    def _citation(self) -> Citation:
+        how = {
+            "mpc": "by secure multi-party computation",
+            "summed": "from counts over all silos",
+        }[self.comparison]
+        return Citation(
+            f"Quantiles of all rows (linear convention) were found by a search {how}.",
+            (
+                "Hyndman RJ, Fan Y. Sample quantiles in statistical packages. The "
+                "American Statistician 1996; 50: 361-365.",
+            ),
+        )
+
+    def _fit(self, federation: Federation, y: Any) -> None:
+        probabilities = probabilities_of(self.probabilities)
+        value, error = column_values(
+            federation,
+            probabilities,
+            comparison=self.comparison,
+            least=check_least(self.min_rows),
+            units=units_of(self.decimals, federation.feature_names),
+            allow_coordinator_party=self.allow_coordinator_party,
+        )
+        self.quantiles_, self.errors_ = value, error
+        self.probabilities_ = probabilities
+        self.columns_ = list(federation.feature_names)
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame of quantiles, probabilities by columns."""
+        import pandas as pd
+
+        check_is_fitted(self)
+        index = pd.Index(self.probabilities_, name="probability")
+        return pd.DataFrame(self.quantiles_, index, self.columns_)
+
+
+def quantiles(
+    federation: Federation,
+    probabilities: Any = (0.25, 0.5, 0.75),
+    *,
+    comparison: str = "summed",
+    min_rows: int = 10,
+    decimals: Any = None,
+    allow_coordinator_party: bool = False,
+) -> Any:
+    """Return quantiles of every column over all silos.
+
+    Parameters
+    ----------
+    federation : Federation
+        By rows; missing cells are left out.
+    probabilities : sequence of float, default (0.25, 0.5, 0.75)
+        Of the quantiles; this and what follows are as of `Quantiles`, which this fits,
+        and which says what is released.
+    comparison : {"summed", "mpc"}, default "summed"
+        How silos search.
+    min_rows : int, default 10
+        How many values lie in the bracket of a quantile at least.
+    decimals : int or mapping of str to int, optional
+        How many decimals values have.
+    allow_coordinator_party : bool, default False
+        With "mpc" and two silos, let the coordinator be the third party.
+
+    Returns
+    -------
+    DataFrame
+        Probabilities by columns. A missing number stands where fewer than `min_rows`
+        values lie at or beyond a quantile.
+    """
+    model = Quantiles(
+        probabilities,
+        comparison=comparison,
+        min_rows=min_rows,
+        decimals=decimals,
+        allow_coordinator_party=allow_coordinator_party,
+    )
+    return model.fit(federation).to_frame()
+
+
+def column_values(
+    federation: Federation,
+    probabilities: Float[Array, " r"],
+    *,
+    comparison: str,
+    least: int,
+    units: Float[Array, " p"],
+    inward: bool = False,
+    allow_coordinator_party: bool = False,
+) -> tuple[Float[Array, "r p"], Float[Array, "r p"]]:
+    """Return quantiles and their errors, for a model that lists `STEPS`.
+
+    Raises
+    ------
+    DataError
+        For a `comparison` that there is not.
+    """
+    if comparison not in COMPARISONS:
+        raise DataError(f'comparison={comparison!r}; choose "summed" or "mpc".')
+    if comparison == "mpc":
+        federation.coordinator.begin_computing(allow_coordinator_party)
+        value, error = quantile_comparisons.compared_quantiles(
+            federation, probabilities, units=units, least=least, inward=inward
+        )
+    else:
+        value, error = _summed(federation, probabilities, units, least, inward)
+    return shown(value, error).T, shown(error, error).T
+
+
+def _summed(
+    federation: Federation,
+    probabilities: Float[Array, " r"],
+    units: Float[Array, " p"],
+    least: int,
+    inward: bool,
+) -> tuple[Float[Array, "p r"], Float[Array, "p r"]]:
+    sums = federation.sum(local_log_sums, to="parties")
+    squares = federation.sum(local_log_squares, to="parties", **sums)["squares"]
+    asked: Mapping[str, Any] = {
+        **sums,
+        "squares": squares,
+        "probabilities": probabilities,
+        "units": units,
+        "least": least,
+        "inward": inward,
+    }
+    p, r = federation.n_features, len(probabilities)
+    below: Any = column_quantiles.no_counts(1, p, r, least)
+    for level in range(len(below)):
+        told = {**asked, "below": below, "level": level}
+        below = federation.sum(local_below, to="parties", **told)["below"]
+    leader = federation.parties[0]
+    found = federation.sum(found_quantiles, leader=leader, below=below, **asked)
+    return found["value"], found["error"]
+
+
+def probabilities_of(probabilities: Any) -> Float[Array, " r"]:
+    """Return probabilities as an array; refuse what is none."""
+    try:
+        found = np.atleast_1d(np.asarray(probabilities, dtype=float))
+    except (TypeError, ValueError):
+        found = np.array([np.nan])
+    if found.ndim != 1 or not len(found) or not ((found >= 0) & (found <= 1)).all():
+        raise DataError(
+            f"probabilities={probabilities!r}; give numbers from 0 to 1, such as "
+            f"[0.25, 0.5, 0.75]."
+        )
+    return found
+
+
+def check_least(min_rows: Any) -> int:
+    """Return how many values a bracket has at least; refuse what is no number."""
+    if isinstance(min_rows, bool) or not isinstance(min_rows, int) or min_rows < 1:
+        raise DataError(
+            f"min_rows={min_rows!r}; choose a whole number from 1, where quantiles are "
+            f"single values, up."
+        )
+    return min_rows
+
+
+def units_of(decimals: Any, columns: Sequence[str]) -> Float[Array, " p"]:
+    """Return the multiples that columns' values are of; refuse what are no decimals."""
+    given: Any = dict.fromkeys(columns, decimals) if _whole(decimals) else decimals
+    if given is None:
+        return np.zeros(len(columns))
+    if not isinstance(given, Mapping) or not all(map(_whole, given.values())):
+        raise DataError(
+            f"decimals={decimals!r}; give a whole number, or one for each column by "
+            f'name, such as {{"age": 0}}.'
+        )
+    if unknown := sorted(set(given) - set(columns)):
+        raise DataError(f"decimals names {unknown}, which are no columns.")
+    return np.array([10.0 ** -given[c] if c in given else 0.0 for c in columns])
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

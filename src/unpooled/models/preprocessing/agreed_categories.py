@@ -1,0 +1,251 @@
+"""The categories of columns over all silos: their names, and how many rows have each.
+
+    round 1    silos ── for each column, each name's count × (1, name) into three of 24
+               cells ──> the names and their counts, of columns with few names
+    round 2-   of the columns with more names: 24 further cells, then 48, 96, ...
+
+The cells are an invertible Bloom lookup table (`unpooled.linalg.lookup_table`): they
+are added over all silos before any is read, so that nobody learns which silo has which
+name. A table is read together with the one before. All cells count in the silos'
+budgets (`max_released_share`), two to four for a name. A name that few of a silo's
+rows have is "other" in that silo, and no name there (`unpooled.data.categories`).
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, final
+
+import numpy as np
+
+from unpooled.arrays import Array, Float, Int
+from unpooled.data.categories import (
+    MOST_BYTES,
+    MOST_CATEGORIES,
+    OTHER,
+    category_code,
+)
+from unpooled.data.columns import listing
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.linalg.lookup_table import Words, names_in
+from unpooled.protocol.step import Step, release, summed
+
+# A byte for the kind and the name in UTF-8, three bytes to a word: float64 holds the
+# product of a word and a count exactly, for counts up to 2^29. Two words of a hash
+# stand before it: the mean of "site 1" and "site 3" would read as "site 2".
+_BYTES, _HASH = 3, 6
+WORDS = (_HASH + 1 + MOST_BYTES) // _BYTES
+SIZES = (24, 24, 48, 96, 192, 384, 768, 1536)
+_PLACES = 3
+# Kinds of names: a text, "other", a missing cell.
+_TEXT, _OTHER, _MISSING = b"t", b"o", b"m"
+# What a plan assumes, which does not know the names.
+_PLANNED = 4
+
+# The code of missing cells where codes are arguments, which have no NaN.
+MISSING = -2.0
+
+
+@summed(
+    takes={"n_cells": "size c"},
+    names=release(
+        f"p c {1 + WORDS}",
+        meaning="the names of each column's categories and how many rows have them, "
+        "added into the cells of a table that is read after it is added over all silos "
+        "(invertible Bloom lookup table)",
+        counts="names",
+        # The words of a cell are its count times the words of a name.
+        repeats=1 + WORDS,
+    ),
+)
+def local_categories(
+    cells: Float[Array, "n p"],
+    dictionary: Mapping[float, str],
+    *,
+    n_cells: int,
+    number: int,
+) -> dict[str, Any]:
+    """Add the names and counts of this silo's categories into the cells of a table.
+
+    `number` is that of the table: each has other cells for a name.
+    """
+    tables = np.zeros((cells.shape[1], n_cells, 1 + WORDS))
+    for table, column in zip(tables, cells.T, strict=True):
+        codes, counts = np.unique(column, return_counts=True)
+        for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
+            words = _words_of(code, dictionary)
+            table[_places(words, n_cells, number)] += count * np.array([1, *words])
+    return {"names": tables}
+
+
+@final
+@dataclass(frozen=True)
+class Categories:
+    """The categories of a column over all silos.
+
+    Attributes
+    ----------
+    names : tuple of str
+        In the order of text.
+    counts : (k,) array of int
+        Number of rows with each name.
+    n_other : int
+        Number of rows whose name too few of their silo's rows have.
+    n_missing : int
+        Number of rows with a missing cell.
+    """
+
+    names: tuple[str, ...]
+    counts: Int[Array, " k"]
+    n_other: int = 0
+    n_missing: int = 0
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of all silos."""
+        return int(self.counts.sum()) + self.n_other + self.n_missing
+
+    @property
+    def codes(self) -> Float[Array, " k"]:
+        """The code of each name."""
+        return np.array([category_code(name) for name in self.names], float)
+
+
+def agreed_categories(
+    federation: Federation, step: Step = local_categories
+) -> list[Categories]:
+    """Return the categories of each column of a view of columns of categories.
+
+    Parameters
+    ----------
+    federation : Federation
+        A view whose columns all hold categories: ``federation.categorical``.
+    step : Step, default local_categories
+        Or a step with the same arguments and array.
+
+    Raises
+    ------
+    DataError
+        Where a column holds numbers, or has more than `MOST_CATEGORIES` names.
+    """
+    check_categorical(federation)
+    columns = federation.feature_names
+    found, tables = dict[str, Categories](), dict[str, Float[Array, "l w"]]()
+    for n_before, size in enumerate(SIZES):
+        left = [name for name in columns if name not in found]
+        if not left:
+            break
+        view = federation if len(left) == len(columns) else federation.select(left)
+        totals = view.sum(step, n_cells=size, number=n_before)["names"]
+        if federation.coordinator.planned:
+            return [_planned(federation.coordinator.n_rows)] * len(columns)
+        # Of more tables each name has more cells, which then are its own less often.
+        numbers = range(max(n_before - 1, 0), n_before + 1)
+        places = partial(_all_places, numbers=numbers)
+        for name, table in zip(left, np.rint(totals), strict=True):
+            both = np.concatenate([*([tables[name]] if name in tables else []), table])
+            counts = names_in(both, places, _is_name)
+            if counts is not None:
+                found[name] = _categories(counts)
+            tables[name] = table
+    for name in columns:
+        if name not in found or len(found[name].names) > MOST_CATEGORIES:
+            raise DataError(
+                f"Column {name!r} has more than {MOST_CATEGORIES:,} categories over "
+                f"all silos. Leave it out, or group its names first."
+            )
+    return [found[name] for name in columns]
+
+
+def check_categorical(federation: Federation) -> None:
+    """Raise unless all columns of a view hold categories."""
+    known = set(federation.categorical)
+    if numbers := [name for name in federation.feature_names if name not in known]:
+        raise DataError(
+            f"{listing(numbers)} hold numbers, and categories are needed. Name columns "
+            f"of categories where the silos' tables are opened, simulate(..., "
+            f"categorical=[...]), or select such columns: federation.categorical."
+        )
+
+
+def _categories(counts: Mapping[Words, int]) -> Categories:
+    names, others = dict[str, int](), {_OTHER: 0, _MISSING: 0}
+    for words, count in counts.items():
+        kind, name = _decoded(words)
+        if kind == _TEXT:
+            names[name] = count
+        else:
+            others[kind] = count
+    ordered = sorted(names)
+    sizes = np.array([names[name] for name in ordered], np.int64)
+    return Categories(tuple(ordered), sizes, others[_OTHER], others[_MISSING])
+
+
+def _planned(n_rows: int) -> Categories:
+    names = tuple(f"category {k}" for k in range(1, _PLANNED + 1))
+    return Categories(names, np.full(_PLANNED, max(n_rows // _PLANNED, 1)))
+
+
+def _words_of(code: float, dictionary: Mapping[float, str]) -> list[int]:
+    """Return a code's name as whole numbers below 2^24."""
+    if np.isnan(code):
+        name = _MISSING
+    elif code == OTHER:
+        name = _OTHER
+    elif code in dictionary:
+        name = _TEXT + dictionary[code].encode()
+    else:
+        raise DataError("A column holds numbers.", rule="categories")
+    name = _hashed(name) + name.ljust(1 + MOST_BYTES, b"\0")
+    return [
+        int.from_bytes(name[start : start + _BYTES])
+        for start in range(0, len(name), _BYTES)
+    ]
+
+
+def _decoded(words: Sequence[int]) -> tuple[bytes, str]:
+    whole = b"".join(word.to_bytes(_BYTES) for word in words)
+    name = whole[_HASH:].rstrip(b"\0")
+    if whole[:_HASH] != _hashed(name):
+        raise ValueError("not a name")
+    return name[:1], name[1:].decode()
+
+
+def _hashed(name: bytes) -> bytes:
+    return hashlib.blake2b(name, digest_size=_HASH).digest()
+
+
+def _is_name(words: Words) -> bool:
+    try:
+        _decoded(words)
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
+def _places(words: Sequence[int], n_cells: int, number: int) -> list[int]:
+    """Return a name's cells: one in each third, so that they are never the same."""
+    name = b"".join(int(word).to_bytes(_BYTES) for word in words)
+    third = n_cells // _PLACES
+    return [
+        place * third
+        + int.from_bytes(
+            hashlib.blake2b(
+                name, digest_size=8, salt=f"{number} {place}".encode()
+            ).digest()
+        )
+        % third
+        for place in range(_PLACES)
+    ]
+
+
+def _all_places(words: Sequence[int], numbers: Sequence[int]) -> list[int]:
+    """Return a name's cells in tables of these numbers, one behind the other."""
+    starts = np.cumsum([0, *(SIZES[number] for number in numbers)]).tolist()
+    return [
+        start + place
+        for number, start in zip(numbers, starts, strict=False)
+        for place in _places(words, SIZES[number], number)
+    ]

@@ -1,0 +1,302 @@
+"""Transforms of some columns each, side by side.
+
+    age, chol ── StandardScaler ──> age, chol       ┐
+    site      ── OneHotEncoder ───> site_north, ... ├─> one view
+    others    ── remainder ───────> others, or none ┘
+
+Each transform is fitted on its own columns, one after the other; a view applies each to
+its columns and leaves the others as they are.
+"""
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Any, final
+
+import numpy as np
+from sklearn.base import TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from unpooled.arrays import Array
+from unpooled.data.columns import check_known, listing
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.models.base import FederatedEstimator
+from unpooled.models.files.catalogue import estimator
+from unpooled.results.citations import Citation
+from unpooled.results.exhibits import Exhibit
+
+KINDS = ("numeric", "categorical")
+_PASS = "passthrough"
+
+
+def make_column_selector(
+    pattern: str = "*", *, kind: str | None = None
+) -> dict[str, str]:
+    """Return a choice of columns by name and kind, for `ColumnTransformer`.
+
+    Parameters
+    ----------
+    pattern : str, default "*"
+        Of names, with ``*`` as wildcard: ``"lab_*"``.
+    kind : {"numeric", "categorical"}, optional
+        Columns of numbers, or of categories; None: both.
+
+    Returns
+    -------
+    dict of str to str
+        As study files write it.
+    """
+    chosen = {"pattern": pattern} | ({} if kind is None else {"kind": kind})
+    _check_selector(chosen)
+    return chosen
+
+
+def make_column_transformer(
+    *transformers: tuple[Any, Any], remainder: str = "drop"
+) -> "ColumnTransformer":
+    """Return a `ColumnTransformer` of pairs.
+
+    Parameters
+    ----------
+    *transformers : (estimator, columns)
+        As of `ColumnTransformer`.
+    remainder : {"drop", "passthrough"}, default "drop"
+        What happens to other columns.
+    """
+    return ColumnTransformer(list(transformers), remainder=remainder)
+
+
+@final
+class ColumnTransformer(TransformerMixin, FederatedEstimator):
+    """Apply transforms to some columns each.
+
+    Parameters
+    ----------
+    transformers : list of (estimator, columns)
+        Estimators of the library that transform rows, or ``"passthrough"``, and the
+        columns that each reads: a list of names, ``"numeric"`` or ``"categorical"`` for
+        all columns of a kind, or what `make_column_selector` returns. A study file
+        writes tables instead, ``{model = "OneHotEncoder", columns = "categorical"}``,
+        with the model's parameters in them.
+    remainder : {"drop", "passthrough"}, default "drop"
+        What happens to columns that no transform reads.
+
+    Attributes
+    ----------
+    fitted_ : list of estimator
+        The fitted estimators, in their order; "passthrough" for columns that pass.
+    columns_ : list of (l,) array of str
+        The columns of each.
+    n_features_in_ : int
+        p, the number of columns seen in `fit`.
+    feature_names_in_ : (p,) array of str
+        Names of the columns, where the silos' tables have names.
+
+    Notes
+    -----
+    Released, as totals only: what each of the estimators releases, about its own
+    columns. Never released: a row, or any silo's own part of a total.
+
+    Columns that pass unchanged stand first, and then those of each transform; names
+    have no prefix.
+
+    See Also
+    --------
+    sklearn.compose.ColumnTransformer : its twin on rows in one place.
+    """
+
+    fitted_: list[Any]
+    columns_: list[Array]
+
+    _missing = True
+
+    def __init__(self, transformers: Any = (), *, remainder: Any = "drop") -> None:
+        self.transformers = transformers
+        self.remainder = remainder
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return [
+            exhibit
+            for model, own in self.transformers_
+            if model != _PASS
+            for exhibit in model._exhibits(own)
+        ]
+
+    def _citation(self) -> Citation:
+        cited = [m._citation() for m, _ in self.transformers_ if m != _PASS]
+        works = dict.fromkeys(work for one in cited for work in one.references)
+        text = " ".join(
+            f"Of {listing(own)}: {one.sentence}"
+            for one, (_, own) in zip(
+                cited, [t for t in self.transformers_ if t[0] != _PASS], strict=True
+            )
+        )
+        return Citation(text or "Columns were selected.", tuple(works))
+
+    def _fit(self, federation: Federation, y: Any) -> None:
+        if self.remainder not in ("drop", _PASS):
+            raise DataError(
+                f'remainder={self.remainder!r}; choose "drop" or "passthrough".'
+            )
+        parts = [_part(one) for one in _listed(self.transformers)]
+        chosen = [(model, _columns(of, federation)) for model, of in parts]
+        names = [name for _, own in chosen for name in own]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise DataError(
+                f"Two transforms read {listing(twice)}; a column has one transform."
+            )
+        fitted = list[tuple[Any, list[str]]]()
+        for model, own in chosen:
+            if not own:
+                continue
+            done = model
+            if model != _PASS:
+                done = clone(model).fit(federation.select(own))
+            fitted.append((done, own))
+        if not fitted:
+            raise DataError("No transform has a column to read.")
+        self.fitted_ = [model for model, _ in fitted]
+        self.columns_ = [np.array(own, dtype=object) for _, own in fitted]
+
+    @property
+    def transformers_(self) -> list[tuple[Any, list[str]]]:
+        """The fitted estimators, each with its columns."""
+        check_is_fitted(self, "fitted_")
+        pairs = zip(self.fitted_, self.columns_, strict=True)
+        return [(model, [str(name) for name in own]) for model, own in pairs]
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Return the names of the columns that are made.
+
+        Parameters
+        ----------
+        input_features : sequence of str, optional
+            The names in `fit`.
+        """
+        names = self._passed(self._names(input_features))
+        for model, own in self.transformers_:
+            if model != _PASS:
+                names += list(model.get_feature_names_out(own))
+        return np.array(names, dtype=object)
+
+    def transform(self, X: Any) -> Any:
+        """Return the columns that pass, and behind them those of each transform.
+
+        Parameters
+        ----------
+        X : (n, p) array-like or Federation
+            For a federation the result is a view of it.
+        """
+        check_is_fitted(self)
+        if isinstance(X, Federation):
+            view = self._check_view(X)
+            passed = self._passed(list(view.feature_names))
+            read = [n for m, own in self.transformers_ if m != _PASS for n in own]
+            view = view.select([n for n in view.feature_names if n in {*passed, *read}])
+            for model, own in self.transformers_:
+                if model != _PASS:
+                    part = model.transform(view.select(own))
+                    view = view.with_part(own, part)
+            return view
+        names = self._names(None)
+        frame = hasattr(X, "columns") and set(names) <= set(X.columns)
+        rows = np.asarray(X[names] if frame else X, dtype=object)
+        if rows.ndim != 2 or rows.shape[1] != len(names):
+            raise ValueError(
+                f"X has shape {rows.shape}, but ColumnTransformer is expecting "
+                f"{len(names)} features as input."
+            )
+        place = {name: j for j, name in enumerate(names)}
+        parts = [rows[:, [place[n] for n in self._passed(names)]].astype(float)]
+        for model, own in self.transformers_:
+            if model != _PASS:
+                part = rows[:, [place[name] for name in own]]
+                categories = hasattr(model, "categories_")
+                parts.append(
+                    model.transform(part if categories else part.astype(float))
+                )
+        return np.hstack(parts)
+
+    def _names(self, given: Any) -> list[str]:
+        check_is_fitted(self)
+        known = getattr(self, "feature_names_in_", None)
+        if given is None:
+            known = (
+                [f"x{j}" for j in range(self.n_features_in_)]
+                if known is None
+                else known
+            )
+            given = known
+        return [str(name) for name in given]
+
+    def _passed(self, names: Sequence[str]) -> list[str]:
+        """Return the columns that no transform changes, in their order."""
+        read = {n for model, own in self.transformers_ if model != _PASS for n in own}
+        passes = {n for model, own in self.transformers_ if model == _PASS for n in own}
+        others = self.remainder == _PASS
+        return [n for n in names if n in passes or (others and n not in read)]
+
+
+def _listed(transformers: Any) -> list[Any]:
+    if not isinstance(transformers, list | tuple) or not transformers:
+        raise DataError(
+            "transformers takes a list of pairs (estimator, columns), at least one."
+        )
+    return list(transformers)
+
+
+def _part(given: Any) -> tuple[Any, Any]:
+    """Return an unfitted estimator and its columns, of a pair or a study's table."""
+    if isinstance(given, dict):
+        rest = {key: v for key, v in given.items() if key not in ("model", "columns")}
+        name, columns = given.get("model"), given.get("columns")
+        kind = estimator(name) if isinstance(name, str) and name != _PASS else None
+        if columns is None or (kind is None and name != _PASS):
+            raise DataError(
+                f"transformers: {given!r} needs model, one of the library's, and "
+                f"columns."
+            )
+        try:
+            return (_PASS if kind is None else kind(**rest)), columns
+        except TypeError as unknown:
+            raise DataError(f"transformers: {unknown}") from unknown
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise DataError(f"transformers: {given!r} is no pair (estimator, columns).")
+    model, columns = given
+    gives = isinstance(model, FederatedEstimator) and model.gives_rows("rows")
+    if model != _PASS and not gives:
+        raise DataError(
+            f"transformers: {model!r} does not transform rows of a federation."
+        )
+    return model, columns
+
+
+def _columns(chosen: Any, federation: Federation) -> list[str]:
+    """Return the names of a choice of columns."""
+    if isinstance(chosen, str) and chosen in KINDS:
+        chosen = {"kind": chosen}
+    names = federation.feature_names
+    if isinstance(chosen, dict):
+        _check_selector(chosen)
+        coded = set(federation.categorical)
+        kind, pattern = chosen.get("kind"), chosen.get("pattern", "*")
+        return [
+            name
+            for name in names
+            if fnmatchcase(name, pattern)
+            and (kind is None or (name in coded) == (kind == "categorical"))
+        ]
+    found = [chosen] if isinstance(chosen, str) else list(chosen)
+    check_known(found, names, "The federation")
+    return found
+
+
+def _check_selector(chosen: dict[str, Any]) -> None:
+    known = set(chosen) <= {"kind", "pattern"} and isinstance(
+        chosen.get("pattern", "*"), str
+    )
+    if not known or chosen.get("kind", KINDS[0]) not in KINDS:
+        raise DataError(
+            f"{chosen!r} chooses no columns; give a pattern of names, and kind as "
+            f'"numeric" or "categorical".'
+        )

@@ -1,0 +1,206 @@
+"""Columns made of others: logarithm, ratio, difference, interaction, a category's 0/1.
+
+    view   silos <── which columns, and how ── each silo computes them of its own rows
+
+No round is needed. What is computed is written before a study (`[derived]`), and is the
+same in all silos; the columns are judged by every rule as any other column.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from unpooled.arrays import Array, Float, Int
+from unpooled.data.categories import category_code, coded
+from unpooled.data.columns import check_known
+from unpooled.data.derived_columns import EQUAL, Expression, computed
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.models.base import FederatedEstimator
+from unpooled.protocol.step import derived, public
+from unpooled.results.citations import Citation
+from unpooled.results.exhibits import Column, Exhibit, Table
+
+_KINDS = "0 log, 1 ratio, 2 difference, 3 product, 4 a category"
+
+
+@derived(
+    takes={
+        "kinds": public("q", f"how each column is made: {_KINDS}"),
+        "first": public("q", "the first column that each is made of"),
+        "second": public("q", "the second column that each is made of"),
+        "codes": public("q", "the code of each category (the hash of its name)"),
+    }
+)
+def derived_columns(
+    cells: Float[Array, "n p"],
+    *,
+    kinds: Int[Array, " q"],
+    first: Int[Array, " q"],
+    second: Int[Array, " q"],
+    codes: Float[Array, " q"],
+) -> Float[Array, "n q"]:
+    """Return the columns that are made of others."""
+    every = zip(
+        kinds.tolist(), first.tolist(), second.tolist(), codes.tolist(), strict=True
+    )
+    made = np.column_stack(
+        [computed(kind, cells[:, i], cells[:, j], code) for kind, i, j, code in every]
+    )
+    # A missing cell would be filled by a later step, and no rule would know of which
+    # column it is.
+    if not np.isfinite(made).all():
+        raise DataError(
+            "A derived column has no value in some row: a cell that it reads is "
+            "missing, 0 below a fraction line, or not positive under a logarithm.",
+            rule="derived_cells",
+        )
+    return made
+
+
+@final
+class DerivedColumns(TransformerMixin, FederatedEstimator):
+    """Add columns that are made of others.
+
+    Parameters
+    ----------
+    columns : dict of str to str
+        By the name of each new column, what it is: ``"log(chol)"``, ``"chol / age"``,
+        ``"after - before"``, ``"chol * age"``, or ``"site == 'north'"`` for a category.
+        Names of columns that are no words stand in `backquotes`.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        p, the number of columns seen in `fit`.
+    feature_names_in_ : (p,) array of str
+        Names of the columns, where the silos' tables have names.
+
+    Notes
+    -----
+    Released: nothing. Never released: a row, or what it is made into.
+
+    The cells that are read must have values: impute them first. A column of one
+    category has 0 for all other rows, and for those of a name that a single row of a
+    silo has.
+    """
+
+    _missing = True
+
+    def __init__(self, columns: Any = None) -> None:
+        self.columns = columns
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        table = Table(
+            "derived_columns",
+            (Column("Column"), Column("Made of")),
+            [(name, self.columns[name]) for name in self._made()],
+            items="columns",
+        )
+        text = "Columns that every silo computes of its own rows in the same way."
+        return [Exhibit("Derived columns", text, [table])]
+
+    def _citation(self) -> Citation:
+        made = "; ".join(f"{name} = {self.columns[name]}" for name in self._made())
+        return Citation(f"Columns were derived from others: {made}.")
+
+    def _fit(self, federation: Federation, y: Any) -> None:
+        expressions = self._expressions()
+        names, categories = federation.feature_names, set(federation.categorical)
+        for name, one in expressions.items():
+            check_known(one.columns, names, "The federation")
+            if name in names:
+                raise DataError(f"{name!r} is a column already; name it otherwise.")
+            if (one.kind == EQUAL) != categories.issuperset(one.columns) or (
+                one.kind != EQUAL and categories.intersection(one.columns)
+            ):
+                needs = "a column of categories" if one.kind == EQUAL else "numbers"
+                raise DataError(f"{name} = {self.columns[name]!r} needs {needs}.")
+
+    def _expressions(self) -> dict[str, Expression]:
+        if not isinstance(self.columns, Mapping) or not self.columns:
+            raise DataError(
+                f"columns={self.columns!r}; give a dict of names and expressions, such "
+                f"as {{'log_chol': 'log(chol)'}}."
+            )
+        # Sorted, since a dict that travels keeps no order.
+        return {name: Expression.of(self.columns[name]) for name in self._made()}
+
+    def _made(self) -> list[str]:
+        return sorted(map(str, self.columns))
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Return the names of the columns, with the new ones at the end, sorted.
+
+        Parameters
+        ----------
+        input_features : sequence of str, optional
+            The names in `fit`.
+        """
+        check_is_fitted(self, "n_features_in_")
+        given = self._names() if input_features is None else input_features
+        return np.array([*given, *self._made()], dtype=object)
+
+    def transform(self, X: Any) -> Any:
+        """Return rows with the new columns at the end, in the order of their names.
+
+        Parameters
+        ----------
+        X : data frame, (n, p) array-like or Federation
+            For a federation the result is a view of it. Of rows with categories the
+            result has objects.
+        """
+        check_is_fitted(self, "n_features_in_")
+        if isinstance(X, Federation):
+            view = self._check_view(X)
+            used, arguments = self._arguments(view.feature_names)
+            return view.with_derived(derived_columns, used, self._made(), **arguments)
+        names = self._names()
+        frame = hasattr(X, "columns") and set(names) <= set(X.columns)
+        rows = np.asarray(X[names] if frame else X, dtype=object)
+        if rows.ndim != 2 or rows.shape[1] != len(names):
+            raise ValueError(
+                f"X has shape {rows.shape}, but DerivedColumns is expecting "
+                f"{len(names)} features as input."
+            )
+        used, arguments = self._arguments(names)
+        compared = {
+            one.columns[0] for one in self._expressions().values() if one.kind == EQUAL
+        }
+        cells = [
+            coded(column) if name in compared else column.astype(float)
+            for name, column in zip(names, rows.T, strict=True)
+            if name in used
+        ]
+        by_name = dict(zip([n for n in names if n in used], cells, strict=True))
+        made = derived_columns(
+            np.column_stack([by_name[name] for name in used]), **arguments
+        )
+        whole = np.hstack([rows, made.astype(object)])
+        return whole if compared else whole.astype(float)
+
+    def _names(self) -> list[str]:
+        known = getattr(self, "feature_names_in_", None)
+        if known is None:
+            return [f"x{j}" for j in range(self.n_features_in_)]
+        return [str(name) for name in known]
+
+    def _arguments(self, names: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+        """Return the columns that are read, and the arguments of the step."""
+        expressions = list(self._expressions().values())
+        used = [n for n in names if any(n in one.columns for one in expressions)]
+        place = {name: j for j, name in enumerate(used)}
+        return used, {
+            "kinds": np.array([one.kind for one in expressions]),
+            "first": np.array([place[one.columns[0]] for one in expressions]),
+            "second": np.array([place[one.columns[-1]] for one in expressions]),
+            "codes": np.array(
+                [
+                    category_code(one.category) if one.kind == EQUAL else 0.0
+                    for one in expressions
+                ]
+            ),
+        }

@@ -1,0 +1,161 @@
+"""A number for each category, 0, 1, 2, ... in the order of their names.
+
+round 1-  silos ── names and counts of categories ─> names  (`agreed_categories`)
+view      silos <── codes, groups, counts ── each silo numbers its own cells
+"""
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from unpooled.arrays import Array, Float, Int
+from unpooled.federation.federation import Federation
+from unpooled.models.base import FederatedEstimator
+from unpooled.models.preprocessing.agreed_categories import (
+    agreed_categories,
+    local_categories,
+)
+from unpooled.models.preprocessing.category_groups import (
+    CODES,
+    Groups,
+    code_arguments,
+    groups_of_cells,
+)
+from unpooled.models.preprocessing.encoder_results import encoder_exhibits
+from unpooled.models.preprocessing.one_hot_encoder import (
+    check_min_frequency,
+    codes_of,
+    codes_of_rows,
+    groups_of,
+    infrequent,
+    note_planned_categories,
+    set_categories,
+)
+from unpooled.protocol.step import derived, public
+from unpooled.results.citations import Citation
+from unpooled.results.exhibits import Exhibit
+
+
+@derived(
+    takes={**CODES, "value": public("c", "the number of each group; -1 for missing")},
+    by_column=True,
+)
+def ordinal(
+    cells: Float[Array, "n p"],
+    *,
+    codes: Float[Array, " l"],
+    column: Int[Array, " l"],
+    group: Int[Array, " l"],
+    unknown: Int[Array, " p"],
+    count: Float[Array, " c"],
+    value: Float[Array, " c"],
+) -> Float[Array, "n p"]:
+    """Return the number of each cell's group; NaN where it is missing or unknown."""
+    groups = groups_of_cells(cells, codes, column, group, unknown)
+    values = np.append(np.where(value < 0, np.nan, value), np.nan)
+    return values[groups]
+
+
+@final
+class OrdinalEncoder(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
+    """Encode categories as 0, 1, 2, ... in the order of their names.
+
+    Parameters
+    ----------
+    min_frequency : int or float, default 5
+        Categories of fewer rows of all silos, or of a smaller share of them, are one
+        group, which has the last number. Silos refuse groups of fewer rows than their
+        policies ask for (`min_rows_per_class`).
+
+    Attributes
+    ----------
+    categories_ : list of (k,) array of str
+        Names of the categories of each column, in the order of text.
+    infrequent_categories_ : list of (l,) array of str or None
+        Those that are one group; None where a column has no such group.
+    counts_ : list of (k,) array of int
+        Number of rows of each name.
+    n_other_ : (p,) array of int
+        Number of rows whose name too few rows of their silo have; they are infrequent.
+    n_missing_ : (p,) array of int
+        Number of rows without a name.
+    n_features_in_ : int
+        p, the number of columns seen in `fit`.
+    feature_names_in_ : (p,) array of str
+        Names of the columns, where the silos' tables have names.
+
+    Notes
+    -----
+    Released, as totals only: what `OneHotEncoder` releases. Never released: a row, or
+    any silo's own count, or which silo has a name.
+
+    Missing cells stay missing. Names that nobody had in `fit` are infrequent, where
+    there are infrequent ones, and otherwise missing.
+
+    See Also
+    --------
+    sklearn.preprocessing.OrdinalEncoder : its twin on pooled rows.
+    """
+
+    categories_: list[Array]
+    infrequent_categories_: list[Array | None]
+    n_other_: Int[Array, " p"]
+
+    _missing = True
+    _steps = (local_categories,)
+
+    def __init__(self, *, min_frequency: Any = 5) -> None:
+        self.min_frequency = min_frequency
+
+    def _exhibits(self, columns: Sequence[str]) -> list[Exhibit]:
+        return encoder_exhibits(self._groups(), columns)
+
+    def _citation(self) -> Citation:
+        return Citation(
+            f"Categories were numbered in the order of their names, those of fewer "
+            f"than {self.min_frequency} rows of all silos as one.",
+            (
+                "Goodrich MT, Mitzenmacher M. Invertible Bloom lookup tables. Allerton "
+                "2011.",
+            ),
+        )
+
+    def _fit(self, federation: Federation, y: Any) -> None:
+        check_min_frequency(self.min_frequency)
+        found = agreed_categories(federation)
+        if federation.coordinator.planned:
+            note_planned_categories(federation, type(self).__name__)
+        set_categories(self, found)
+        groups = groups_of(self, federation.feature_names, merges_missing=False)
+        self.infrequent_categories_ = [infrequent(one) for one in groups]
+
+    def _groups(self) -> list[Groups]:
+        return groups_of(self, merges_missing=False)
+
+    def transform(self, X: Any) -> Any:
+        """Return the number of each cell's category.
+
+        Parameters
+        ----------
+        X : (n, p) array-like or Federation
+            Names; for a federation the result is a view of it.
+        """
+        check_is_fitted(self)
+        groups = self._groups()
+        arguments = dict(code_arguments(groups, codes_of(self)))
+        arguments["value"] = np.concatenate([_numbers(one) for one in groups])
+        # Missing cells stay missing, however few: nothing is made of them.
+        arguments["count"] = np.where(arguments["value"] < 0, 0.0, arguments["count"])
+        if isinstance(X, Federation):
+            view = self._check_view(X)
+            return view.derive(ordinal, view.feature_names, **arguments)
+        return ordinal(codes_of_rows(self, X, strict=False), **arguments)
+
+
+def _numbers(groups: Groups) -> Float[Array, " g"]:
+    """Return the number of each group, -1 for missing cells of their own group."""
+    left = np.arange(len(groups.counts)) != groups.missing
+    return np.where(left, np.cumsum(left) - 1.0, -1.0)

@@ -1,0 +1,201 @@
+"""Columns mapped to a uniform or a normal distribution by their quantiles.
+
+quantiles   by counts or in secret: `unpooled.models.description.quantiles`
+transform   x ↦ where x lies among the quantiles, in each silo
+"""
+
+from types import MappingProxyType
+from typing import Any, final
+
+import numpy as np
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.preprocessing import QuantileTransformer as Twin
+from sklearn.utils.validation import check_is_fitted
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.models.base import FederatedEstimator
+from unpooled.models.description.quantiles import (
+    COMPARISONS,
+    STEPS,
+    check_least,
+    column_values,
+    units_of,
+)
+from unpooled.protocol.step import derived, public
+from unpooled.results.citations import Citation
+
+_OUTPUTS = ("uniform", "normal")
+
+
+@derived(
+    takes={
+        "quantiles": public("k p", "quantiles of each column over all silos"),
+        "references": public("k", "their probabilities"),
+    },
+    by_column=True,
+)
+def among_quantiles(
+    X: Float[Array, "n p"],
+    *,
+    quantiles: Float[Array, "k p"],
+    references: Float[Array, " k"],
+    output: str,
+) -> Float[Array, "n p"]:
+    """Return where each value lies among the quantiles; NaN stay NaN."""
+    return _twin(quantiles, references, output).transform(X)
+
+
+@final
+class QuantileTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
+    """Map every column to a uniform or normal distribution by its quantiles.
+
+    Parameters
+    ----------
+    n_quantiles : int, default 20
+        k, the number of quantiles of a column, at equal distances of probability. All
+        of them are opened, so that there are fewer than in scikit-learn.
+    output_distribution : {"uniform", "normal"}, default "uniform"
+        What columns are mapped to.
+    comparison : {"summed", "mpc"}, default "summed"
+        How silos search for quantiles, as of `Quantiles`.
+    min_rows : int, default 10
+        How many values lie in the bracket of a quantile at least, as of `Quantiles`.
+        The outermost quantiles move inward, to the values that have as many at or
+        beyond them: there is no minimum or maximum.
+    decimals : int or mapping of str to int, optional
+        How many decimals values have, as of `Quantiles`.
+    allow_coordinator_party : bool, default False
+        With "mpc" and two silos, let the coordinator be the third party.
+
+    Attributes
+    ----------
+    quantiles_ : (k, p) array
+        Ascending.
+    references_ : (k,) array
+        Probabilities from 0 to 1.
+    n_quantiles_ : int
+        k.
+    n_features_in_ : int
+        p, the number of columns seen in `fit`.
+    feature_names_in_ : (p,) array of str
+        Names of the columns, where the silos' tables have names.
+
+    Raises
+    ------
+    DataError
+        Where a column has fewer than two times `min_rows` values.
+
+    Notes
+    -----
+    Released: the quantiles, with the widths of their brackets, and what `Quantiles`
+    says. Never released: a row, a minimum or maximum, or any silo's own count.
+
+    Missing cells are left out, and stay missing in `transform`.
+
+    See Also
+    --------
+    sklearn.preprocessing.QuantileTransformer : its twin on pooled rows, with
+        ``subsample=None``, to which it is equal with ``min_rows=1``.
+    """
+
+    _missing = True
+    _ways = MappingProxyType({"comparison": COMPARISONS})
+    _steps = STEPS
+    quantiles_: Float[Array, "k p"]
+    references_: Float[Array, " k"]
+
+    def __init__(
+        self,
+        *,
+        n_quantiles: int = 20,
+        output_distribution: str = "uniform",
+        comparison: str = "summed",
+        min_rows: int = 10,
+        decimals: Any = None,
+        allow_coordinator_party: bool = False,
+    ) -> None:
+        self.n_quantiles = n_quantiles
+        self.output_distribution = output_distribution
+        self.comparison = comparison
+        self.min_rows = min_rows
+        self.decimals = decimals
+        self.allow_coordinator_party = allow_coordinator_party
+
+    def _citation(self) -> Citation:
+        return Citation(
+            f"Columns were mapped to a {self.output_distribution} distribution by "
+            f"{self.n_quantiles} quantiles over the rows of all silos.",
+            (
+                "Hyndman RJ, Fan Y. Sample quantiles in statistical packages. The "
+                "American Statistician 1996; 50: 361-365.",
+            ),
+        )
+
+    def _fit(self, federation: Federation, y: Any) -> None:
+        k = self.n_quantiles
+        if isinstance(k, bool) or not isinstance(k, int) or k < 2:
+            raise DataError(f"n_quantiles={k!r}; choose a whole number from 2.")
+        if self.output_distribution not in _OUTPUTS:
+            raise DataError(
+                f'output_distribution={self.output_distribution!r}; choose "uniform" '
+                f'or "normal".'
+            )
+        names, references = federation.feature_names, np.linspace(0.0, 1.0, k)
+        found, _ = column_values(
+            federation,
+            references,
+            comparison=self.comparison,
+            least=check_least(self.min_rows),
+            units=units_of(self.decimals, names),
+            inward=True,
+            allow_coordinator_party=self.allow_coordinator_party,
+        )
+        few = np.flatnonzero(np.isnan(found).any(axis=0)).tolist()
+        if few:
+            raise DataError(
+                f"Fewer than {2 * self.min_rows} values are in "
+                f"{', '.join(names[j] for j in few)}. Leave such columns out with "
+                f"select."
+            )
+        # Brackets may overlap.
+        self.quantiles_ = np.maximum.accumulate(found)
+        self.references_, self.n_quantiles_ = references, k
+
+    def transform(self, X: Any) -> Any:
+        """Return mapped rows.
+
+        Parameters
+        ----------
+        X : (n, p) array-like or Federation
+            For a federation the result is a view of it: each silo maps its own rows
+            when they are read, and nothing is released.
+        """
+        check_is_fitted(self)
+        told = {
+            "quantiles": self.quantiles_,
+            "references": self.references_,
+            "output": self.output_distribution,
+        }
+        if isinstance(X, Federation):
+            view = self._check_view(X)
+            return view.derive(among_quantiles, view.feature_names, **told)
+        return among_quantiles(self._check_rows(X), **told)
+
+    def to_sklearn(self) -> Any:
+        """Return a fitted `sklearn.preprocessing.QuantileTransformer`."""
+        check_is_fitted(self)
+        output = self.output_distribution
+        return self._taught(_twin(self.quantiles_, self.references_, output))
+
+
+def _twin(
+    quantiles: Float[Array, "k p"], references: Float[Array, " k"], output: str
+) -> Twin:
+    """Return scikit-learn's transformer with these quantiles."""
+    k, p = quantiles.shape
+    twin = Twin(n_quantiles=k, output_distribution=output, subsample=None)
+    twin.quantiles_, twin.references_ = quantiles, references
+    twin.n_quantiles_, twin.n_features_in_ = k, p
+    return twin

@@ -1,0 +1,219 @@
+"""Columns about their medians, in units of their interquartile ranges.
+
+quantiles   by counts or in secret: `unpooled.models.description.quantiles`
+transform   x ↦ (x - median) / (upper - lower quantile), in each silo
+"""
+
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any, final
+
+import numpy as np
+import scipy.stats
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from unpooled.arrays import Array, Float
+from unpooled.errors import DataError
+from unpooled.federation.federation import Federation
+from unpooled.models.base import FederatedEstimator
+from unpooled.models.description.quantiles import (
+    COMPARISONS,
+    STEPS,
+    check_least,
+    column_values,
+    units_of,
+)
+from unpooled.protocol.step import derived, public
+from unpooled.results.citations import Citation
+
+# Quantile ranges below this many of the largest number's last digits are none.
+_ROUNDING = 10.0 * float(np.finfo(float).eps)
+
+
+@derived(
+    takes={
+        "center": public("p", "the median of each column over all silos"),
+        "scale": public("p", "the range between two quantiles of each column"),
+    },
+    by_column=True,
+    affine=True,
+)
+def about_medians(
+    X: Float[Array, "n p"], *, center: Float[Array, " p"], scale: Float[Array, " p"]
+) -> Float[Array, "n p"]:
+    """Return the rows minus the median, divided by the scale; NaN stay NaN."""
+    return (X - center) / scale
+
+
+@final
+class RobustScaler(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
+    """Scale columns by medians and quantile ranges, which outliers move little.
+
+    Parameters
+    ----------
+    with_centering : bool, default True
+        Subtract the median.
+    with_scaling : bool, default True
+        Divide by the range between the two quantiles of `quantile_range`.
+    quantile_range : (float, float), default (25.0, 75.0)
+        In per cent.
+    unit_variance : bool, default False
+        Divide also by this range of a normal distribution with variance 1.
+    comparison : {"summed", "mpc"}, default "summed"
+        How silos search for quantiles, as of `Quantiles`.
+    min_rows : int, default 10
+        How many values lie in the bracket of a quantile at least, as of `Quantiles`.
+    decimals : int or mapping of str to int, optional
+        How many decimals values have, as of `Quantiles`.
+    allow_coordinator_party : bool, default False
+        With "mpc" and two silos, let the coordinator be the third party.
+
+    Attributes
+    ----------
+    center_ : (p,) array or None
+        Medians; None without `with_centering`.
+    scale_ : (p,) array or None
+        Ranges, 1 for those that are 0; None without `with_scaling`.
+    n_features_in_ : int
+        p, the number of columns seen in `fit`.
+    feature_names_in_ : (p,) array of str
+        Names of the columns, where the silos' tables have names.
+
+    Raises
+    ------
+    DataError
+        Where fewer than `min_rows` values lie at or beyond a quantile of a column.
+
+    Notes
+    -----
+    Released: the quantiles, with the widths of their brackets, and what `Quantiles`
+    says. Never released: a row, or any silo's own count.
+
+    Missing cells are left out, and stay missing in `transform`.
+
+    See Also
+    --------
+    sklearn.preprocessing.RobustScaler : its twin on pooled rows, to which it is equal
+        with ``min_rows=1``; otherwise up to the widths of the brackets.
+    """
+
+    _missing = True
+    _ways = MappingProxyType({"comparison": COMPARISONS})
+    _steps = STEPS
+    center_: Float[Array, " p"] | None
+    scale_: Float[Array, " p"] | None
+
+    def __init__(
+        self,
+        *,
+        with_centering: bool = True,
+        with_scaling: bool = True,
+        quantile_range: Any = (25.0, 75.0),
+        unit_variance: bool = False,
+        comparison: str = "summed",
+        min_rows: int = 10,
+        decimals: Any = None,
+        allow_coordinator_party: bool = False,
+    ) -> None:
+        self.with_centering = with_centering
+        self.with_scaling = with_scaling
+        self.quantile_range = quantile_range
+        self.unit_variance = unit_variance
+        self.comparison = comparison
+        self.min_rows = min_rows
+        self.decimals = decimals
+        self.allow_coordinator_party = allow_coordinator_party
+
+    def _citation(self) -> Citation:
+        done = ["centred at their medians"] * self.with_centering
+        done += ["divided by quantile ranges"] * self.with_scaling
+        text = " and ".join(done) or "left as they were"
+        return Citation(
+            f"Columns were {text}, over the rows of all silos.",
+            (
+                "Hyndman RJ, Fan Y. Sample quantiles in statistical packages. The "
+                "American Statistician 1996; 50: 361-365.",
+            ),
+        )
+
+    def _fit(self, federation: Federation, y: Any) -> None:
+        low, high = self._range()
+        wanted = [0.5] * bool(self.with_centering)
+        wanted += [low, high] * bool(self.with_scaling)
+        self.center_ = self.scale_ = None
+        if not wanted:
+            return
+        names = federation.feature_names
+        found, _ = column_values(
+            federation,
+            np.array(wanted),
+            comparison=self.comparison,
+            least=check_least(self.min_rows),
+            units=units_of(self.decimals, names),
+            allow_coordinator_party=self.allow_coordinator_party,
+        )
+        if few := [
+            n for n, own in zip(names, found.T, strict=True) if np.isnan(own).any()
+        ]:
+            raise DataError(
+                f"Fewer than {self.min_rows} values lie at or beyond a quantile of "
+                f"{', '.join(few)}. Leave such columns out with select."
+            )
+        if self.with_centering:
+            self.center_ = found[0]
+        if self.with_scaling:
+            scale = found[-1] - found[-2]
+            scale = np.where(scale < _ROUNDING, 1.0, scale)
+            if self.unit_variance:
+                normal = scipy.stats.norm.ppf([low, high])
+                scale = scale / (normal[1] - normal[0])
+            self.scale_ = scale
+
+    def _range(self) -> tuple[float, float]:
+        try:
+            low, high = map(float, self.quantile_range)
+        except (TypeError, ValueError):
+            low = high = np.nan
+        if not 0 <= low < high <= 100:
+            raise DataError(
+                f"quantile_range={self.quantile_range!r}; give two percentages, the "
+                f"smaller first, such as (25.0, 75.0)."
+            )
+        return low / 100.0, high / 100.0
+
+    def transform(self, X: Any) -> Any:
+        """Return scaled rows.
+
+        Parameters
+        ----------
+        X : (n, p) array-like or Federation
+            For a federation the result is a view of it: each silo scales its own rows
+            when they are read, and nothing is released.
+        """
+        check_is_fitted(self)
+        p = self.n_features_in_
+        center = np.zeros(p) if self.center_ is None else self.center_
+        scale = np.ones(p) if self.scale_ is None else self.scale_
+        if isinstance(X, Federation):
+            view = self._check_view(X)
+            names: Sequence[str] = view.feature_names
+            return view.derive(about_medians, names, center=center, scale=scale)
+        return about_medians(self._check_rows(X), center=center, scale=scale)
+
+    def to_sklearn(self) -> Any:
+        """Return a fitted `sklearn.preprocessing.RobustScaler`."""
+        import sklearn.preprocessing
+
+        check_is_fitted(self)
+        twin = sklearn.preprocessing.RobustScaler(
+            with_centering=self.with_centering,
+            with_scaling=self.with_scaling,
+            quantile_range=self._percentages(),
+            unit_variance=self.unit_variance,
+        )
+        return self._taught(twin)
+
+    def _percentages(self) -> tuple[float, float]:
+        low, high = self.quantile_range
+        return float(low), float(high)

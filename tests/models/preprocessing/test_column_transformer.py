@@ -1,0 +1,136 @@
+"""A transform of each kind of column gives what scikit-learn's gives on pooled rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn.compose
+import sklearn.decomposition
+import sklearn.impute
+import sklearn.preprocessing
+from numpy.testing import assert_allclose
+from sklearn.pipeline import make_pipeline
+
+import unpooled as up
+from unpooled.errors import DataError, ReleaseRefusedError
+from unpooled.testing import check_estimator
+
+rng = np.random.default_rng(2)
+ROWS = pd.DataFrame(
+    {
+        "age": rng.normal(50, 9, 240),
+        "chol": np.where(rng.random(240) < 0.2, np.nan, rng.normal(200, 30, 240)),
+        "site": rng.choice(["north", "south", "east"], 240),
+        "sex": rng.choice(["f", "m"], 240),
+    }
+)
+KINDS = {"categorical": ["site", "sex"]}
+NUMBERS = np.column_stack([ROWS.age, rng.normal(size=240), rng.integers(0, 3, 240)])
+
+
+@pytest.mark.parametrize(
+    "check",
+    check_estimator(
+        up.ColumnTransformer(
+            [
+                {"model": "StandardScaler", "columns": ["x0"]},
+                {"model": "OneHotEncoder", "columns": "categorical"},
+            ],
+            remainder="passthrough",
+        ),
+        NUMBERS,
+        categorical=["x2"],
+        expected_failed_checks={"check_ledger": "rounds are those of its parts"},
+        generate_only=True,
+    ),
+    ids=repr,
+)
+def test_convention(check):
+    check()
+
+
+def silos(**options):
+    frames = {f"s{i}": ROWS.iloc[i::3] for i in range(3)}
+    return up.simulate(frames, **KINDS, **options)
+
+
+def test_a_pipeline_of_mixed_columns_is_that_of_scikit_learn():
+    here = silos(follow=True)
+    ours = make_pipeline(
+        up.make_column_transformer(
+            (up.SimpleImputer(), "numeric"),
+            (up.OneHotEncoder(drop="first"), up.make_column_selector("s*")),
+        ),
+        up.StandardScaler(),
+        up.PCA(3),
+    ).fit(here)
+    twin = make_pipeline(
+        sklearn.compose.make_column_transformer(
+            (sklearn.impute.SimpleImputer(), ["age", "chol"]),
+            (sklearn.preprocessing.OneHotEncoder(drop="first"), ["site", "sex"]),
+        ),
+        sklearn.preprocessing.StandardScaler(),
+        sklearn.decomposition.PCA(3),
+    ).fit(ROWS)
+    # Secure sums keep twelve digits; a mean is added up in another order.
+    variance = twin[-1].explained_variance_
+    assert_allclose(ours[-1].explained_variance_, variance, rtol=1e-9)
+    assert_allclose(
+        np.abs(ours.transform(ROWS)), np.abs(twin.transform(ROWS)), atol=1e-8
+    )
+
+
+def test_columns_that_pass_stand_first():
+    here = silos()
+    parts = [(up.OneHotEncoder(), ["sex"]), ("passthrough", ["age"])]
+    kept = up.ColumnTransformer(parts, remainder="passthrough").fit(here)
+    names = ("age", "chol", "site", "sex_f", "sex_m")
+    view = kept.transform(here)
+    assert (view.feature_names, view.categorical) == (names, ("site",))
+    dropped = up.ColumnTransformer(parts).fit(here)
+    assert tuple(dropped.get_feature_names_out()) == ("age", "sex_f", "sex_m")
+
+
+def test_a_column_has_one_filling_within_a_transform_too():
+    rows = ROWS.assign(chol=ROWS.chol.fillna(200.0))
+    rows.loc[[3, 6, 9], "chol"] = np.nan
+    frames = {f"s{i}": rows.iloc[i::3] for i in range(3)}
+    here = up.simulate(frames, **KINDS)
+
+    def filled(value):
+        imputer = up.SimpleImputer(strategy="constant", fill_value=value)
+        parts = [(imputer, ["chol"]), (up.OneHotEncoder(drop="first"), ["sex"])]
+        return up.ColumnTransformer(parts).fit(here).transform(here)
+
+    up.PCA(1).fit(filled(150.0))
+    with pytest.raises(ReleaseRefusedError, match="another_filling"):
+        up.PCA(1).fit(filled(151.0))
+
+
+def test_missing_cells_of_other_columns_are_still_refused_in_a_plan():
+    here = silos()
+    model = up.ColumnTransformer([(up.OneHotEncoder(), KINDS["categorical"])],
+                                 remainder="passthrough")  # fmt: skip
+    view = model.fit(here).transform(here)
+    assert {rule for _, _, rule in up.plan(up.PCA(1), view).refusals} == {
+        "missing_values"
+    }
+
+
+@pytest.mark.parametrize(
+    ("transformers", "message"),
+    [
+        ([], "at least one"),
+        ([(up.PCA(1), "numeric", 1)], "is no pair"),
+        ([("scale", "numeric")], "does not transform rows"),
+        ([{"model": "Scaler", "columns": "numeric"}], "needs model, one of the"),
+        ([{"model": "PCA", "columns": ["age"], "k": 1}], "unexpected keyword"),
+        ([(up.PCA(1), ["ages"])], "Did you mean 'age'"),
+        ([(up.PCA(1), {"kind": "text"})], "chooses no columns"),
+        ([(up.PCA(1), ["age"]), ("passthrough", ["age"])], "Two transforms read 'age'"),
+        ([(up.PCA(1), {"pattern": "lab_*"})], "No transform has a column"),
+    ],
+    ids=repr,
+)
+def test_what_is_no_transform_is_refused(transformers, message):
+    with pytest.raises(DataError, match=message):
+        up.ColumnTransformer(transformers).fit(silos())
