@@ -83,7 +83,9 @@ OURS = {
     PLSSVD: {"solver", "tol", "max_iter", "scores", "random_state"},
     PLSCanonical: {"solver", "scores", "random_state"},
     PLSRegression: {"solver", "scores", "random_state"},
-    PowerTransformer: {"comparison", "tol", "allow_coordinator_party", "reference"},
+    PowerTransformer: {
+        *("comparison", "tol", "allow_coordinator_party", "reference", "skewness"),
+    },
 }
 OTHER_DEFAULTS = {
     (KernelPCA, "kernel"),

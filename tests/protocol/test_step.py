@@ -163,7 +163,8 @@ def test_kept_steps_release_nothing():
 def test_a_step_reads_rows_labels_and_kept_things_only():
     for wrong in (lambda rows: 0, lambda X, table: 0, lambda *args: 0):
         with pytest.raises(
-            TypeError, match="may read X, inbox, kept, party, sums, y, not"
+            TypeError,
+            match="may read X, cells, dictionary, inbox, kept, party, sums, y, not",
         ):
             summed(out="p")(wrong)
     with pytest.raises(ValueError, match='choose "rows" or "party"'):

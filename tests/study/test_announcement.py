@@ -23,12 +23,14 @@ from unpooled.study.simulated_federation import simulated_federation
 @pytest.fixture(scope="module")
 def parties(tmp_path_factory):
     """A silo of each kind of data, as it stands before any study."""
-    found = {}
-    for partition, rules in RULES.items():
+
+    @functools.cache
+    def parties(partition, categorical=()):
         folder = tmp_path_factory.mktemp(partition)
-        how = {"partition": partition, "rules": rules}
-        found[partition] = ServerEnd(folder, SILOS, WRITERS[partition], **how)
-    return found
+        how = {"rules": RULES[partition], "categorical": categorical}
+        return ServerEnd(folder, SILOS, WRITERS[partition], partition=partition, **how)
+
+    return parties
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +39,8 @@ def announced(parties):
 
     @functools.cache
     def announced(name):
-        party = parties[CASES[name].partition].party(SILOS[0])
+        case = CASES[name]
+        party = parties(case.partition, case.categorical).party(SILOS[0])
         return read_announced(party, f"case-{name}", text_of(name))
 
     return announced
@@ -87,7 +90,7 @@ def test_who_computes_for_all_is_said(parties):
         f"[parties.{SILOS[2]}]", "".join(f"[parties.{name}]\n" for name in many)
     )
     keys = {name: bytes([k]) * 32 for k, name in enumerate((SILOS[0], *many))}
-    party = parties["rows"].party(SILOS[0])
+    party = parties("rows").party(SILOS[0])
 
     def notes(roster):
         return read_announced(party, "case-PowerTransformer", text, roster).plan.notes

@@ -32,6 +32,7 @@ class ServerEnd:
         label: str | None = "num",
         partition="rows",
         rules="min_rows = 10\n",
+        categorical=(),
     ) -> None:
         self.folder, self._asked = folder, 0
         self._rounds: int | None = None
@@ -40,6 +41,9 @@ class ServerEnd:
             source = str(write(silo, folder))
             init_silo(local, SiloConfig(silo, source, label=label, partition=partition))
             (local / "policy.toml").write_text(rules)
+            if categorical:
+                with (local / "silo.toml").open("a") as file:
+                    file.write(f"categorical = {list(categorical)}\n")
         self.kit = folder / "server"
         (self.kit / "local").mkdir(parents=True)
         lines = [local / f"{silo}.public" for silo, local in self.silos.items()]

@@ -1,5 +1,7 @@
 """Encoders give scikit-learn's columns, on any split, and merge what is rare."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -29,17 +31,20 @@ def pooled(X, y):
     }
 
 
+CODED: dict[str, Any] = {
+    "pooled": pooled,
+    "categorical": ["x0", "x1", "x2"],
+    "generate_only": True,
+}
+
+
 @pytest.mark.parametrize(
     "check",
     [
         check
-        for model in (up.OneHotEncoder(drop="first"), up.OrdinalEncoder())
-        for check in check_estimator(
-            model,
-            NUMBERS,
-            pooled=pooled,
-            categorical=["x0", "x1", "x2"],
-            generate_only=True,
+        for check in (
+            *check_estimator(up.OneHotEncoder(drop="first"), NUMBERS, **CODED),
+            *check_estimator(up.OrdinalEncoder(), NUMBERS, **CODED),
         )
     ],
     ids=repr,

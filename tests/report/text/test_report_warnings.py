@@ -36,8 +36,11 @@ def headings(some: Facts) -> list[str]:
     return [one.heading for one in cautions(some)]
 
 
-def test_heart_study_is_warned_of_filled_cells_alone(heart, page):
-    assert headings(heart) == ["Much of a column was filled in"]
+def test_heart_study_is_warned_of_a_rare_row_and_of_filled_cells(heart, page):
+    assert headings(heart) == [
+        "One person stands out in some columns",
+        "Much of a column was filled in",
+    ]
     assert "slope, ca and thal was missing" in page.text
 
 

@@ -556,7 +556,7 @@ class Describe(FederatedEstimator):
         return describe_exhibits(self)
 
     def _citation(self) -> Citation:
-        tests = [one for one in dict.fromkeys(self.tests_) if one]
+        tests = [one for one in dict.fromkeys(vars(self).get("tests_", ())) if one]
         tested = f" Classes were compared by {', '.join(tests)}." if tests else ""
         return Citation(
             f"Columns were described by means and standard deviations, "

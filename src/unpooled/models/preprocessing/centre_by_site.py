@@ -95,7 +95,14 @@ class CentreBySite(OneToOneFeatureMixin, TransformerMixin, FederatedEstimator):
         return [Exhibit("Centred by site", text)]
 
     def _citation(self) -> Citation:
-        return Citation("Columns were centred by the mean of each silo.")
+        return Citation(
+            "Columns were centred by the mean of each silo.",
+            (
+                "Enders CK, Tofighi D. Centering predictor variables in "
+                "cross-sectional multilevel models: a new look at an old issue. "
+                "Psychological Methods 2007; 12: 121-138.",
+            ),
+        )
 
     def _fit(self, federation: Federation, y: Any) -> None:
         _check_whole(federation)

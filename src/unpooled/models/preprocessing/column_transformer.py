@@ -123,12 +123,13 @@ class ColumnTransformer(TransformerMixin, FederatedEstimator):
         ]
 
     def _citation(self) -> Citation:
-        cited = [m._citation() for m, _ in self.transformers_ if m != _PASS]
+        fitted = vars(self).get("transformers_", ())
+        cited = [m._citation() for m, _ in fitted if m != _PASS]
         works = dict.fromkeys(work for one in cited for work in one.references)
         text = " ".join(
             f"Of {listing(own)}: {one.sentence}"
             for one, (_, own) in zip(
-                cited, [t for t in self.transformers_ if t[0] != _PASS], strict=True
+                cited, [t for t in fitted if t[0] != _PASS], strict=True
             )
         )
         return Citation(text or "Columns were selected.", tuple(works))

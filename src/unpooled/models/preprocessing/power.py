@@ -243,11 +243,11 @@ class PowerTransformer(OneToOneFeatureMixin, TransformerMixin, FederatedEstimato
     shifted_scale_ : (p,) array
         Standard deviation of the same, with denominator N; only with `standardize`.
     skewness_ : (p,) array
-        Third moment about the mean divided by the cube of the standard deviation, with
-        denominators N (`scipy.stats.skew`), of each column as it was; NaN for constant
-        columns. Only with `skewness`.
+        Only with `skewness`: third moment about the mean divided by the cube of the
+        standard deviation, with denominators N (`scipy.stats.skew`), of each column as
+        it was; NaN for constant columns.
     transformed_skewness_ : (p,) array
-        The same of the transformed columns; only with `skewness`.
+        Only with `skewness`: the same of the transformed columns.
     n_features_in_ : int
         p, the number of columns seen in `fit`.
     feature_names_in_ : (p,) array of str
