@@ -84,8 +84,8 @@ class OneHotEncoder(TransformerMixin, FederatedEstimator):
     handle_unknown : str, default "infrequent_if_exist"
         Of names that nobody had in `fit`: to count them as infrequent where there are
         infrequent ones, and otherwise to leave the row without a category; "ignore",
-        always the latter; or "error", for rows at hand alone. A silo that refused would tell that
-        it has such a name, and with "error" does as with "ignore".
+        always the latter; or "error", for rows at hand alone. A silo that refused would
+        tell that it has such a name, and with "error" does as with "ignore".
 
     Attributes
     ----------
